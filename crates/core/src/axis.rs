@@ -1,0 +1,376 @@
+//! The axes: every setting that a plan may vary, declared once.
+//!
+//! This table serves the parsing of plans, the error messages, the reference documentation and every display. What a
+//! level means in the words of `mkfs`, `mount` or sysfs is the knowledge of the testbed, one file per filesystem; an
+//! axis says only what its levels look like and to which filesystems it applies. Levels are kept as text in a canonical
+//! form (`4096` and `4K` both become `4k`), so that two plans that mean the same compare equal.
+
+use crate::units::{Bytes, Nanos, Size};
+use std::fmt;
+
+/// What the levels of an axis look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Levels {
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A size in bytes.
+    Size,
+    /// A whole number.
+    Count,
+    /// A duration, in whole seconds.
+    Seconds,
+    /// Off or on, written `0` or `1` (also `false`/`true`, `off`/`on`).
+    Switch,
+    /// `internal`, `none`, `external` or `external:NAME` with a name from `[device.journals]`.
+    Journal,
+    /// Free text, passed on as it is.
+    Text,
+}
+
+/// One setting that a plan may vary.
+#[derive(Debug, PartialEq)]
+pub struct Axis {
+    /// The key in a plan.
+    pub name: &'static str,
+    /// What its levels look like.
+    pub levels: Levels,
+    /// The filesystems that have this setting; empty: all.
+    pub filesystems: &'static [&'static str],
+    /// One sentence for the reference.
+    pub help: &'static str,
+}
+
+/// Levels that were renamed by the kernel, with what they became and since when.
+const RENAMED: &[(&str, &str, &str, &str)] = &[
+    ("scheduler", "cfq", "bfq", "cfq left Linux in 5.0; bfq is its nearest successor"),
+    (
+        "scheduler",
+        "deadline",
+        "mq-deadline",
+        "deadline became mq-deadline with multi-queue block I/O (Linux 5.0)",
+    ),
+    ("scheduler", "noop", "none", "noop became none with multi-queue block I/O (Linux 5.0)"),
+];
+
+/// The level that leaves a setting to mkfs, mount or the kernel.
+pub const DEFAULT: &str = "default";
+
+const EXT: &[&str] = &["ext2", "ext3", "ext4"];
+const EXT_JOURNALED: &[&str] = &["ext3", "ext4"];
+const EXT4: &[&str] = &["ext4"];
+const XFS: &[&str] = &["xfs"];
+const BTRFS: &[&str] = &["btrfs"];
+
+/// Filesystems that a plan may name.
+pub const FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+/// Every axis. The order is that of displays, and of the default nesting of cases.
+pub static AXES: &[Axis] = &[
+    Axis {
+        name: "filesystem",
+        levels: Levels::Words(FILESYSTEMS),
+        filesystems: &[],
+        help: "what mkfs makes",
+    },
+    Axis {
+        name: "block_size",
+        levels: Levels::Size,
+        filesystems: &[],
+        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`)",
+    },
+    Axis {
+        name: "scheduler",
+        levels: Levels::Words(&["none", "mq-deadline", "kyber", "bfq"]),
+        filesystems: &[],
+        help: "I/O scheduler of the device",
+    },
+    Axis {
+        name: "readahead",
+        levels: Levels::Size,
+        filesystems: &[],
+        help: "readahead of the device (`queue/read_ahead_kb`)",
+    },
+    Axis {
+        name: "nr_requests",
+        levels: Levels::Count,
+        filesystems: &[],
+        help: "requests that the scheduler may queue (`queue/nr_requests`)",
+    },
+    Axis {
+        name: "atime",
+        levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
+        filesystems: &[],
+        help: "when reading updates access times",
+    },
+    Axis {
+        name: "barrier",
+        levels: Levels::Switch,
+        filesystems: &[],
+        help: "cache flushes around commits; 0 risks the filesystem on power loss",
+    },
+    Axis {
+        name: "journal",
+        levels: Levels::Journal,
+        filesystems: &[],
+        help: "where the journal (ext) or log (xfs) is: internal, external (a device of `[device.journals]`), none",
+    },
+    Axis {
+        name: "data",
+        levels: Levels::Words(&["journal", "ordered", "writeback"]),
+        filesystems: EXT_JOURNALED,
+        help: "journalling mode of file data",
+    },
+    Axis {
+        name: "commit",
+        levels: Levels::Seconds,
+        filesystems: &["ext3", "ext4", "btrfs"],
+        help: "seconds between periodic commits",
+    },
+    Axis { name: "delalloc", levels: Levels::Switch, filesystems: EXT4, help: "delayed allocation" },
+    Axis {
+        name: "journal_async_commit",
+        levels: Levels::Switch,
+        filesystems: EXT4,
+        help: "write the commit block without waiting for the rest; excludes data=ordered",
+    },
+    Axis {
+        name: "journal_size",
+        levels: Levels::Size,
+        filesystems: EXT_JOURNALED,
+        help: "size of the journal (`-J size=`)",
+    },
+    Axis { name: "inode_size", levels: Levels::Size, filesystems: EXT, help: "size of an inode (`-I`)" },
+    Axis {
+        name: "agcount",
+        levels: Levels::Count,
+        filesystems: XFS,
+        help: "allocation groups (`-d agcount=`)",
+    },
+    Axis { name: "log_size", levels: Levels::Size, filesystems: XFS, help: "size of the log (`-l size=`)" },
+    Axis {
+        name: "logbufs",
+        levels: Levels::Count,
+        filesystems: XFS,
+        help: "log buffers in memory, 2 to 8 (mount `logbufs=`)",
+    },
+    Axis {
+        name: "logbsize",
+        levels: Levels::Size,
+        filesystems: XFS,
+        help: "size of each log buffer, 16k to 256k (mount `logbsize=`)",
+    },
+    Axis {
+        name: "lazy_count",
+        levels: Levels::Switch,
+        filesystems: XFS,
+        help: "superblock counters written lazily (`-l lazy-count=`)",
+    },
+    Axis {
+        name: "compress",
+        levels: Levels::Words(&["no", "zlib", "lzo", "zstd"]),
+        filesystems: BTRFS,
+        help: "compression of file data",
+    },
+    Axis { name: "datacow", levels: Levels::Switch, filesystems: BTRFS, help: "copy on write of file data" },
+    Axis {
+        name: "profile",
+        levels: Levels::Words(&["single", "dup"]),
+        filesystems: BTRFS,
+        help: "copies of the metadata (`--metadata`)",
+    },
+    Axis { name: "mkfs", levels: Levels::Text, filesystems: &[], help: "further words for mkfs, as typed" },
+    Axis {
+        name: "mount",
+        levels: Levels::Text,
+        filesystems: &[],
+        help: "further mount options, comma-separated",
+    },
+];
+
+/// Prefix of the axes that set a sysctl: `sysctl.vm.dirty_ratio`.
+pub const SYSCTL_PREFIX: &str = "sysctl.";
+
+static SYSCTL: Axis = Axis {
+    name: "sysctl",
+    levels: Levels::Text,
+    filesystems: &[],
+    help: "a sysctl, as `sysctl.vm.dirty_ratio`",
+};
+
+/// Why a name or a level of an axis was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AxisError {
+    /// No axis has this name.
+    #[error("unknown axis '{name}'{}", did_you_mean(nearest))]
+    UnknownAxis {
+        /// As written.
+        name: String,
+        /// The nearest known name.
+        nearest: Option<String>,
+    },
+    /// The axis exists, but this is none of its levels.
+    #[error("'{level}' is no level of axis '{axis}', which takes {expected}{}", did_you_mean(nearest))]
+    UnknownLevel {
+        /// The axis.
+        axis: String,
+        /// As written.
+        level: String,
+        /// What it takes.
+        expected: String,
+        /// The nearest known level.
+        nearest: Option<String>,
+    },
+}
+
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
+}
+
+/// The axis of this name. A name under `sysctl.` is always one.
+///
+/// # Errors
+/// [`AxisError::UnknownAxis`] with the nearest known name.
+pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
+    if name.strip_prefix(SYSCTL_PREFIX).is_some_and(|key| !key.is_empty()) {
+        return Ok(&SYSCTL);
+    }
+    AXES.iter().find(|axis| axis.name == name).ok_or_else(|| AxisError::UnknownAxis {
+        name: name.to_string(),
+        nearest: crate::nearest(name, AXES.iter().map(|axis| axis.name)).map(str::to_string),
+    })
+}
+
+/// A level in canonical form, with a note where an old name was mapped to today's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Level {
+    /// The canonical text.
+    pub text: String,
+    /// What was changed about the user's word, and why.
+    pub note: Option<String>,
+}
+
+impl Axis {
+    /// Brings a level into canonical form.
+    ///
+    /// # Errors
+    /// [`AxisError::UnknownLevel`] when the axis has no such level.
+    pub fn level(&self, text: &str) -> Result<Level, AxisError> {
+        let plain = |text: String| Ok(Level { text, note: None });
+        let lower = text.trim().to_lowercase();
+        if lower == DEFAULT {
+            return plain(lower);
+        }
+        if let Some((_, old, new, why)) = RENAMED.iter().find(|row| row.0 == self.name && row.1 == lower) {
+            return Ok(Level { text: (*new).to_string(), note: Some(format!("{old} -> {new}: {why}")) });
+        }
+        let canonical = match self.levels {
+            Levels::Words(words) => words.contains(&lower.as_str()).then_some(lower),
+            Levels::Size => {
+                lower.parse::<Bytes>().ok().filter(|size| size.0 > 0).map(|size| size.to_string())
+            }
+            Levels::Count => lower.parse::<u32>().ok().map(|count| count.to_string()),
+            Levels::Seconds => lower
+                .parse::<Nanos>()
+                .ok()
+                .filter(|t| t.0 % 1_000_000_000 == 0)
+                .map(|t| t.as_secs_f64().to_string()),
+            Levels::Switch => match lower.as_str() {
+                "0" | "false" | "off" => Some("0".to_string()),
+                "1" | "true" | "on" => Some("1".to_string()),
+                _ => None,
+            },
+            Levels::Journal => {
+                let external = lower.strip_prefix("external:").is_some_and(|name| !name.is_empty());
+                let known = external || ["internal", "external", "none"].contains(&lower.as_str());
+                known.then(|| text.trim().to_string())
+            }
+            Levels::Text => Some(text.trim().to_string()),
+        };
+        match canonical {
+            Some(text) => plain(text),
+            None => Err(AxisError::UnknownLevel {
+                axis: self.name.to_string(),
+                level: text.to_string(),
+                expected: self.levels.to_string(),
+                nearest: match self.levels {
+                    Levels::Words(words) => crate::nearest(text, words.iter().copied()).map(str::to_string),
+                    _ => None,
+                },
+            }),
+        }
+    }
+
+    /// Whether the setting exists for this filesystem.
+    pub fn applies_to(&self, filesystem: &str) -> bool {
+        self.filesystems.is_empty() || self.filesystems.contains(&filesystem)
+    }
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Levels::Words(words) => f.write_str(&words.join(", ")),
+            Levels::Size => f.write_str("a size such as 4k or 64M"),
+            Levels::Count => f.write_str("a whole number"),
+            Levels::Seconds => f.write_str("whole seconds such as 5s"),
+            Levels::Switch => f.write_str("0 or 1"),
+            Levels::Journal => f.write_str("internal, none, external or external:NAME"),
+            Levels::Text => f.write_str("text"),
+        }
+    }
+}
+
+/// A size level resolved against the device it applies to.
+///
+/// # Errors
+/// The [`crate::units::UnitError`] of the text.
+pub fn size_level(level: &str, whole: Bytes) -> Result<Bytes, crate::units::UnitError> {
+    level.parse::<Size>().map(|size| size.of(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_that_mean_the_same_become_the_same_text() {
+        let block_size = find("block_size").unwrap();
+        assert_eq!(block_size.level("4096").unwrap().text, block_size.level("4K").unwrap().text);
+        let barrier = find("barrier").unwrap();
+        assert_eq!(barrier.level("true").unwrap().text, "1");
+        assert_eq!(find("commit").unwrap().level("5").unwrap().text, "5");
+    }
+
+    #[test]
+    fn old_scheduler_names_map_with_a_note() {
+        let level = find("scheduler").unwrap().level("cfq").unwrap();
+        assert_eq!(level.text, "bfq");
+        assert!(level.note.unwrap().contains("5.0"));
+    }
+
+    #[test]
+    fn unknown_words_name_the_nearest_known_one() {
+        let error = find("schedular").unwrap_err();
+        assert!(error.to_string().contains("did you mean 'scheduler'"), "{error}");
+        let error = find("scheduler").unwrap().level("bfg").unwrap_err();
+        assert!(error.to_string().contains("did you mean 'bfq'"), "{error}");
+    }
+
+    #[test]
+    fn a_sysctl_is_an_axis_of_its_own_name() {
+        assert!(find("sysctl.vm.dirty_ratio").is_ok());
+        assert!(find("sysctl.").is_err());
+    }
+
+    #[test]
+    fn every_axis_is_declared_once_and_applies_to_known_filesystems() {
+        for (index, axis) in AXES.iter().enumerate() {
+            assert!(
+                AXES[..index].iter().all(|other| other.name != axis.name),
+                "{} is declared twice",
+                axis.name
+            );
+            assert!(axis.filesystems.iter().all(|name| FILESYSTEMS.contains(name)), "{}", axis.name);
+        }
+    }
+}

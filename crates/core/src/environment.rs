@@ -1,0 +1,50 @@
+//! What a trial ran on: everything that a reader must know to judge or to repeat a number.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The machine and the device stack as found at the start of a trial. A fact that the machine does not tell is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Version of fsdyno.
+    pub fsdyno: String,
+    /// `uname -r` and `uname -v`.
+    pub kernel: String,
+    /// Kernel command line.
+    pub kernel_command_line: String,
+    /// Name of the machine.
+    pub hostname: String,
+    /// Model name of the processor.
+    pub cpu_model: String,
+    /// Processors that may run workers.
+    pub cpus: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+    /// Hypervisor or container technology; absent on bare metal.
+    pub virtualisation: Option<String>,
+    /// The kernel's clock source.
+    pub clocksource: String,
+    /// First line of `--version` of each tool that ran.
+    pub tools: BTreeMap<String, String>,
+    /// `vm.dirty_*` and every sysctl that the configuration sets, as in force.
+    pub sysctl: BTreeMap<String, String>,
+    /// Each device of the stack, outermost first.
+    pub devices: Vec<DeviceFacts>,
+    /// What the filesystem says of its own geometry, as its tool prints it.
+    pub geometry: String,
+}
+
+/// One device of the stack.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceFacts {
+    /// Path of its node.
+    pub path: String,
+    /// Vendor and model, or the backing file of a loop device.
+    pub model: String,
+    /// Serial number or WWN.
+    pub serial: Option<String>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Every readable file of its `queue` directory in sysfs, `write_cache` and `scheduler` among them.
+    pub queue: BTreeMap<String, String>,
+}

@@ -1,0 +1,42 @@
+//! The vocabulary of fsdyno: what the other crates say to each other, and nothing that touches a machine.
+//!
+//! A *plan* names *axes*; their product gives *configurations*; a configuration under a *workload* is a *case*; one
+//! execution of a case is a *trial*, the unit of replication. The engine measures *operations* of *workers* in *roles*
+//! inside the *window* of a *phase*. Every one of these words is a type here, each with its unit in its name.
+//!
+//! This crate does no input or output, reads no clock and holds no state. It imports nothing of ours.
+
+pub mod axis;
+pub mod configuration;
+pub mod environment;
+pub mod operation;
+pub mod outcome;
+pub mod protocol;
+pub mod result;
+pub mod units;
+pub mod warning;
+pub mod workload;
+
+pub use axis::{AXES, Axis};
+pub use configuration::{Configuration, DeviceSpec, Devices};
+pub use environment::Environment;
+pub use operation::{Operation, Role};
+pub use outcome::{Failure, Outcome};
+pub use protocol::{EngineEvent, EngineRequest};
+pub use result::{PhaseResult, TrialRecord};
+pub use units::{Bytes, Nanos};
+pub use warning::{Warning, WarningKind};
+pub use workload::Workload;
+
+/// The nearest of `known` to a mistyped `word`, when one is near enough to be worth offering.
+///
+/// Similarity is Jaro-Winkler, which favours a common beginning, as typing errors do.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(similarity, _)| *similarity > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

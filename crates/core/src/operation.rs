@@ -1,0 +1,103 @@
+//! Operations, the timed steps, and roles, the groups of workers that perform them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Declares the operations once: variant, printed name, and whether the step moves file data.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $moves:expr;)*) => {
+        /// One timed step. Named by its syscall where it is one, else by its step.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Operation {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Operation {
+            /// Every operation, in the order of declaration.
+            pub const ALL: &'static [Operation] = &[$(Operation::$variant),*];
+
+            /// The name in tables, plans (`phase/role/operation/statistic`) and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Operation::$variant => $name,)* }
+            }
+
+            /// What the step does with file data.
+            pub const fn moves(self) -> Moves {
+                match self { $(Operation::$variant => $moves,)* }
+            }
+        }
+    };
+}
+
+/// Whether a step moves file data, and in which direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moves {
+    /// Names and inodes only.
+    Nothing,
+    /// From the file.
+    Reads,
+    /// Into the file.
+    Writes,
+}
+
+operations! {
+    /// One step through a directory, the one that finds its end included; a `getdents64` when its buffer is empty.
+    Readdir = "readdir", Moves::Nothing;
+    /// Attributes of one name, links not followed.
+    Statx = "statx", Moves::Nothing;
+    /// Opening a file, or creating and opening it where the role writes.
+    Openat = "openat", Moves::Nothing;
+    /// The first `read` after opening, of one byte (one block with direct I/O).
+    ReadFirstByte = "read first byte", Moves::Reads;
+    /// A `read` of the rest, one buffer at a time, the one that finds the end included.
+    Read = "read", Moves::Reads;
+    /// The first `write` after creating, of one byte (one block with direct I/O).
+    WriteFirstByte = "write first byte", Moves::Writes;
+    /// A `write` of the rest, one buffer at a time.
+    Write = "write", Moves::Writes;
+    /// Closing a file.
+    Close = "close", Moves::Nothing;
+    /// Making a directory.
+    Mkdirat = "mkdirat", Moves::Nothing;
+    /// Removing a file.
+    Unlinkat = "unlinkat", Moves::Nothing;
+    /// Removing a directory: `unlinkat` with `AT_REMOVEDIR`.
+    Rmdir = "unlinkat dir", Moves::Nothing;
+    /// Nothing at all: the `null` workload, which measures the tool.
+    Null = "null", Moves::Nothing;
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A group of workers that does the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Walks trees and reads their files.
+    Reader,
+    /// Makes new trees.
+    Writer,
+    /// Does nothing, very often.
+    Null,
+}
+
+impl Role {
+    /// The name in tables, plans and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Reader => "reader",
+            Role::Writer => "writer",
+            Role::Null => "null",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,81 @@
+//! How a trial ended.
+
+use crate::operation::Operation;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a trial ended. A trial is failed until it is proven to be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// Every phase was measured.
+    Measured,
+    /// This machine cannot run the configuration.
+    Skipped {
+        /// Every requirement that is not met, not only the first.
+        unmet: Vec<String>,
+    },
+    /// Something went wrong.
+    Failed {
+        /// What and where.
+        error: Failure,
+    },
+}
+
+impl Outcome {
+    /// `measured`, `skipped` or `failed`.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Outcome::Measured => "measured",
+            Outcome::Skipped { .. } => "skipped",
+            Outcome::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// An error as it is stored and shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The step of the trial (`mkfs`, `mount`, `prepare`) or the phase.
+    pub step: String,
+    /// The operation that failed, where it was one.
+    pub operation: Option<Operation>,
+    /// What it was done to.
+    pub path: Option<String>,
+    /// The error number, where the kernel gave one.
+    pub errno: Option<i32>,
+    /// One line: the chain of causes.
+    pub message: String,
+    /// What the tool printed, and what is left behind.
+    pub details: String,
+    /// The next step for the user.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure of a step with nothing known but its message.
+    pub fn new(step: impl Into<String>, message: impl Into<String>) -> Self {
+        Failure {
+            step: step.into(),
+            operation: None,
+            path: None,
+            errno: None,
+            message: message.into(),
+            details: String::new(),
+            hint: None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.step)?;
+        if let Some(operation) = self.operation {
+            write!(f, "{operation} ")?;
+        }
+        if let Some(path) = &self.path {
+            write!(f, "'{path}': ")?;
+        }
+        f.write_str(&self.message)
+    }
+}

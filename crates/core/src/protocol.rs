@@ -1,0 +1,89 @@
+//! What the engine is asked and what it answers: one request as JSON on its stdin, events as JSON lines on its stdout.
+//!
+//! The same boundary serves an engine on this machine and one in a guest. The parent may close the engine's stdin at any
+//! moment: the engine then stops its workers, removes nothing, and exits.
+
+use crate::outcome::Failure;
+use crate::result::{PhaseResult, TimerFacts, TreeSummary};
+use crate::units::Nanos;
+use crate::warning::Warning;
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Version of this protocol; the engine refuses any other.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Everything that the engine needs to know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EngineRequest {
+    /// [`PROTOCOL_VERSION`] of the sender.
+    pub version: u32,
+    /// An existing directory; the engine makes and removes only what is below it.
+    pub directory: PathBuf,
+    /// What to do there.
+    pub workload: Workload,
+    /// Seed of trees and contents.
+    pub seed: u64,
+    /// Whether to drop the page cache before each phase; needs root.
+    pub drop_caches: bool,
+    /// Whether to remove the trees at the end; a filesystem that is thrown away needs no tidying.
+    pub clean_up: bool,
+}
+
+/// What the engine tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EngineEvent {
+    /// First of all: the engine runs.
+    Hello {
+        /// Its process.
+        pid: u32,
+        /// How it tells the time.
+        timer: TimerFacts,
+    },
+    /// About once a second, as a sign of life.
+    Progress {
+        /// What is being done.
+        stage: Stage,
+        /// The phase, empty while preparing.
+        phase: String,
+        /// Share of the stage that is done, 0 to 1.
+        done: f64,
+        /// Estimated time until the last phase ends.
+        left_ns: Nanos,
+    },
+    /// The trees are there.
+    Prepared {
+        /// How long it took.
+        duration_ns: Nanos,
+        /// What was made.
+        trees: TreeSummary,
+    },
+    /// A phase has ended.
+    Phase(Box<PhaseResult>),
+    /// The reader of the result must know this.
+    Warning(Warning),
+    /// All phases have ended; nothing follows.
+    Done,
+    /// The engine gave up; nothing follows.
+    Failed(Failure),
+}
+
+/// A part of a trial as the engine sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Making the trees.
+    Prepare,
+    /// Syncing and dropping caches.
+    Settle,
+    /// The load runs, nothing counts.
+    Ramp,
+    /// The window.
+    Measure,
+    /// Waiting for operations in flight at the end of the window.
+    Drain,
+    /// Removing the trees.
+    CleanUp,
+}

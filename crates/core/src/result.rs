@@ -1,0 +1,285 @@
+//! What a trial measured, in the shape that is stored, shown and exported.
+//!
+//! Integers of nanoseconds and bytes; statistics that hang on operations whose end nobody saw say so (`at_least`).
+
+use crate::configuration::{Configuration, DeviceSpec};
+use crate::environment::Environment;
+use crate::operation::{Operation, Role};
+use crate::outcome::Outcome;
+use crate::units::Nanos;
+use crate::warning::Warning;
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+
+/// Everything about one trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Position in the sweep, from 0.
+    pub trial: u32,
+    /// The block that it is part of, from 0: every case once in random order.
+    pub block: u32,
+    /// Index of its case in the plan.
+    pub case: u32,
+    /// Whether this is a repetition of the first case as sentinel, beside the block.
+    pub sentinel: bool,
+    /// Seed of trees, contents, filesystem UUID and hash seed.
+    pub seed: u64,
+    /// What was built.
+    pub configuration: Configuration,
+    /// What it was built on.
+    pub device: DeviceSpec,
+    /// What ran on it.
+    pub workload: Workload,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What a reader must know.
+    pub warnings: Vec<Warning>,
+    /// How the engine told the time; absent when it never ran.
+    pub timer: Option<TimerFacts>,
+    /// Durations outside the windows.
+    pub lifecycle_ns: Lifecycle,
+    /// What was built, in the words of tools and kernel.
+    pub built: Built,
+    /// What it ran on.
+    pub environment: Environment,
+    /// The trees that were made.
+    pub trees: TreeSummary,
+    /// One result per phase.
+    pub phases: Vec<PhaseResult>,
+    /// Wall-clock start and end, RFC 3339, UTC.
+    pub started: String,
+    /// See `started`.
+    pub finished: String,
+}
+
+/// Commands that were run and what is in force because of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// The exact mkfs command line.
+    pub mkfs_command: String,
+    /// The mount as a command line that does the same.
+    pub mount_command: String,
+    /// From `/proc/self/mountinfo`.
+    pub mount_options_in_force: String,
+    /// From sysfs.
+    pub scheduler_in_force: String,
+    /// Verdict and output of the check.
+    pub check: Option<CheckResult>,
+}
+
+/// What a filesystem check said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// The command line.
+    pub command: String,
+    /// Whether the filesystem is clean.
+    pub clean: bool,
+    /// The end of what it printed.
+    pub output: String,
+}
+
+/// Durations of the steps of a trial outside its windows; absent when the step did not happen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifecycle {
+    /// Making the filesystem.
+    pub mkfs: Option<Nanos>,
+    /// Mounting it.
+    pub mount: Option<Nanos>,
+    /// Making the trees.
+    pub prepare: Option<Nanos>,
+    /// Unmounting after the load.
+    pub umount: Option<Nanos>,
+    /// Checking.
+    pub check: Option<Nanos>,
+    /// The whole trial.
+    pub total: Option<Nanos>,
+}
+
+/// How the engine tells the time and what that costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimerFacts {
+    /// `tsc` or `CLOCK_MONOTONIC`.
+    pub source: String,
+    /// Cost of reading it once.
+    pub read_ns: f64,
+    /// Cost of an operation of the null workload, measured before the sweep: recording included, syscall left out.
+    pub overhead_ns_per_op: Option<f64>,
+}
+
+/// The trees that a workload made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeSummary {
+    /// Regular files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Bytes in files.
+    pub bytes: u64,
+}
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// `1 reader`, `3 readers`, `3 readers, 3 writers`.
+    pub name: String,
+    /// Load before the window.
+    pub ramp_ns: Nanos,
+    /// The measured part.
+    pub window_ns: Nanos,
+    /// Time after the window until the last operation had ended, or the limit.
+    pub drain_ns: Nanos,
+    /// Results by role, writers before readers as in the published tables.
+    pub roles: Vec<RoleResult>,
+}
+
+/// What the workers of one role did in one phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoleResult {
+    /// Which role.
+    pub role: Role,
+    /// How many workers.
+    pub workers: u32,
+    /// The longest time in which some worker completed nothing, cut at the edges of the window.
+    pub longest_stall_ns: Nanos,
+    /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
+    pub time_over_100ms: f64,
+    /// The same for 1 s.
+    pub time_over_1s: f64,
+    /// Operations in flight when the window began: no samples, but their time counts as stall.
+    pub blocked_at_start: Vec<InFlight>,
+    /// Rates over the window.
+    pub rates: Rates,
+    /// Each worker by itself.
+    pub worker_results: Vec<WorkerResult>,
+    /// Each operation, in the order of [`Operation::ALL`].
+    pub operations: Vec<OperationResult>,
+}
+
+/// One worker of a role.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    /// Operations that started and ended inside the window.
+    pub completed: u64,
+    /// Operations that covered the whole window: 0 or 1.
+    pub spanning: u64,
+    /// The longest time in which it completed nothing, cut at the edges of the window.
+    pub longest_stall_ns: Nanos,
+    /// Share of the window spent in operations longer than 100 ms.
+    pub time_over_100ms: f64,
+    /// The same for 1 s.
+    pub time_over_1s: f64,
+    /// Times it finished its tree (a reader) or had to start a new one for want of space (a writer).
+    pub rounds: u64,
+    /// The operation that had not ended when the drain limit passed.
+    pub unfinished: Option<InFlight>,
+}
+
+/// An operation seen in flight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Index of the worker within its role.
+    pub worker: u32,
+    /// Which operation.
+    pub operation: Operation,
+    /// Start relative to the start of the window; negative before it.
+    pub start_ns: i64,
+    /// How long it took, or at least took.
+    pub duration_ns: Nanos,
+    /// Whether its end was never seen.
+    pub at_least: bool,
+}
+
+/// Rates of a role. Per worker: over the time spent in the operations, as the 2009 tables have them. Aggregate: all
+/// workers together over the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Bytes after the first over the time in their reads or writes; absent without such an operation.
+    pub data_bytes_per_s: Option<f64>,
+    /// All bytes over the time in readdir + open + first byte + data (readers), open + first byte + data + close
+    /// (writers).
+    pub with_overhead_bytes_per_s: Option<f64>,
+    /// Bytes of operations that ended inside the window over the window.
+    pub aggregate_bytes_per_s: f64,
+    /// Operations that ended inside the window over the window.
+    pub operations_per_s: f64,
+    /// Bytes of operations that ended inside the window.
+    pub bytes: u64,
+}
+
+/// The sample of one operation: those that started inside the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Which operation.
+    pub operation: Operation,
+    /// How many of the sample had not ended at the drain limit; each is in the sample with the time seen so far.
+    pub censored: u64,
+    /// The distribution of its latency.
+    pub lat_ns: Latency,
+    /// HdrHistogram V2, compressed, base64; nanoseconds, 3 digits.
+    pub histogram: String,
+    /// The sample over time.
+    pub timeline: Timeline,
+    /// The slowest operations, longest first, 64 at most.
+    pub slowest: Vec<SlowOperation>,
+}
+
+/// A latency distribution in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Sample size.
+    #[serde(rename = "N")]
+    pub count: u64,
+    /// Exact.
+    pub min: u64,
+    /// Exact, or the longest time seen so far where `max_at_least`. An operation that covered the whole window counts
+    /// here, though it is no sample.
+    pub max: u64,
+    /// Exact.
+    pub mean: f64,
+    /// Exact, of the population.
+    pub stddev: f64,
+    /// From the histogram, 3 digits.
+    pub median: u64,
+    /// From the histogram, 3 digits.
+    pub p90: u64,
+    /// From the histogram, 3 digits.
+    pub p99: u64,
+    /// From the histogram, 3 digits.
+    pub p999: u64,
+    /// From the histogram, 3 digits.
+    pub p9999: u64,
+    /// Every value from this one up is a lower bound: it falls on operations whose end was not seen.
+    pub at_least_from: Option<u64>,
+}
+
+impl Latency {
+    /// Whether a statistic with this value is only a lower bound, printed with `>=`.
+    pub fn is_bound(&self, value_ns: u64) -> bool {
+        self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)
+    }
+}
+
+/// Counts, sums and maxima per interval, by the start of the operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Length of an interval; the first begins with the window.
+    pub interval_ns: Nanos,
+    /// Operations.
+    pub count: Vec<u64>,
+    /// Their time together.
+    pub sum_ns: Vec<u64>,
+    /// The longest.
+    pub max_ns: Vec<u64>,
+}
+
+/// A slow operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowOperation {
+    /// Start relative to the start of the window.
+    pub start_ns: u64,
+    /// How long it took, or at least took when censored.
+    pub duration_ns: u64,
+    /// What it was done to, relative to the engine's directory.
+    pub path: String,
+}

@@ -1,0 +1,72 @@
+//! Confounders that a reader of a result must know.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Declares the kinds of warning once: variant and printed name.
+macro_rules! warnings {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// What kind of confounder.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum WarningKind {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl WarningKind {
+            /// Every kind, in the order of declaration.
+            pub const ALL: &'static [WarningKind] = &[$(WarningKind::$variant),*];
+
+            /// The name in JSON and reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(WarningKind::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+warnings! {
+    /// The page cache could not be dropped, so reads may come from memory.
+    CachesNotDropped = "caches-not-dropped";
+    /// The tree fits into memory, so later passes may read from the page cache.
+    TreeSmallerThanMemory = "tree-smaller-than-memory";
+    /// Readers finished their tree and started it again.
+    ReaderPasses = "reader-passes";
+    /// Writers used up their space and removed what they had written to go on.
+    WriterRounds = "writer-rounds";
+    /// An option that was asked for is not in force.
+    OptionNotInForce = "option-not-in-force";
+    /// A name in the plan was mapped to its successor.
+    NameMapped = "name-mapped";
+    /// Some operations had not ended when the drain limit passed.
+    Censored = "censored";
+    /// The timer is not the TSC, so timing costs more.
+    SlowTimer = "slow-timer";
+    /// The settings weaken what survives a power cut.
+    Durability = "durability";
+    /// The filesystem check found something.
+    CheckFailed = "check-failed";
+    /// Something could not be undone and is left behind.
+    LeftBehind = "left-behind";
+}
+
+impl fmt::Display for WarningKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A confounder, stored with its trial and shown in every report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What kind.
+    pub kind: WarningKind,
+    /// One line for a person.
+    pub text: String,
+}
+
+impl Warning {
+    /// A warning of this kind.
+    pub fn new(kind: WarningKind, text: impl Into<String>) -> Self {
+        Warning { kind, text: text.into() }
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests on the real machine: loop devices, FUSE, the built binary. One process, one test at a time.
+//!
+//! Each test declares what it requires. What is missing is printed, all of it, and the test counts as ignored, so that
+//! the closing line of the suite says how many were skipped. After each test the harness checks that no loop device,
+//! mount, scheduler change or sysctl change is left, and that the kernel log has no new complaint.
+
+mod support;
+
+use support::Test;
+
+fn main() {
+    let tests: Vec<Test> = [].concat();
+    support::run(tests);
+}

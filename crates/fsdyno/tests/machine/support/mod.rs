@@ -1,0 +1,184 @@
+//! The harness: requirements, the state of the machine before and after, and how to run the built binary.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Something that a test needs from the machine.
+#[derive(Debug, Clone, Copy)]
+pub enum Requirement {
+    /// Effective user 0.
+    Root,
+    /// `/dev/loop-control`.
+    Loop,
+    /// `/dev/fuse`.
+    Fuse,
+    /// A program in the usual places.
+    Program(&'static str),
+    /// A filesystem that the kernel has.
+    Filesystem(&'static str),
+}
+
+impl Requirement {
+    /// What is missing, if it is.
+    fn unmet(self) -> Option<String> {
+        let (met, text) = match self {
+            Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
+            Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
+            Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
+            Requirement::Program(name) => {
+                let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
+                    .iter()
+                    .any(|directory| Path::new(directory).join(name).exists());
+                (found, format!("program {name}"))
+            }
+            Requirement::Filesystem(name) => {
+                let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+                (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
+            }
+        };
+        (!met).then_some(text)
+    }
+}
+
+/// A test with its requirements.
+#[derive(Clone)]
+pub struct Test {
+    /// `area::what_must_hold`.
+    pub name: &'static str,
+    /// All that it needs.
+    pub requires: &'static [Requirement],
+    /// Panics when it does not hold.
+    pub body: fn(),
+}
+
+/// Runs the tests one after the other, each between two looks at the machine.
+pub fn run(tests: Vec<Test>) {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trials = tests
+        .into_iter()
+        .map(|test| {
+            let unmet: Vec<String> = test.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
+            if !unmet.is_empty() {
+                eprintln!("skipped {}: requires {}", test.name, unmet.join(", "));
+            }
+            Trial::test(test.name, move || guarded(test.body)).with_ignored_flag(!unmet.is_empty())
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn guarded(body: fn()) -> Result<(), Failed> {
+    let before = Machine::look();
+    let result = std::panic::catch_unwind(body);
+    let after = Machine::look();
+    if let Err(panic) = result {
+        let text = panic.downcast_ref::<String>().cloned();
+        return Err(text.or(panic.downcast_ref::<&str>().map(|t| t.to_string())).unwrap_or_default().into());
+    }
+    match before.difference(&after) {
+        difference if difference.is_empty() => Ok(()),
+        difference => Err(format!("the test left the machine changed:\n{}", difference.join("\n")).into()),
+    }
+}
+
+/// What a test must not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine(BTreeMap<String, String>);
+
+impl Machine {
+    /// Loop devices, mounts, queue settings, `vm` sysctls and complaints in the kernel log.
+    pub fn look() -> Self {
+        let mut state = BTreeMap::new();
+        for line in fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            state.insert(format!("mount {}", fields[4]), fields[5..].join(" "));
+        }
+        for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+            let name = block.file_name().to_string_lossy().into_owned();
+            for file in ["loop/backing_file", "queue/scheduler", "queue/read_ahead_kb", "queue/nr_requests"] {
+                // Without a backing file a loop device has its settings still, and they must be as before.
+                if let Ok(text) = fs::read_to_string(block.path().join(file)) {
+                    state.insert(format!("block {name} {file}"), text.trim().to_string());
+                }
+            }
+        }
+        for setting in fs::read_dir("/proc/sys/vm").into_iter().flatten().flatten() {
+            let name = setting.file_name().to_string_lossy().into_owned();
+            if name.starts_with("dirty") {
+                state.insert(format!("sysctl vm.{name}"), fs::read_to_string(setting.path()).unwrap_or_default());
+            }
+        }
+        let log = Command::new("dmesg").output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+        let complaints = ["BUG:", "WARNING:", "Oops", "blocked for more than"];
+        for line in log.unwrap_or_default().lines().filter(|line| complaints.iter().any(|word| line.contains(word))) {
+            state.insert(format!("kernel log {line}"), String::new());
+        }
+        Machine(state)
+    }
+
+    /// What differs, one line each. Loop nodes that were added without being attached are no difference.
+    pub fn difference(&self, after: &Machine) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (key, value) in &after.0 {
+            match self.0.get(key) {
+                Some(old) if old != value => lines.push(format!("{key}: '{old}' became '{value}'")),
+                Some(_) => {}
+                None if key.starts_with("block") && !key.contains("backing_file") => {}
+                None => lines.push(format!("{key}: new, '{value}'")),
+            }
+        }
+        let gone = self.0.iter().filter(|(key, _)| !after.0.contains_key(*key) && !key.starts_with("kernel log"));
+        lines.extend(gone.map(|(key, value)| format!("{key}: gone, was '{value}'")));
+        lines
+    }
+}
+
+/// A directory of a test's own, with a store and an undo journal of its own, removed at the end.
+pub struct Sandbox {
+    directory: tempfile::TempDir,
+}
+
+impl Sandbox {
+    /// In the usual temporary directory.
+    pub fn new() -> Self {
+        Sandbox { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file and returns its path.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("write into the sandbox");
+        path
+    }
+
+    /// The binary with the sandbox as its state directory.
+    pub fn fsdyno(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        command.args(arguments).env("XDG_STATE_HOME", self.path("state")).current_dir(self.directory.path());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.fsdyno(arguments).output().expect("run fsdyno")
+    }
+}
+
+/// Exit code, stdout and stderr of a run, for messages of assertions.
+pub fn describe(output: &Output) -> String {
+    format!(
+        "{}\n--- stdout\n{}\n--- stderr\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}

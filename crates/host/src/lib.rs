@@ -1,0 +1,286 @@
+//! The seam between fsdyno and a machine: everything that the testbed does to a host, and nothing else.
+//!
+//! A [`Host`] is where commands run and the engine runs: this machine, or a guest. The testbed decides what to do and in
+//! what order, keeps the undo journal and applies the guards; a host only carries out single steps and says what it
+//! sees. Every step is idempotent to undo, small enough to fail by itself, and blocks no longer than its caller allows:
+//! a filesystem under test may hang any syscall that touches it, so the implementation for real machines carries steps
+//! out in a process of its own that can be given up ([`HostError::Hung`]).
+
+pub mod probe;
+
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
+use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Result of a step on a host.
+pub type Result<T> = std::result::Result<T, HostError>;
+
+/// Why a step on a host failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum HostError {
+    /// The kernel refused a syscall or a file operation.
+    #[error("cannot {action} '{object}': {reason}")]
+    System {
+        /// What was tried, as an infinitive: `open`, `attach a loop device to`.
+        action: String,
+        /// What it was tried on.
+        object: String,
+        /// The kernel's error number, 0 when it was none of the kernel's.
+        errno: i32,
+        /// The error as text.
+        reason: String,
+    },
+    /// A mount failed; the kernel's own log of the mount says why.
+    #[error("cannot mount '{source_path}' as {filesystem}: {reason}")]
+    Mount {
+        /// Device node.
+        source_path: String,
+        /// Filesystem type.
+        filesystem: String,
+        /// The option that was refused, where it was one.
+        option: Option<String>,
+        /// The kernel's error number.
+        errno: i32,
+        /// The error, with the messages of the mount's own log.
+        reason: String,
+    },
+    /// A program is not there.
+    #[error("program '{program}' is not installed")]
+    NoProgram {
+        /// Its name.
+        program: String,
+    },
+    /// The device on the open descriptor is not the one that was verified before.
+    #[error("'{path}' is no longer the device that was verified: {difference}")]
+    IdentityChanged {
+        /// Device node.
+        path: String,
+        /// What differs, before and now.
+        difference: String,
+    },
+    /// The step did not come back in the time it was given; the process that carries it out was given up.
+    #[error("{action} did not return within {seconds} s")]
+    Hung {
+        /// What was tried.
+        action: String,
+        /// The time it was given.
+        seconds: u64,
+    },
+    /// The connection to the process or machine that carries out the steps is lost.
+    #[error("lost the connection to host '{host}': {reason}")]
+    Lost {
+        /// Name of the host.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl HostError {
+    /// The kernel's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            HostError::System { errno, .. } | HostError::Mount { errno, .. } if *errno != 0 => Some(*errno),
+            _ => None,
+        }
+    }
+}
+
+/// An open, locked and verified device on a host. Stays open until [`Host::close_device`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeviceHandle(pub u64);
+
+/// One word of a command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Argument {
+    /// The text, or what stands before the device: `device=` in `-J device=/dev/loop1`.
+    pub text: String,
+    /// An open device whose `/proc/self/fd/N` is appended to the text, and its node for display.
+    pub device: Option<(DeviceHandle, PathBuf)>,
+}
+
+/// A program to run. It gets no stdin, the C locale, and the devices that its arguments name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Its name, searched in `PATH` and in the sbin directories.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<Argument>,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Environment variables to set beside the usual ones.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Command {
+    /// A command with an hour to finish.
+    pub fn new(program: impl Into<String>) -> Self {
+        Command {
+            program: program.into(),
+            arguments: Vec::new(),
+            limit: Duration::from_secs(3600),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Appends words.
+    #[must_use]
+    pub fn args<T: Into<String>>(mut self, words: impl IntoIterator<Item = T>) -> Self {
+        self.arguments.extend(words.into_iter().map(|word| Argument { text: word.into(), device: None }));
+        self
+    }
+
+    /// Appends one word that ends in the path of an open device.
+    #[must_use]
+    pub fn device(mut self, prefix: impl Into<String>, handle: DeviceHandle, node: &Path) -> Self {
+        self.arguments.push(Argument { text: prefix.into(), device: Some((handle, node.to_path_buf())) });
+        self
+    }
+
+    /// The command line as a user would type it, with device nodes in place of descriptors.
+    pub fn line(&self) -> String {
+        let mut line = self.program.clone();
+        for argument in &self.arguments {
+            line.push(' ');
+            match &argument.device {
+                Some((_, node)) => line.push_str(&format!("{}{}", argument.text, node.display())),
+                None if argument.text.contains([' ', '"', '$', '*']) || argument.text.is_empty() => {
+                    line.push_str(&format!("'{}'", argument.text));
+                }
+                None => line.push_str(&argument.text),
+            }
+        }
+        line
+    }
+}
+
+/// What a program did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// Its exit status, or 128 + the signal that ended it.
+    pub status: i32,
+    /// Its standard output, invalid UTF-8 replaced, the last 64 KiB.
+    pub stdout: String,
+    /// Its standard error, likewise.
+    pub stderr: String,
+    /// From start to end.
+    pub duration: Nanos,
+}
+
+/// How a loop device is attached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopOptions {
+    /// Whether it bypasses the page cache of the filesystem that holds its file.
+    pub direct_io: bool,
+    /// Its logical block size in bytes.
+    pub block_size: u32,
+}
+
+/// A mount to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountRequest {
+    /// Filesystem type as the kernel knows it.
+    pub filesystem: String,
+    /// Device node.
+    pub source: PathBuf,
+    /// Options, `key` or `key=value`, in the words of mount(8); atime options included.
+    pub options: Vec<String>,
+    /// An existing directory.
+    pub target: PathBuf,
+}
+
+impl MountRequest {
+    /// The mount(8) command line that does the same.
+    pub fn line(&self) -> String {
+        let options =
+            if self.options.is_empty() { String::new() } else { format!(" -o {}", self.options.join(",")) };
+        format!("mount -t {}{options} {} {}", self.filesystem, self.source.display(), self.target.display())
+    }
+}
+
+/// A machine on which configurations are built and engines run.
+///
+/// Methods take `&mut self`: a host does one thing at a time, so that its timings mean something.
+pub trait Host {
+    /// `this machine`, or the name of a guest.
+    fn name(&self) -> String;
+
+    /// Runs a program to its end. A status other than 0 is no error here.
+    fn run(&mut self, command: &Command) -> Result<Output>;
+    /// Where a program is, if it is installed.
+    fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>>;
+
+    /// A file of sysfs or procfs, or any small text file.
+    fn read_text(&mut self, path: &Path) -> Result<String>;
+    /// Writes to an existing file of sysfs or procfs; it never creates one.
+    fn write_text(&mut self, path: &Path, text: &str) -> Result<()>;
+    /// The names in a directory, sorted.
+    fn list_directory(&mut self, path: &Path) -> Result<Vec<String>>;
+
+    /// Makes a directory; it must not exist.
+    fn create_directory(&mut self, path: &Path) -> Result<()>;
+    /// Removes an empty directory.
+    fn remove_directory(&mut self, path: &Path) -> Result<()>;
+    /// What stands at a path, links not followed; `None`: nothing.
+    fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
+    /// Makes a sparse file of this apparent size with `O_EXCL`, and syncs it.
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity>;
+    /// Renames without replacing (`RENAME_NOREPLACE`).
+    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes a file.
+    fn remove_file(&mut self, path: &Path) -> Result<()>;
+    /// Bytes free for an unprivileged user, and in all, in the filesystem that holds this path.
+    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)>;
+
+    /// Every attached loop device.
+    fn loops(&mut self) -> Result<Vec<LoopInfo>>;
+    /// Attaches an image to a free loop device (`LOOP_CONFIGURE`); returns its node.
+    fn attach_loop(&mut self, image: &Path, options: &LoopOptions) -> Result<PathBuf>;
+    /// Detaches a loop device now; busy is an error, no lazy detaching.
+    fn detach_loop(&mut self, device: &Path) -> Result<()>;
+
+    /// Everything that the guards need to know of a device.
+    fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe>;
+    /// Opens a device for reading and writing, takes an exclusive flock, and verifies its identity on the descriptor.
+    fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle>;
+    /// Verifies the identity again on the open descriptor.
+    fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()>;
+    /// Closes a device and gives up its lock.
+    fn close_device(&mut self, handle: DeviceHandle) -> Result<()>;
+
+    /// Mounts (fsopen, fsconfig per option, fsmount, move_mount).
+    fn mount(&mut self, request: &MountRequest) -> Result<()>;
+    /// Unmounts; busy is an error, no lazy unmounting.
+    fn unmount(&mut self, target: &Path) -> Result<()>;
+    /// Every mount that this process sees (`/proc/self/mountinfo`).
+    fn mounts(&mut self) -> Result<Vec<MountInfo>>;
+
+    /// Starts an engine, which begins its work at once.
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
+}
+
+/// What came from an engine in the time it was given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EngineOutput {
+    /// An event.
+    Event(Box<EngineEvent>),
+    /// Nothing yet.
+    Silence,
+    /// A line that is no event, and the end of stderr.
+    Garbage(String),
+    /// Its stdout is closed; the end of its stderr.
+    End(String),
+}
+
+/// A running engine.
+pub trait EngineProcess {
+    /// The next event, waiting this long for it.
+    fn next(&mut self, timeout: Duration) -> EngineOutput;
+    /// Ends the engine: closes its stdin, and kills it when it has not ended after a second. Returns whether it is gone;
+    /// one whose worker is stuck in the kernel stays.
+    fn stop(&mut self, limit: Duration) -> bool;
+    /// Its process on the host, for a person who has to look after it.
+    fn pid(&self) -> u32;
+}

@@ -1,0 +1,151 @@
+//! Facts about devices, files and mounts of a host, as the guards and the undo journal need them.
+
+use fsdyno_core::Bytes;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What makes a device the same device: compared before every destructive step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceIdentity {
+    /// Device number, major and minor.
+    pub number: (u32, u32),
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// The kernel's sequence number of the disk: another one after each re-attachment (Linux 5.15).
+    pub diskseq: Option<u64>,
+    /// WWN or serial number, where the device has one.
+    pub serial: Option<String>,
+}
+
+/// What makes a file the same file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// Device number of its filesystem.
+    pub device: (u32, u32),
+    /// Inode number.
+    pub inode: u64,
+    /// Time of birth in nanoseconds since 1970, where the filesystem keeps it.
+    pub birth_ns: Option<i64>,
+    /// Whether it is a regular file.
+    pub regular: bool,
+}
+
+/// An attached loop device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopInfo {
+    /// Its node.
+    pub device: PathBuf,
+    /// Device number of the filesystem that holds the backing file.
+    pub backing_device: (u32, u32),
+    /// Inode of the backing file.
+    pub backing_inode: u64,
+    /// Path of the backing file as the kernel names it.
+    pub backing_path: String,
+}
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountInfo {
+    /// Device number of the mounted filesystem; `0:N` for those without a single device, btrfs among them.
+    pub device: (u32, u32),
+    /// Where.
+    pub target: PathBuf,
+    /// Filesystem type.
+    pub filesystem: String,
+    /// The source as the mount names it.
+    pub source: String,
+    /// Options of the mount and of the superblock, joined by commas.
+    pub options: String,
+}
+
+/// A use of a device that forbids touching it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Use {
+    /// Mounted, in this or another mount namespace (with a process in it).
+    Mounted {
+        /// Where.
+        target: String,
+        /// A process that sees the mount, when it is not in this namespace.
+        namespace_of_pid: Option<u32>,
+    },
+    /// In use as swap.
+    Swap,
+    /// Another block device stands on it (md, dm, bcache).
+    Holder {
+        /// Its name.
+        name: String,
+    },
+    /// It stands on other block devices.
+    Slave {
+        /// Their name.
+        name: String,
+    },
+    /// It has partitions.
+    Partition {
+        /// Name of the partition.
+        name: String,
+    },
+    /// It is a partition itself, where a disk was planned.
+    IsPartition {
+        /// The disk.
+        of: String,
+    },
+    /// A process holds it open.
+    OpenedBy {
+        /// The process.
+        pid: u32,
+        /// Its name.
+        command: String,
+    },
+    /// Another device reaches the same bytes, and that one is in use.
+    Alias {
+        /// The other device.
+        name: String,
+        /// How it is in use.
+        how: String,
+    },
+    /// A member of a mounted multi-device filesystem (btrfs).
+    Member {
+        /// Filesystem type.
+        filesystem: String,
+        /// Its identifier.
+        uuid: String,
+    },
+    /// It carries, directly or through layers, something that the machine or fsdyno needs.
+    Carries {
+        /// `/`, `/boot`, swap, the store, the binary.
+        what: String,
+    },
+    /// It is read-only.
+    ReadOnly,
+}
+
+/// Everything that the guards need to know of a device. A fact that could not be found out stands in `unknown`, and counts
+/// as a refusal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceProbe {
+    /// The path as given.
+    pub path: PathBuf,
+    /// The path with links resolved.
+    pub canonical: PathBuf,
+    /// Whether it is a block device at all.
+    pub block: bool,
+    /// Which device.
+    pub identity: DeviceIdentity,
+    /// Model, or the backing file of a loop device.
+    pub model: String,
+    /// Every use that forbids touching it.
+    pub uses: Vec<Use>,
+    /// Known signatures on it, in libblkid's words (`ext4`, `crypto_LUKS`, `LVM2_member`, `dos`).
+    pub signatures: Vec<String>,
+    /// What could not be found out, and why.
+    pub unknown: Vec<String>,
+}
+
+impl DeviceProbe {
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.identity.size_bytes)
+    }
+}
