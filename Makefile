@@ -1,0 +1,29 @@
+# What a user runs. Everything that these targets need is installed by scripts/install-tools where it may.
+
+CARGO ?= cargo
+
+.PHONY: help build demo test bench clean
+
+help:
+	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables"
+	@echo "make test    everything that must hold: format, lints, tests"
+	@echo "make bench   what fsdyno itself costs, against plain loops"
+	@echo "make build   target/release/fsdyno"
+
+build:
+	$(CARGO) build --release --locked
+
+demo: build
+	@scripts/install-tools demo
+	@scripts/demo
+
+test:
+	@scripts/install-tools test
+	@scripts/test
+
+bench:
+	@scripts/install-tools test
+	$(CARGO) bench --locked -p fsdyno-engine --bench overhead -- --keep
+
+clean:
+	$(CARGO) clean
