@@ -9,6 +9,7 @@
 pub mod axis;
 pub mod configuration;
 pub mod environment;
+pub mod measure;
 pub mod operation;
 pub mod outcome;
 pub mod protocol;
@@ -20,6 +21,7 @@ pub mod workload;
 pub use axis::{AXES, Axis};
 pub use configuration::{Configuration, DeviceSpec, Devices};
 pub use environment::Environment;
+pub use measure::Measure;
 pub use operation::{Operation, Role};
 pub use outcome::{Failure, Outcome};
 pub use protocol::{EngineEvent, EngineRequest};

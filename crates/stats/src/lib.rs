@@ -1,1 +1,16 @@
-//! Placeholder while the workspace is set up.
+//! Arithmetic on measurements: means, estimates with intervals, latency distributions.
+//!
+//! Everything here is a pure function of numbers. The unit of replication is the trial: an estimate takes one value per
+//! trial, never one per operation, because operations of one trial share its disk, its layout and its luck. No value is
+//! deleted as an outlier: a slow trial is a fact about the configuration. This crate knows no files, no clock and no
+//! words of fsdyno; it imports nothing of ours.
+
+mod distribution;
+mod estimate;
+mod mean;
+mod rank;
+
+pub use distribution::{CurvePoint, Distribution, DistributionError};
+pub use estimate::{Estimate, Interval, estimate};
+pub use mean::{MeanKind, mean};
+pub use rank::{Better, best_first};

@@ -1,0 +1,489 @@
+//! Measures: the single numbers by which plans, summaries and comparisons rank configurations.
+//!
+//! A measure is a pure function of one [`TrialRecord`]. It has a name that a plan can write, a unit, a direction, and a
+//! way in which it is averaged over trials. The short names (`read-under-write`) find their phase by what runs in it, not
+//! by its name; any single figure of a result can be named in full as `phase/role/operation/statistic` or
+//! `phase/role/figure`. A trial that was not measured to its end has no measures: half a trial is no replication.
+
+use crate::operation::{Operation, Role};
+use crate::outcome::Outcome;
+use crate::result::{Latency, PhaseResult, RoleResult, TrialRecord};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// One number of a trial, and everything that is needed to average, compare and print it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Measure {
+    name: String,
+    source: Source,
+}
+
+/// Where the number comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Source {
+    /// A figure of a role as a whole.
+    Role(Phase, Role, Figure),
+    /// A statistic of one operation of a role.
+    Operation(Phase, Role, Operation, Statistic),
+    /// The longest stall of any role in any phase.
+    LongestStall,
+}
+
+/// How a phase is found in a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The first in which one reader is alone.
+    OneReader,
+    /// The first in which several readers are alone.
+    ManyReaders,
+    /// The first with both readers and writers.
+    ReadersAndWriters,
+    /// The first with exactly these workers.
+    Workers(Vec<(Role, u32)>),
+    /// The first of this name.
+    Named(String),
+}
+
+/// A value of a measure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Value {
+    /// In the base unit: bytes per second, nanoseconds, a count, a share from 0 to 1.
+    pub value: f64,
+    /// Whether it is only a lower bound, because it hangs on operations whose end nobody saw. Printed with `>=`.
+    pub at_least: bool,
+}
+
+/// What a value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Bytes per second, shown as MB/s (10^6).
+    BytesPerSecond,
+    /// Operations per second.
+    OperationsPerSecond,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Operations.
+    Operations,
+    /// A share from 0 to 1, shown in percent.
+    Share,
+}
+
+impl Unit {
+    /// What stands behind a shown number.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Unit::BytesPerSecond => "MB/s",
+            Unit::OperationsPerSecond => "ops/s",
+            Unit::Nanoseconds => "ns",
+            Unit::Operations => "ops",
+            Unit::Share => "%",
+        }
+    }
+
+    /// A value in its base unit as the number to show before [`Unit::symbol`].
+    pub fn shown(self, value: f64) -> f64 {
+        match self {
+            Unit::BytesPerSecond => value / 1e6,
+            Unit::Share => value * 100.0,
+            Unit::OperationsPerSecond | Unit::Nanoseconds | Unit::Operations => value,
+        }
+    }
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// More is better.
+    HigherIsBetter,
+    /// Less is better.
+    LowerIsBetter,
+}
+
+/// How a measure is averaged over trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Averaging {
+    /// Times, counts and shares.
+    Arithmetic,
+    /// Rates: the mean of equal amounts of work (J. E. Smith, "Characterizing computer performance with a single
+    /// number", CACM 31(10), 1988).
+    Harmonic,
+}
+
+/// A figure of a role, as `phase/role/figure` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Figure {
+    Rate,
+    DataRate,
+    OverheadRate,
+    OperationRate,
+    LongestStall,
+    TimeOver100Ms,
+    TimeOver1S,
+}
+
+/// A statistic of an operation, as `phase/role/operation/statistic` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Statistic {
+    Count,
+    Min,
+    Max,
+    Mean,
+    StdDev,
+    Median,
+    P90,
+    P99,
+    P999,
+    P9999,
+}
+
+/// A measure with a short name.
+struct Named {
+    name: &'static str,
+    help: &'static str,
+    source: fn() -> Source,
+}
+
+static NAMED: &[Named] = &[
+    Named {
+        name: "read",
+        help: "bytes per second of one reader alone",
+        source: || Source::Role(Phase::OneReader, Role::Reader, Figure::Rate),
+    },
+    Named {
+        name: "read-many",
+        help: "bytes per second of several readers together",
+        source: || Source::Role(Phase::ManyReaders, Role::Reader, Figure::Rate),
+    },
+    Named {
+        name: "read-under-write",
+        help: "bytes per second of the readers while writers write",
+        source: || Source::Role(Phase::ReadersAndWriters, Role::Reader, Figure::Rate),
+    },
+    Named {
+        name: "write",
+        help: "bytes per second of the writers while readers read",
+        source: || Source::Role(Phase::ReadersAndWriters, Role::Writer, Figure::Rate),
+    },
+    Named {
+        name: "first-byte-p999",
+        help: "p99.9 of reading a file's first byte while writers write",
+        source: || {
+            Source::Operation(
+                Phase::ReadersAndWriters,
+                Role::Reader,
+                Operation::ReadFirstByte,
+                Statistic::P999,
+            )
+        },
+    },
+    Named {
+        name: "longest-stall",
+        help: "longest time in which some worker, of any role in any phase, completed nothing",
+        source: || Source::LongestStall,
+    },
+];
+
+const ROLES: &[Role] = &[Role::Reader, Role::Writer, Role::Null];
+
+const FIGURES: &[(&str, Figure)] = &[
+    ("rate", Figure::Rate),
+    ("data-rate", Figure::DataRate),
+    ("overhead-rate", Figure::OverheadRate),
+    ("operation-rate", Figure::OperationRate),
+    ("longest-stall", Figure::LongestStall),
+    ("time-over-100ms", Figure::TimeOver100Ms),
+    ("time-over-1s", Figure::TimeOver1S),
+];
+
+const STATISTICS: &[(&str, Statistic)] = &[
+    ("count", Statistic::Count),
+    ("min", Statistic::Min),
+    ("max", Statistic::Max),
+    ("mean", Statistic::Mean),
+    ("stddev", Statistic::StdDev),
+    ("median", Statistic::Median),
+    ("p50", Statistic::Median),
+    ("p90", Statistic::P90),
+    ("p99", Statistic::P99),
+    ("p99.9", Statistic::P999),
+    ("p99.99", Statistic::P9999),
+];
+
+/// Why a text names no measure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MeasureError {
+    /// Neither a short name nor a full one.
+    #[error("unknown measure '{name}'{}", did_you_mean(nearest))]
+    UnknownName {
+        /// As written.
+        name: String,
+        /// The nearest known name.
+        nearest: Option<String>,
+    },
+    /// One part of a full name is unknown.
+    #[error("unknown {part} '{word}' in measure '{name}'{}", did_you_mean(nearest))]
+    UnknownPart {
+        /// As written.
+        name: String,
+        /// Which part: `role`, `operation`, `statistic`, `figure`.
+        part: &'static str,
+        /// The part as written.
+        word: String,
+        /// The nearest known word.
+        nearest: Option<String>,
+    },
+    /// A full name with too few or too many parts.
+    #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
+    Parts {
+        /// As written.
+        name: String,
+        /// How many.
+        parts: usize,
+    },
+}
+
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
+}
+
+impl FromStr for Measure {
+    type Err = MeasureError;
+
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
+        let text = text.trim();
+        let source = match text.split('/').map(str::trim).collect::<Vec<_>>()[..] {
+            [name] => short_name(name)?,
+            [phase, role, figure] => Source::Role(
+                phase_of(text, phase)?,
+                known(text, "role", role, ROLES.iter().map(|role| (role.name(), *role)))?,
+                known(text, "figure", figure, FIGURES.iter().copied())?,
+            ),
+            [phase, role, operation, statistic] => Source::Operation(
+                phase_of(text, phase)?,
+                known(text, "role", role, ROLES.iter().map(|role| (role.name(), *role)))?,
+                known(text, "operation", operation, Operation::ALL.iter().map(|op| (op.name(), *op)))?,
+                known(text, "statistic", statistic, STATISTICS.iter().copied())?,
+            ),
+            ref parts => {
+                return Err(MeasureError::Parts { name: text.to_string(), parts: parts.len() });
+            }
+        };
+        Ok(Measure { name: text.to_string(), source })
+    }
+}
+
+fn short_name(name: &str) -> Result<Source, MeasureError> {
+    let named = NAMED.iter().find(|named| named.name == name);
+    named.map(|named| (named.source)()).ok_or_else(|| MeasureError::UnknownName {
+        name: name.to_string(),
+        nearest: crate::nearest(name, NAMED.iter().map(|named| named.name)).map(str::to_string),
+    })
+}
+
+/// A phase written as its workers (`3 readers, 3 writers`, in any order), else by its name.
+fn phase_of(name: &str, text: &str) -> Result<Phase, MeasureError> {
+    let mut workers = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let Some((count, word)) = part.split_once(' ') else {
+            return Ok(Phase::Named(text.to_string()));
+        };
+        let Ok(count) = count.parse::<u32>() else {
+            return Ok(Phase::Named(text.to_string()));
+        };
+        let singular = word.trim().strip_suffix('s').unwrap_or(word.trim());
+        workers.push((known(name, "role", singular, ROLES.iter().map(|role| (role.name(), *role)))?, count));
+    }
+    workers.sort_unstable();
+    Ok(Phase::Workers(workers))
+}
+
+fn known<T: Copy>(
+    name: &str,
+    part: &'static str,
+    word: &str,
+    words: impl Iterator<Item = (&'static str, T)> + Clone,
+) -> Result<T, MeasureError> {
+    let found = words.clone().find(|(known, _)| *known == word);
+    found.map(|(_, value)| value).ok_or_else(|| MeasureError::UnknownPart {
+        name: name.to_string(),
+        part,
+        word: word.to_string(),
+        nearest: crate::nearest(word, words.map(|(known, _)| known)).map(str::to_string),
+    })
+}
+
+impl Measure {
+    /// The short names, each with one line for the reference. Beside them stands every `phase/role/operation/statistic`
+    /// and `phase/role/figure`.
+    pub fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
+        NAMED.iter().map(|named| (named.name, named.help))
+    }
+
+    /// The last part that a `phase/role/figure` may have.
+    pub fn figures() -> impl Iterator<Item = &'static str> {
+        FIGURES.iter().map(|(name, _)| *name)
+    }
+
+    /// The last part that a `phase/role/operation/statistic` may have.
+    pub fn statistics() -> impl Iterator<Item = &'static str> {
+        STATISTICS.iter().map(|(name, _)| *name)
+    }
+
+    /// As written.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its values count.
+    pub fn unit(&self) -> Unit {
+        match self.source {
+            Source::Role(_, _, figure) => figure.unit(),
+            Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
+            Source::Operation(..) | Source::LongestStall => Unit::Nanoseconds,
+        }
+    }
+
+    /// Which way is better.
+    pub fn direction(&self) -> Direction {
+        match self.unit() {
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::Operations => Direction::HigherIsBetter,
+            Unit::Nanoseconds | Unit::Share => Direction::LowerIsBetter,
+        }
+    }
+
+    /// How values of several trials are averaged.
+    pub fn averaging(&self) -> Averaging {
+        match self.unit() {
+            Unit::BytesPerSecond | Unit::OperationsPerSecond => Averaging::Harmonic,
+            Unit::Nanoseconds | Unit::Operations | Unit::Share => Averaging::Arithmetic,
+        }
+    }
+
+    /// The value in one trial; `None` when the trial was not measured or has no such phase, role or sample.
+    pub fn value(&self, trial: &TrialRecord) -> Option<Value> {
+        if trial.outcome != Outcome::Measured {
+            return None;
+        }
+        match &self.source {
+            Source::LongestStall => longest_stall(&trial.phases),
+            Source::Role(phase, role, figure) => {
+                let phase = phase.find(&trial.phases)?;
+                figure.of(role_in(phase, *role)?, phase)
+            }
+            Source::Operation(phase, role, operation, statistic) => {
+                let role = role_in(phase.find(&trial.phases)?, *role)?;
+                let result = role.operations.iter().find(|result| result.operation == *operation)?;
+                statistic.of(&result.lat_ns, result.censored)
+            }
+        }
+    }
+}
+
+impl Phase {
+    fn find<'a>(&self, phases: &'a [PhaseResult]) -> Option<&'a PhaseResult> {
+        phases.iter().find(|phase| self.is(phase))
+    }
+
+    fn is(&self, phase: &PhaseResult) -> bool {
+        let mut workers: Vec<_> = phase
+            .roles
+            .iter()
+            .filter(|role| role.workers > 0)
+            .map(|role| (role.role, role.workers))
+            .collect();
+        workers.sort_unstable();
+        match self {
+            Phase::OneReader => workers == [(Role::Reader, 1)],
+            Phase::ManyReaders => matches!(workers[..], [(Role::Reader, 2..)]),
+            Phase::ReadersAndWriters => matches!(workers[..], [(Role::Reader, _), (Role::Writer, _)]),
+            Phase::Workers(wanted) => workers == *wanted,
+            Phase::Named(name) => phase.name == *name,
+        }
+    }
+}
+
+fn role_in(phase: &PhaseResult, role: Role) -> Option<&RoleResult> {
+    phase.roles.iter().find(|result| result.role == role)
+}
+
+fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
+    let stalls = phases.iter().flat_map(|phase| phase.roles.iter().map(move |role| stall(role, phase)));
+    stalls.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+/// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower bound.
+fn stall(role: &RoleResult, phase: &PhaseResult) -> Value {
+    Value { value: role.longest_stall_ns.0 as f64, at_least: role.longest_stall_ns >= phase.window_ns }
+}
+
+impl Figure {
+    fn unit(self) -> Unit {
+        match self {
+            Figure::Rate | Figure::DataRate | Figure::OverheadRate => Unit::BytesPerSecond,
+            Figure::OperationRate => Unit::OperationsPerSecond,
+            Figure::LongestStall => Unit::Nanoseconds,
+            Figure::TimeOver100Ms | Figure::TimeOver1S => Unit::Share,
+        }
+    }
+
+    fn of(self, role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
+        let exact = |value| Value { value, at_least: false };
+        match self {
+            Figure::Rate => Some(exact(role.rates.aggregate_bytes_per_s)),
+            Figure::DataRate => role.rates.data_bytes_per_s.map(exact),
+            Figure::OverheadRate => role.rates.with_overhead_bytes_per_s.map(exact),
+            Figure::OperationRate => Some(exact(role.rates.operations_per_s)),
+            Figure::LongestStall => Some(stall(role, phase)),
+            Figure::TimeOver100Ms => Some(exact(role.time_over_100ms)),
+            Figure::TimeOver1S => Some(exact(role.time_over_1s)),
+        }
+    }
+}
+
+impl Statistic {
+    /// The statistic of a latency distribution of which `censored` operations are known only to be at least so long.
+    ///
+    /// Without a sample there may still be an operation that covered the whole window. It is then all that is known, and
+    /// it bounds the maximum and every quantile from below.
+    fn of(self, latency: &Latency, censored: u64) -> Option<Value> {
+        let value_ns = match self {
+            Statistic::Count => return Some(Value { value: latency.count as f64, at_least: false }),
+            Statistic::Mean | Statistic::StdDev if latency.count == 0 => return None,
+            Statistic::Mean => return Some(Value { value: latency.mean, at_least: censored > 0 }),
+            Statistic::StdDev => return Some(Value { value: latency.stddev, at_least: censored > 0 }),
+            Statistic::Min if latency.count == 0 => return None,
+            Statistic::Min => latency.min,
+            _ if latency.count == 0 && latency.max == 0 => return None,
+            _ if latency.count == 0 => return Some(Value { value: latency.max as f64, at_least: true }),
+            Statistic::Max => latency.max,
+            Statistic::Median => latency.median,
+            Statistic::P90 => latency.p90,
+            Statistic::P99 => latency.p99,
+            Statistic::P999 => latency.p999,
+            Statistic::P9999 => latency.p9999,
+        };
+        Some(Value { value: value_ns as f64, at_least: latency.is_bound(value_ns) })
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+impl TryFrom<String> for Measure {
+    type Error = MeasureError;
+
+    fn try_from(text: String) -> Result<Self, MeasureError> {
+        text.parse()
+    }
+}
+
+impl From<Measure> for String {
+    fn from(measure: Measure) -> Self {
+        measure.name
+    }
+}
