@@ -1,1 +1,22 @@
-//! Placeholder while the workspace is set up.
+//! Results as people and programs read them: from stored trials to a view model, and from there to text, JSON and CSV.
+//!
+//! Everything starts at [`View`], which is pure: the same trials give the same report. This crate reads no database,
+//! measures nothing and decides nothing; what a figure means is defined where it is measured, and how sure it is in the
+//! statistics.
+
+pub mod csv;
+pub mod error;
+#[cfg(test)]
+mod fixture;
+pub mod json;
+mod merge;
+pub mod ranking;
+mod remark;
+pub mod terminal;
+mod text;
+pub mod view;
+
+pub use error::ReportError;
+pub use merge::Time;
+pub use terminal::Style;
+pub use view::{Header, View};

@@ -1,0 +1,132 @@
+//! Results as one tidy table: a row for each trial, phase, role and operation.
+//!
+//! Every row repeats what identifies it, so that a row can be read alone and the whole loads into any data frame. Figures
+//! of a role (`role_...`) repeat on each of its operations. A trial without phases has one row, with its outcome and no
+//! figures: what was skipped or failed does not vanish. Times are nanoseconds, rates bytes per second, shares 0 to 1; a
+//! figure that does not exist is empty. The settings follow as one column for each axis that any trial sets.
+
+use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult, TrialRecord};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Columns before those of the settings.
+pub const COLUMNS: &[&str] = &[
+    "trial",
+    "block",
+    "case",
+    "sentinel",
+    "configuration",
+    "filesystem",
+    "workload",
+    "kernel",
+    "outcome",
+    "phase",
+    "window_ns",
+    "role",
+    "role_workers",
+    "role_longest_stall_ns",
+    "role_time_over_100ms",
+    "role_time_over_1s",
+    "role_data_bytes_per_s",
+    "role_with_overhead_bytes_per_s",
+    "role_aggregate_bytes_per_s",
+    "role_operations_per_s",
+    "operation",
+    "count",
+    "censored",
+    "lat_ns_min",
+    "lat_ns_mean",
+    "lat_ns_stddev",
+    "lat_ns_p50",
+    "lat_ns_p90",
+    "lat_ns_p99",
+    "lat_ns_p99.9",
+    "lat_ns_p99.99",
+    "lat_ns_max",
+    "lat_ns_at_least_from",
+];
+
+/// Columns that identify a trial; the first of [`COLUMNS`].
+const TRIAL_COLUMNS: usize = 9;
+
+/// Writes every trial.
+///
+/// # Errors
+/// Those of `out`.
+pub fn operations(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
+    let axes: BTreeSet<&str> =
+        trials.iter().flat_map(|trial| trial.configuration.settings.keys()).map(String::as_str).collect();
+    let settings = axes.iter().map(|axis| format!("setting_{axis}"));
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(COLUMNS.iter().map(|name| (*name).to_string()).chain(settings))?;
+    for trial in trials {
+        let levels: Vec<String> = axes
+            .iter()
+            .map(|axis| trial.configuration.settings.get(*axis).cloned().unwrap_or_default())
+            .collect();
+        let identity = identity(trial);
+        let rows = figures(trial);
+        for figures in &rows {
+            writer.write_record(identity.iter().chain(figures).chain(&levels))?;
+        }
+        if rows.is_empty() {
+            let none = vec![String::new(); COLUMNS.len() - TRIAL_COLUMNS];
+            writer.write_record(identity.iter().chain(&none).chain(&levels))?;
+        }
+    }
+    writer.flush()
+}
+
+fn identity(trial: &TrialRecord) -> [String; TRIAL_COLUMNS] {
+    [
+        trial.trial.to_string(),
+        trial.block.to_string(),
+        trial.case.to_string(),
+        trial.sentinel.to_string(),
+        trial.configuration.name.clone(),
+        trial.configuration.filesystem.clone(),
+        trial.workload.kind().to_string(),
+        trial.environment.kernel.clone(),
+        trial.outcome.word().to_string(),
+    ]
+}
+
+fn figures(trial: &TrialRecord) -> Vec<Vec<String>> {
+    let roles = trial.phases.iter().flat_map(|phase| phase.roles.iter().map(move |role| (phase, role)));
+    roles
+        .flat_map(|(phase, role)| role.operations.iter().map(move |operation| row(phase, role, operation)))
+        .collect()
+}
+
+fn row(phase: &PhaseResult, role: &RoleResult, result: &OperationResult) -> Vec<String> {
+    let maybe = |rate: Option<f64>| rate.map(|rate| rate.to_string()).unwrap_or_default();
+    let latency = &result.lat_ns;
+    // Without a sample there is no minimum, mean or quantile; there may be a maximum, of an operation that spans the window.
+    let sampled = |value: String| if latency.count > 0 { value } else { String::new() };
+    vec![
+        phase.name.clone(),
+        phase.window_ns.0.to_string(),
+        role.role.name().to_string(),
+        role.workers.to_string(),
+        role.longest_stall_ns.0.to_string(),
+        role.time_over_100ms.to_string(),
+        role.time_over_1s.to_string(),
+        maybe(role.rates.data_bytes_per_s),
+        maybe(role.rates.with_overhead_bytes_per_s),
+        role.rates.aggregate_bytes_per_s.to_string(),
+        role.rates.operations_per_s.to_string(),
+        result.operation.name().to_string(),
+        latency.count.to_string(),
+        result.censored.to_string(),
+        sampled(latency.min.to_string()),
+        sampled(latency.mean.to_string()),
+        sampled(latency.stddev.to_string()),
+        sampled(latency.median.to_string()),
+        sampled(latency.p90.to_string()),
+        sampled(latency.p99.to_string()),
+        sampled(latency.p999.to_string()),
+        sampled(latency.p9999.to_string()),
+        if latency.max > 0 { latency.max.to_string() } else { String::new() },
+        latency.at_least_from.map(|bound| bound.to_string()).unwrap_or_default(),
+    ]
+}

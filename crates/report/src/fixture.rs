@@ -1,0 +1,268 @@
+//! Trials made by hand, for the tests of every report.
+//!
+//! The story: three configurations in two blocks. `ext4/bfq` has a writer that is blocked over both edges of the window in
+//! trial 4; `btrfs/bfq` cannot run here; the second trial of `xfs/bfq` fails.
+
+use fsdyno_core::configuration::{Configuration, DeviceSpec};
+use fsdyno_core::environment::{DeviceFacts, Environment};
+use fsdyno_core::outcome::{Failure, Outcome};
+use fsdyno_core::result::*;
+use fsdyno_core::warning::{Warning, WarningKind};
+use fsdyno_core::workload::{Fileserver, Workload};
+use fsdyno_core::{Bytes, Nanos, Operation, Role};
+use fsdyno_stats::Distribution;
+
+const WINDOW: Nanos = Nanos::from_secs(30);
+
+/// The sample of an operation: each of `values_ns` once, as the engine reports it.
+pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
+    let mut distribution = Distribution::empty();
+    values_ns.iter().for_each(|value| distribution.record(*value));
+    let count = values_ns.len() as f64;
+    let mean = values_ns.iter().sum::<u64>() as f64 / count.max(1.0);
+    let variance = values_ns.iter().map(|value| (*value as f64 - mean).powi(2)).sum::<f64>() / count.max(1.0);
+    let max = values_ns.iter().copied().max().unwrap_or(0);
+    let quantile = |share: f64| distribution.quantile(share).unwrap_or(0).min(max);
+    OperationResult {
+        operation,
+        censored: 0,
+        lat_ns: Latency {
+            count: values_ns.len() as u64,
+            min: values_ns.iter().copied().min().unwrap_or(0),
+            max,
+            mean,
+            stddev: variance.sqrt(),
+            median: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            at_least_from: None,
+        },
+        histogram: distribution.encode().unwrap(),
+        timeline: Timeline {
+            interval_ns: Nanos::from_millis(100),
+            count: vec![values_ns.len() as u64],
+            sum_ns: vec![values_ns.iter().sum()],
+            max_ns: vec![max],
+        },
+        slowest: vec![SlowOperation { start_ns: 17, duration_ns: max, path: "r0/d3/f12".to_string() }],
+    }
+}
+
+/// `n` values around `center_ns`, the slowest a hundred times as long.
+pub fn around(center_ns: u64, n: u64) -> Vec<u64> {
+    let mut values: Vec<u64> = (0..n).map(|i| center_ns * (80 + i % 41) / 100).collect();
+    if let Some(last) = values.last_mut() {
+        *last = center_ns * 100;
+    }
+    values
+}
+
+fn worker(completed: u64) -> WorkerResult {
+    WorkerResult {
+        completed,
+        spanning: 0,
+        longest_stall_ns: Nanos::from_millis(40),
+        time_over_100ms: 0.0,
+        time_over_1s: 0.0,
+        rounds: 0,
+        unfinished: None,
+    }
+}
+
+fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult>) -> RoleResult {
+    let completed = operations.iter().map(|operation| operation.lat_ns.count).sum::<u64>();
+    RoleResult {
+        role,
+        workers,
+        longest_stall_ns: Nanos::from_millis(40),
+        time_over_100ms: 0.004,
+        time_over_1s: 0.0,
+        blocked_at_start: Vec::new(),
+        rates: Rates {
+            data_bytes_per_s: Some(mb_per_s * 2.5e6),
+            with_overhead_bytes_per_s: Some(mb_per_s * 1.1e6),
+            aggregate_bytes_per_s: mb_per_s * 1e6,
+            operations_per_s: completed as f64 / 30.0,
+            bytes: (mb_per_s * 30e6) as u64,
+        },
+        worker_results: (0..workers).map(|_| worker(completed / u64::from(workers))).collect(),
+        operations,
+    }
+}
+
+/// Readers at `mb_per_s` in all.
+pub fn readers(workers: u32, mb_per_s: f64) -> RoleResult {
+    let files = (mb_per_s * 100.0) as u64;
+    role(
+        Role::Reader,
+        workers,
+        mb_per_s,
+        vec![
+            operation(Operation::Readdir, &around(4_000, files + files / 3)),
+            operation(Operation::Statx, &around(9_000, files + files / 4)),
+            operation(Operation::Openat, &around(17_000, files)),
+            operation(Operation::ReadFirstByte, &around(290_000, files)),
+            operation(Operation::Read, &around(61_000, 2 * files)),
+            operation(Operation::Close, &around(2_000, files)),
+        ],
+    )
+}
+
+/// Writers at `mb_per_s` in all.
+pub fn writers(workers: u32, mb_per_s: f64) -> RoleResult {
+    let files = (mb_per_s * 100.0) as u64;
+    role(
+        Role::Writer,
+        workers,
+        mb_per_s,
+        vec![
+            operation(Operation::Openat, &around(41_000, files)),
+            operation(Operation::WriteFirstByte, &around(7_000, files)),
+            operation(Operation::Write, &around(52_000, 2 * files)),
+            operation(Operation::Close, &around(16_000, files)),
+            operation(Operation::Mkdirat, &around(26_000, files / 11)),
+        ],
+    )
+}
+
+/// One writer of `role` is blocked in `mkdirat` from before the window until after the drain.
+pub fn block_writer(role: &mut RoleResult) {
+    let blocked = InFlight {
+        worker: 0,
+        operation: Operation::Mkdirat,
+        start_ns: -2_000_000_000,
+        duration_ns: Nanos::from_secs(62),
+        at_least: true,
+    };
+    role.longest_stall_ns = WINDOW;
+    role.time_over_100ms = 1.0 / 3.0;
+    role.time_over_1s = 1.0 / 3.0;
+    role.blocked_at_start = vec![blocked.clone()];
+    role.worker_results[0] = WorkerResult {
+        completed: 0,
+        spanning: 1,
+        longest_stall_ns: WINDOW,
+        time_over_100ms: 1.0,
+        time_over_1s: 1.0,
+        rounds: 0,
+        unfinished: Some(blocked),
+    };
+    for result in role.operations.iter_mut().filter(|result| result.operation == Operation::Mkdirat) {
+        result.lat_ns.max = 62_000_000_000;
+        result.lat_ns.at_least_from = Some(62_000_000_000);
+    }
+}
+
+fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
+    PhaseResult {
+        name: name.to_string(),
+        ramp_ns: WINDOW,
+        window_ns: WINDOW,
+        drain_ns: Nanos::from_millis(12),
+        roles,
+    }
+}
+
+/// The three phases of the fileserver workload, all rates in proportion to `mb_per_s`.
+pub fn phases(mb_per_s: f64) -> Vec<PhaseResult> {
+    vec![
+        phase("1 reader", vec![readers(1, mb_per_s)]),
+        phase("3 readers", vec![readers(3, mb_per_s * 1.4)]),
+        phase("3 readers, 3 writers", vec![writers(3, mb_per_s * 0.8), readers(3, mb_per_s * 0.6)]),
+    ]
+}
+
+/// A configuration of a filesystem and a scheduler, named by both.
+pub fn configuration(filesystem: &str, scheduler: &str) -> Configuration {
+    Configuration {
+        name: format!("{filesystem} {scheduler}"),
+        filesystem: filesystem.to_string(),
+        settings: [("scheduler".to_string(), scheduler.to_string())].into(),
+    }
+}
+
+/// A measured trial with everything in it.
+pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb_per_s: f64) -> TrialRecord {
+    let filesystem = configuration.filesystem.clone();
+    let scheduler = configuration.level("scheduler").unwrap_or("none").to_string();
+    let options = match filesystem.as_str() {
+        "ext4" => "rw,relatime,data=ordered",
+        _ => "rw,relatime",
+    };
+    TrialRecord {
+        trial,
+        block,
+        case,
+        sentinel: false,
+        seed: 42,
+        configuration,
+        device: DeviceSpec::Image {
+            path: "/var/tmp/fsdyno.img".into(),
+            size: Bytes(8 * Bytes::GIB),
+            direct_io: true,
+        },
+        workload: Workload::Fileserver(Fileserver::default()),
+        outcome: Outcome::Measured,
+        warnings: vec![Warning::new(
+            WarningKind::TreeSmallerThanMemory,
+            "the trees (20 GiB) are smaller than the memory (64 GiB)",
+        )],
+        timer: Some(TimerFacts { source: "tsc".to_string(), read_ns: 23.0, overhead_ns_per_op: Some(61.5) }),
+        lifecycle_ns: Lifecycle {
+            mkfs: Some(Nanos::from_millis(71)),
+            mount: Some(Nanos::from_millis(4)),
+            prepare: Some(Nanos::from_secs(80)),
+            umount: Some(Nanos::from_millis(900)),
+            check: Some(Nanos::from_secs(2)),
+            total: Some(Nanos::from_secs(280)),
+        },
+        built: Built {
+            mkfs_command: format!("mkfs.{filesystem} /proc/self/fd/7"),
+            mount_command: format!("mount -t {filesystem} /dev/loop3 /run/fsdyno/mount"),
+            mount_options_in_force: options.to_string(),
+            scheduler_in_force: scheduler,
+            check: None,
+        },
+        environment: Environment {
+            kernel: "6.18.44 #1 SMP PREEMPT_DYNAMIC".to_string(),
+            memory_bytes: 64 << 30,
+            devices: vec![DeviceFacts { path: "/dev/loop3".to_string(), ..DeviceFacts::default() }],
+            ..Environment::default()
+        },
+        trees: TreeSummary { files: 550_000, directories: 51_000, bytes: 20 << 30 },
+        phases: phases(mb_per_s),
+        started: "2026-02-03T04:05:06Z".to_string(),
+        finished: "2026-02-03T04:09:46Z".to_string(),
+    }
+}
+
+/// The trials of the story.
+pub fn trials() -> Vec<TrialRecord> {
+    let ext4 = |number, block, rate| trial(number, block, 0, configuration("ext4", "bfq"), rate);
+    let xfs = |number, block, rate| trial(number, block, 1, configuration("xfs", "bfq"), rate);
+    let mut skipped = trial(2, 0, 2, configuration("btrfs", "bfq"), 0.0);
+    skipped.outcome = Outcome::Skipped {
+        unmet: vec!["program 'mkfs.btrfs' is not installed".into(), "the kernel has no btrfs".into()],
+    };
+    skipped.phases.clear();
+    skipped.timer = None;
+    let mut blocked = ext4(4, 1, 55.0);
+    block_writer(&mut blocked.phases[2].roles[0]);
+    blocked
+        .warnings
+        .push(Warning::new(WarningKind::Censored, "1 operation had not ended when the drain was over"));
+    let mut failed = xfs(5, 1, 0.0);
+    failed.outcome = Outcome::Failed {
+        error: Failure {
+            operation: Some(Operation::Write),
+            path: Some("w1/d0/f3".to_string()),
+            errno: Some(28),
+            hint: Some("make the image larger".to_string()),
+            ..Failure::new("3 readers, 3 writers", "no space left on device (ENOSPC)")
+        },
+    };
+    failed.phases.clear();
+    vec![ext4(0, 0, 60.0), xfs(1, 0, 48.0), skipped, xfs(3, 1, 50.0), blocked, failed]
+}

@@ -1,0 +1,197 @@
+//! Configurations side by side, best first, and how sure that order is.
+//!
+//! One value per trial goes into an estimate, sentinels left out. The order is that of the estimates and claims nothing
+//! by itself: whether the first two can be told apart is said by their intervals.
+
+use crate::view::is_measured;
+use fsdyno_core::measure::{Averaging, Direction, Measure};
+use fsdyno_core::{TrialRecord, Workload};
+use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate};
+use std::collections::BTreeMap;
+
+/// All configurations that were measured under one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// The workload.
+    pub workload: Workload,
+    /// The columns; the first is the plan's measure and decides the order. Others that no configuration has are left out.
+    pub measures: Vec<Measure>,
+    /// The configurations, best first.
+    pub rows: Vec<RankedCase>,
+}
+
+/// One configuration in a ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankedCase {
+    /// Index of the case in the plan.
+    pub case: u32,
+    /// Name of the configuration.
+    pub name: String,
+    /// Measured trials, sentinels left out.
+    pub trials: usize,
+    /// Kinds of warning that some of these trials carry.
+    pub warning_kinds: usize,
+    /// One for each measure; `None` where no trial has a value.
+    pub figures: Vec<Option<Figure>>,
+}
+
+/// A measure over the trials of a case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// Mean and interval.
+    pub estimate: Estimate,
+    /// Whether the value of some trial is only a lower bound, and with it the mean.
+    pub at_least: bool,
+}
+
+impl Ranking {
+    /// The plan's measure, which decides the order.
+    pub fn measure(&self) -> &Measure {
+        &self.measures[0]
+    }
+
+    /// The configurations that have a value of the plan's measure, best first.
+    pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, Figure)> {
+        self.rows.iter().filter_map(|row| Some((row, row.figures[0]?)))
+    }
+}
+
+/// A ranking for each workload, in the plan's order. The seed decides the draws of the bootstrap.
+pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+        cases.entry(trial.case).or_default().push(trial);
+    }
+    let mut workloads: Vec<&Workload> = Vec::new();
+    for trials in cases.values() {
+        if !workloads.contains(&&trials[0].workload) {
+            workloads.push(&trials[0].workload);
+        }
+    }
+    workloads.into_iter().map(|workload| ranking(workload, measure, seed, &cases)).collect()
+}
+
+fn ranking(
+    workload: &Workload,
+    measure: &Measure,
+    seed: u64,
+    cases: &BTreeMap<u32, Vec<&TrialRecord>>,
+) -> Ranking {
+    let cases: Vec<&Vec<&TrialRecord>> =
+        cases.values().filter(|trials| trials[0].workload == *workload).collect();
+    let others = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
+    let others = others.filter(|other| other.name() != measure.name());
+    let some_case_has = |other: &Measure| cases.iter().any(|trials| figure(other, seed, trials).is_some());
+    let measures: Vec<Measure> =
+        std::iter::once(measure.clone()).chain(others.filter(some_case_has)).collect();
+
+    let rows: Vec<RankedCase> = cases.iter().map(|trials| ranked_case(&measures, seed, trials)).collect();
+    let values: Vec<Option<f64>> =
+        rows.iter().map(|row| row.figures[0].map(|figure| figure.estimate.value)).collect();
+    let better = match measure.direction() {
+        Direction::HigherIsBetter => Better::Higher,
+        Direction::LowerIsBetter => Better::Lower,
+    };
+    let rows = best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
+    Ranking { workload: workload.clone(), measures, rows }
+}
+
+fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> RankedCase {
+    RankedCase {
+        case: trials[0].case,
+        name: trials[0].configuration.name.clone(),
+        trials: trials.len(),
+        warning_kinds: crate::view::warning_kinds(trials),
+        figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
+    }
+}
+
+fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
+    let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
+    let kind = match measure.averaging() {
+        Averaging::Arithmetic => MeanKind::Arithmetic,
+        Averaging::Harmonic => MeanKind::Harmonic,
+    };
+    let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
+    let estimate = estimate(&numbers, kind, seed)?;
+    Some(Figure { estimate, at_least: values.iter().any(|value| value.at_least) })
+}
+
+/// The first case from its first trial to its last, sentinels among them: how much the machine itself moved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drift {
+    /// Name of the configuration.
+    pub name: String,
+    /// Value of the plan's measure in each measured trial, in order of execution.
+    pub values: Vec<f64>,
+}
+
+impl Drift {
+    /// The last value against the first: 0.1 is 10 % more.
+    pub fn change(&self) -> Option<f64> {
+        match (self.values.first(), self.values.last()) {
+            (Some(first), Some(last)) if *first != 0.0 => Some(last / first - 1.0),
+            _ => None,
+        }
+    }
+}
+
+/// What the sentinel shows; `None` in a sweep without one, or when fewer than two of its trials have a value.
+pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
+    let case = trials.iter().find(|trial| trial.sentinel)?.case;
+    let mut same: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.case == case).collect();
+    same.sort_by_key(|trial| trial.trial);
+    let values: Vec<f64> =
+        same.iter().filter_map(|trial| measure.value(trial)).map(|value| value.value).collect();
+    (values.len() > 1).then(|| Drift { name: same[0].configuration.name.clone(), values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn rank(measure: &str) -> Vec<String> {
+        let rankings = rankings(&measure.parse().unwrap(), 42, &fixture::trials());
+        rankings[0].rows.iter().map(|row| row.name.clone()).collect()
+    }
+
+    #[test]
+    fn the_measure_decides_the_order_in_its_own_direction() {
+        assert_eq!(rank("read-under-write"), ["ext4 bfq", "xfs bfq"]);
+        assert_eq!(rank("longest-stall"), ["xfs bfq", "ext4 bfq"]);
+    }
+
+    #[test]
+    fn a_lower_bound_in_one_trial_marks_the_mean() {
+        let rankings = rankings(&"longest-stall".parse().unwrap(), 42, &fixture::trials());
+        let [xfs, ext4] = &rankings[0].rows[..] else { panic!("two rows") };
+        assert!(ext4.figures[0].unwrap().at_least && !xfs.figures[0].unwrap().at_least);
+        assert_eq!(ext4.figures[0].unwrap().estimate.value, (30e9 + 40e6) / 2.0);
+    }
+
+    #[test]
+    fn each_workload_has_its_own_ranking() {
+        let mut trials = fixture::trials();
+        let mut null = fixture::trial(6, 0, 3, fixture::configuration("ext4", "bfq"), 10.0);
+        null.workload = Workload::Null(fsdyno_core::workload::Null::default());
+        null.phases.clear();
+        trials.push(null);
+        let rankings = rankings(&"read".parse().unwrap(), 42, &trials);
+        assert_eq!(rankings.iter().map(|r| r.workload.kind()).collect::<Vec<_>>(), ["fileserver", "null"]);
+        assert_eq!(rankings[1].measures.len(), 1);
+        assert_eq!(rankings[1].ranked().count(), 0);
+    }
+
+    #[test]
+    fn a_sentinel_shows_drift_and_counts_in_no_estimate() {
+        let mut trials = fixture::trials();
+        assert_eq!(drift(&"read".parse().unwrap(), &trials), None);
+        let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 30.0);
+        sentinel.sentinel = true;
+        trials.push(sentinel);
+        let drift = drift(&"read".parse().unwrap(), &trials).unwrap();
+        assert_eq!((drift.values.len(), drift.change()), (3, Some(-0.5)));
+        assert_eq!(rankings(&"read".parse().unwrap(), 42, &trials)[0].rows[0].trials, 2);
+    }
+}

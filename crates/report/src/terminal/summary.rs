@@ -1,0 +1,254 @@
+//! The summary of a sweep: configurations side by side, best first, and everything that a reader must know beside it.
+//!
+//! A figure is the mean over trials, not over operations. Columns that do not fit the width are left out from the right,
+//! and named below the table.
+
+use super::{Style, cell, write_table};
+use crate::merge::Time;
+use crate::ranking::{Drift, Figure, RankedCase, Ranking};
+use crate::text;
+use crate::view::View;
+use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use fsdyno_core::Workload;
+use fsdyno_core::measure::{Measure, Unit};
+use std::io::{self, Write};
+
+/// Columns that the names of configurations get at least; longer ones wrap where room is short.
+const NAME_WIDTH: usize = 22;
+
+/// Writes the summary.
+///
+/// # Errors
+/// Those of `out`.
+pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()> {
+    for ranking in &view.rankings {
+        let title = format!(
+            "{}: {}, best first by {}",
+            view.header.name,
+            workload(&ranking.workload),
+            ranking.measure()
+        );
+        style.paragraph(out, 0, 2, &title)?;
+        writeln!(out)?;
+        write_ranking(out, ranking, *style)?;
+        writeln!(out)?;
+    }
+    write_notes(out, view, *style)?;
+    if view.rankings.is_empty() {
+        return style.paragraph(out, 0, 0, "No trial was measured.");
+    }
+    for ranking in &view.rankings {
+        style.paragraph(out, 0, 0, &verdict(ranking))?;
+    }
+    Ok(())
+}
+
+fn workload(workload: &Workload) -> String {
+    match workload {
+        Workload::Fileserver(parameters) => format!(
+            "fileserver on {} of trees, {} and {}, window {}",
+            parameters.tree_size,
+            text::plural(u64::from(parameters.readers), "reader"),
+            text::plural(u64::from(parameters.writers), "writer"),
+            text::setting(parameters.window)
+        ),
+        Workload::Null(parameters) => format!("null, window {}", text::setting(parameters.window)),
+    }
+}
+
+/// One column of the table: the lines of its head, and a cell for each row.
+struct Column {
+    name: String,
+    head: Vec<String>,
+    cells: Vec<String>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        self.head.iter().chain(&self.cells).map(|text| text.chars().count()).max().unwrap_or(0)
+    }
+}
+
+fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Result<()> {
+    let rows = &ranking.rows;
+    let names = Column {
+        name: "configuration".to_string(),
+        head: vec!["configuration".to_string()],
+        cells: rows.iter().map(|row| row.name.clone()).collect(),
+    };
+    let (shown, left_out) = fitting(columns(ranking), style.width, names.width().min(NAME_WIDTH));
+
+    let depth = shown.iter().map(|column| column.head.len()).max().unwrap_or(1);
+    let heads = std::iter::once(&names).chain(&shown);
+    // Heads stand on the table: shorter ones get empty lines above.
+    let heads: Vec<String> = heads
+        .map(|column| format!("{}{}", "\n".repeat(depth - column.head.len()), column.head.join("\n")))
+        .collect();
+    let mut table = style.table(heads);
+    for (index, name) in names.cells.iter().enumerate() {
+        let mut cells =
+            vec![if index == 0 { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) }];
+        cells.extend(shown.iter().map(|column| cell(column.cells[index].clone())));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    write_table(out, &table, 0)?;
+    if !left_out.is_empty() {
+        style.paragraph(out, 0, 2, &format!("(no room for {}; see --format json)", left_out.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// The columns after the name, the most telling first.
+fn columns(ranking: &Ranking) -> Vec<Column> {
+    let rows = &ranking.rows;
+    let mut columns: Vec<Column> =
+        ranking.measures.iter().enumerate().map(|(i, m)| measure_column(i, m, rows)).collect();
+    let counts = |name: &str, count: fn(&RankedCase) -> usize| Column {
+        name: name.to_string(),
+        head: vec![name.to_string()],
+        cells: rows.iter().map(|row| count(row).to_string()).collect(),
+    };
+    columns.insert(1, counts("n", |row| row.trials));
+    columns.insert(2, counts("warn", |row| row.warning_kinds));
+    columns
+}
+
+fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Column {
+    let unit = measure.unit();
+    let mut head: Vec<String> = if index == 0 {
+        vec![measure.name().to_string()]
+    } else {
+        measure.name().split_inclusive('-').map(str::to_string).collect()
+    };
+    match (unit, index) {
+        (Unit::Nanoseconds, 0) => head.push("[95 % interval]".to_string()),
+        (_, 0) => head.push(format!("{} [95 % interval]", unit.symbol())),
+        (Unit::Nanoseconds, _) => {}
+        _ => head.push(unit.symbol().to_string()),
+    }
+    let show = |figure: Figure| if index == 0 { with_interval(unit, figure) } else { shown(unit, figure) };
+    let cells = rows.iter().map(|row| row.figures[index].map_or_else(|| "-".to_string(), show)).collect();
+    Column { name: measure.name().to_string(), head, cells }
+}
+
+/// As many of the columns as fit, and the names of the others.
+fn fitting(mut columns: Vec<Column>, width: usize, name_width: usize) -> (Vec<Column>, Vec<String>) {
+    let mut left_out = Vec::new();
+    let needed =
+        |columns: &[Column]| name_width + columns.iter().map(|column| 1 + column.width()).sum::<usize>();
+    while columns.len() > 1 && needed(&columns) > width {
+        left_out.extend(columns.pop().map(|column| column.name));
+    }
+    left_out.reverse();
+    (columns, left_out)
+}
+
+fn shown(unit: Unit, figure: Figure) -> String {
+    number(unit, figure.estimate.value, figure.at_least)
+}
+
+fn with_interval(unit: Unit, figure: Figure) -> String {
+    match figure.estimate.interval {
+        None => shown(unit, figure),
+        Some(interval) => format!(
+            "{} [{}, {}]",
+            shown(unit, figure),
+            number(unit, interval.low, false),
+            number(unit, interval.high, false)
+        ),
+    }
+}
+
+/// A value without its unit, but for times, which choose their own.
+fn number(unit: Unit, value: f64, at_least: bool) -> String {
+    if unit == Unit::Nanoseconds {
+        return text::time(Time { ns: value.round() as u64, at_least });
+    }
+    format!("{}{}", if at_least { ">=" } else { "" }, text::number(unit.shown(value)))
+}
+
+fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()> {
+    let mut notes = few_trials(view);
+    notes.extend(view.drift.as_ref().and_then(|seen| drift(seen, &view.header.measure)));
+    for note in &notes {
+        style.paragraph(out, 0, 2, &format!("note: {note}"))?;
+    }
+    for group in &view.warnings {
+        let trials = text::plural(group.trials as u64, "trial");
+        let text = format!("warning: {} ({trials}): {}", group.kind, group.example);
+        style.painted_paragraph(out, 0, 2, &text)?;
+    }
+    for case in &view.skipped {
+        style.paragraph(out, 0, 2, &format!("skipped: {}: {}", case.name, case.unmet.join("; ")))?;
+    }
+    for failed in &view.failed {
+        let text = format!("failed: trial {}, {}: {}", failed.trial, failed.name, failed.error);
+        style.painted_paragraph(out, 0, 2, &text)?;
+        if let Some(hint) = &failed.error.hint {
+            style.paragraph(out, 2, 2, &format!("hint: {hint}"))?;
+        }
+    }
+    if !notes.is_empty() || !(view.warnings.is_empty() && view.skipped.is_empty() && view.failed.is_empty()) {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// What the intervals cannot show, once for each number of trials.
+fn few_trials(view: &View) -> Vec<String> {
+    let mut estimates: Vec<_> =
+        view.rankings.iter().flat_map(Ranking::ranked).map(|(_, figure)| figure.estimate).collect();
+    estimates.sort_by_key(|estimate| estimate.n);
+    estimates.dedup_by_key(|estimate| estimate.n);
+    estimates.iter().filter_map(|estimate| estimate.note()).map(str::to_string).collect()
+}
+
+fn drift(seen: &Drift, measure: &Measure) -> Option<String> {
+    let (first, last) = (*seen.values.first()?, *seen.values.last()?);
+    Some(format!(
+        "the sentinel, {}, went from {} to {} ({:+.1} %) over its {} trials: so much moved by itself",
+        seen.name,
+        quantity(measure, first),
+        quantity(measure, last),
+        seen.change()? * 100.0,
+        seen.values.len()
+    ))
+}
+
+/// A value with its unit.
+fn quantity(measure: &Measure, value: f64) -> String {
+    match measure.unit() {
+        Unit::Nanoseconds => text::time_in_words(Time { ns: value.round() as u64, at_least: false }),
+        unit => format!("{} {}", number(unit, value, false), unit.symbol()),
+    }
+}
+
+/// One plain sentence: which configuration leads, and whether it can be told from the next one.
+fn verdict(ranking: &Ranking) -> String {
+    let measure = ranking.measure();
+    let mut ranked = ranking.ranked();
+    let Some((first, best)) = ranked.next() else {
+        return format!("No trial has a value of {measure}.");
+    };
+    let best_text = quantity(measure, best.estimate.value);
+    let Some((second, next)) = ranked.next() else {
+        return format!("{} has {best_text} by {measure}; there is nothing to compare it with.", first.name);
+    };
+    let lead = format!(
+        "{} leads by {measure} with {best_text}, before {} with {}",
+        first.name,
+        second.name,
+        quantity(measure, next.estimate.value)
+    );
+    match (best.estimate.interval, next.estimate.interval) {
+        (Some(a), Some(b)) if a.overlaps(&b) => {
+            format!("{lead}; their 95 % intervals overlap, so these trials do not show which is better.")
+        }
+        (Some(_), Some(_)) => format!("{lead}; their 95 % intervals do not overlap."),
+        _ => format!("{lead}; without a second trial of both, that may be chance."),
+    }
+}

@@ -1,0 +1,144 @@
+//! Numbers as people read them: three significant digits, the unit beside them, `>=` where more is not known.
+
+use crate::merge::Time;
+use fsdyno_core::Nanos;
+
+const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+/// A time for a table: `812ns`, `4.61us`, `46.1ms`, `>=30.0s`. Bounds are rounded down, so that they stay bounds.
+pub fn time(time: Time) -> String {
+    let (number, unit) = scaled(time);
+    format!("{number}{unit}")
+}
+
+/// The same for a sentence, with a space: `46.1 ms`, `>= 30.0 s`.
+pub fn time_in_words(time: Time) -> String {
+    let (number, unit) = scaled(time);
+    format!("{} {unit}", number.replace(">=", ">= "))
+}
+
+fn scaled(time: Time) -> (String, &'static str) {
+    let prefix = if time.at_least { ">=" } else { "" };
+    if time.ns < 1000 {
+        return (format!("{prefix}{}", time.ns), "ns");
+    }
+    let ns = time.ns as f64;
+    // The first unit in which the number, once rounded to three digits, still has three before the point.
+    let (unit, scale) =
+        TIME_UNITS.iter().copied().find(|(_, scale)| ns / scale < 999.5).unwrap_or(("s", 1e9));
+    let value = ns / scale;
+    let decimals = decimals(value);
+    let rounded = if time.at_least {
+        let power = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
+        (value * power + 1e-9).floor() / power
+    } else {
+        value
+    };
+    (format!("{prefix}{rounded:.decimals$}"), unit)
+}
+
+/// A length that somebody set, exactly where that is short: `30 s`, `500 ms`, `1.5 s`.
+pub fn setting(duration: Nanos) -> String {
+    match duration.0 {
+        ns if ns >= 1_000_000_000 => format!("{} s", ns as f64 / 1e9),
+        ns => format!("{} ms", ns as f64 / 1e6),
+    }
+}
+
+/// Three significant digits, no unit: `522`, `57.5`, `4.20`, `0.313`.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let decimals = decimals(value.abs());
+    format!("{value:.decimals$}")
+}
+
+/// Digits after the point that leave three significant ones, four places at most.
+fn decimals(value: f64) -> usize {
+    match value {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        v if v >= 0.09995 => 3,
+        _ => 4,
+    }
+}
+
+/// A rate in MB/s (10^6 bytes), without the unit.
+pub fn megabytes_per_s(bytes_per_s: f64) -> String {
+    number(bytes_per_s / 1e6)
+}
+
+/// A share of 1 in hundredths: `0`, `0.4 %`, `66.7 %`.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_string(),
+        tiny if tiny < 0.05 => "<0.1 %".to_string(),
+        hundredths => format!("{hundredths:.1} %"),
+    }
+}
+
+/// `1 trial`, `3 trials`.
+pub fn plural(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(ns: u64) -> String {
+        time(Time { ns, at_least: false })
+    }
+
+    #[test]
+    fn times_keep_three_digits_and_the_nearest_unit() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (812, "812ns"),
+            (4_610, "4.61us"),
+            (9_996, "10.0us"),
+            (46_100, "46.1us"),
+            (999_400, "999us"),
+            (999_600, "1.00ms"),
+            (78_354_000, "78.4ms"),
+            (19_592_233_000, "19.6s"),
+            (3_600_000_000_000, "3600s"),
+        ] {
+            assert_eq!(exact(ns), text);
+        }
+    }
+
+    #[test]
+    fn a_lower_bound_is_never_rounded_up() {
+        assert_eq!(time(Time { ns: 30_099_000_000, at_least: true }), ">=30.0s");
+        assert_eq!(time(Time { ns: 30_000_000_000, at_least: true }), ">=30.0s");
+        assert_eq!(time_in_words(Time { ns: 30_000_000_000, at_least: true }), ">= 30.0 s");
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        for (value, text) in [
+            (522.051, "522"),
+            (57.529, "57.5"),
+            (4.203, "4.20"),
+            (0.3127, "0.313"),
+            (9.999, "10.0"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn settings_and_shares() {
+        assert_eq!(setting(Nanos::from_secs(30)), "30 s");
+        assert_eq!(setting(Nanos::from_millis(1500)), "1.5 s");
+        assert_eq!(setting(Nanos::from_millis(500)), "500 ms");
+        assert_eq!(percent(0.0001), "<0.1 %");
+        assert_eq!(percent(2.0 / 3.0), "66.7 %");
+        assert_eq!(plural(1, "trial"), "1 trial");
+    }
+}

@@ -1,0 +1,331 @@
+//! The view model: a sweep and its trials, arranged the way every report shows them.
+//!
+//! Pure: it takes plain records and gives plain values, and knows neither terminals nor files. Trials that are a
+//! sentinel stay out of the cases (they would count the first configuration twice) and serve to show drift.
+
+use crate::error::ReportError;
+use crate::merge::{self, Time};
+use crate::ranking::{self, Drift, Ranking};
+use fsdyno_core::configuration::{Configuration, DeviceSpec};
+use fsdyno_core::measure::Measure;
+use fsdyno_core::outcome::{Failure, Outcome};
+use fsdyno_core::result::{Latency, PhaseResult, Rates, RoleResult, TrialRecord};
+use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
+use std::collections::BTreeMap;
+
+/// What a report says of a sweep beside its trials.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Identifier in the store.
+    pub id: String,
+    /// Name of the plan.
+    pub name: String,
+    /// The plan as executed.
+    pub plan_toml: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC; `None` while it runs, and when it was interrupted.
+    pub finished: Option<String>,
+    /// Seed of the sweep.
+    pub seed: u64,
+    /// What the summary ranks by.
+    pub measure: Measure,
+}
+
+/// A sweep, ready to be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// The sweep.
+    pub header: Header,
+    /// Every case with a measured trial, in the plan's order.
+    pub cases: Vec<CaseView>,
+    /// The configurations side by side, for each workload.
+    pub rankings: Vec<Ranking>,
+    /// What the sentinel shows.
+    pub drift: Option<Drift>,
+    /// Every kind of warning that some trial carries.
+    pub warnings: Vec<WarningGroup>,
+    /// The cases that this machine cannot run.
+    pub skipped: Vec<SkippedCase>,
+    /// The trials that went wrong.
+    pub failed: Vec<FailedTrial>,
+}
+
+/// All warnings of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarningGroup {
+    /// The kind.
+    pub kind: WarningKind,
+    /// Trials that carry it.
+    pub trials: usize,
+    /// The text of the first.
+    pub example: String,
+}
+
+/// A case that this machine cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedCase {
+    /// Index in the plan.
+    pub case: u32,
+    /// Name of the configuration.
+    pub name: String,
+    /// Every requirement that is not met.
+    pub unmet: Vec<String>,
+}
+
+/// A trial that went wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedTrial {
+    /// Its number.
+    pub trial: u32,
+    /// Name of the configuration.
+    pub name: String,
+    /// What and where.
+    pub error: Failure,
+}
+
+/// A configuration under a workload, all its measured trials merged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseView {
+    /// Index in the plan.
+    pub case: u32,
+    /// What was built.
+    pub configuration: Configuration,
+    /// What it was built on.
+    pub device: DeviceSpec,
+    /// What ran on it.
+    pub workload: Workload,
+    /// What the first trial ran on.
+    pub environment: Environment,
+    /// Mount options in force in the first trial.
+    pub mount_options_in_force: String,
+    /// I/O scheduler in force in the first trial.
+    pub scheduler_in_force: String,
+    /// Numbers of the measured trials.
+    pub trials: Vec<u32>,
+    /// Kinds of warning that some trial carries.
+    pub warning_kinds: usize,
+    /// The phases.
+    pub phases: Vec<PhaseView>,
+}
+
+/// One phase over all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseView {
+    /// `3 readers, 3 writers`.
+    pub name: String,
+    /// The measured part.
+    pub window_ns: Nanos,
+    /// Writers before readers.
+    pub roles: Vec<RoleView>,
+}
+
+/// One role in one phase, over all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoleView {
+    /// Which role.
+    pub role: Role,
+    /// How many workers.
+    pub workers: u32,
+    /// The longest of all trials.
+    pub longest_stall: Time,
+    /// Share of the window in operations over 100 ms, 0 to 1, mean over trials.
+    pub time_over_100ms: f64,
+    /// The same for 1 s.
+    pub time_over_1s: f64,
+    /// Harmonic means over trials.
+    pub rates: Rates,
+    /// Each operation.
+    pub operations: Vec<OperationView>,
+    /// Workers that were blocked or never came back, in words.
+    pub remarks: Vec<String>,
+}
+
+/// One operation of one role in one phase, over all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationView {
+    /// Which operation.
+    pub operation: Operation,
+    /// How many of the sample had not ended at the drain limit.
+    pub censored: u64,
+    /// The merged distribution.
+    pub latency: Latency,
+}
+
+impl OperationView {
+    /// A statistic of this operation, marked where it hangs on operations whose end nobody saw.
+    pub fn time(&self, ns: u64) -> Time {
+        Time { ns, at_least: self.latency.is_bound(ns) }
+    }
+}
+
+impl RoleView {
+    /// The operation of this role, where it has one.
+    pub fn operation(&self, operation: Operation) -> Option<&OperationView> {
+        self.operations.iter().find(|view| view.operation == operation)
+    }
+}
+
+impl View {
+    /// Arranges the trials of a sweep.
+    ///
+    /// # Errors
+    /// [`ReportError::Histogram`] when a stored histogram cannot be read.
+    pub fn new(header: &Header, trials: &[TrialRecord]) -> Result<View, ReportError> {
+        Ok(View {
+            header: header.clone(),
+            cases: cases(trials)?,
+            rankings: ranking::rankings(&header.measure, header.seed, trials),
+            drift: ranking::drift(&header.measure, trials),
+            warnings: warnings(trials),
+            skipped: skipped(trials),
+            failed: failed(trials),
+        })
+    }
+}
+
+/// The measured trials of a sweep by case, in the plan's order; sentinels left out.
+///
+/// # Errors
+/// [`ReportError::Histogram`] when a stored histogram cannot be read.
+pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, ReportError> {
+    let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+        by_case.entry(trial.case).or_default().push(trial);
+    }
+    by_case.values().map(|trials| case(trials)).collect()
+}
+
+/// Whether a trial has figures to show.
+pub fn is_measured(trial: &TrialRecord) -> bool {
+    trial.outcome == Outcome::Measured
+}
+
+fn case(trials: &[&TrialRecord]) -> Result<CaseView, ReportError> {
+    let first = trials[0];
+    let phases = first.phases.iter().map(|phase| merge_phase(&phase.name, trials));
+    Ok(CaseView {
+        case: first.case,
+        configuration: first.configuration.clone(),
+        device: first.device.clone(),
+        workload: first.workload.clone(),
+        environment: first.environment.clone(),
+        mount_options_in_force: first.built.mount_options_in_force.clone(),
+        scheduler_in_force: first.built.scheduler_in_force.clone(),
+        trials: trials.iter().map(|trial| trial.trial).collect(),
+        warning_kinds: warning_kinds(trials),
+        phases: phases.collect::<Result<_, _>>()?,
+    })
+}
+
+fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportError> {
+    let parts: Vec<(u32, &PhaseResult)> = trials
+        .iter()
+        .filter_map(|trial| Some((trial.trial, trial.phases.iter().find(|phase| phase.name == name)?)))
+        .collect();
+    let first = parts[0].1;
+    let roles = first.roles.iter().map(|role| merge_role(role.role, &parts));
+    Ok(PhaseView {
+        name: name.to_string(),
+        window_ns: first.window_ns,
+        roles: roles.collect::<Result<_, _>>()?,
+    })
+}
+
+fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, ReportError> {
+    let parts: Vec<(u32, &PhaseResult, &RoleResult)> = phases
+        .iter()
+        .flat_map(|(trial, phase)| phase.roles.iter().map(|part| (*trial, *phase, part)))
+        .filter(|(_, _, part)| part.role == role)
+        .collect();
+    let mean = |share: fn(&RoleResult) -> f64| {
+        parts.iter().map(|(_, _, part)| share(part)).sum::<f64>() / parts.len() as f64
+    };
+    let several = phases.len() > 1;
+    let stalls = parts.iter().map(|(_, phase, part)| stall(phase, part));
+    Ok(RoleView {
+        role,
+        workers: parts[0].2.workers,
+        longest_stall: stalls.max_by_key(|time| (time.ns, time.at_least)).unwrap_or_default(),
+        time_over_100ms: mean(|part| part.time_over_100ms),
+        time_over_1s: mean(|part| part.time_over_1s),
+        rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
+        operations: merge_operations(&parts)?,
+        remarks: parts
+            .iter()
+            .flat_map(|(trial, phase, part)| crate::remark::workers(several.then_some(*trial), phase, part))
+            .collect(),
+    })
+}
+
+fn merge_operations(parts: &[(u32, &PhaseResult, &RoleResult)]) -> Result<Vec<OperationView>, ReportError> {
+    let mut views = Vec::new();
+    for operation in Operation::ALL {
+        let same: Vec<_> = parts
+            .iter()
+            .flat_map(|(trial, _, part)| part.operations.iter().map(|result| (*trial, result)))
+            .filter(|(_, result)| result.operation == *operation)
+            .collect();
+        if !same.is_empty() {
+            views.push(OperationView {
+                operation: *operation,
+                censored: same.iter().map(|(_, result)| result.censored).sum(),
+                latency: merge::latencies(&same)?,
+            });
+        }
+    }
+    Ok(views)
+}
+
+/// The longest stall of a role in one trial. Stalls are cut at the edges of the window, so one that fills it is a lower
+/// bound.
+pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
+    Time { ns: role.longest_stall_ns.0, at_least: role.longest_stall_ns >= phase.window_ns }
+}
+
+/// How many kinds of warning these trials carry together.
+pub(crate) fn warning_kinds(trials: &[&TrialRecord]) -> usize {
+    WarningKind::ALL.iter().filter(|kind| trials.iter().any(|trial| carries(trial, **kind).is_some())).count()
+}
+
+fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
+    trial.warnings.iter().find(|warning| warning.kind == kind).map(|warning| warning.text.as_str())
+}
+
+fn warnings(trials: &[TrialRecord]) -> Vec<WarningGroup> {
+    let group = |kind: &WarningKind| {
+        let texts: Vec<&str> = trials.iter().filter_map(|trial| carries(trial, *kind)).collect();
+        let example = (*texts.first()?).to_string();
+        Some(WarningGroup { kind: *kind, trials: texts.len(), example })
+    };
+    WarningKind::ALL.iter().filter_map(group).collect()
+}
+
+/// Each skipped case once, with what any of its trials found unmet.
+fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCase> {
+    let mut cases: BTreeMap<u32, SkippedCase> = BTreeMap::new();
+    for trial in trials {
+        let Outcome::Skipped { unmet } = &trial.outcome else { continue };
+        let case = cases.entry(trial.case).or_insert_with(|| SkippedCase {
+            case: trial.case,
+            name: trial.configuration.name.clone(),
+            unmet: Vec::new(),
+        });
+        let new = unmet.iter().filter(|requirement| !case.unmet.contains(requirement));
+        let new: Vec<String> = new.cloned().collect();
+        case.unmet.extend(new);
+    }
+    cases.into_values().collect()
+}
+
+fn failed(trials: &[TrialRecord]) -> Vec<FailedTrial> {
+    let failed = trials.iter().filter_map(|trial| match &trial.outcome {
+        Outcome::Failed { error } => Some(FailedTrial {
+            trial: trial.trial,
+            name: trial.configuration.name.clone(),
+            error: error.clone(),
+        }),
+        _ => None,
+    });
+    failed.collect()
+}
