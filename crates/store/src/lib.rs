@@ -1,1 +1,95 @@
-//! Placeholder while the workspace is set up.
+//! Where results are kept: one SQLite file, for every sweep of a user.
+//!
+//! Each trial is one transaction, on disk before the next trial begins: a crash of fsdyno, of the machine or of the
+//! filesystem under test loses at most the trial that ran. The file is in write-ahead mode where its filesystem can do
+//! that, so that other processes read while a sweep writes. What is measured stands in columns with their units in their
+//! names, for people with `sqlite3`; what only describes is JSON. Reading gives back the record that was written.
+//!
+//! The store averages nothing, judges nothing and deletes nothing.
+
+mod error;
+mod process;
+mod read;
+mod schema;
+mod sweeps;
+mod write;
+
+pub use error::{Result, StoreError};
+pub use sweeps::{NewSweep, Sweep, SweepId, SweepState, SweepSummary};
+
+use rusqlite::{Connection, ErrorCode};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long to wait for another process that writes.
+const BUSY_LIMIT: Duration = Duration::from_secs(30);
+
+/// The results of all sweeps.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+}
+
+impl Store {
+    /// Opens the store at this path; makes it and the directories above it where they are missing, and brings the schema
+    /// up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Directory`], [`StoreError::Open`], [`StoreError::NotADatabase`], [`StoreError::Foreign`],
+    /// [`StoreError::TooNew`], [`StoreError::Migrate`].
+    pub fn open(path: &Path) -> Result<Self> {
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            std::fs::create_dir_all(directory)
+                .map_err(|source| StoreError::Directory { path: directory.to_path_buf(), source })?;
+        }
+        let mut connection = connect(path).map_err(|source| match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => StoreError::NotADatabase { path: path.to_path_buf() },
+            _ => StoreError::Open { path: path.to_path_buf(), source },
+        })?;
+        schema::bring_up_to_date(&mut connection, path)?;
+        Ok(Store { connection })
+    }
+
+    /// `$XDG_STATE_HOME/fsdyno/results.db`, or the same below `~/.local/state`.
+    ///
+    /// Paths that are not absolute count as unset (XDG Base Directory Specification).
+    ///
+    /// # Errors
+    /// [`StoreError::NoHome`] when neither variable is of use.
+    pub fn default_path() -> Result<PathBuf> {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        default_path_in(variable("XDG_STATE_HOME"), variable("HOME")).ok_or(StoreError::NoHome)
+    }
+}
+
+fn default_path_in(state_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |path: Option<PathBuf>| path.filter(|path| path.is_absolute());
+    let state = absolute(state_home).or_else(|| absolute(home).map(|home| home.join(".local/state")))?;
+    Some(state.join("fsdyno/results.db"))
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_LIMIT)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    // Refused on filesystems without shared memory; the mode that stays is as durable, only readers wait for writers.
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    // In write-ahead mode, FULL is one fsync for each transaction (https://sqlite.org/pragma.html#pragma_synchronous).
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_place_follows_xdg() {
+        let path = |state: &str, home: &str| default_path_in(Some(state.into()), Some(home.into()));
+        assert_eq!(path("/state", "/home/u"), Some("/state/fsdyno/results.db".into()));
+        assert_eq!(path("", "/home/u"), Some("/home/u/.local/state/fsdyno/results.db".into()));
+        assert_eq!(path("relative", "/home/u"), Some("/home/u/.local/state/fsdyno/results.db".into()));
+        assert_eq!(default_path_in(None, None), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! What can go wrong between fsdyno and its file.
+
+use crate::sweeps::SweepId;
+use fsdyno_core::Operation;
+use std::path::PathBuf;
+
+/// Why results could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no default place.
+    #[error(
+        "no place to keep results: neither XDG_STATE_HOME nor HOME is an absolute path; name one with --store"
+    )]
+    NoHome,
+    /// The directory of the store could not be made.
+    #[error("cannot make directory '{path}' for the results")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error("'{path}' is not a database")]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The database belongs to another program.
+    #[error("'{path}' is a database, but not one of fsdyno")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A later fsdyno wrote it.
+    #[error(
+        "'{path}' was written by a newer fsdyno: it has version {version} of the schema, and this fsdyno knows \
+         version {known}"
+    )]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: i64,
+        /// The latest version that this build knows.
+        known: i64,
+    },
+    /// The file could not be opened.
+    #[error("cannot open results '{path}'")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The schema could not be brought up to date.
+    #[error("cannot bring results '{path}' up to date")]
+    Migrate {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: rusqlite_migration::Error,
+    },
+    /// A statement failed.
+    #[error("cannot {action}")]
+    Sql {
+        /// What was tried, as an infinitive.
+        action: &'static str,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// Nothing was swept so far.
+    #[error("no sweep is stored yet")]
+    NoSweeps,
+    /// No sweep has this number or name.
+    #[error("no sweep is called '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
+    UnknownSweep {
+        /// As asked for.
+        selector: String,
+        /// The nearest name.
+        nearest: Option<String>,
+    },
+    /// A trial is stored once.
+    #[error("trial {trial} of sweep {sweep} is already stored")]
+    TrialExists {
+        /// The sweep.
+        sweep: SweepId,
+        /// The trial.
+        trial: u32,
+    },
+    /// A sweep is run by one process at a time.
+    #[error("sweep {sweep} is still running")]
+    Running {
+        /// The sweep.
+        sweep: SweepId,
+    },
+    /// A histogram is not base64.
+    #[error("histogram of '{operation}' is not base64")]
+    Histogram {
+        /// Whose.
+        operation: Operation,
+        /// What is wrong with it.
+        source: base64::DecodeError,
+    },
+    /// A part of a record cannot be written as JSON.
+    #[error("cannot encode {what}")]
+    Encode {
+        /// Which part.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A stored field does not hold what it should.
+    #[error("stored {what} is damaged")]
+    Damaged {
+        /// Which field.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A stored number does not fit its type.
+    #[error("stored {what} '{text}' is damaged")]
+    DamagedNumber {
+        /// Which field.
+        what: &'static str,
+        /// What stands there.
+        text: String,
+    },
+}
+
+/// Result of a step on the store.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Says what was tried when a statement fails.
+pub(crate) trait Trying<T> {
+    /// `action` is an infinitive: `store a trial`.
+    fn trying_to(self, action: &'static str) -> Result<T>;
+}
+
+impl<T> Trying<T> for rusqlite::Result<T> {
+    fn trying_to(self, action: &'static str) -> Result<T> {
+        self.map_err(|source| StoreError::Sql { action, source })
+    }
+}

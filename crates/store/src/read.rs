@@ -1,0 +1,225 @@
+//! Reading trials back: the record that was written, from the rows it became.
+
+use crate::Store;
+use crate::error::{Result, StoreError, Trying};
+use crate::sweeps::SweepId;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use fsdyno_core::result::{
+    Built, Latency, Lifecycle, OperationResult, Rates, RoleResult, TimerFacts, TreeSummary, WorkerResult,
+};
+use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, TrialRecord, Warning};
+use rusqlite::Row;
+use rusqlite::types::FromSql;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+const READ: &str = "read a trial";
+
+impl Store {
+    /// The trials of a sweep that are stored, in their order. None for a sweep that does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
+    pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
+        self.each("SELECT * FROM trials WHERE sweep_id = ? ORDER BY trial", sweep.0, |row| self.trial(row))
+    }
+
+    /// The numbers of the trials that are stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn trial_numbers(&self, sweep: SweepId) -> Result<BTreeSet<u32>> {
+        let sql = "SELECT trial FROM trials WHERE sweep_id = ?";
+        self.each(sql, sweep.0, |row| get(row, "trial")).map(BTreeSet::from_iter)
+    }
+
+    fn trial(&self, row: &Row<'_>) -> Result<TrialRecord> {
+        let id = get(row, "id")?;
+        Ok(TrialRecord {
+            trial: get(row, "trial")?,
+            block: get(row, "block")?,
+            case: get(row, "case_index")?,
+            sentinel: get(row, "sentinel")?,
+            seed: number(row, "seed")?,
+            configuration: Configuration {
+                name: get(row, "configuration")?,
+                filesystem: get(row, "filesystem")?,
+                settings: from_json(row, "settings")?,
+            },
+            device: from_json(row, "device")?,
+            workload: from_json(row, "parameters")?,
+            outcome: outcome(row)?,
+            warnings: self.warnings(id)?,
+            timer: timer(row)?,
+            lifecycle_ns: Lifecycle {
+                mkfs: get_ns(row, "mkfs_ns")?,
+                mount: get_ns(row, "mount_ns")?,
+                prepare: get_ns(row, "prepare_ns")?,
+                umount: get_ns(row, "umount_ns")?,
+                check: get_ns(row, "check_ns")?,
+                total: get_ns(row, "total_ns")?,
+            },
+            built: Built {
+                mkfs_command: get(row, "mkfs_command")?,
+                mount_command: get(row, "mount_command")?,
+                mount_options_in_force: get(row, "mount_options_in_force")?,
+                scheduler_in_force: get(row, "scheduler_in_force")?,
+                check: from_json_or_none(row, "check_result")?,
+            },
+            environment: from_json(row, "environment")?,
+            trees: TreeSummary {
+                files: get(row, "tree_files")?,
+                directories: get(row, "tree_directories")?,
+                bytes: get(row, "tree_bytes")?,
+            },
+            phases: self.phases(id)?,
+            started: get(row, "started")?,
+            finished: get(row, "finished")?,
+        })
+    }
+
+    fn warnings(&self, trial_id: i64) -> Result<Vec<Warning>> {
+        self.each("SELECT * FROM warnings WHERE trial_id = ? ORDER BY position", trial_id, |row| {
+            Ok(Warning { kind: word(row, "kind")?, text: get(row, "text")? })
+        })
+    }
+
+    fn phases(&self, trial_id: i64) -> Result<Vec<PhaseResult>> {
+        self.each("SELECT * FROM phases WHERE trial_id = ? ORDER BY position", trial_id, |row| {
+            Ok(PhaseResult {
+                name: get(row, "name")?,
+                ramp_ns: Nanos(get(row, "ramp_ns")?),
+                window_ns: Nanos(get(row, "window_ns")?),
+                drain_ns: Nanos(get(row, "drain_ns")?),
+                roles: self.roles(get(row, "id")?)?,
+            })
+        })
+    }
+
+    fn roles(&self, phase_id: i64) -> Result<Vec<RoleResult>> {
+        self.each("SELECT * FROM roles WHERE phase_id = ? ORDER BY position", phase_id, |row| {
+            let id = get(row, "id")?;
+            Ok(RoleResult {
+                role: word(row, "role")?,
+                workers: get(row, "workers")?,
+                longest_stall_ns: Nanos(get(row, "longest_stall_ns")?),
+                time_over_100ms: get(row, "time_over_100ms")?,
+                time_over_1s: get(row, "time_over_1s")?,
+                blocked_at_start: from_json(row, "blocked_at_start")?,
+                rates: Rates {
+                    data_bytes_per_s: get(row, "data_bytes_per_s")?,
+                    with_overhead_bytes_per_s: get(row, "with_overhead_bytes_per_s")?,
+                    aggregate_bytes_per_s: get(row, "aggregate_bytes_per_s")?,
+                    operations_per_s: get(row, "operations_per_s")?,
+                    bytes: get(row, "bytes")?,
+                },
+                worker_results: self.workers(id)?,
+                operations: self.operations(id)?,
+            })
+        })
+    }
+
+    fn workers(&self, role_id: i64) -> Result<Vec<WorkerResult>> {
+        self.each("SELECT * FROM workers WHERE role_id = ? ORDER BY position", role_id, |row| {
+            Ok(WorkerResult {
+                completed: get(row, "completed")?,
+                spanning: get(row, "spanning")?,
+                longest_stall_ns: Nanos(get(row, "longest_stall_ns")?),
+                time_over_100ms: get(row, "time_over_100ms")?,
+                time_over_1s: get(row, "time_over_1s")?,
+                rounds: get(row, "rounds")?,
+                unfinished: from_json_or_none(row, "unfinished")?,
+            })
+        })
+    }
+
+    fn operations(&self, role_id: i64) -> Result<Vec<OperationResult>> {
+        self.each("SELECT * FROM operations WHERE role_id = ? ORDER BY position", role_id, |row| {
+            Ok(OperationResult {
+                operation: word(row, "operation")?,
+                censored: get(row, "censored")?,
+                lat_ns: latency(row)?,
+                histogram: BASE64_STANDARD.encode(get::<Vec<u8>>(row, "histogram")?),
+                timeline: from_json(row, "timeline")?,
+                slowest: from_json(row, "slowest")?,
+            })
+        })
+    }
+
+    /// What `read` makes of every row that belongs to `id`.
+    fn each<T>(&self, sql: &str, id: i64, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
+        let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
+        let mut rows = statement.query([id]).trying_to(READ)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().trying_to(READ)? {
+            found.push(read(row)?);
+        }
+        Ok(found)
+    }
+}
+
+fn outcome(row: &Row<'_>) -> Result<Outcome> {
+    let unmet = from_json_or_none(row, "unmet")?.map(|unmet| Outcome::Skipped { unmet });
+    let failed = from_json_or_none(row, "error")?.map(|error| Outcome::Failed { error });
+    Ok(unmet.or(failed).unwrap_or(Outcome::Measured))
+}
+
+fn timer(row: &Row<'_>) -> Result<Option<TimerFacts>> {
+    let Some(source) = get(row, "timer")? else {
+        return Ok(None);
+    };
+    let overhead_ns_per_op = get(row, "timer_overhead_ns_per_op")?;
+    Ok(Some(TimerFacts { source, read_ns: get(row, "timer_read_ns")?, overhead_ns_per_op }))
+}
+
+fn latency(row: &Row<'_>) -> Result<Latency> {
+    Ok(Latency {
+        count: get(row, "count")?,
+        min: get(row, "lat_ns_min")?,
+        max: get(row, "lat_ns_max")?,
+        mean: get(row, "lat_ns_mean")?,
+        stddev: get(row, "lat_ns_stddev")?,
+        median: get(row, "lat_ns_median")?,
+        p90: get(row, "lat_ns_p90")?,
+        p99: get(row, "lat_ns_p99")?,
+        p999: get(row, "lat_ns_p999")?,
+        p9999: get(row, "lat_ns_p9999")?,
+        at_least_from: get(row, "lat_ns_at_least_from")?,
+    })
+}
+
+fn get<T: FromSql>(row: &Row<'_>, column: &'static str) -> Result<T> {
+    row.get(column).trying_to(READ)
+}
+
+fn get_ns(row: &Row<'_>, column: &'static str) -> Result<Option<Nanos>> {
+    Ok(get::<Option<u64>>(row, column)?.map(Nanos))
+}
+
+/// A number that is stored as decimal text, because SQLite's integers have a sign.
+pub(crate) fn number<T: FromStr>(row: &Row<'_>, column: &'static str) -> Result<T> {
+    let text: String = get(row, column)?;
+    text.parse().map_err(|_| StoreError::DamagedNumber { what: column, text })
+}
+
+/// A word of the vocabulary: what serialises as a string.
+pub(crate) fn word<T: DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T> {
+    let text: String = get(row, column)?;
+    serde_json::from_value(text.into()).map_err(|source| StoreError::Damaged { what: column, source })
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T> {
+    let text: String = get(row, column)?;
+    serde_json::from_str(&text).map_err(|source| StoreError::Damaged { what: column, source })
+}
+
+pub(crate) fn from_json_or_none<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: &'static str,
+) -> Result<Option<T>> {
+    let text: Option<String> = get(row, column)?;
+    let value = text.map(|text| serde_json::from_str(&text));
+    value.transpose().map_err(|source| StoreError::Damaged { what: column, source })
+}

@@ -1,0 +1,297 @@
+//! Sweeps: beginning, ending, finding.
+
+use crate::error::{Result, StoreError, Trying};
+use crate::read::{from_json, from_json_or_none, number};
+use crate::write::{insert, to_json};
+use crate::{Store, process};
+use fsdyno_core::Environment;
+use jiff::{Timestamp, Unit};
+use rusqlite::{OptionalExtension, Row, named_params};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Number of a sweep in its store, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SweepId(pub i64);
+
+impl fmt::Display for SweepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A sweep that begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSweep {
+    /// The name of the plan.
+    pub name: String,
+    /// The plan, as the user wrote it.
+    pub plan_toml: String,
+    /// What the command line changed about it: `path=value`.
+    pub overrides: Vec<String>,
+    /// The seed that all seeds of trials come from.
+    pub seed: u64,
+    /// Name of the measure that the summary ranks by.
+    pub measure: String,
+    /// The machine, as far as it is known before the first trial.
+    pub environment: Option<Environment>,
+    /// Cases of the plan.
+    pub cases: u32,
+    /// Trials that are planned in all.
+    pub trials: u32,
+}
+
+/// How far a sweep is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SweepState {
+    /// A process runs it.
+    Running,
+    /// It was stopped, or its process was killed; it can be resumed.
+    Interrupted,
+    /// Every trial that was planned is stored.
+    Finished,
+}
+
+impl SweepState {
+    /// `running`, `interrupted` or `finished`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SweepState::Running => "running",
+            SweepState::Interrupted => "interrupted",
+            SweepState::Finished => "finished",
+        }
+    }
+}
+
+impl fmt::Display for SweepState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A sweep as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepSummary {
+    /// Its number.
+    pub id: SweepId,
+    /// The name of its plan.
+    pub name: String,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// When it finished or was last interrupted; absent while it runs and after a kill.
+    pub finished: Option<String>,
+    /// How far it is.
+    pub state: SweepState,
+    /// Cases of its plan.
+    pub cases: u32,
+    /// Trials planned.
+    pub trials: u32,
+    /// Trials stored that were measured.
+    pub measured: u32,
+    /// Trials stored that were skipped.
+    pub skipped: u32,
+    /// Trials stored that failed.
+    pub failed: u32,
+}
+
+impl SweepSummary {
+    /// Trials stored, however they ended.
+    pub fn done(&self) -> u32 {
+        self.measured + self.skipped + self.failed
+    }
+}
+
+/// A sweep with all that is needed to show it or to go on with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// Its line in the list.
+    pub summary: SweepSummary,
+    /// See [`NewSweep::plan_toml`].
+    pub plan_toml: String,
+    /// See [`NewSweep::overrides`].
+    pub overrides: Vec<String>,
+    /// See [`NewSweep::seed`].
+    pub seed: u64,
+    /// See [`NewSweep::measure`].
+    pub measure: String,
+    /// See [`NewSweep::environment`].
+    pub environment: Option<Environment>,
+}
+
+/// The word that selects the sweep that began last.
+const LATEST: &str = "latest";
+
+const SUMMARY: &str =
+    "SELECT sweeps.id, name, sweeps.started, sweeps.finished, state, process, cases, trials,
+        coalesce(sum(outcome = 'measured'), 0) AS measured,
+        coalesce(sum(outcome = 'skipped'), 0) AS skipped,
+        coalesce(sum(outcome = 'failed'), 0) AS failed,
+        plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment
+    FROM sweeps LEFT JOIN trials ON trials.sweep_id = sweeps.id";
+
+impl Store {
+    /// Begins a sweep in the name of this process.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn create_sweep(&mut self, sweep: &NewSweep) -> Result<SweepId> {
+        let id = insert(
+            &self.connection,
+            "sweeps",
+            &[
+                ("name", &sweep.name),
+                ("plan_toml", &sweep.plan_toml),
+                ("overrides", &to_json("overrides", &sweep.overrides)?),
+                ("seed", &sweep.seed.to_string()),
+                ("measure", &sweep.measure),
+                ("environment", &sweep.environment.as_ref().map(|e| to_json("environment", e)).transpose()?),
+                ("cases", &sweep.cases),
+                ("trials", &sweep.trials),
+                ("state", &SweepState::Running.name()),
+                ("process", &process::this()),
+                ("started", &now()),
+            ],
+        );
+        id.trying_to("begin a sweep").map(SweepId)
+    }
+
+    /// Notes that every planned trial of a sweep is stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn finish_sweep(&mut self, id: SweepId) -> Result<()> {
+        self.end_sweep(id, SweepState::Finished)
+    }
+
+    /// Notes that a sweep stopped before its end.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn interrupt_sweep(&mut self, id: SweepId) -> Result<()> {
+        self.end_sweep(id, SweepState::Interrupted)
+    }
+
+    fn end_sweep(&mut self, id: SweepId, state: SweepState) -> Result<()> {
+        let sql = "UPDATE sweeps SET state = :state, finished = :finished WHERE id = :id";
+        let values = named_params! { ":state": state.name(), ":finished": now(), ":id": id.0 };
+        self.connection.execute(sql, values).map(drop).trying_to("end a sweep")
+    }
+
+    /// Takes a sweep that was interrupted, or whose process was killed, into the name of this process. It goes on with
+    /// the trials that are not stored; those that failed are stored and stay as they are.
+    ///
+    /// # Errors
+    /// [`StoreError::Running`] when another process runs it; [`StoreError::Sql`].
+    pub fn resume_sweep(&mut self, id: SweepId) -> Result<()> {
+        let action = "resume a sweep";
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
+        let transaction = transaction.trying_to(action)?;
+        let sql = "SELECT process FROM sweeps WHERE id = :id AND state = 'running'";
+        let runner: Option<String> = transaction
+            .query_row(sql, named_params! { ":id": id.0 }, |row| row.get(0))
+            .optional()
+            .trying_to(action)?;
+        if runner.is_some_and(|runner| process::is_alive(&runner)) {
+            return Err(StoreError::Running { sweep: id });
+        }
+        let sql = "UPDATE sweeps SET state = 'running', finished = NULL, process = :process WHERE id = :id";
+        let values = named_params! { ":process": process::this(), ":id": id.0 };
+        transaction.execute(sql, values).trying_to(action)?;
+        transaction.commit().trying_to(action)
+    }
+
+    /// All sweeps, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`], [`StoreError::Damaged`].
+    pub fn sweeps(&self) -> Result<Vec<SweepSummary>> {
+        let action = "list sweeps";
+        let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY sweeps.id");
+        let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
+        let mut rows = statement.query([]).trying_to(action)?;
+        let mut sweeps = Vec::new();
+        while let Some(row) = rows.next().trying_to(action)? {
+            sweeps.push(summary(row)?);
+        }
+        Ok(sweeps)
+    }
+
+    /// The sweep that a user means: nothing or `latest` is the one that began last, a number is its number, a name the
+    /// latest of that name.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSweeps`]; [`StoreError::UnknownSweep`] with the nearest name; [`StoreError::Sql`].
+    pub fn find(&self, selector: Option<&str>) -> Result<Sweep> {
+        let sweeps = self.sweeps()?;
+        let Some(last) = sweeps.last() else {
+            return Err(StoreError::NoSweeps);
+        };
+        let selector = selector.map_or(LATEST, str::trim);
+        let by_number = || sweeps.iter().find(|sweep| selector.parse() == Ok(sweep.id.0));
+        let by_name = || sweeps.iter().rev().find(|sweep| sweep.name == selector);
+        let latest = || (selector == LATEST).then_some(last);
+        match by_number().or_else(by_name).or_else(latest) {
+            Some(found) => self.sweep(found.id),
+            None => {
+                let known = sweeps.iter().map(|sweep| sweep.name.as_str()).chain([LATEST]);
+                let nearest = fsdyno_core::nearest(selector, known).map(str::to_string);
+                Err(StoreError::UnknownSweep { selector: selector.to_string(), nearest })
+            }
+        }
+    }
+
+    /// The sweep of this number.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSweep`]; [`StoreError::Sql`]; [`StoreError::Damaged`].
+    pub fn sweep(&self, id: SweepId) -> Result<Sweep> {
+        let action = "read a sweep";
+        let sql = format!("{SUMMARY} WHERE sweeps.id = :id GROUP BY sweeps.id");
+        let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
+        let mut rows = statement.query(named_params! { ":id": id.0 }).trying_to(action)?;
+        match rows.next().trying_to(action)? {
+            Some(row) => whole(row),
+            None => Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
+        }
+    }
+}
+
+fn summary(row: &Row<'_>) -> Result<SweepSummary> {
+    let state: SweepState = crate::read::word(row, "state")?;
+    let read = || -> rusqlite::Result<SweepSummary> {
+        let killed = state == SweepState::Running && !process::is_alive(&row.get::<_, String>("process")?);
+        Ok(SweepSummary {
+            id: SweepId(row.get("id")?),
+            name: row.get("name")?,
+            started: row.get("started")?,
+            finished: row.get("finished")?,
+            state: if killed { SweepState::Interrupted } else { state },
+            cases: row.get("cases")?,
+            trials: row.get("trials")?,
+            measured: row.get("measured")?,
+            skipped: row.get("skipped")?,
+            failed: row.get("failed")?,
+        })
+    };
+    read().trying_to("read a sweep")
+}
+
+fn whole(row: &Row<'_>) -> Result<Sweep> {
+    let text = |column| row.get::<_, String>(column).trying_to("read a sweep");
+    Ok(Sweep {
+        summary: summary(row)?,
+        plan_toml: text("plan_toml")?,
+        overrides: from_json(row, "overrides")?,
+        seed: number(row, "seed")?,
+        measure: text("measure")?,
+        environment: from_json_or_none(row, "environment")?,
+    })
+}
+
+/// Now, to the millisecond, RFC 3339, UTC.
+fn now() -> String {
+    let now = Timestamp::now();
+    now.round(Unit::Millisecond).unwrap_or(now).to_string()
+}
