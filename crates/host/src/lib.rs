@@ -6,6 +6,8 @@
 //! a filesystem under test may hang any syscall that touches it, so the implementation for real machines carries steps
 //! out in a process of its own that can be given up ([`HostError::Hung`]).
 
+pub mod local;
+pub mod mountinfo;
 pub mod probe;
 
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
@@ -79,6 +81,17 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// A system call or file operation that was refused. `action` is an infinitive: `open`.
+    pub fn system(action: &str, object: &Path, error: impl Into<std::io::Error>) -> Self {
+        let error = error.into();
+        HostError::System {
+            action: action.to_string(),
+            object: object.display().to_string(),
+            errno: error.raw_os_error().unwrap_or(0),
+            reason: reason(error),
+        }
+    }
+
     /// The kernel's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -86,6 +99,12 @@ impl HostError {
             _ => None,
         }
     }
+}
+
+/// The kernel's words for an error, without the number that stands beside them anyway.
+fn reason(error: std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_string()
 }
 
 /// An open, locked and verified device on a host. Stays open until [`Host::close_device`].

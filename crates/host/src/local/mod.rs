@@ -1,0 +1,198 @@
+//! This machine, by system calls in this process.
+//!
+//! Loop devices and mounts are made by the kernel's own interfaces, which name the option that they refuse; programs are
+//! run only where the kernel has no such interface (mkfs, checks, reading signatures). Nothing here decides what may be
+//! touched: that is the testbed's affair. Nothing here is lazy or forced either: a busy device stays attached, a busy
+//! mount stays mounted, and the caller is told.
+//!
+//! A system call that hangs on a sick filesystem hangs this host too. [`crate::agent::AgentHost`] is the same host in a
+//! process that can be given up.
+
+mod command;
+mod device;
+mod engine;
+mod files;
+mod loops;
+mod mount;
+mod probe;
+
+pub(crate) use engine::start as start_engine;
+
+use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use crate::{
+    Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
+};
+use device::OpenDevice;
+use fsdyno_core::{Bytes, EngineRequest};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a step is tried again while a device or a mount is busy: udev and its like open devices for moments.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+
+/// This machine.
+pub struct LocalHost {
+    binary: PathBuf,
+    protected: Vec<(String, PathBuf)>,
+    devices: HashMap<DeviceHandle, OpenDevice>,
+    next_handle: u64,
+}
+
+impl LocalHost {
+    /// `binary` is the fsdyno binary, which serves as engine; `protected` are things that no device under test may carry,
+    /// each with its name (`the store`), beside the system's own directories and the binary.
+    pub fn new(binary: PathBuf, protected: Vec<(String, PathBuf)>) -> Self {
+        LocalHost { binary, protected, devices: HashMap::new(), next_handle: 1 }
+    }
+
+    /// Adds to what no device under test may carry.
+    pub(crate) fn protect(&mut self, protected: impl IntoIterator<Item = (String, PathBuf)>) {
+        self.protected.extend(protected);
+    }
+
+    /// Handles are numbered from here on, so that those of an earlier process mean nothing.
+    pub(crate) fn number_handles_from(&mut self, first: u64) {
+        self.next_handle = first;
+    }
+
+    fn device(&self, handle: DeviceHandle) -> Result<&OpenDevice> {
+        self.devices.get(&handle).ok_or_else(|| HostError::System {
+            action: "use the device of handle".to_string(),
+            object: handle.0.to_string(),
+            errno: Errno::BADF.raw_os_error(),
+            reason: "it is not open on this host, or its process was given up".to_string(),
+        })
+    }
+}
+
+impl Host for LocalHost {
+    fn name(&self) -> String {
+        "this machine".to_string()
+    }
+
+    fn run(&mut self, command: &Command) -> Result<Output> {
+        let mut devices = Vec::new();
+        for (handle, _) in command.arguments.iter().filter_map(|argument| argument.device.as_ref()) {
+            devices.push((*handle, self.device(*handle)?.descriptor()));
+        }
+        command::run(command, &devices)
+    }
+
+    fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>> {
+        Ok(command::find(program))
+    }
+
+    fn read_text(&mut self, path: &Path) -> Result<String> {
+        files::read_text(path)
+    }
+
+    fn write_text(&mut self, path: &Path, text: &str) -> Result<()> {
+        files::write_text(path, text)
+    }
+
+    fn list_directory(&mut self, path: &Path) -> Result<Vec<String>> {
+        files::list_directory(path)
+    }
+
+    fn create_directory(&mut self, path: &Path) -> Result<()> {
+        std::fs::create_dir(path).map_err(|error| HostError::system("make the directory", path, error))
+    }
+
+    fn remove_directory(&mut self, path: &Path) -> Result<()> {
+        std::fs::remove_dir(path).map_err(|error| HostError::system("remove the directory", path, error))
+    }
+
+    fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {
+        files::identity(path)
+    }
+
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
+        files::create_image(path, size)
+    }
+
+    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
+        files::rename_new(from, to)
+    }
+
+    fn remove_file(&mut self, path: &Path) -> Result<()> {
+        std::fs::remove_file(path).map_err(|error| HostError::system("remove", path, error))
+    }
+
+    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
+        files::space(path)
+    }
+
+    fn loops(&mut self) -> Result<Vec<LoopInfo>> {
+        Ok(loops::attached()?.into_iter().map(|attached| attached.info).collect())
+    }
+
+    fn attach_loop(&mut self, image: &Path, options: &LoopOptions) -> Result<PathBuf> {
+        loops::attach(image, options)
+    }
+
+    fn detach_loop(&mut self, device: &Path) -> Result<()> {
+        loops::detach(device)
+    }
+
+    fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe> {
+        let binary = ("the fsdyno binary".to_string(), self.binary.clone());
+        let protected: Vec<_> = self.protected.iter().cloned().chain([binary]).collect();
+        probe::probe(path, &protected)
+    }
+
+    fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle> {
+        let device = OpenDevice::open(path, expected)?;
+        let handle = DeviceHandle(self.next_handle);
+        self.next_handle += 1;
+        self.devices.insert(handle, device);
+        Ok(handle)
+    }
+
+    fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()> {
+        self.device(handle)?.verify(expected)
+    }
+
+    fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        self.device(handle)?;
+        self.devices.remove(&handle);
+        Ok(())
+    }
+
+    fn mount(&mut self, request: &MountRequest) -> Result<()> {
+        mount::mount(request)
+    }
+
+    fn unmount(&mut self, target: &Path) -> Result<()> {
+        mount::unmount(target)
+    }
+
+    fn mounts(&mut self) -> Result<Vec<MountInfo>> {
+        mount::mounts()
+    }
+
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+        start_engine(&self.binary, request)
+    }
+}
+
+/// Tries a step until it is no longer busy, for [`BUSY_PATIENCE`], at growing intervals.
+fn while_busy<T>(mut step: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match step() {
+            Err(Errno::BUSY | Errno::AGAIN) if start.elapsed() < BUSY_PATIENCE => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Major and minor of a device number as `stat` gives it.
+fn device_number(number: u64) -> (u32, u32) {
+    (rustix::fs::major(number), rustix::fs::minor(number))
+}

@@ -1,0 +1,290 @@
+//! How block devices stand on each other: partitions, arrays, loop devices and the filesystems that hold their files.
+
+use super::{Number, carried};
+use crate::local::loops;
+use crate::probe::MountInfo;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DEVICES: &str = "/sys/dev/block";
+
+/// A block device and its neighbours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The kernel's name: `sda1`.
+    pub(super) name: String,
+    /// Its disk, when it is a partition.
+    pub(super) disk: Option<Number>,
+    pub(super) partitions: Vec<Number>,
+    /// What it is made of (md, dm).
+    pub(super) slaves: Vec<Number>,
+    /// What is made of it.
+    pub(super) holders: Vec<Number>,
+    /// What a loop device is attached to.
+    pub(super) backing: Option<Backing>,
+    /// World-wide name of a disk.
+    pub(super) wwid: Option<String>,
+    /// Identifier of the mounted btrfs that it is a member of.
+    pub(super) btrfs: Option<String>,
+}
+
+/// What a loop device is attached to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Backing {
+    /// Device number of the filesystem, and inode.
+    pub(super) file: (Number, u64),
+    pub(super) path: String,
+    /// The block device that it is, if it is one.
+    pub(super) block: Option<Number>,
+    /// The block devices of the filesystem that holds the file.
+    pub(super) stands_on: Vec<Number>,
+}
+
+/// Every block device of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Graph {
+    pub(super) nodes: BTreeMap<Number, Node>,
+}
+
+impl Graph {
+    /// Reads sysfs and the status of each loop device.
+    pub(super) fn read(unknown: &mut Vec<String>) -> Self {
+        let mut links = BTreeMap::new();
+        match fs::read_dir(DEVICES) {
+            Err(error) => unknown.push(format!("block devices: '{DEVICES}' cannot be read: {error}")),
+            Ok(entries) => {
+                for entry in entries.flatten() {
+                    let number = parse_number(&entry.file_name().to_string_lossy());
+                    if let (Some(number), Ok(link)) = (number, fs::read_link(entry.path())) {
+                        links.insert(number, link);
+                    }
+                }
+            }
+        }
+        let mut graph = Graph::connect(&links, &|directory| names_in(directory));
+        for (number, node) in &mut graph.nodes {
+            node.wwid = wwid(*number).filter(|_| node.disk.is_none());
+        }
+        graph.attach_loops(unknown);
+        graph.join_btrfs(unknown);
+        graph
+    }
+
+    /// From the links in `/sys/dev/block` (`7:0` to `../../devices/virtual/block/loop0`; a partition lies in its disk's
+    /// directory) and a way to list the directories `slaves` and `holders`.
+    fn connect(links: &BTreeMap<Number, PathBuf>, list: &dyn Fn(&Path) -> Vec<String>) -> Self {
+        let name_of = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let numbers: BTreeMap<String, Number> =
+            links.iter().filter_map(|(number, link)| Some((name_of(link)?, *number))).collect();
+        let mut nodes: BTreeMap<Number, Node> = BTreeMap::new();
+        for (number, link) in links {
+            let directory = PathBuf::from(DEVICES).join(format!("{}:{}", number.0, number.1));
+            let neighbours = |kind: &str| -> Vec<Number> {
+                list(&directory.join(kind)).iter().filter_map(|name| numbers.get(name).copied()).collect()
+            };
+            let parent = link.parent().and_then(name_of);
+            let node = nodes.entry(*number).or_default();
+            node.name = name_of(link).unwrap_or_default();
+            node.slaves = neighbours("slaves");
+            node.holders = neighbours("holders");
+            node.disk = parent.and_then(|name| numbers.get(&name).copied());
+            if let Some(disk) = node.disk {
+                nodes.entry(disk).or_default().partitions.push(*number);
+            }
+        }
+        Graph { nodes }
+    }
+
+    fn attach_loops(&mut self, unknown: &mut Vec<String>) {
+        let attached = match loops::attached() {
+            Ok(attached) => attached,
+            Err(error) => return unknown.push(format!("loop devices: {error}")),
+        };
+        for one in attached {
+            let name = one.info.device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let backing = Backing {
+                file: (one.info.backing_device, one.info.backing_inode),
+                path: one.info.backing_path,
+                block: one.backing_block,
+                stands_on: Vec::new(),
+            };
+            match self.nodes.values_mut().find(|node| node.name == name) {
+                Some(node) => node.backing = Some(backing),
+                None => unknown.push(format!("loop devices: '{name}' has no device number")),
+            }
+        }
+    }
+
+    /// Members of mounted btrfs filesystems: `/sys/fs/btrfs/UUID/devices/NAME`.
+    fn join_btrfs(&mut self, unknown: &mut Vec<String>) {
+        let root = Path::new("/sys/fs/btrfs");
+        for uuid in names_in(root).into_iter().filter(|name| name.contains('-')) {
+            for name in names_in(&root.join(&uuid).join("devices")) {
+                match self.nodes.values_mut().find(|node| node.name == name) {
+                    Some(node) => node.btrfs = Some(uuid.clone()),
+                    None => unknown.push(format!("btrfs {uuid}: member '{name}' has no device number")),
+                }
+            }
+        }
+    }
+
+    /// Finds the devices under each loop device's file.
+    pub(super) fn place_backing_files(&mut self, mounts: &[MountInfo], unknown: &mut Vec<String>) {
+        let mut placed = Vec::new();
+        for (number, node) in &self.nodes {
+            if let Some(backing) = node.backing.as_ref().filter(|backing| backing.block.is_none()) {
+                placed.push((*number, self.under_file(backing, mounts, unknown)));
+            }
+        }
+        for (number, devices) in placed {
+            if let Some(backing) = self.nodes.get_mut(&number).and_then(|node| node.backing.as_mut()) {
+                backing.stands_on = devices;
+            }
+        }
+    }
+
+    fn under_file(&self, backing: &Backing, mounts: &[MountInfo], unknown: &mut Vec<String>) -> Vec<Number> {
+        let ((major, _), _) = backing.file;
+        if major != 0 {
+            return vec![backing.file.0];
+        }
+        // Filesystems without a device number of their own; the path leads to the mount. A file that was deleted, or lies
+        // in another namespace, has none here.
+        let mount = carried::containing(mounts, Path::new(&backing.path));
+        mount.map(|mount| carried::devices_of(self, mount, unknown)).unwrap_or_default()
+    }
+
+    /// What a device stands on, itself included, down to the disks.
+    pub(super) fn below(&self, start: impl IntoIterator<Item = Number>) -> BTreeSet<Number> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<Number> = start.into_iter().collect();
+        while let Some(number) = open.pop() {
+            if !found.insert(number) {
+                continue;
+            }
+            let Some(node) = self.nodes.get(&number) else { continue };
+            open.extend(node.disk);
+            open.extend(&node.slaves);
+            if let Some(backing) = &node.backing {
+                open.extend(backing.block);
+                open.extend(&backing.stands_on);
+            }
+        }
+        found
+    }
+
+    /// Other devices that reach the same bytes: loop devices over the same file or over each other, the disk of a
+    /// partition for what stands on that, and the block device under a loop device.
+    pub(super) fn aliases(&self, number: Number) -> BTreeSet<Number> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![number];
+        open.extend(self.nodes.get(&number).and_then(|node| node.disk));
+        while let Some(one) = open.pop() {
+            if !found.insert(one) {
+                continue;
+            }
+            let backing = self.nodes.get(&one).and_then(|node| node.backing.as_ref());
+            open.extend(backing.and_then(|backing| backing.block));
+            open.extend(self.nodes.iter().filter_map(|(other, node)| {
+                let theirs = node.backing.as_ref()?;
+                let same = backing.is_some_and(|ours| ours.file == theirs.file);
+                (same || theirs.block == Some(one)).then_some(*other)
+            }));
+        }
+        found.remove(&number);
+        if let Some(disk) = self.nodes.get(&number).and_then(|node| node.disk) {
+            found.remove(&disk);
+        }
+        found
+    }
+
+    pub(super) fn name(&self, number: Number) -> String {
+        let name = self.nodes.get(&number).map(|node| node.name.clone());
+        name.unwrap_or_else(|| format!("{}:{}", number.0, number.1))
+    }
+}
+
+fn wwid((major, minor): Number) -> Option<String> {
+    let directory = PathBuf::from(DEVICES).join(format!("{major}:{minor}"));
+    let places = ["wwid", "device/wwid"];
+    let text = places.iter().find_map(|place| fs::read_to_string(directory.join(place)).ok())?;
+    let text = text.trim().to_string();
+    (!text.is_empty()).then_some(text)
+}
+
+fn parse_number(text: &str) -> Option<Number> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Names in a directory; none when it does not exist.
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// `sda` with two partitions, an LVM volume `dm-0` on the second, `loop0` over a file on that volume, `loop1` over the
+    /// same file, `loop2` over the whole of `sdb`, `loop3` over a file of its own.
+    pub(in super::super) fn machine() -> Graph {
+        let links = [
+            ((8, 0), "../../devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda"),
+            ((8, 1), "../../devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda/sda1"),
+            ((8, 2), "../../devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda/sda2"),
+            ((8, 16), "../../devices/pci0000:00/ata2/host1/target1:0:0/1:0:0:0/block/sdb"),
+            ((252, 0), "../../devices/virtual/block/dm-0"),
+            ((7, 0), "../../devices/virtual/block/loop0"),
+            ((7, 1), "../../devices/virtual/block/loop1"),
+            ((7, 2), "../../devices/virtual/block/loop2"),
+            ((7, 3), "../../devices/virtual/block/loop3"),
+        ];
+        let links = links.into_iter().map(|(number, link)| (number, PathBuf::from(link))).collect();
+        let list = |directory: &Path| match directory.to_str() {
+            Some("/sys/dev/block/252:0/slaves") => vec!["sda2".to_string()],
+            Some("/sys/dev/block/8:2/holders") => vec!["dm-0".to_string()],
+            _ => Vec::new(),
+        };
+        let mut graph = Graph::connect(&links, &list);
+        let mut attach = |number: Number, file: (Number, u64), block: Option<Number>, on: &[Number]| {
+            let backing =
+                Backing { file, path: format!("/images/{}", file.1), block, stands_on: on.to_vec() };
+            graph.nodes.get_mut(&number).expect("a node").backing = Some(backing);
+        };
+        attach((7, 0), ((252, 0), 77), None, &[(252, 0)]);
+        attach((7, 1), ((252, 0), 77), None, &[(252, 0)]);
+        attach((7, 2), ((0, 6), 301), Some((8, 16)), &[]);
+        attach((7, 3), ((252, 0), 78), None, &[(252, 0)]);
+        graph
+    }
+
+    #[test]
+    fn neighbours_come_from_links_and_directories() {
+        let graph = machine();
+        assert_eq!(graph.nodes[&(8, 0)].partitions, [(8, 1), (8, 2)]);
+        assert_eq!(graph.nodes[&(8, 2)].disk, Some((8, 0)));
+        assert_eq!(graph.nodes[&(8, 2)].holders, [(252, 0)]);
+        assert_eq!(graph.nodes[&(252, 0)].slaves, [(8, 2)]);
+        assert_eq!(graph.nodes[&(7, 0)].disk, None);
+        assert_eq!(graph.name((8, 2)), "sda2");
+    }
+
+    #[test]
+    fn below_goes_through_files_volumes_and_partitions_to_the_disk() {
+        let expected = [(7, 0), (8, 0), (8, 2), (252, 0)].into();
+        assert_eq!(machine().below([(7, 0)]), expected);
+        assert_eq!(machine().below([(8, 1)]), [(8, 0), (8, 1)].into());
+    }
+
+    #[test]
+    fn aliases_reach_the_same_bytes() {
+        assert_eq!(machine().aliases((7, 0)), [(7, 1)].into());
+        assert_eq!(machine().aliases((7, 2)), [(8, 16)].into());
+        assert_eq!(machine().aliases((8, 16)), [(7, 2)].into());
+        assert_eq!(machine().aliases((7, 3)), [].into());
+        assert_eq!(machine().aliases((8, 1)), [].into());
+    }
+}

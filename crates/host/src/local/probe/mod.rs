@@ -1,0 +1,125 @@
+//! Everything that the guards need to know of a device.
+//!
+//! Each fact comes from where the kernel keeps it, and a fact that cannot be had is told as unknown, which the guards take
+//! for a refusal. The facts are gathered first ([`graph`], [`users`], [`signatures`]), then judged by functions that read
+//! nothing ([`judge`]).
+//!
+//! What no file tells, a mount in a namespace without any process or a filesystem's external journal, shows in an exclusive
+//! open that fails: the kernel lets nobody in beside such a claim. Not found are descriptors in a process of another PID
+//! namespace's parent, in io_uring's registered files, and of threads with a descriptor table of their own.
+
+mod carried;
+mod graph;
+mod judge;
+mod signatures;
+mod users;
+
+use super::device::{identity, model, serial};
+use super::{device_number, files};
+use crate::probe::{DeviceIdentity, DeviceProbe, Use};
+use crate::{HostError, Result};
+use graph::Graph;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Device number, major and minor.
+type Number = (u32, u32);
+
+/// Where the system itself lives.
+const SYSTEM: &[&str] = &["/", "/boot", "/boot/efi", "/usr", "/var"];
+
+/// Everything that the guards need to know of what stands at a path. `protected` is what no device under test may carry,
+/// each with its name.
+pub(super) fn probe(path: &Path, protected: &[(String, PathBuf)]) -> Result<DeviceProbe> {
+    let canonical = fs::canonicalize(path).map_err(|error| HostError::system("find", path, error))?;
+    let stat =
+        rustix::fs::stat(&canonical).map_err(|error| HostError::system("look at", &canonical, error))?;
+    let mut found = DeviceProbe { path: path.to_path_buf(), canonical, ..DeviceProbe::default() };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+        return Ok(found);
+    }
+    found.block = true;
+    let number = device_number(stat.st_rdev);
+    found.identity.number = number;
+    found.model = model(number).unwrap_or_default();
+    look_at_descriptor(&mut found);
+    look_at_uses(&mut found, protected);
+    look_for_claim(&mut found);
+    Ok(found)
+}
+
+/// Identity, write protection and signatures, from one descriptor, so that all three are of the same device.
+fn look_at_descriptor(found: &mut DeviceProbe) {
+    let device = match open(&found.canonical, OFlags::empty()) {
+        Ok(device) => Arc::new(device),
+        Err(error) => {
+            found.unknown.push(format!("content: it cannot be opened: {}", crate::reason(error.into())));
+            found.identity = identity_from_sysfs(found.identity.number);
+            return;
+        }
+    };
+    match identity(device.as_fd(), &found.canonical) {
+        Ok(identity) => found.identity = identity,
+        Err(error) => found.unknown.push(format!("identity: {error}")),
+    }
+    match fsdyno_sys::block::read_only(device.as_fd()) {
+        Ok(true) => found.uses.push(Use::ReadOnly),
+        Ok(false) => {}
+        Err(error) => found.unknown.push(format!("write protection: {}", crate::reason(error.into()))),
+    }
+    match signatures::read(&device) {
+        Ok(signatures) => found.signatures = signatures,
+        Err(reason) => found.unknown.push(format!("signatures: {reason}")),
+    }
+}
+
+/// For a device that cannot be opened: enough to name it.
+fn identity_from_sysfs(number: Number) -> DeviceIdentity {
+    let directory = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
+    let value = |name: &str| files::read_text(&directory.join(name)).ok()?.trim().parse::<u64>().ok();
+    DeviceIdentity {
+        number,
+        // Sectors of 512 bytes, whatever the device's own (Documentation/ABI/stable/sysfs-block).
+        size_bytes: value("size").unwrap_or(0) * 512,
+        diskseq: value("diskseq"),
+        serial: serial(number),
+    }
+}
+
+fn look_at_uses(found: &mut DeviceProbe, protected: &[(String, PathBuf)]) {
+    let unknown = &mut found.unknown;
+    let mut graph = Graph::read(unknown);
+    let namespaces = users::namespaces(unknown);
+    graph.place_backing_files(users::own_mounts(&namespaces), unknown);
+    let swaps = users::swaps(unknown);
+    let system = SYSTEM.iter().map(|path| ((*path).to_string(), PathBuf::from(path)));
+    let protected: Vec<(String, PathBuf)> = system.chain(protected.iter().cloned()).collect();
+    let carried = carried::by_device(&graph, users::own_mounts(&namespaces), &swaps, &protected, unknown);
+    let number = found.identity.number;
+    let openers = users::openers(&judge::watched(&graph, number), unknown);
+    let facts = judge::Facts { graph, namespaces, swaps, carried, openers };
+    found.uses.extend(facts.uses_of(number));
+}
+
+/// An exclusive open fails beside a mount, a swap area, an array, a journal, or another exclusive opener.
+fn look_for_claim(found: &mut DeviceProbe) {
+    let explained = found.uses.iter().any(|one| {
+        !matches!(one, Use::OpenedBy { .. } | Use::Alias { .. } | Use::ReadOnly | Use::IsPartition { .. })
+    });
+    match open(&found.canonical, OFlags::EXCL) {
+        Err(Errno::BUSY) if !explained => {
+            let name = "something that claims it exclusively and is seen nowhere else";
+            found.uses.push(Use::Holder { name: name.to_string() });
+        }
+        // Other errors were told with the first open.
+        _ => {}
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
+}

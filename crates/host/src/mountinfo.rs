@@ -1,0 +1,96 @@
+//! `/proc/PID/mountinfo` (proc(5), Documentation/filesystems/proc.rst 3.5) as text. Reads no file.
+
+use crate::probe::MountInfo;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// The mounts, in the order of the file, and the lines that are none.
+pub fn parse(text: &str) -> (Vec<MountInfo>, Vec<&str>) {
+    let mut mounts = Vec::new();
+    let mut bad = Vec::new();
+    for line in text.lines() {
+        match parse_line(line) {
+            Some(mount) => mounts.push(mount),
+            None => bad.push(line),
+        }
+    }
+    (mounts, bad)
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: a varying number of tags before the
+/// hyphen, three fields after it.
+fn parse_line(line: &str) -> Option<MountInfo> {
+    // A field may be empty, the source above all: so single spaces separate.
+    let fields: Vec<&str> = line.split(' ').collect();
+    let hyphen = fields.iter().skip(6).position(|field| *field == "-")? + 6;
+    let [filesystem, source, superblock @ ..] = fields.get(hyphen + 1..)? else {
+        return None;
+    };
+    let (major, minor) = fields[2].split_once(':')?;
+    let options = [fields[5], *superblock.first()?];
+    Some(MountInfo {
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        target: PathBuf::from(OsString::from_vec(unescape(fields[4]))),
+        filesystem: (*filesystem).to_string(),
+        source: String::from_utf8_lossy(&unescape(source)).into_owned(),
+        options: String::from_utf8_lossy(&unescape(&options.join(","))).into_owned(),
+    })
+}
+
+/// The kernel writes space, tab, newline, backslash and hash as a backslash and three octal digits.
+pub(crate) fn unescape(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        plain.push(code.unwrap_or(bytes[at]));
+        at += if code.is_some() { 4 } else { 1 };
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const CAPTURED: &str = "\
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard,resv_strict,resuid=65534,resgid=65534
+36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue
+41 27 0:39 / /tmp/a\\040b\\134c rw,relatime shared:20 - btrfs /dev/loop0 rw,discard=async,space_cache=v2,subvolid=5,subvol=/
+42 27 0:40 / /mnt/x rw - tmpfs  rw,size=4k
+";
+
+    #[test]
+    fn captured_lines() {
+        let (mounts, bad) = parse(CAPTURED);
+        assert!(bad.is_empty(), "{bad:?}");
+        assert_eq!(mounts.len(), 4);
+        assert_eq!(mounts[0].device, (254, 0));
+        assert_eq!(mounts[0].options, "rw,relatime,rw,discard,resv_strict,resuid=65534,resgid=65534");
+        assert_eq!(mounts[1].target, Path::new("/mnt2"));
+        assert_eq!(mounts[1].filesystem, "ext3");
+        assert_eq!(mounts[2].target, Path::new("/tmp/a b\\c"));
+        assert_eq!((mounts[2].source.as_str(), mounts[2].device), ("/dev/loop0", (0, 39)));
+        assert_eq!(mounts[3].source, "");
+    }
+
+    #[test]
+    fn lines_that_are_no_mounts_are_given_back() {
+        let text =
+            "27 1 254:0 / / rw,relatime ext4 /dev/vda rw\n1 2 x:0 / / rw - a b c\n\n1 2 3:4 / / rw - ext4\n";
+        let (mounts, bad) = parse(text);
+        assert!(mounts.is_empty());
+        assert_eq!(bad.len(), 4);
+    }
+
+    #[test]
+    fn a_backslash_without_three_octal_digits_stands_for_itself() {
+        assert_eq!(unescape("a\\04"), b"a\\04");
+        assert_eq!(unescape("a\\09x"), b"a\\09x");
+        assert_eq!(unescape("\\011\\"), b"\t\\");
+    }
+}

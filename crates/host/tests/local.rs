@@ -1,0 +1,2 @@
+//! Tests on the real machine.
+fn main() {}

@@ -1,0 +1,38 @@
+//! What an open block device says of itself: `include/uapi/linux/fs.h`.
+
+use rustix::io::Result;
+use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
+use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
+
+// `BLKGETSIZE64` is declared with a size_t, though it fills a u64 on every architecture.
+const SIZE: Opcode = opcode::read::<usize>(0x12, 114);
+const DISKSEQ: Opcode = opcode::read::<u64>(0x12, 128);
+const READ_ONLY: Opcode = opcode::none(0x12, 94);
+
+/// `BLKGETSIZE64`: its size in bytes.
+///
+/// # Errors
+/// `ENOTTY` for what is no block device, else the kernel's error number.
+pub fn size(device: BorrowedFd<'_>) -> Result<u64> {
+    // SAFETY: the opcode fills a u64.
+    unsafe { ioctl(device, Getter::<SIZE, u64>::new()) }
+}
+
+/// `BLKGETDISKSEQ` (Linux 5.15): another number after each attachment of a medium or a backing file.
+///
+/// # Errors
+/// `ENOTTY` on older kernels, else the kernel's error number.
+pub fn diskseq(device: BorrowedFd<'_>) -> Result<u64> {
+    // SAFETY: the opcode fills a u64.
+    unsafe { ioctl(device, Getter::<DISKSEQ, u64>::new()) }
+}
+
+/// `BLKROGET`: whether it refuses writes.
+///
+/// # Errors
+/// `ENOTTY` for what is no block device, else the kernel's error number.
+pub fn read_only(device: BorrowedFd<'_>) -> Result<bool> {
+    // SAFETY: the opcode, though declared without a direction, fills an int (block/ioctl.c, `put_int`).
+    unsafe { ioctl(device, Getter::<READ_ONLY, c_int>::new()) }.map(|flag| flag != 0)
+}
