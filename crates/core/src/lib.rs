@@ -32,13 +32,19 @@ pub use workload::Workload;
 
 /// The nearest of `known` to a mistyped `word`, when one is near enough to be worth offering.
 ///
-/// Similarity is Jaro-Winkler, which favours a common beginning, as typing errors do.
+/// Similarity is Jaro-Winkler, which favours a common beginning, as typing errors do. It is blind to a swap in a word of
+/// three letters (`xsf`), so a single slip of the fingers counts as near too.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(&word, &candidate.to_lowercase()), candidate))
+        .map(|candidate| (similarity(&word, &candidate.to_lowercase()), candidate))
         .filter(|(similarity, _)| *similarity > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
+}
+
+fn similarity(word: &str, candidate: &str) -> f64 {
+    let slip = candidate.len() > 2 && strsim::osa_distance(word, candidate) == 1;
+    strsim::jaro_winkler(word, candidate).max(if slip { 0.8 } else { 0.0 })
 }

@@ -1,0 +1,122 @@
+//! Cases: the product of a plan's axes, the named configurations beside it, and the workloads.
+
+use crate::plan::Plan;
+use crate::raw::{RawAxis, RawLevel};
+use fsdyno_core::{Configuration, Warning, WarningKind, Workload};
+use std::collections::BTreeMap;
+
+/// A configuration under a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Position in the plan, from 0.
+    pub index: u32,
+    /// What is built.
+    pub configuration: Configuration,
+    /// What runs on it.
+    pub workload: Workload,
+    /// What a reader of its results must know: old names that were mapped.
+    pub warnings: Vec<Warning>,
+    /// Settings that no machine can have together; its trials are skipped with them as unmet requirements.
+    pub contradictions: Vec<String>,
+}
+
+/// A configuration of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Planned {
+    pub configuration: Configuration,
+    pub notes: Vec<String>,
+    pub contradictions: Vec<String>,
+}
+
+/// Axes whose levels speak for themselves in the name of a configuration; others stand as `axis=level`.
+const SELF_EXPLAINING: &[&str] = &["filesystem", "scheduler", "atime"];
+
+impl Plan {
+    /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.
+    pub fn cases(&self) -> Vec<Case> {
+        let pairs = self
+            .configurations
+            .iter()
+            .flat_map(|planned| self.workloads.iter().map(move |workload| (planned, workload)));
+        (0..)
+            .zip(pairs)
+            .map(|(index, (planned, workload))| Case {
+                index,
+                configuration: planned.configuration.clone(),
+                workload: workload.clone(),
+                warnings: planned
+                    .notes
+                    .iter()
+                    .map(|note| Warning::new(WarningKind::NameMapped, note.clone()))
+                    .collect(),
+                contradictions: planned.contradictions.clone(),
+            })
+            .collect()
+    }
+}
+
+/// The number of configurations in the product, computed without making them.
+pub(crate) fn product_size(axes: &[RawAxis]) -> u128 {
+    filesystems(axes)
+        .iter()
+        .map(|filesystem| {
+            let levels = axes_of(axes, &filesystem.text).into_iter().map(|axis| axis.levels.len() as u128);
+            levels.fold(1, u128::saturating_mul)
+        })
+        .fold(0, u128::saturating_add)
+}
+
+/// Every configuration of the product, in the order of the axes, the last one varying fastest.
+pub(crate) fn product(axes: &[RawAxis]) -> Vec<Planned> {
+    let filesystems = filesystems(axes);
+    let mut all = Vec::new();
+    for filesystem in filesystems {
+        let axes = axes_of(axes, &filesystem.text);
+        let mut points: Vec<Vec<(&RawAxis, &RawLevel)>> = vec![Vec::new()];
+        for axis in axes {
+            points = points
+                .iter()
+                .flat_map(|point| {
+                    axis.levels.iter().map(move |level| [&point[..], &[(axis, level)]].concat())
+                })
+                .collect();
+        }
+        all.extend(points.iter().map(|point| planned(filesystem, filesystems.len() > 1, point)));
+    }
+    all
+}
+
+fn filesystems(axes: &[RawAxis]) -> &[RawLevel] {
+    axes.iter().find(|axis| axis.name == "filesystem").map_or(&[], |axis| &axis.levels)
+}
+
+/// The axes that hold for a filesystem, its own before the general ones of the same name.
+fn axes_of<'a>(axes: &'a [RawAxis], filesystem: &str) -> Vec<&'a RawAxis> {
+    let own = |name: &str| axes.iter().any(|axis| axis.within == Some(filesystem) && axis.name == name);
+    axes.iter()
+        .filter(|axis| axis.name != "filesystem" && axis.axis.applies_to(filesystem))
+        .filter(|axis| match axis.within {
+            Some(within) => within == filesystem,
+            None => !own(&axis.name),
+        })
+        .collect()
+}
+
+fn planned(filesystem: &RawLevel, filesystem_varies: bool, point: &[(&RawAxis, &RawLevel)]) -> Planned {
+    let mut words = Vec::new();
+    if filesystem_varies || point.iter().all(|(axis, _)| axis.levels.len() == 1) {
+        words.push(filesystem.text.clone());
+    }
+    for (axis, level) in point.iter().filter(|(axis, _)| axis.levels.len() > 1) {
+        let speaks =
+            SELF_EXPLAINING.contains(&axis.name.as_str()) && level.text != fsdyno_core::axis::DEFAULT;
+        words.push(if speaks { level.text.clone() } else { format!("{}={}", axis.name, level.text) });
+    }
+    let settings: BTreeMap<_, _> =
+        point.iter().map(|(axis, level)| (axis.name.clone(), level.text.clone())).collect();
+    Planned {
+        configuration: Configuration { name: words.join(" "), filesystem: filesystem.text.clone(), settings },
+        notes: point.iter().filter_map(|(_, level)| level.note.clone()).collect(),
+        contradictions: Vec::new(),
+    }
+}

@@ -1,0 +1,317 @@
+//! What can be wrong with a plan, and where.
+//!
+//! One problem is told, the first: its place in the file or on the command line, the line itself, what was expected,
+//! the nearest known word, and in [`PlanError::hint`] the next step. Nothing here looks at the system.
+
+use fsdyno_core::axis::AxisError;
+use fsdyno_core::measure::MeasureError;
+use fsdyno_core::units::UnitError;
+use std::fmt;
+
+/// Where a plan is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// In the file as a whole: something is missing.
+    File {
+        /// Name of the file.
+        file: String,
+    },
+    /// At a place in the file.
+    Line {
+        /// Name of the file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// The line as it stands there.
+        text: String,
+        /// Characters from the column on that are meant, at least 1.
+        width: usize,
+    },
+    /// In an argument of `--set`.
+    Argument {
+        /// As typed.
+        argument: String,
+    },
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::File { file } => f.write_str(file),
+            Location::Line { file, line, column, .. } => write!(f, "{file}:{line}:{column}"),
+            Location::Argument { argument } => write!(f, "--set '{argument}'"),
+        }
+    }
+}
+
+impl Location {
+    /// The offending line with a mark below the offending word; empty where there is no line.
+    fn excerpt(&self) -> String {
+        let Location::Line { line, column, text, width, .. } = self else { return String::new() };
+        let number = line.to_string();
+        let blank = " ".repeat(number.len());
+        let before = " ".repeat(column - 1);
+        format!("\n  {number} | {text}\n  {blank} | {before}{}", "^".repeat(*width))
+    }
+}
+
+/// Why a plan was refused.
+///
+/// Its text is one line that begins with the place, then the offending line where there is one.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{location}: {problem}{}", location.excerpt())]
+pub struct PlanError {
+    /// What is wrong.
+    pub problem: Box<PlanProblem>,
+    /// Where.
+    pub location: Box<Location>,
+}
+
+impl PlanError {
+    /// The next step for the user, where there is an obvious one.
+    pub fn hint(&self) -> Option<&'static str> {
+        match *self.problem {
+            PlanProblem::Read { .. } => Some("ready plans are in the directory plans/"),
+            PlanProblem::NoDevice => {
+                Some("add a scratch image: [device] with image = \"/var/tmp/fsdyno.img\" and size = \"8G\"")
+            }
+            PlanProblem::NoWorkload => Some("add [[workloads]] with kind = \"fileserver\""),
+            PlanProblem::NoFilesystem => {
+                Some("add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] that names one")
+            }
+            PlanProblem::NoJournalDevice { .. } | PlanProblem::UnknownJournal { .. } => Some(
+                "name it: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
+            ),
+            PlanProblem::AmbiguousJournal { .. } => Some("write external:NAME"),
+            PlanProblem::TooManyCases { .. } | PlanProblem::TooManyTrials { .. } => Some(
+                "vary fewer axes, give fewer levels, or list the interesting points as [[configurations]]",
+            ),
+            PlanProblem::OverrideSyntax => {
+                Some("write PATH=VALUE, for example --set device.size=1G or --set workloads.window=2s")
+            }
+            PlanProblem::ShareOfUnknown { .. } => Some("write the size in bytes, for example 20G"),
+            PlanProblem::Contradiction { .. } => Some("take one of the settings out"),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a plan.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanProblem {
+    /// The file cannot be read.
+    #[error("cannot read the plan: {reason}")]
+    Read {
+        /// The operating system's words.
+        reason: String,
+    },
+    /// It is no TOML.
+    #[error("{message}")]
+    Syntax {
+        /// The parser's words.
+        message: String,
+    },
+    /// `--set` without a path or a value.
+    #[error("not of the form PATH=VALUE")]
+    OverrideSyntax,
+    /// `--set` leads through something that is no table.
+    #[error("'{path}' leads through '{at}', which is {found}")]
+    OverridePath {
+        /// The path.
+        path: String,
+        /// How far it goes.
+        at: String,
+        /// What stands there.
+        found: String,
+    },
+    /// No such key.
+    #[error("unknown key '{key}' in {section}{}", did_you_mean(nearest, known))]
+    UnknownKey {
+        /// As written.
+        key: String,
+        /// The table it stands in.
+        section: String,
+        /// The keys that it may have.
+        known: Vec<String>,
+        /// The nearest of them.
+        nearest: Option<String>,
+    },
+    /// A value of another type than expected, or out of its range.
+    #[error("'{key}' takes {expected}, not {found}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What it takes.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// A word that is none of the known ones.
+    #[error("unknown {what} '{word}'{}", did_you_mean(nearest, known))]
+    UnknownWord {
+        /// What kind of word.
+        what: &'static str,
+        /// As written.
+        word: String,
+        /// The known ones.
+        known: Vec<String>,
+        /// The nearest of them.
+        nearest: Option<String>,
+    },
+    /// A size or a duration that is none.
+    #[error("'{key}': {error}")]
+    Unit {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        error: UnitError,
+    },
+    /// An unknown axis or level.
+    #[error("{0}")]
+    Axis(AxisError),
+    /// An unknown measure.
+    #[error("{0}")]
+    Measure(MeasureError),
+    /// A key that must be there.
+    #[error("{section} lacks '{key}'")]
+    Missing {
+        /// The table.
+        section: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// No device.
+    #[error("the plan names no device")]
+    NoDevice,
+    /// No workload.
+    #[error("the plan names no workload")]
+    NoWorkload,
+    /// Neither `axes.filesystem` nor a configuration.
+    #[error("the plan names no filesystem and no configuration")]
+    NoFilesystem,
+    /// Keys that exclude each other, or none where one is needed.
+    #[error("{section} takes exactly one of {}; it has {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
+    ExactlyOne {
+        /// The table.
+        section: String,
+        /// The keys of which one is needed.
+        known: Vec<String>,
+        /// Those that are there.
+        found: Vec<String>,
+    },
+    /// A key that means nothing beside another one.
+    #[error("'{key}' means nothing beside '{beside}'")]
+    Pointless {
+        /// The key.
+        key: String,
+        /// The other one.
+        beside: String,
+    },
+    /// An axis that none of the filesystems in question has.
+    #[error("axis '{axis}' is for {takes}, not for {filesystems}")]
+    AxisNotForFilesystem {
+        /// The axis.
+        axis: String,
+        /// The filesystems that have it.
+        takes: String,
+        /// The filesystems of the plan, the nested table or the configuration.
+        filesystems: String,
+    },
+    /// An axis without levels.
+    #[error("axis '{axis}' has no levels")]
+    NoLevels {
+        /// The axis.
+        axis: String,
+    },
+    /// Two levels that mean the same.
+    #[error("axis '{axis}' has level '{level}' twice")]
+    LevelTwice {
+        /// The axis.
+        axis: String,
+        /// The level, in canonical form.
+        level: String,
+    },
+    /// Two configurations of one name.
+    #[error("there are two configurations of the name '{name}'")]
+    NameTwice {
+        /// The name.
+        name: String,
+    },
+    /// An external journal and no device for it.
+    #[error("journal '{level}' needs a device in [device.journals], and there is none")]
+    NoJournalDevice {
+        /// The level.
+        level: String,
+    },
+    /// An external journal on a device that the plan does not name.
+    #[error("unknown journal device '{name}'{}", did_you_mean(nearest, known))]
+    UnknownJournal {
+        /// As written.
+        name: String,
+        /// Those that the plan names.
+        known: Vec<String>,
+        /// The nearest of them.
+        nearest: Option<String>,
+    },
+    /// An external journal, and several devices for it.
+    #[error("journal 'external' could be on any of {}", known.join(", "))]
+    AmbiguousJournal {
+        /// Those that the plan names.
+        known: Vec<String>,
+    },
+    /// Two devices of the plan are the same.
+    #[error("'{path}' stands for two devices")]
+    SameDevice {
+        /// The path.
+        path: String,
+    },
+    /// Settings that no machine can have together.
+    #[error("configuration '{name}' contradicts itself: {}", reasons.join("; "))]
+    Contradiction {
+        /// The configuration.
+        name: String,
+        /// Every contradiction.
+        reasons: Vec<String>,
+    },
+    /// A share of a size that the plan does not tell.
+    #[error("'{key}' is a share of the device, whose size the plan does not tell")]
+    ShareOfUnknown {
+        /// The key.
+        key: String,
+    },
+    /// More cases than anybody can run.
+    #[error("the plan has {count} cases; at most {limit} are possible")]
+    TooManyCases {
+        /// How many.
+        count: u128,
+        /// How many are possible.
+        limit: u128,
+    },
+    /// More trials than anybody can run.
+    #[error("the plan has {count} trials; at most {limit} are possible")]
+    TooManyTrials {
+        /// How many.
+        count: u128,
+        /// How many are possible.
+        limit: u128,
+    },
+    /// A profile that cannot be read.
+    #[error("cannot read profile '{path}': {reason}")]
+    Profile {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The nearest known word as a question, else all of them.
+fn did_you_mean(nearest: &Option<String>, known: &[String]) -> String {
+    match nearest {
+        Some(word) => format!("; did you mean '{word}'?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; known are {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,148 @@
+//! What a plan would do: every case with its exact commands and unmet requirements, and the time and space it needs.
+//!
+//! Nothing is built. The windows are exact; the rest of a trial hangs on the machine and is estimated from the two
+//! assumptions below, which `fsdyno plan` prints beside the figure. During a sweep the durations of finished trials
+//! replace the estimate.
+
+use crate::cases::Case;
+use crate::order::order;
+use crate::plan::Plan;
+use fsdyno_core::workload::Fileserver;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
+use fsdyno_host::Host;
+use serde::Serialize;
+
+/// Rate at which trees are assumed to be made, in bytes per second: a slow disk, or a fast one with small files.
+pub const ASSUMED_TREE_RATE: u64 = 100_000_000;
+/// Time assumed for mkfs, mount, settling, unmount and check together, without a tree.
+pub const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
+
+/// What a plan would do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DryRun {
+    /// Every case in the order of the plan.
+    pub cases: Vec<DryCase>,
+    /// Trials in all, sentinels included.
+    pub trials: u32,
+    /// Estimated time of the whole sweep.
+    pub time_ns: Nanos,
+    /// Most that the images may come to occupy on the filesystems that hold them.
+    pub space_bytes: Bytes,
+}
+
+/// What one case would do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DryCase {
+    /// Position in the plan, from 0.
+    pub case: u32,
+    /// What would be built.
+    pub configuration: Configuration,
+    /// What would run on it.
+    pub workload: Workload,
+    /// The exact commands, and the steps that are syscalls as the commands that do the same.
+    pub commands: Vec<String>,
+    /// Requirements that this machine does not meet; the trials of the case would be skipped.
+    pub unmet: Vec<String>,
+    /// Old names that were mapped.
+    pub notes: Vec<String>,
+    /// Estimated time of one trial.
+    pub time_ns: Nanos,
+}
+
+/// Tells what a plan would do on this host, which is only looked at.
+pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
+    let slots = order(plan);
+    let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
+    let cases: Vec<DryCase> =
+        plan.cases().into_iter().map(|case| dry_case(plan, host, case, seed)).collect();
+    let time_ns = slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
+    DryRun {
+        trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
+        time_ns: Nanos(time_ns),
+        space_bytes: space(plan),
+        cases,
+    }
+}
+
+fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase {
+    let (commands, unmet) = match plan.devices.data {
+        DeviceSpec::Directory { .. } => (Vec::new(), Vec::new()),
+        _ => (
+            fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
+            requirements(host, plan, &case),
+        ),
+    };
+    DryCase {
+        case: case.index,
+        time_ns: trial_time(&case.workload),
+        configuration: case.configuration,
+        workload: case.workload,
+        commands,
+        unmet,
+        notes: case.warnings.into_iter().map(|warning| warning.text).collect(),
+    }
+}
+
+/// Everything that keeps a case from running on this host.
+pub(crate) fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+    let mut unmet = case.contradictions.clone();
+    for reason in fsdyno_testbed::unmet(host, &case.configuration, &plan.devices) {
+        if !unmet.contains(&reason) {
+            unmet.push(reason);
+        }
+    }
+    unmet
+}
+
+impl DryCase {
+    /// Estimated time of one trial, none when it is skipped.
+    fn trial_time(&self) -> Nanos {
+        if self.unmet.is_empty() { self.time_ns } else { Nanos(0) }
+    }
+}
+
+/// Estimated time of a trial from mkfs to umount.
+pub(crate) fn trial_time(workload: &Workload) -> Nanos {
+    match workload {
+        Workload::Fileserver(fileserver) => {
+            let tree = Nanos(fileserver.tree_size.0.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE));
+            let load = (fileserver.ramp.0.saturating_add(fileserver.window.0)).saturating_mul(phases(fileserver));
+            Nanos(ASSUMED_LIFECYCLE.0.saturating_add(tree.0).saturating_add(load))
+        }
+        Workload::Null(null) => {
+            Nanos(ASSUMED_LIFECYCLE.0.saturating_add(null.ramp.0).saturating_add(null.window.0))
+        }
+    }
+}
+
+/// One reader, many readers, and readers with writers.
+fn phases(fileserver: &Fileserver) -> u64 {
+    if fileserver.writers > 0 { 3 } else { 2 }
+}
+
+/// The images are sparse: they come to occupy what is written to them, and never more than their size.
+fn space(plan: &Plan) -> Bytes {
+    let written = plan.workloads.iter().map(|workload| match workload {
+        Workload::Fileserver(fileserver) => {
+            let written = fileserver.writer_space.map_or(u64::MAX, |space| {
+                space.0.saturating_mul(fileserver.writers.into())
+            });
+            let written = if fileserver.writers == 0 { 0 } else { written };
+            fileserver.tree_size.0.saturating_add(written)
+        }
+        Workload::Null(_) => 0,
+    });
+    // Metadata, internal journals and half-filled blocks of small files: a quarter beside the data is ample.
+    let data = written.max().unwrap_or(0);
+    let data = data.saturating_add(data / 4).saturating_add(256 * Bytes::MIB);
+    let data = match plan.devices.data {
+        DeviceSpec::Image { size, .. } => size.0.min(data),
+        DeviceSpec::Block { .. } => 0,
+        DeviceSpec::Directory { .. } => data,
+    };
+    let journals = plan.devices.journals.values().map(|device| match device {
+        DeviceSpec::Image { size, .. } => size.0,
+        DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => 0,
+    });
+    Bytes(journals.fold(data, u64::saturating_add))
+}

@@ -1,0 +1,104 @@
+//! The order of trials: randomised complete blocks with a sentinel.
+//!
+//! A block holds every case once, in an order drawn from the plan's seed; there are as many blocks as repetitions. Within
+//! a block every case has the same seed, so that all see the same trees, filesystem UUID and hash seed, and a ratio within
+//! a block compares the cases and not their luck; the next block has another. Before each block stands the *sentinel*:
+//! one more trial of the first case that can run, always with the same seed, so that a drift of the machine shows as a
+//! change of the one thing that does not change. A plan with a single case needs none. The order is a function of the plan
+//! alone: an interrupted sweep finds its missing trials again.
+
+use crate::plan::Plan;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::rand_core::Rng;
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
+
+/// A trial's place in the sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Position in the sweep, from 0.
+    pub trial: u32,
+    /// Its block, from 0.
+    pub block: u32,
+    /// Index of its case.
+    pub case: u32,
+    /// Whether it is the sentinel, beside the block.
+    pub sentinel: bool,
+    /// Seed of trees, contents, filesystem UUID and hash seed.
+    pub seed: u64,
+}
+
+/// Every trial of the plan in its order.
+pub fn order(plan: &Plan) -> Vec<Slot> {
+    let cases = plan.configurations.len() * plan.workloads.len();
+    let cases = u32::try_from(cases).unwrap_or(u32::MAX);
+    let runnable = plan.configurations.iter().position(|planned| planned.contradictions.is_empty());
+    let sentinel = runnable.map_or(0, |index| index * plan.workloads.len());
+    let sentinel = (cases > 1).then_some(u32::try_from(sentinel).unwrap_or(0));
+    blocks(plan.seed, plan.repetitions, cases, sentinel)
+}
+
+/// `repetitions` blocks of `cases` cases, each with the sentinel before it.
+pub(crate) fn blocks(seed: u64, repetitions: u32, cases: u32, sentinel: Option<u32>) -> Vec<Slot> {
+    // One draw for the sentinel, then two for each block, so that further blocks change nothing about the earlier ones.
+    let mut seeds = SplitMix64::seed_from_u64(seed);
+    let sentinel_seed = seeds.next_u64();
+    let mut slots = Vec::new();
+    for block in 0..repetitions {
+        let block_seed = seeds.next_u64();
+        let mut order: Vec<u32> = (0..cases).collect();
+        order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64()));
+        let sentinel =
+            sentinel.map(|case| Slot { trial: 0, block, case, sentinel: true, seed: sentinel_seed });
+        let block_slots =
+            order.into_iter().map(|case| Slot { trial: 0, block, case, sentinel: false, seed: block_seed });
+        slots.extend(sentinel.into_iter().chain(block_slots));
+    }
+    for (trial, slot) in (0..).zip(&mut slots) {
+        slot.trial = trial;
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn every_block_is_complete(seed: u64, repetitions in 1u32..8, cases in 1u32..60) {
+            let sentinel = (cases > 1).then_some(0);
+            let slots = blocks(seed, repetitions, cases, sentinel);
+            prop_assert_eq!(&slots, &blocks(seed, repetitions, cases, sentinel), "the same plan has the same order");
+            prop_assert_eq!(slots.len() as u32, repetitions * (cases + sentinel.map_or(0, |_| 1)));
+            for (trial, slot) in (0..).zip(&slots) {
+                prop_assert_eq!(slot.trial, trial);
+            }
+            let mut seeds = BTreeSet::new();
+            for block in 0..repetitions {
+                let of_block: Vec<_> = slots.iter().filter(|slot| slot.block == block).collect();
+                prop_assert_eq!(of_block[0].sentinel, sentinel.is_some(), "the sentinel comes first");
+                let mut held: Vec<_> = of_block.iter().filter(|slot| !slot.sentinel).map(|slot| slot.case).collect();
+                held.sort_unstable();
+                prop_assert_eq!(held, (0..cases).collect::<Vec<_>>());
+                let block_seeds: BTreeSet<_> =
+                    of_block.iter().filter(|slot| !slot.sentinel).map(|slot| slot.seed).collect();
+                prop_assert_eq!(block_seeds.len(), 1, "one seed in a block");
+                seeds.extend(block_seeds);
+            }
+            prop_assert_eq!(seeds.len() as u32, repetitions, "another seed in each block");
+            let sentinels: BTreeSet<_> =
+                slots.iter().filter(|slot| slot.sentinel).map(|slot| slot.seed).collect();
+            prop_assert!(sentinels.len() <= 1, "the sentinel never changes");
+        }
+
+        #[test]
+        fn more_repetitions_change_nothing_about_earlier_blocks(seed: u64, repetitions in 1u32..6, cases in 2u32..20) {
+            let fewer = blocks(seed, repetitions, cases, Some(0));
+            let more = blocks(seed, repetitions + 3, cases, Some(0));
+            prop_assert_eq!(&more[..fewer.len()], &fewer[..]);
+        }
+    }
+}

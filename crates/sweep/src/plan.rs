@@ -1,0 +1,335 @@
+//! A plan: what to sweep, from a TOML file and the arguments that change it.
+//!
+//! Two stages. [`crate::raw`] types every key by itself and looks at nothing but the text. This module resolves what is
+//! left: it reads profiles, takes shares of the device, checks that axes fit filesystems and that journals have devices,
+//! multiplies the axes, and refuses a plan that contradicts itself.
+//!
+//! **Axes nest.** An axis that a filesystem does not have collapses for it: no case is there twice. `[axes.xfs]` holds
+//! only where the filesystem is xfs, and there takes precedence over the same axis in `[axes]`.
+//!
+//! **Contradictions.** Settings that no machine can have together are an error in a named configuration, and in a product
+//! when every one of its points has such. Otherwise the point stays in the plan, and its trials are `skipped` with the
+//! contradiction as unmet requirement: nothing is dropped silently.
+
+use crate::cases::{self, Planned};
+use crate::document::{Document, Origin};
+use crate::error::{PlanError, PlanProblem};
+use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan, RawWorkload};
+use fsdyno_core::units::Size;
+use fsdyno_core::workload::{Profile, TreeModel};
+use fsdyno_core::{Configuration, DeviceSpec, Devices, Measure, Nanos, Workload};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Most cases that a plan may have; a day has time for about a thousand trials.
+pub const MAX_CASES: u128 = 100_000;
+/// Most trials that a plan may have.
+pub const MAX_TRIALS: u128 = 1_000_000;
+/// The filesystem of a configuration that is used as it stands.
+pub const EXISTING: &str = "existing";
+
+/// A plan, resolved: everything that is to be swept, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Its name; the file's when the plan gives none.
+    pub name: String,
+    /// The text that it was parsed from.
+    pub text: String,
+    /// The `PATH=VALUE` arguments that changed it.
+    pub overrides: Vec<String>,
+    /// Blocks: trials of each case.
+    pub repetitions: u32,
+    /// Seed of the order, the trees, the contents and the filesystem UUIDs.
+    pub seed: u64,
+    /// What the summary ranks by.
+    pub measure: Measure,
+    /// How long an engine may show no progress beyond what its stage should take.
+    pub watchdog: Nanos,
+    /// What filesystems are made on.
+    pub devices: Devices,
+    /// What runs on them.
+    pub workloads: Vec<Workload>,
+    pub(crate) configurations: Vec<Planned>,
+}
+
+impl Plan {
+    /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is checked.
+    ///
+    /// # Errors
+    /// The first problem, with its place.
+    pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, PlanError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| PlanError {
+            problem: Box::new(PlanProblem::Read { reason: error.to_string() }),
+            location: Box::new(crate::error::Location::File { file: file.clone() }),
+        })?;
+        Plan::parse(&text, &file, overrides)
+    }
+
+    /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its directory.
+    ///
+    /// # Errors
+    /// The first problem, with its place.
+    pub fn parse(text: &str, file: &str, overrides: &[String]) -> Result<Plan, PlanError> {
+        let (document, root) = Document::parse(file, text, overrides, raw::takes_key)?;
+        let stem = Path::new(file).file_stem().map_or("plan".into(), |stem| stem.to_string_lossy());
+        let raw = RawPlan::read(&document, &root, &stem)?;
+        let base = Path::new(file).parent().unwrap_or(Path::new(""));
+        resolve(&document, raw, text, overrides, base)
+    }
+}
+
+fn resolve(
+    document: &Document,
+    raw: RawPlan,
+    text: &str,
+    overrides: &[String],
+    base: &Path,
+) -> Result<Plan, PlanError> {
+    let devices = devices(document, &raw)?;
+    let workloads = raw
+        .workloads
+        .iter()
+        .map(|workload| resolve_workload(document, workload, &devices.data, base))
+        .collect::<Result<Vec<_>, _>>()?;
+    let configurations = match devices.data {
+        DeviceSpec::Directory { .. } => existing(document, &raw)?,
+        _ => configurations(document, &raw, &devices)?,
+    };
+    Ok(Plan {
+        name: raw.name,
+        text: text.to_string(),
+        overrides: overrides.to_vec(),
+        repetitions: raw.repetitions,
+        seed: raw.seed,
+        measure: raw.measure,
+        watchdog: raw.watchdog,
+        devices,
+        workloads,
+        configurations,
+    })
+}
+
+fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {
+    let mut paths = BTreeSet::from([raw.device.path()]);
+    for journal in raw.journals.values() {
+        if !paths.insert(journal.spec.path()) {
+            let path = journal.spec.path().display().to_string();
+            return Err(document.error(&journal.at, PlanProblem::SameDevice { path }));
+        }
+    }
+    let journals = raw.journals.iter().map(|(name, journal)| (name.clone(), journal.spec.clone())).collect();
+    Ok(Devices { data: raw.device.clone(), journals })
+}
+
+/// Takes the share of the device and reads the profile.
+fn resolve_workload(
+    document: &Document,
+    raw: &RawWorkload,
+    device: &DeviceSpec,
+    base: &Path,
+) -> Result<Workload, PlanError> {
+    let mut workload = raw.workload.clone();
+    let Workload::Fileserver(fileserver) = &mut workload else { return Ok(workload) };
+    fileserver.tree_size = match (raw.tree_size, device) {
+        (None, _) => fileserver.tree_size,
+        (Some(Size::Absolute(bytes)), _) => bytes,
+        (Some(share @ Size::Percent(_)), DeviceSpec::Image { size, .. }) => share.of(*size),
+        (Some(Size::Percent(_)), _) => {
+            let problem = PlanProblem::ShareOfUnknown { key: "tree_size".to_string() };
+            return Err(document.error(&raw.tree_size_at, problem));
+        }
+    };
+    if let Some(path) = &raw.profile {
+        let path = base.join(path);
+        let problem = |reason| PlanProblem::Profile { path: path.display().to_string(), reason };
+        let profile =
+            read_profile(&path).map_err(|reason| document.error(&raw.profile_at, problem(reason)))?;
+        fileserver.tree = TreeModel::Profile(Box::new(profile));
+    }
+    Ok(workload)
+}
+
+/// Reads a profile as `fsdyno profile` writes it.
+fn read_profile(path: &Path) -> Result<Profile, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let profile: Profile = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    if profile.files == 0 || profile.file_size_bytes.iter().all(|bin| bin.count == 0) {
+        return Err("it has no files".to_string());
+    }
+    Ok(profile)
+}
+
+/// The one configuration of a plan that uses a directory as it stands.
+fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanError> {
+    let pointless =
+        |key: &str| PlanProblem::Pointless { key: key.to_string(), beside: "directory".to_string() };
+    if let Some(axis) = raw.axes.first() {
+        return Err(document.error(&axis.at, pointless(&axis.name)));
+    }
+    if let Some(configuration) = raw.configurations.first() {
+        return Err(document.error(&configuration.at, pointless("configurations")));
+    }
+    if let Some(journal) = raw.journals.values().next() {
+        return Err(document.error(&journal.at, pointless("journals")));
+    }
+    let configuration = Configuration {
+        name: EXISTING.to_string(),
+        filesystem: EXISTING.to_string(),
+        settings: Default::default(),
+    };
+    let planned = vec![Planned { configuration, notes: Vec::new(), contradictions: Vec::new() }];
+    check_counts(document, raw, 1)?;
+    Ok(planned)
+}
+
+/// The product of the axes and the named configurations beside it, each with its contradictions.
+fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Result<Vec<Planned>, PlanError> {
+    let filesystems = raw.axes.iter().find(|axis| axis.name == "filesystem");
+    if filesystems.is_none() && raw.configurations.is_empty() {
+        return Err(document.error(&raw.axes_at, PlanProblem::NoFilesystem));
+    }
+    check_axes(document, raw, filesystems)?;
+    for axis in &raw.axes {
+        for level in &axis.levels {
+            check_journal(document, &axis.name, level, devices)?;
+        }
+    }
+    check_counts(document, raw, cases::product_size(&raw.axes))?;
+    let mut planned = cases::product(&raw.axes);
+    for one in &mut planned {
+        one.contradictions = contradictions(&one.configuration, devices);
+    }
+    if let Some(first) = planned.first()
+        && planned.iter().all(|one| !one.contradictions.is_empty())
+    {
+        return Err(document.error(&blamed(raw, &first.contradictions), contradiction(first)));
+    }
+    for raw in &raw.configurations {
+        let mut named = named(document, raw, devices)?;
+        named.contradictions = contradictions(&named.configuration, devices);
+        if !named.contradictions.is_empty() {
+            return Err(document.error(&raw.at, contradiction(&named)));
+        }
+        if planned.iter().any(|other| other.configuration.name == named.configuration.name) {
+            let name = named.configuration.name;
+            return Err(document.error(&raw.at, PlanProblem::NameTwice { name }));
+        }
+        planned.push(named);
+    }
+    Ok(planned)
+}
+
+/// Every axis must be one of at least one filesystem that it is asked for.
+fn check_axes(document: &Document, raw: &RawPlan, filesystems: Option<&RawAxis>) -> Result<(), PlanError> {
+    let names: Vec<&str> = match filesystems {
+        Some(axis) => axis.levels.iter().map(|level| level.text.as_str()).collect(),
+        None => Vec::new(),
+    };
+    for axis in &raw.axes {
+        let asked = axis.within.map_or(names.clone(), |filesystem| vec![filesystem]);
+        if axis.within.is_some() && axis.name == "filesystem" {
+            let problem = PlanProblem::Pointless {
+                key: axis.name.clone(),
+                beside: format!("[axes.{}]", axis.within.unwrap_or_default()),
+            };
+            return Err(document.error(&axis.at, problem));
+        }
+        if filesystems.is_none() {
+            return Err(document.error(&axis.at, PlanProblem::NoFilesystem));
+        }
+        if !asked.iter().any(|filesystem| axis.axis.applies_to(filesystem)) {
+            let problem = not_for(&axis.name, axis.axis, &asked.join(", "));
+            return Err(document.error(&axis.at, problem));
+        }
+    }
+    Ok(())
+}
+
+fn not_for(name: &str, axis: &fsdyno_core::Axis, filesystems: &str) -> PlanProblem {
+    PlanProblem::AxisNotForFilesystem {
+        axis: name.to_string(),
+        takes: axis.filesystems.join(", "),
+        filesystems: filesystems.to_string(),
+    }
+}
+
+/// An external journal needs a device of the plan, named or the only one.
+fn check_journal(
+    document: &Document,
+    axis: &str,
+    level: &RawLevel,
+    devices: &Devices,
+) -> Result<(), PlanError> {
+    let Some(rest) = (axis == "journal").then(|| level.text.strip_prefix("external")).flatten() else {
+        return Ok(());
+    };
+    let known: Vec<String> = devices.journals.keys().cloned().collect();
+    let problem = match rest.strip_prefix(':') {
+        _ if known.is_empty() => PlanProblem::NoJournalDevice { level: level.text.clone() },
+        None if known.len() == 1 => return Ok(()),
+        None => PlanProblem::AmbiguousJournal { known },
+        Some(name) if devices.journals.contains_key(name) => return Ok(()),
+        Some(name) => PlanProblem::UnknownJournal {
+            name: name.to_string(),
+            nearest: fsdyno_core::nearest(name, known.iter().map(String::as_str)).map(str::to_string),
+            known,
+        },
+    };
+    Err(document.error(&level.at, problem))
+}
+
+fn check_counts(document: &Document, raw: &RawPlan, product: u128) -> Result<(), PlanError> {
+    let configurations = product.saturating_add(raw.configurations.len() as u128);
+    let count = configurations.saturating_mul(raw.workloads.len() as u128);
+    if count > MAX_CASES {
+        return Err(document.error(&raw.axes_at, PlanProblem::TooManyCases { count, limit: MAX_CASES }));
+    }
+    let trials = count.saturating_add(1).saturating_mul(raw.repetitions.into());
+    if trials > MAX_TRIALS {
+        let problem = PlanProblem::TooManyTrials { count: trials, limit: MAX_TRIALS };
+        return Err(document.error(&raw.repetitions_at, problem));
+    }
+    Ok(())
+}
+
+fn named(document: &Document, raw: &RawConfiguration, devices: &Devices) -> Result<Planned, PlanError> {
+    for (name, axis, level) in &raw.settings {
+        if !axis.applies_to(&raw.filesystem) {
+            return Err(document.error(&level.at, not_for(name, axis, &raw.filesystem)));
+        }
+        check_journal(document, name, level, devices)?;
+    }
+    let configuration = Configuration {
+        name: raw.name.clone(),
+        filesystem: raw.filesystem.clone(),
+        settings: raw.settings.iter().map(|(name, _, level)| (name.clone(), level.text.clone())).collect(),
+    };
+    let notes = raw.settings.iter().filter_map(|(_, _, level)| level.note.clone()).collect();
+    Ok(Planned { configuration, notes, contradictions: Vec::new() })
+}
+
+fn contradiction(planned: &Planned) -> PlanProblem {
+    PlanProblem::Contradiction {
+        name: planned.configuration.name.clone(),
+        reasons: planned.contradictions.clone(),
+    }
+}
+
+/// The axis that a contradiction speaks of, the last one in the file where it speaks of several.
+fn blamed(raw: &RawPlan, reasons: &[String]) -> Origin {
+    let spoken_of = |axis: &&RawAxis| {
+        reasons.iter().any(|reason| {
+            reason.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == axis.name)
+        })
+    };
+    let last = raw.axes.iter().filter(spoken_of).max_by_key(|axis| match &axis.at {
+        Origin::Text(range) => range.start,
+        Origin::Argument(_) | Origin::Document => usize::MAX,
+    });
+    last.map_or(raw.axes_at.clone(), |axis| axis.at.clone())
+}
+
+fn contradictions(_configuration: &Configuration, _devices: &Devices) -> Vec<String> {
+    Vec::new()
+}

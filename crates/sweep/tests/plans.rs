@@ -1,0 +1,334 @@
+//! Plans: what is refused and how, what the ready ones hold, how axes nest and how `--set` changes them.
+
+use fsdyno_core::WarningKind;
+use fsdyno_core::workload::{Fileserver, TreeModel};
+use fsdyno_core::{Bytes, DeviceSpec, Nanos, Workload};
+use fsdyno_sweep::{Plan, order};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Everything that a plan needs, so that a test can add one thing.
+const DEVICE: &str = "[device]\nimage = \"/var/tmp/x.img\"\nsize = \"1G\"\n";
+const WORKLOAD: &str = "[[workloads]]\nkind = \"fileserver\"\n";
+
+fn with_axes(axes: &str) -> String {
+    format!("{DEVICE}[axes]\n{axes}\n{WORKLOAD}")
+}
+
+fn parse(text: &str, overrides: &[&str]) -> Result<Plan, fsdyno_sweep::PlanError> {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
+    Plan::parse(text, "p.toml", &overrides)
+}
+
+fn ready(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans").join(name)
+}
+
+/// A bad plan, and what its error must contain: the place first.
+struct Bad {
+    text: String,
+    set: &'static [&'static str],
+    says: &'static [&'static str],
+}
+
+fn bad(text: impl Into<String>, says: &'static [&'static str]) -> Bad {
+    Bad { text: text.into(), set: &[], says }
+}
+
+fn bad_set(set: &'static [&'static str], says: &'static [&'static str]) -> Bad {
+    Bad { text: with_axes("filesystem = \"ext4\""), set, says }
+}
+
+#[test]
+fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
+    let ext4 = |more: &str| with_axes(&format!("filesystem = \"ext4\"\n{more}"));
+    let workload = |more: &str| format!("{}{more}", with_axes("filesystem = \"ext4\""));
+    let table = [
+        bad("name = ", &["p.toml:1:8"]),
+        bad(
+            "repetitons = 3\n".to_string() + &ext4(""),
+            &["p.toml:1:1", "'repetitons'", "did you mean 'repetitions'?"],
+        ),
+        bad("repetitions = 0\n".to_string() + &ext4(""), &["p.toml:1:15", "from 1 to"]),
+        bad("repetitions = \"many\"\n".to_string() + &ext4(""), &["p.toml:1:15", "'many'"]),
+        bad("seed = -1\n".to_string() + &ext4(""), &["p.toml:1:8", "-1"]),
+        bad("watchdog = \"3 parsecs\"\n".to_string() + &ext4(""), &["p.toml:1:12", "3 parsecs", "500ms"]),
+        bad("watchdog = 0\n".to_string() + &ext4(""), &["p.toml:1:12", "more than nothing"]),
+        bad("measure = \"raed\"\n".to_string() + &ext4(""), &["p.toml:1:11", "did you mean 'read'?"]),
+        // Axes and levels.
+        bad(
+            ext4("schedular = \"bfq\""),
+            &["p.toml:6:1", "'schedular'", "did you mean 'scheduler'?", "6 | schedular"],
+        ),
+        bad(ext4("scheduler = [\"bfq\", \"bfg\"]"), &["p.toml:6:21", "'bfg'", "did you mean 'bfq'?"]),
+        bad(ext4("block_size = \"4 potatoes\""), &["p.toml:6:14", "4 potatoes", "a size"]),
+        bad(ext4("barrier = 2"), &["p.toml:6:11", "0 or 1"]),
+        bad(ext4("commit = \"1.5s\""), &["p.toml:6:10", "whole seconds"]),
+        bad(ext4("commit = []"), &["p.toml:6:10", "no levels"]),
+        bad(ext4("commit = [[5]]"), &["p.toml:6:11", "an array"]),
+        bad(ext4("block_size = [\"4k\", 4096]"), &["p.toml:6:21", "'4k' twice"]),
+        bad(ext4("scheduler = [\"cfq\", \"bfq\"]"), &["p.toml:6:21", "'bfq' twice"]),
+        bad(ext4("log_size = \"64M\""), &["p.toml:6:1", "'log_size' is for xfs, not for ext4"]),
+        bad(ext4("[axes.xfs]\ndata = \"ordered\""), &["p.toml:7:1", "'data' is for ext3, ext4, not for xfs"]),
+        bad(ext4("[axes.xsf]\nlogbufs = 8"), &["p.toml:6:7", "did you mean 'xfs'?"]),
+        bad(ext4("[axes.xfs]\nfilesystem = \"xfs\""), &["p.toml:7:1", "'filesystem' means nothing"]),
+        bad(with_axes("filesystem = [\"ext4\", \"zfs\"]"), &["p.toml:5:23", "'zfs'", "did you mean 'xfs'?"]),
+        // Devices.
+        bad(WORKLOAD, &["p.toml: ", "no device"]),
+        bad("[device]\n".to_string() + WORKLOAD, &["p.toml:1:1", "exactly one of image, block", "none"]),
+        bad(ext4("").replace("size = \"1G\"", "block = \"/dev/x\""), &["p.toml:3:9", "image and block"]),
+        bad(ext4("").replace("size = \"1G\"", ""), &["p.toml:1:1", "lacks 'size'"]),
+        bad(ext4("").replace("\"1G\"", "\"1 G potatoes\""), &["p.toml:3:8", "not a size"]),
+        bad(ext4("").replace("\"1G\"", "0"), &["p.toml:3:8", "more than nothing"]),
+        bad(
+            ext4("").replace("\"1G\"", "\"1G\"\nidentity = \"x\""),
+            &["p.toml:4:12", "'identity' means nothing beside 'image'"],
+        ),
+        bad(
+            ext4("").replace("image = \"/var/tmp/x.img\"", "block = \"/dev/x\""),
+            &["p.toml:3:8", "'size' means nothing beside 'block'"],
+        ),
+        bad(ext4("").replace("/var/tmp/x.img", "x.img"), &["p.toml:2:9", "an absolute path"]),
+        bad(ext4("").replace("image", "imgae"), &["p.toml:2:1", "did you mean 'image'?"]),
+        // Journals.
+        bad(ext4("journal = \"external\""), &["p.toml:6:11", "'external' needs a device"]),
+        bad(
+            ext4("journal = [\"internal\", \"external:dsk\"]")
+                .replace("\"1G\"", "\"1G\"\njournals.disk = { image = \"/j\", size = \"1G\" }"),
+            &["p.toml:7:24", "did you mean 'disk'?"],
+        ),
+        bad(
+            ext4("journal = \"external\"").replace(
+                "\"1G\"",
+                "\"1G\"\njournals = { a = { image = \"/a\", size = 9 }, b = { image = \"/b\", size = 9 } }",
+            ),
+            &["p.toml:7:11", "any of a, b"],
+        ),
+        bad(
+            ext4("")
+                .replace("\"1G\"", "\"1G\"\njournals.disk = { image = \"/var/tmp/x.img\", size = \"1G\" }"),
+            &["p.toml:4:10", "'/var/tmp/x.img' stands for two devices"],
+        ),
+        // Workloads.
+        bad(format!("{DEVICE}[axes]\nfilesystem = \"ext4\"\n"), &["p.toml: ", "no workload"]),
+        bad(workload("").replace("fileserver", "filesever"), &["p.toml:7:8", "did you mean 'fileserver'?"]),
+        bad(workload("windw = 3"), &["p.toml:8:1", "did you mean 'window'?"]),
+        bad(workload("window = \"3 parsecs\""), &["p.toml:8:10", "'window'", "not a duration"]),
+        bad(workload("window = 0"), &["p.toml:8:10", "more than nothing"]),
+        bad(workload("tree_size = \"120%\""), &["p.toml:8:13", "0% and 100%"]),
+        bad(workload("tree = \"hoem\""), &["p.toml:8:8", "did you mean 'home'?"]),
+        bad(workload("tree = \"profile:/nowhere\""), &["p.toml:8:8", "cannot read profile '/nowhere'"]),
+        bad(workload("readers = 0"), &["p.toml:8:11", "from 1 to"]),
+        bad(workload("direct = true\nio_size = 1000"), &["p.toml:9:11", "a multiple of 4k"]),
+        bad(workload("content = { compressible = 2.0 }"), &["p.toml:8:28", "from 0 to 1"]),
+        bad(workload("content = \"zeroes\""), &["p.toml:8:11", "did you mean 'zeros'?"]),
+        // Filesystems and configurations.
+        bad(format!("{DEVICE}{WORKLOAD}"), &["p.toml: ", "no filesystem and no configuration"]),
+        bad(with_axes("scheduler = \"bfq\""), &["p.toml:4:1", "no filesystem"]),
+        bad(workload("[[configurations]]\nfilesystem = \"xfs\""), &["p.toml:8:1", "lacks 'name'"]),
+        bad(workload("[[configurations]]\nname = \"a\""), &["p.toml:8:1", "lacks 'filesystem'"]),
+        bad(
+            workload("[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"\nlogbuf = 8"),
+            &["p.toml:11:1", "did you mean 'logbufs'?"],
+        ),
+        bad(
+            workload("[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\nlogbufs = 8"),
+            &["p.toml:11:11", "'logbufs' is for xfs, not for ext4"],
+        ),
+        bad(
+            workload(
+                "[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"\n[[configurations]]\nname = \"a\"\nfilesystem = \"xfs\"",
+            ),
+            &["p.toml:12:8", "two configurations of the name 'a'"],
+        ),
+        bad(
+            workload("[[configurations]]\nname = \"ext4\"\nfilesystem = \"ext4\"\ncommit = 9"),
+            &["p.toml:9:8", "two configurations"],
+        ),
+        // A directory is used as it stands.
+        bad(
+            ext4("").replace("image = \"/var/tmp/x.img\"\nsize = \"1G\"", "directory = \"/tmp\""),
+            &["p.toml:4:1", "'filesystem' means nothing beside 'directory'"],
+        ),
+        // Arguments.
+        bad_set(&["device.size"], &["--set 'device.size'", "PATH=VALUE"]),
+        bad_set(&["device.size="], &["--set 'device.size='", "PATH=VALUE"]),
+        bad_set(&["device.size=1 potato"], &["--set 'device.size=1 potato'", "not a size"]),
+        bad_set(&["device.siez=1G"], &["--set 'device.siez=1G'", "did you mean 'size'?"]),
+        bad_set(&["workloads.windw=2s"], &["--set 'workloads.windw=2s'", "unknown key 'windw'"]),
+        bad_set(&["workloads.1.window=2s"], &["--set 'workloads.1.window=2s'", "an array of 1"]),
+        bad_set(&["device.size.x=1"], &["--set 'device.size.x=1'", "leads through 'device.size'"]),
+        bad_set(
+            &["repetitions=1", "axes.scheduler=bfg"],
+            &["--set 'axes.scheduler=bfg'", "did you mean 'bfq'?"],
+        ),
+    ];
+    for Bad { text, set, says } in table {
+        let error = match parse(&text, set) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("accepted {set:?}:\n{text}"),
+        };
+        assert!(error.starts_with(says[0]), "{error}\ndoes not begin with {}\n{text}", says[0]);
+        for word in says {
+            assert!(error.contains(word), "{error}\nlacks {word}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_offending_line_is_shown_and_marked() {
+    let error = parse(&with_axes("filesystem = \"ext4\"\nscheduler = \"bfg\""), &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "p.toml:6:13: 'bfg' is no level of axis 'scheduler', which takes none, mq-deadline, kyber, bfq; did you mean \
+         'bfq'?\n  6 | scheduler = \"bfg\"\n    |             ^^^^^"
+    );
+}
+
+#[test]
+fn ten_million_cases_are_counted_and_not_made() {
+    let levels = |from: u32| (from..from + 10).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let axes: String = (0..7).map(|axis| format!("\"sysctl.a.b{axis}\" = [{}]\n", levels(0))).collect();
+    let error = parse(&with_axes(&format!("filesystem = \"ext4\"\n{axes}")), &[]).unwrap_err();
+    assert!(error.to_string().contains("10000000 cases; at most 100000"), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn too_many_trials_are_counted_too() {
+    let error = parse(
+        &with_axes("filesystem = [\"ext4\", \"xfs\"]\nnr_requests = [1,2,3,4,5,6,7,8]"),
+        &["repetitions=100000"],
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("1700000 trials"), "{error}");
+}
+
+#[test]
+fn axes_collapse_where_a_filesystem_lacks_them() {
+    let plan = parse(
+        &with_axes("filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\ndata = [\"ordered\", \"writeback\"]\nscheduler = [\"none\", \"bfq\"]\n[axes.xfs]\nlog_size = [\"default\", \"64M\"]\nscheduler = \"none\""),
+        &[],
+    )
+    .unwrap();
+    let names: Vec<_> = plan.cases().into_iter().map(|case| case.configuration.name).collect();
+    assert_eq!(
+        names,
+        [
+            "ext4 none data=ordered",
+            "ext4 none data=writeback",
+            "ext4 bfq data=ordered",
+            "ext4 bfq data=writeback",
+            "xfs log_size=default",
+            "xfs log_size=64M",
+            "btrfs none",
+            "btrfs bfq",
+        ]
+    );
+    let xfs = plan.cases()[5].configuration.clone();
+    assert_eq!(xfs.level("log_size"), Some("64M"));
+    assert_eq!(xfs.level("scheduler"), Some("none"));
+    assert_eq!(xfs.level("data"), None);
+}
+
+#[test]
+fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
+    let text = with_axes("filesystem = \"xfs\"\n[axes.sysctl]\nvm.dirty_ratio = [5, 20]")
+        + "[[configurations]]\nname = \"tuned\"\nfilesystem = \"xfs\"\nmkfs = \"-d agcount=4\"\nscheduler = \"cfq\"\nsysctl.vm.dirty_ratio = 1\n";
+    let plan = parse(&text, &[]).unwrap();
+    let cases = plan.cases();
+    let names: Vec<_> = cases.iter().map(|case| case.configuration.name.as_str()).collect();
+    assert_eq!(names, ["sysctl.vm.dirty_ratio=5", "sysctl.vm.dirty_ratio=20", "tuned"]);
+    assert_eq!(cases[2].configuration.level("sysctl.vm.dirty_ratio"), Some("1"));
+    assert_eq!(cases[2].configuration.level("scheduler"), Some("bfq"));
+    assert_eq!(cases[2].warnings[0].kind, WarningKind::NameMapped);
+    assert!(cases[0].warnings.is_empty());
+}
+
+#[test]
+fn arguments_change_one_workload_or_all_that_have_the_key() {
+    let text = with_axes("filesystem = \"ext4\"")
+        + "[[workloads]]\nkind = \"fileserver\"\n[[workloads]]\nkind = \"null\"\n";
+    let plan = parse(
+        &text,
+        &[
+            "workloads.window=2s",
+            "workloads.1.window=3",
+            "workloads.tree_size=50%",
+            "device.size=2G",
+            "axes.filesystem=[\"ext3\"]",
+            "repetitions=7",
+            "axes.sysctl.vm.dirty_ratio=5",
+            "axes.scheduler=none",
+        ],
+    )
+    .unwrap();
+    assert!(matches!(plan.devices.data, DeviceSpec::Image { size: Bytes(0x8000_0000), .. }));
+    assert_eq!(plan.repetitions, 7);
+    let windows: Vec<Nanos> = plan
+        .workloads
+        .iter()
+        .map(|workload| match workload {
+            Workload::Fileserver(Fileserver { window, tree_size, .. }) => {
+                assert_eq!(*tree_size, Bytes(1 << 30));
+                *window
+            }
+            Workload::Null(null) => null.window,
+        })
+        .collect();
+    assert_eq!(windows, [Nanos::from_secs(2), Nanos::from_secs(3), Nanos::from_secs(2)]);
+    let configuration = plan.cases()[0].configuration.clone();
+    assert_eq!(configuration.filesystem, "ext3");
+    assert_eq!(configuration.name, "ext3");
+    assert_eq!(configuration.level("sysctl.vm.dirty_ratio"), Some("5"));
+}
+
+#[test]
+fn a_profile_is_read_beside_the_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = fsdyno_core::workload::Profile {
+        files: 1,
+        directories: 1,
+        bytes: 10,
+        file_size_bytes: vec![fsdyno_core::workload::Bin { low: 10, high: 10, count: 1 }],
+        ..Default::default()
+    };
+    std::fs::write(directory.path().join("mail.json"), serde_json::to_string(&profile).unwrap()).unwrap();
+    let plan = directory.path().join("p.toml");
+    std::fs::write(&plan, with_axes("filesystem = \"ext4\"") + "tree = \"profile:mail.json\"\n").unwrap();
+    let plan = Plan::load(&plan, &[]).unwrap();
+    assert_eq!(plan.name, "p");
+    let Workload::Fileserver(fileserver) = &plan.workloads[0] else { panic!("{:?}", plan.workloads) };
+    assert_eq!(fileserver.tree, TreeModel::Profile(Box::new(profile)));
+}
+
+#[test]
+fn the_2009_study_has_exactly_72_distinct_cases_on_ext4_and_on_ext3() {
+    for filesystem in ["ext4", "ext3"] {
+        let overrides = [format!("axes.filesystem=[\"{filesystem}\"]")];
+        let plan = Plan::load(&ready("oetiker-2009.toml"), &overrides).unwrap();
+        let cases = plan.cases();
+        assert_eq!(cases.len(), 72, "{filesystem}");
+        let distinct: BTreeSet<_> =
+            cases.iter().map(|case| format!("{:?}", case.configuration.settings)).collect();
+        assert_eq!(distinct.len(), 72, "{filesystem}");
+        let names: BTreeSet<_> = cases.iter().map(|case| case.configuration.name.clone()).collect();
+        assert_eq!(names.len(), 72, "{names:?}");
+        assert!(cases.iter().all(|case| case.configuration.filesystem == filesystem));
+        assert!(cases.iter().all(|case| case.contradictions.is_empty()));
+        assert_eq!(order(&plan).len(), 73);
+    }
+}
+
+#[test]
+fn the_demo_has_six_cases_and_two_sentinels() {
+    let plan = Plan::load(&ready("demo.toml"), &[]).unwrap();
+    let names: Vec<_> = plan.cases().into_iter().map(|case| case.configuration.name).collect();
+    assert_eq!(
+        names,
+        ["ext4 mq-deadline", "ext4 bfq", "xfs mq-deadline", "xfs bfq", "btrfs mq-deadline", "btrfs bfq"]
+    );
+    let slots = order(&plan);
+    assert_eq!(slots.len(), 14);
+    assert_eq!(slots.iter().filter(|slot| slot.sentinel).count(), 2);
+}
