@@ -266,3 +266,62 @@ pub fn trials() -> Vec<TrialRecord> {
     failed.phases.clear();
     vec![ext4(0, 0, 60.0), xfs(1, 0, 48.0), skipped, xfs(3, 1, 50.0), blocked, failed]
 }
+
+/// A sweep of many configurations with long names and wide numbers, one of them without any interval.
+pub fn wide_trials() -> Vec<TrialRecord> {
+    let mut trials = Vec::new();
+    for (case, name) in (0..).zip([
+        "ext4 mq-deadline data=journal noatime journal=external:memory barrier=0",
+        "ext4 bfq",
+        "xfs-with-a-name-that-cannot-be-wrapped-anywhere-at-all",
+    ]) {
+        for block in 0..7 {
+            let mut configuration = configuration("ext4", "mq-deadline");
+            configuration.name = name.to_string();
+            let rate = 1234.5 + f64::from(case * 100 + block * 3);
+            let mut trial = trial(case * 7 + block, block, case, configuration, rate / 10.0);
+            for result in
+                trial.phases.iter_mut().flat_map(|phase| &mut phase.roles).flat_map(|r| &mut r.operations)
+            {
+                result.lat_ns.count *= 1000;
+            }
+            if block == 6 && case == 0 {
+                block_writer(&mut trial.phases[2].roles[0]);
+            }
+            if case == 2 && block > 0 {
+                continue;
+            }
+            trials.push(trial);
+        }
+    }
+    trials
+}
+
+/// The view of some trials, ranked by a measure.
+pub fn view(measure: &str, trials: &[TrialRecord]) -> crate::View {
+    crate::View::new(&header(measure), trials).unwrap()
+}
+
+/// The sweep that the trials are part of.
+pub fn header(measure: &str) -> crate::Header {
+    crate::Header {
+        id: "7".to_string(),
+        name: "demo".to_string(),
+        plan_toml: "name = \"demo\"\n".to_string(),
+        started: "2026-02-03T04:05:06Z".to_string(),
+        finished: Some("2026-02-03T04:35:06Z".to_string()),
+        seed: 42,
+        measure: measure.parse().unwrap(),
+    }
+}
+
+/// Text without its colours.
+pub fn without_escapes(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\x1b') {
+        plain.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    plain + rest
+}

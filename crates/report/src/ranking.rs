@@ -40,7 +40,9 @@ pub struct RankedCase {
 pub struct Figure {
     /// Mean and interval.
     pub estimate: Estimate,
-    /// Whether the value of some trial is only a lower bound, and with it the mean.
+    /// The largest value of any trial.
+    pub max: f64,
+    /// Whether the value of some trial is only a lower bound, and with it the mean and the maximum.
     pub at_least: bool,
 }
 
@@ -114,7 +116,8 @@ fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figur
     };
     let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
     let estimate = estimate(&numbers, kind, seed)?;
-    Some(Figure { estimate, at_least: values.iter().any(|value| value.at_least) })
+    let max = numbers.iter().copied().fold(f64::MIN, f64::max);
+    Some(Figure { estimate, max, at_least: values.iter().any(|value| value.at_least) })
 }
 
 /// The first case from its first trial to its last, sentinels among them: how much the machine itself moved.

@@ -6,7 +6,7 @@
 //! shown merged (counts summed, rates averaged harmonically, quantiles of all operations together), and the header line
 //! then ends in ` trials=N`.
 
-use super::Style;
+use super::{Paint, Style};
 use crate::merge::Time;
 use crate::view::{CaseView, OperationView, PhaseView, RoleView};
 use fsdyno_core::configuration::DeviceSpec;
@@ -44,7 +44,7 @@ const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler"]
 /// Those of `out`.
 pub fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     let header = header(case);
-    writeln!(out, "{}", style.heading(&header))?;
+    writeln!(out, "{}", style.paint(Paint::Heading, &header))?;
     writeln!(out, "{}", "*".repeat(header.len()))?;
     for phase in &case.phases {
         let blocks: Vec<Vec<String>> = phase.roles.iter().filter_map(block).collect();

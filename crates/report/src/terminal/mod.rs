@@ -32,43 +32,33 @@ impl Default for Style {
     }
 }
 
-impl Style {
-    /// A heading.
-    fn heading(self, text: &str) -> String {
-        self.paint(text, anstyle::Style::new().bold())
-    }
-
+/// What colour says beside the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paint {
+    Plain,
+    Heading,
     /// What a reader must not miss.
-    fn alert(self, text: &str) -> String {
-        self.paint(text, anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Yellow.into())))
-    }
+    Alert,
+}
 
-    fn paint(self, text: &str, style: anstyle::Style) -> String {
+impl Style {
+    fn paint(self, paint: Paint, text: &str) -> String {
+        let style = match paint {
+            Paint::Plain => anstyle::Style::new(),
+            Paint::Heading => anstyle::Style::new().bold(),
+            Paint::Alert => anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Yellow.into())),
+        };
         if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
     }
 
-    /// A paragraph that a reader must not miss.
-    fn painted_paragraph(
-        self,
-        out: &mut dyn Write,
-        indent: usize,
-        hang: usize,
-        text: &str,
-    ) -> io::Result<()> {
-        let mut lines = Vec::new();
-        self.paragraph(&mut lines, indent, hang, text)?;
-        String::from_utf8_lossy(&lines).lines().try_for_each(|line| writeln!(out, "{}", self.alert(line)))
-    }
-
-    /// Writes a paragraph wrapped to the width, further lines indented by `hang` more columns than `indent`.
-    fn paragraph(self, out: &mut dyn Write, indent: usize, hang: usize, text: &str) -> io::Result<()> {
-        let first = " ".repeat(indent);
-        let rest = " ".repeat(indent + hang);
+    /// Writes a paragraph wrapped to the width, indented, its further lines two columns more.
+    fn paragraph(self, out: &mut dyn Write, paint: Paint, indent: usize, text: &str) -> io::Result<()> {
+        let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
         let options = textwrap::Options::new(self.width)
             .initial_indent(&first)
             .subsequent_indent(&rest)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{line}"))
+        textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
     }
 
     /// An empty table: no rules, one space between columns, the first column to the left and the others to the right.
@@ -104,7 +94,79 @@ fn cell(text: String) -> Cell {
     if bound { cell.fg(Color::Yellow) } else { cell }
 }
 
-/// Writes a table, its lines indented and free of trailing blanks.
-fn write_table(out: &mut dyn Write, table: &Table, indent: usize) -> io::Result<()> {
-    table.lines().try_for_each(|line| writeln!(out, "{:indent$}{}", "", line.trim_end()))
+/// Writes a table, two blanks between columns where there is room; its lines end in no blanks.
+fn write_table(out: &mut dyn Write, mut table: Table, style: Style) -> io::Result<()> {
+    let widths = table.column_max_content_widths();
+    let roomy = widths.iter().map(|width| usize::from(*width)).sum::<usize>() + 2 * (widths.len() - 1);
+    if roomy <= style.width {
+        table.column_iter_mut().skip(1).for_each(|column| {
+            column.set_padding((2, 0));
+        });
+    }
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    type Printer<'a> = Box<dyn Fn(&mut dyn Write, &Style) -> io::Result<()> + 'a>;
+
+    /// Everything that is printed of a sweep, but the compatible tables, which have their own width.
+    fn all(view: &crate::View) -> Vec<Printer<'_>> {
+        let mut printers: Vec<Printer<'_>> = vec![Box::new(move |out, style| summary(out, view, style))];
+        for case in &view.cases {
+            printers.push(Box::new(move |out, style| full(out, case, style)));
+        }
+        printers
+    }
+
+    fn text(printer: &Printer<'_>, style: Style) -> String {
+        let mut out = Vec::new();
+        printer(&mut out, &style).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lines_keep_to_the_width_and_end_in_no_blanks() {
+        let view = fixture::view("read-under-write", &fixture::wide_trials());
+        for width in [80, 100, 132] {
+            for printer in &all(&view) {
+                for line in text(printer, Style { width, colour: false }).lines() {
+                    assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
+                    assert_eq!(line, line.trim_end());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn colour_adds_and_changes_nothing() {
+        let view = fixture::view("read-under-write", &fixture::trials());
+        for printer in &all(&view) {
+            let plain = text(printer, Style { width: 80, colour: false });
+            let coloured = text(printer, Style { width: 80, colour: true });
+            assert!(!plain.contains('\x1b') && coloured.contains('\x1b'));
+            // The padding of a bold cell is bold, and so stays.
+            let stripped = fixture::without_escapes(&coloured);
+            assert!(stripped.lines().map(str::trim_end).eq(plain.lines()), "{stripped}");
+        }
+    }
+
+    /// Prints everything for the eye: `cargo test -p fsdyno-report look -- --nocapture`.
+    #[test]
+    fn look() {
+        for trials in [fixture::trials(), fixture::wide_trials()] {
+            let view = fixture::view("read-under-write", &trials);
+            let mut out = Vec::new();
+            compatible(&mut out, &view.cases[0], &Style::default()).unwrap();
+            println!("{}", String::from_utf8(out).unwrap());
+            for printer in &all(&view) {
+                let text = text(printer, Style::default());
+                assert!(!text.is_empty());
+                println!("{text}");
+            }
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! The summary of a sweep: configurations side by side, best first, and everything that a reader must know beside it.
 //!
-//! A figure is the mean over trials, not over operations. Columns that do not fit the width are left out from the right,
+//! A figure is the mean over trials, not over operations; only the longest stall is the longest of all. Columns that do not fit the width are left out from the right,
 //! and named below the table.
 
-use super::{Style, cell, write_table};
+use super::{Paint, Style, cell, write_table};
 use crate::merge::Time;
 use crate::ranking::{Drift, Figure, RankedCase, Ranking};
 use crate::text;
@@ -15,6 +15,10 @@ use std::io::{self, Write};
 
 /// Columns that the names of configurations get at least; longer ones wrap where room is short.
 const NAME_WIDTH: usize = 22;
+
+/// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to
+/// the person who waits.
+const LONGEST: &str = "longest-stall";
 
 /// Writes the summary.
 ///
@@ -28,17 +32,17 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
             workload(&ranking.workload),
             ranking.measure()
         );
-        style.paragraph(out, 0, 2, &title)?;
+        style.paragraph(out, Paint::Heading, 0, &title)?;
         writeln!(out)?;
         write_ranking(out, ranking, *style)?;
         writeln!(out)?;
     }
     write_notes(out, view, *style)?;
     if view.rankings.is_empty() {
-        return style.paragraph(out, 0, 0, "No trial was measured.");
+        return style.paragraph(out, Paint::Plain, 0, "No trial was measured.");
     }
     for ranking in &view.rankings {
-        style.paragraph(out, 0, 0, &verdict(ranking))?;
+        style.paragraph(out, Paint::Plain, 0, &verdict(ranking))?;
     }
     Ok(())
 }
@@ -95,9 +99,25 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
         column.set_constraint(ColumnConstraint::ContentWidth);
         column.set_cell_alignment(CellAlignment::Right);
     }
-    write_table(out, &table, 0)?;
+    write_table(out, table, style)?;
+    let several = rows.iter().any(|row| row.trials > 1);
+    if several && shown.iter().any(|column| column.name == LONGEST) {
+        style.paragraph(
+            out,
+            Paint::Plain,
+            0,
+            "(means over n trials; longest-stall: the longest of all of them)",
+        )?;
+    } else if several {
+        style.paragraph(out, Paint::Plain, 0, "(means over n trials)")?;
+    }
     if !left_out.is_empty() {
-        style.paragraph(out, 0, 2, &format!("(no room for {}; see --format json)", left_out.join(", ")))?;
+        style.paragraph(
+            out,
+            Paint::Plain,
+            0,
+            &format!("(no room for {}; see --format json)", left_out.join(", ")),
+        )?;
     }
     Ok(())
 }
@@ -130,7 +150,11 @@ fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Colum
         (Unit::Nanoseconds, _) => {}
         _ => head.push(unit.symbol().to_string()),
     }
-    let show = |figure: Figure| if index == 0 { with_interval(unit, figure) } else { shown(unit, figure) };
+    let show = |figure: Figure| match index {
+        0 => with_interval(unit, figure),
+        _ if measure.name() == LONGEST => number(unit, figure.max, figure.at_least),
+        _ => shown(unit, figure),
+    };
     let cells = rows.iter().map(|row| row.figures[index].map_or_else(|| "-".to_string(), show)).collect();
     Column { name: measure.name().to_string(), head, cells }
 }
@@ -171,31 +195,33 @@ fn number(unit: Unit, value: f64, at_least: bool) -> String {
     format!("{}{}", if at_least { ">=" } else { "" }, text::number(unit.shown(value)))
 }
 
+/// Everything that a reader must know beside the figures; an empty line behind it where there was something.
 fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()> {
-    let mut notes = few_trials(view);
-    notes.extend(view.drift.as_ref().and_then(|seen| drift(seen, &view.header.measure)));
-    for note in &notes {
-        style.paragraph(out, 0, 2, &format!("note: {note}"))?;
+    let mut lines = Vec::new();
+    let drift = view.drift.as_ref().and_then(|seen| drift(seen, &view.header.measure));
+    for note in few_trials(view).into_iter().chain(drift) {
+        style.paragraph(&mut lines, Paint::Plain, 0, &format!("note: {note}"))?;
     }
     for group in &view.warnings {
         let trials = text::plural(group.trials as u64, "trial");
         let text = format!("warning: {} ({trials}): {}", group.kind, group.example);
-        style.painted_paragraph(out, 0, 2, &text)?;
+        style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
     }
     for case in &view.skipped {
-        style.paragraph(out, 0, 2, &format!("skipped: {}: {}", case.name, case.unmet.join("; ")))?;
+        let text = format!("skipped: {}: {}", case.name, case.unmet.join("; "));
+        style.paragraph(&mut lines, Paint::Plain, 0, &text)?;
     }
     for failed in &view.failed {
         let text = format!("failed: trial {}, {}: {}", failed.trial, failed.name, failed.error);
-        style.painted_paragraph(out, 0, 2, &text)?;
+        style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
         if let Some(hint) = &failed.error.hint {
-            style.paragraph(out, 2, 2, &format!("hint: {hint}"))?;
+            style.paragraph(&mut lines, Paint::Plain, 2, &format!("hint: {hint}"))?;
         }
     }
-    if !notes.is_empty() || !(view.warnings.is_empty() && view.skipped.is_empty() && view.failed.is_empty()) {
-        writeln!(out)?;
+    if !lines.is_empty() {
+        lines.push(b'\n');
     }
-    Ok(())
+    out.write_all(&lines)
 }
 
 /// What the intervals cannot show, once for each number of trials.
@@ -244,9 +270,13 @@ fn verdict(ranking: &Ranking) -> String {
         second.name,
         quantity(measure, next.estimate.value)
     );
+    let few = best.estimate.note().or(next.estimate.note()).is_some();
     match (best.estimate.interval, next.estimate.interval) {
         (Some(a), Some(b)) if a.overlaps(&b) => {
             format!("{lead}; their 95 % intervals overlap, so these trials do not show which is better.")
+        }
+        (Some(_), Some(_)) if few => {
+            format!("{lead}; their 95 % intervals do not overlap, but so few trials prove nothing.")
         }
         (Some(_), Some(_)) => format!("{lead}; their 95 % intervals do not overlap."),
         _ => format!("{lead}; without a second trial of both, that may be chance."),
