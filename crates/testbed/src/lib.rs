@@ -1,1 +1,31 @@
-//! Placeholder while the workspace is set up.
+//! Builds a configuration on a host and takes it down again.
+//!
+//! A trial goes through types that can only be had in this order: [`Testbed`] (the guards said yes to every device),
+//! [`Stack`] (devices attached, opened, locked, verified), [`Formatted`], [`Mounted`], [`Unmounted`]. Every change is
+//! written to the [`UndoJournal`] before it is made; taking down is undoing that journal, and `fsdyno restore` after a
+//! crash is the same code. What is in force is read back, never assumed.
+//!
+//! The testbed does not know what is timed. It destroys nothing that the plan does not name and the user did not confirm,
+//! overwrites no file that it did not make, relies on no tool's own question, and touches nothing that is not listed in
+//! its journal.
+
+mod environment;
+mod error;
+pub mod filesystem;
+mod foresight;
+pub mod guard;
+mod mounted;
+mod stack;
+mod tunable;
+pub mod undo;
+
+pub use error::TestbedError;
+pub use filesystem::{Filesystem, Tool};
+pub use foresight::{commands, contradictions, minimum_size, unmet};
+pub use guard::{Confirmation, Refusal, Testbed};
+pub use mounted::{Mounted, Unmounted};
+pub use stack::{Formatted, Stack, build};
+pub use undo::{UndoJournal, UndoReport};
+
+/// Result of a step of the testbed.
+pub type Result<T> = std::result::Result<T, TestbedError>;

@@ -1,0 +1,172 @@
+//! What a result has to be read with: the machine, its settings, the devices, the filesystem's geometry.
+
+use crate::stack::{Device, Ground, Trial};
+use crate::tunable;
+use fsdyno_core::axis::SYSCTL_PREFIX;
+use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::{DeviceSpec, Environment};
+use fsdyno_host::Host;
+use fsdyno_host::probe::MountInfo;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Captures the environment of a trial. What does not change within a sweep is read once.
+pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Environment {
+    let known = trial.testbed.knowledge().environment.clone();
+    let machine = known.unwrap_or_else(|| machine(host));
+    let mut environment = machine.clone();
+    {
+        let mut knowledge = trial.testbed.knowledge();
+        knowledge.environment.get_or_insert(machine);
+        environment.tools = knowledge.tools.clone();
+        environment.geometry = knowledge.geometry.get(&trial.geometry_key()).cloned().unwrap_or_default();
+    }
+    environment.sysctl = sysctls(host, trial);
+    environment.devices = match &trial.ground {
+        Ground::Volume(volume) => volume.devices().map(|device| device_facts(host, device)).collect(),
+        Ground::Directory(_) => directory_facts(host, directory).into_iter().collect(),
+    };
+    environment
+}
+
+fn machine(host: &mut dyn Host) -> Environment {
+    let mut read =
+        |path: &str| host.read_text(Path::new(path)).map(|text| text.trim().to_string()).unwrap_or_default();
+    let processors = read("/proc/cpuinfo");
+    let hypervisor = processors.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+    Environment {
+        fsdyno: env!("CARGO_PKG_VERSION").to_string(),
+        kernel: format!("{} {}", read("/proc/sys/kernel/osrelease"), read("/proc/sys/kernel/version")),
+        kernel_command_line: read("/proc/cmdline"),
+        hostname: read("/proc/sys/kernel/hostname"),
+        cpu_model: cpu_model(&processors),
+        cpus: allowed_processors(&read("/proc/self/status")),
+        memory_bytes: memory_bytes(&read("/proc/meminfo")),
+        virtualisation: virtualisation(
+            hypervisor,
+            &read("/sys/hypervisor/type"),
+            &read("/sys/class/dmi/id/sys_vendor"),
+        ),
+        clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        ..Environment::default()
+    }
+}
+
+fn cpu_model(cpuinfo: &str) -> String {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name") || line.starts_with("Model"));
+    line.and_then(|line| line.split_once(':')).map(|(_, model)| model.trim().to_string()).unwrap_or_default()
+}
+
+/// Processors in a list such as `0-3,8`, in the status of a process.
+fn allowed_processors(status: &str) -> u32 {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(last.parse::<u32>().ok()?.checked_sub(first.parse::<u32>().ok()?)? + 1)
+    });
+    ranges.sum()
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    let kib = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn virtualisation(hypervisor: bool, kind: &str, vendor: &str) -> Option<String> {
+    if !kind.is_empty() {
+        return Some(kind.to_string());
+    }
+    hypervisor
+        .then(|| if vendor.is_empty() { "hypervisor".to_string() } else { format!("hypervisor ({vendor})") })
+}
+
+/// `vm.dirty_*` and every sysctl that the configuration sets.
+fn sysctls(host: &mut dyn Host, trial: &Trial) -> BTreeMap<String, String> {
+    let names = host.list_directory(Path::new("/proc/sys/vm")).unwrap_or_default();
+    let dirty = names.into_iter().filter(|name| name.starts_with("dirty")).map(|name| format!("vm.{name}"));
+    let asked = trial.configuration.settings.keys().filter_map(|axis| axis.strip_prefix(SYSCTL_PREFIX));
+    let keys: Vec<String> = dirty.chain(asked.map(str::to_string)).collect();
+    keys.into_iter()
+        .filter_map(|key| {
+            let text = host.read_text(&tunable::sysctl_path(&key)).ok()?;
+            Some((key, text.trim().to_string()))
+        })
+        .collect()
+}
+
+fn device_facts(host: &mut dyn Host, device: &Device) -> DeviceFacts {
+    let model = match &device.spec {
+        DeviceSpec::Image { .. } => device.spec.to_string(),
+        _ => device.model.clone(),
+    };
+    DeviceFacts {
+        path: device.target.node.display().to_string(),
+        model,
+        serial: device.identity.serial.clone(),
+        size_bytes: device.identity.size_bytes,
+        queue: queue(host, device.identity.number),
+    }
+}
+
+/// The device under a directory, where its filesystem has a single one.
+fn directory_facts(host: &mut dyn Host, directory: &Path) -> Option<DeviceFacts> {
+    let mounts = host.mounts().ok()?;
+    let mount = mount_of(&mounts, directory)?;
+    Some(DeviceFacts {
+        path: mount.source.clone(),
+        model: mount.filesystem.clone(),
+        serial: None,
+        size_bytes: host.space(directory).map(|(_, whole)| whole.0).unwrap_or(0),
+        queue: queue(host, mount.device),
+    })
+}
+
+/// The mount that holds a path: the one with the longest target, the last of those.
+pub(crate) fn mount_of<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a MountInfo> {
+    mounts
+        .iter()
+        .filter(|mount| path.starts_with(&mount.target))
+        .max_by_key(|mount| mount.target.as_os_str().len())
+}
+
+fn queue(host: &mut dyn Host, number: (u32, u32)) -> BTreeMap<String, String> {
+    let directory = tunable::queue_directory(number);
+    let names = host.list_directory(&directory).unwrap_or_default();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let text = host.read_text(&directory.join(&name)).ok()?;
+            Some((name, text.trim().to_string()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_read_from_the_words_of_the_kernel() {
+        assert_eq!(allowed_processors("Name:\tx\nCpus_allowed_list:\t0-3,8\n"), 5);
+        assert_eq!(memory_bytes("MemTotal:       24684092 kB\nMemFree: 1 kB\n"), 24_684_092 * 1024);
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
+        assert_eq!(virtualisation(true, "", "Acme"), Some("hypervisor (Acme)".to_string()));
+        assert_eq!(virtualisation(false, "", "Acme"), None);
+    }
+
+    #[test]
+    fn a_path_belongs_to_the_innermost_mount() {
+        let mount = |target: &str| MountInfo {
+            device: (0, 0),
+            target: target.into(),
+            filesystem: String::new(),
+            source: String::new(),
+            options: String::new(),
+        };
+        let mounts = [mount("/"), mount("/home"), mount("/ho")];
+        assert_eq!(mount_of(&mounts, Path::new("/home/a")).unwrap().target, Path::new("/home"));
+        assert_eq!(mount_of(&mounts, Path::new("/hom")).unwrap().target, Path::new("/"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Why a step of the testbed failed.
+
+use crate::guard::Refusal;
+use fsdyno_core::Failure;
+use fsdyno_host::HostError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a step of the testbed failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// A guard said no; nothing was written.
+    #[error("refused: {}", lines(refusals))]
+    Refused {
+        /// Every reason, for every device.
+        refusals: Vec<Refusal>,
+    },
+    /// The machine does not offer what was asked, which was seen only when it was tried; the case is to be skipped.
+    #[error("this machine cannot run the configuration: {}", unmet.join("; "))]
+    Unmet {
+        /// Every requirement that is not met.
+        unmet: Vec<String>,
+    },
+    /// The plan's settings contradict each other.
+    #[error("the settings contradict each other: {}", contradictions.join("; "))]
+    Contradiction {
+        /// One line each.
+        contradictions: Vec<String>,
+    },
+    /// A step on the host failed.
+    #[error("{step} failed")]
+    Host {
+        /// The step of the trial: `attach`, `mkfs`, `mount`.
+        step: &'static str,
+        /// What the host said.
+        #[source]
+        source: HostError,
+    },
+    /// A tool ended with an error.
+    #[error("'{command}' ended with status {status}")]
+    Tool {
+        /// The step of the trial.
+        step: &'static str,
+        /// The command line.
+        command: String,
+        /// Its exit status, or 128 + the signal that ended it.
+        status: i32,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// The mount at the trial's directory is not the filesystem that was made.
+    #[error("'{target}' shows {found} instead of the filesystem that was made on '{node}'")]
+    WrongMount {
+        /// The trial's mount directory.
+        target: PathBuf,
+        /// The device node that was to be mounted.
+        node: PathBuf,
+        /// What stands in mountinfo.
+        found: String,
+    },
+    /// The undo journal cannot be kept, so nothing may be changed.
+    #[error("cannot {action} the undo journal '{path}'")]
+    Journal {
+        /// What was tried.
+        action: &'static str,
+        /// The journal.
+        path: PathBuf,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// An undo journal holds a line that this version does not understand.
+    #[error("line {line} of the undo journal '{path}' is not understood")]
+    JournalLine {
+        /// The journal.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+fn lines(refusals: &[Refusal]) -> String {
+    refusals
+        .iter()
+        .map(|refusal| format!("'{}' {}", refusal.device.display(), refusal.reason))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+impl TestbedError {
+    /// Turns the host's error into one of the testbed's, with the step of the trial that it happened in.
+    pub(crate) fn at(step: &'static str) -> impl FnOnce(HostError) -> TestbedError {
+        move |source| TestbedError::Host { step, source }
+    }
+
+    /// The step of the trial that failed.
+    pub fn step(&self) -> &'static str {
+        match self {
+            TestbedError::Host { step, .. } | TestbedError::Tool { step, .. } => step,
+            TestbedError::WrongMount { .. } => "mount",
+            TestbedError::Journal { .. } | TestbedError::JournalLine { .. } => "undo journal",
+            TestbedError::Refused { .. } => "guard",
+            TestbedError::Unmet { .. } | TestbedError::Contradiction { .. } => "build",
+        }
+    }
+
+    /// The error as it is stored with a trial.
+    pub fn failure(&self) -> Failure {
+        let mut failure = Failure::new(self.step(), self.to_string());
+        match self {
+            TestbedError::Host { source, .. } => {
+                failure.message = source.to_string();
+                failure.errno = source.errno();
+                failure.path = object_of(source);
+                if let HostError::NoProgram { program } = source {
+                    failure.hint = Some(format!("install '{program}'; `fsdyno doctor` names the package"));
+                }
+            }
+            TestbedError::Tool { output, .. } => failure.details = output.clone(),
+            TestbedError::Refused { refusals } => {
+                failure.hint = refusals.first().map(|refusal| refusal.hint.clone())
+            }
+            TestbedError::Journal { source, .. } => {
+                failure.message = format!("{self}: {source}");
+                failure.errno = source.raw_os_error();
+                failure.hint =
+                    Some("make the state directory writable, or name another by --store".to_string());
+            }
+            TestbedError::JournalLine { source, .. } => failure.message = format!("{self}: {source}"),
+            TestbedError::Unmet { .. }
+            | TestbedError::Contradiction { .. }
+            | TestbedError::WrongMount { .. } => {}
+        }
+        failure
+    }
+}
+
+fn object_of(error: &HostError) -> Option<String> {
+    match error {
+        HostError::System { object, .. } => Some(object.clone()),
+        HostError::Mount { source_path, .. } => Some(source_path.clone()),
+        HostError::IdentityChanged { path, .. } => Some(path.clone()),
+        HostError::NoProgram { .. } | HostError::Hung { .. } | HostError::Lost { .. } => None,
+    }
+}

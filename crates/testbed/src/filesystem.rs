@@ -1,0 +1,238 @@
+//! What each filesystem knows: one type per family, and nothing about a filesystem anywhere else.
+//!
+//! Adding a filesystem is adding a file here and a line in [`ALL`] (and its name in `core`).
+
+mod btrfs;
+mod ext;
+mod xfs;
+
+use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
+use fsdyno_host::{Command, DeviceHandle, Output};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::path::{Path, PathBuf};
+
+/// Every filesystem that can be built.
+pub static ALL: &[&dyn Filesystem] =
+    &[&ext::Ext::Two, &ext::Ext::Three, &ext::Ext::Four, &xfs::Xfs, &btrfs::Btrfs];
+
+/// The filesystem of this name.
+pub fn find(name: &str) -> Option<&'static dyn Filesystem> {
+    ALL.iter().copied().find(|filesystem| filesystem.name() == name)
+}
+
+/// A program that a filesystem needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub program: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// The argument that makes it print its version.
+    pub version_argument: &'static str,
+}
+
+/// Facts about a kernel that decide which settings it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// Major and minor number of the release.
+    pub release: (u32, u32),
+    /// Bytes in a page of memory.
+    pub page_size: u64,
+    /// Sector sizes that its btrfs mounts (`/sys/fs/btrfs/features/supported_sectorsizes`), empty where it does not say.
+    pub btrfs_sector_sizes: Vec<u64>,
+}
+
+/// An open device and its node for display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The open device.
+    pub handle: DeviceHandle,
+    /// Its node.
+    pub node: PathBuf,
+}
+
+/// The devices of one trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    /// Where the filesystem is.
+    pub data: Target,
+    /// Where its external journal is.
+    pub journal: Option<Target>,
+}
+
+/// What a mount shows when a level is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// This option, with or without a degree after a colon (`compress=zlib:3`).
+    Word(String),
+    /// None of these, the level being the default that the kernel does not show; `commit=` stands for any value.
+    NoneOf(Vec<String>),
+}
+
+/// A level that was asked for, and how to see in `/proc/self/mountinfo` that it is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expectation {
+    /// The axis.
+    pub axis: &'static str,
+    /// Its level.
+    pub level: String,
+    /// What the mount shows.
+    pub shown: Shown,
+}
+
+impl Expectation {
+    /// Whether the options of a mount, joined by commas, show it.
+    pub fn met(&self, options: &str) -> bool {
+        let shows = |word: &String| {
+            let shown = options.split(',').filter_map(|shown| shown.strip_prefix(word.as_str()));
+            shown.into_iter().any(|rest| rest.is_empty() || rest.starts_with(':') || word.ends_with('='))
+        };
+        match &self.shown {
+            Shown::Word(word) => shows(word),
+            Shown::NoneOf(others) => !others.iter().any(shows),
+        }
+    }
+}
+
+/// A filesystem: how it is made, mounted, seen and checked.
+///
+/// All methods are functions of the configuration; none touches a machine.
+pub trait Filesystem: std::fmt::Debug + Sync {
+    /// Its name in plans and in the kernel.
+    fn name(&self) -> &'static str;
+    /// The programs that it needs; the first is its mkfs.
+    fn tools(&self) -> &'static [Tool];
+    /// The smallest device that its mkfs accepts.
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes;
+    /// Settings that contradict each other or this filesystem, one line each.
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
+    /// Settings that this kernel, its tools, or a device of this size do not have, one line each, with the nearest thing.
+    fn unmet(&self, configuration: &Configuration, kernel: &Kernel, size: Option<Bytes>) -> Vec<String>;
+    /// The commands that make it, in order.
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command>;
+    /// Its own mount options, in the words of mount(8); the journal is a device node.
+    fn mount_options(&self, configuration: &Configuration, journal: Option<&Path>) -> Vec<String>;
+    /// How to see that its own mount options are in force.
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation>;
+    /// What its settings weaken, one line each.
+    fn risks(&self, configuration: &Configuration) -> Vec<String>;
+    /// The command that checks it and changes nothing.
+    fn check(&self, targets: &Targets) -> Command;
+    /// Whether a check found it clean; `None`: the check itself failed.
+    fn clean(&self, output: &Output) -> Option<bool>;
+    /// The command that prints its geometry, where its mkfs does not.
+    fn geometry(&self, targets: &Targets) -> Option<Command>;
+}
+
+/// The options that a configuration is mounted with.
+pub(crate) fn all_mount_options(
+    filesystem: &dyn Filesystem,
+    configuration: &Configuration,
+    journal: Option<&Path>,
+) -> Vec<String> {
+    let mut options: Vec<String> = configuration.level("atime").map(str::to_string).into_iter().collect();
+    options.extend(filesystem.mount_options(configuration, journal));
+    options.extend(raw_mount(configuration).map(str::to_string));
+    options
+}
+
+/// The mount options that the plan gives as they are.
+pub(crate) fn raw_mount(configuration: &Configuration) -> impl Iterator<Item = &str> {
+    let words = configuration.level("mount").unwrap_or_default().split(',');
+    words.map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// The words for mkfs that the plan gives as they are, split at white space.
+pub(crate) fn raw_mkfs(configuration: &Configuration) -> impl Iterator<Item = &str> {
+    configuration.level("mkfs").unwrap_or_default().split_whitespace()
+}
+
+/// Everything that the options of a mount must show.
+pub(crate) fn all_expectations(
+    filesystem: &dyn Filesystem,
+    configuration: &Configuration,
+) -> Vec<Expectation> {
+    let mut expectations = filesystem.expectations(configuration);
+    if let Some(level) = configuration.level("atime") {
+        let shown = match level {
+            "strictatime" => none_of(["relatime", "noatime"]),
+            word => Shown::Word(word.to_string()),
+        };
+        expectations.push(expect("atime", level, shown));
+    }
+    for word in raw_mount(configuration) {
+        if !["defaults", "rw"].contains(&word) {
+            expectations.push(expect("mount", word, Shown::Word(word.to_string())));
+        }
+    }
+    expectations
+}
+
+/// What was asked for and is not in force.
+pub(crate) fn not_in_force(expectations: &[Expectation], options: &str) -> Vec<Warning> {
+    let missing = expectations.iter().filter(|expectation| !expectation.met(options));
+    missing
+        .map(|Expectation { axis, level, .. }| {
+            let text = if *axis == "mount" {
+                format!("the mount does not show '{level}': it is the default, or has no effect (shown: {options})")
+            } else {
+                format!("{axis} = {level} was asked for, but the mount shows {options}")
+            };
+            Warning::new(WarningKind::OptionNotInForce, text)
+        })
+        .collect()
+}
+
+pub(crate) fn expect(axis: &'static str, level: impl Into<String>, shown: Shown) -> Expectation {
+    Expectation { axis, level: level.into(), shown }
+}
+
+pub(crate) fn none_of<const N: usize>(words: [&str; N]) -> Shown {
+    Shown::NoneOf(words.map(str::to_string).to_vec())
+}
+
+/// A size level in bytes.
+pub(crate) fn size_of(configuration: &Configuration, axis: &str) -> Option<u64> {
+    configuration.level(axis)?.parse::<Bytes>().ok().map(|size| size.0)
+}
+
+/// What a UUID is for; each purpose has its own, all of one trial from its seed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose {
+    Filesystem = 1,
+    HashSeed = 2,
+    Journal = 3,
+}
+
+/// A version 4 UUID (RFC 9562) that follows from the trial's seed.
+pub(crate) fn uuid(seed: u64, purpose: Purpose) -> String {
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ ((purpose as u64) << 56));
+    let bits = (u128::from(generator.next_u64()) << 64) | u128::from(generator.next_u64());
+    let version_4 = (bits & !(0xf_u128 << 76)) | (0x4_u128 << 76);
+    let variant = (version_4 & !(0x3_u128 << 62)) | (0x2_u128 << 62);
+    let digits = format!("{variant:032x}");
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_follow_from_the_seed_and_differ_by_purpose() {
+        let one = uuid(42, Purpose::Filesystem);
+        assert_eq!(one, uuid(42, Purpose::Filesystem));
+        assert_ne!(one, uuid(43, Purpose::Filesystem));
+        assert_ne!(one, uuid(42, Purpose::HashSeed));
+        assert_eq!(one.len(), 36);
+        assert_eq!(&one[14..15], "4");
+        assert!("89ab".contains(&one[19..20]));
+    }
+
+    #[test]
+    fn every_filesystem_that_a_plan_may_name_can_be_built() {
+        let names: Vec<&str> = ALL.iter().map(|filesystem| filesystem.name()).collect();
+        assert_eq!(names, fsdyno_core::axis::FILESYSTEMS);
+    }
+}

@@ -1,0 +1,161 @@
+//! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
+
+use super::{
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, expect, none_of, raw_mkfs, raw_mount,
+    size_of, uuid,
+};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+use std::path::Path;
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Btrfs;
+
+/// What mkfs.btrfs 6.2 accepts with metadata twice, and once.
+const SIZE_MIN_DUP: u64 = 109 * Bytes::MIB;
+const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
+
+/// Not shown when in force (fs/btrfs/super.c, BTRFS_DEFAULT_COMMIT_INTERVAL).
+const COMMIT_DEFAULT: &str = "30";
+
+impl Filesystem for Btrfs {
+    fn name(&self) -> &'static str {
+        "btrfs"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const fn tool(program: &'static str) -> Tool {
+            Tool { program, package: "btrfs-progs", version_argument: "--version" }
+        }
+        const TOOLS: &[Tool] = &[tool("mkfs.btrfs"), tool("btrfs")];
+        TOOLS
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let single = configuration.level("profile") == Some("single");
+        Bytes(if single { SIZE_MIN_SINGLE } else { SIZE_MIN_DUP })
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        let mut found = Vec::new();
+        let compressed = configuration.level("compress").is_some_and(|level| level != "no");
+        if configuration.level("datacow") == Some("0") && compressed {
+            found.push(
+                "datacow = 0 excludes compression; the one that stands last at mount would win".to_string(),
+            );
+        }
+        if let Some(bytes) = size_of(configuration, "block_size")
+            && (!bytes.is_power_of_two() || !(4096..=65536).contains(&bytes))
+        {
+            found.push(format!("btrfs has no sectors of {}: a power of two from 4k to 64k", Bytes(bytes)));
+        }
+        found
+    }
+
+    fn unmet(&self, configuration: &Configuration, kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        let mut missing = Vec::new();
+        match configuration.level("journal") {
+            None | Some("internal") => {}
+            Some("none") => missing.push(
+                "btrfs has no journal that could be left out; nearest: mount = \"notreelog\"".to_string(),
+            ),
+            Some(_) => missing.push("btrfs has no journal that could be on another device".to_string()),
+        }
+        let sizes = &kernel.btrfs_sector_sizes;
+        if let Some(bytes) = size_of(configuration, "block_size")
+            && !(sizes.contains(&bytes) || sizes.is_empty() && bytes == kernel.page_size)
+        {
+            let known: Vec<String> = sizes.iter().map(|size| Bytes(*size).to_string()).collect();
+            let known = if known.is_empty() { Bytes(kernel.page_size).to_string() } else { known.join(", ") };
+            missing
+                .push(format!("this kernel mounts btrfs with sectors of {known} only, not {}", Bytes(bytes)));
+        }
+        missing
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
+        let mut mkfs = Command::new("mkfs.btrfs").args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem)]);
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            mkfs = mkfs.args(["--sectorsize".to_string(), bytes.to_string()]);
+        }
+        if let Some(profile) = configuration.level("profile") {
+            mkfs = mkfs.args(["--metadata", profile]);
+        }
+        mkfs = mkfs.args(raw_mkfs(configuration));
+        vec![mkfs.device("", targets.data.handle, &targets.data.node)]
+    }
+
+    fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+        let mut options = Vec::new();
+        for (axis, on, off) in [("barrier", "barrier", "nobarrier"), ("datacow", "datacow", "nodatacow")] {
+            if let Some(level) = configuration.level(axis) {
+                options.push(if level == "1" { on } else { off }.to_string());
+            }
+        }
+        if let Some(seconds) = configuration.level("commit") {
+            options.push(format!("commit={seconds}"));
+        }
+        if let Some(method) = configuration.level("compress") {
+            options.push(format!("compress={method}"));
+        }
+        options
+    }
+
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
+        let mut expectations = Vec::new();
+        for (axis, off) in [("barrier", "nobarrier"), ("datacow", "nodatacow")] {
+            if let Some(level) = configuration.level(axis) {
+                let shown = if level == "1" { none_of([off]) } else { Shown::Word(off.to_string()) };
+                expectations.push(expect(axis, level, shown));
+            }
+        }
+        if let Some(seconds) = configuration.level("commit") {
+            let default = [COMMIT_DEFAULT, "0"].contains(&seconds);
+            let shown = if default { none_of(["commit="]) } else { Shown::Word(format!("commit={seconds}")) };
+            expectations.push(expect("commit", seconds, shown));
+        }
+        if let Some(method) = configuration.level("compress") {
+            let shown = match method {
+                "no" => none_of(["compress=zlib", "compress=lzo", "compress=zstd"]),
+                method => Shown::Word(format!("compress={method}")),
+            };
+            expectations.push(expect("compress", method, shown));
+        }
+        expectations
+    }
+
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        let mut risks = Vec::new();
+        let raw: Vec<&str> = raw_mount(configuration).collect();
+        if configuration.level("barrier") == Some("0") || raw.contains(&"nobarrier") {
+            risks.push("barrier = 0: a power cut may corrupt the filesystem".to_string());
+        }
+        if configuration.level("datacow") == Some("0") || raw.contains(&"nodatacow") {
+            risks
+                .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
+        }
+        risks
+    }
+
+    fn check(&self, targets: &Targets) -> Command {
+        Command::new("btrfs").args(["check", "--readonly"]).device(
+            "",
+            targets.data.handle,
+            &targets.data.node,
+        )
+    }
+
+    /// The status is 0 or 1 for whatever went wrong; a filesystem that cannot be opened is not clean either.
+    fn clean(&self, output: &Output) -> Option<bool> {
+        match output.status {
+            0 => Some(true),
+            1 => Some(false),
+            _ => None,
+        }
+    }
+
+    fn geometry(&self, _targets: &Targets) -> Option<Command> {
+        None
+    }
+}

@@ -1,0 +1,342 @@
+//! ext2, ext3 and ext4: one family of tools, one driver in today's kernel, one table of differences.
+
+use super::{
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, expect, none_of, raw_mkfs, size_of, uuid,
+};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+use std::path::Path;
+
+/// A member of the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ext {
+    Two,
+    Three,
+    Four,
+}
+
+/// mke2fs refuses a smaller journal, and a larger one (mke2fs(8), `-J size=`).
+const JOURNAL_BLOCKS_MIN: u64 = 1024;
+const JOURNAL_BLOCKS_MAX: u64 = 10_240_000;
+
+const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
+
+const fn tool(program: &'static str) -> Tool {
+    Tool { program, package: "e2fsprogs", version_argument: "-V" }
+}
+
+impl Filesystem for Ext {
+    fn name(&self) -> &'static str {
+        match self {
+            Ext::Two => "ext2",
+            Ext::Three => "ext3",
+            Ext::Four => "ext4",
+        }
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const TWO: &[Tool] = &[tool("mkfs.ext2"), tool("e2fsck"), tool("dumpe2fs")];
+        const THREE: &[Tool] = &[tool("mkfs.ext3"), tool("mke2fs"), tool("e2fsck"), tool("dumpe2fs")];
+        const FOUR: &[Tool] = &[tool("mkfs.ext4"), tool("mke2fs"), tool("e2fsck"), tool("dumpe2fs")];
+        match self {
+            Ext::Two => TWO,
+            Ext::Three => THREE,
+            Ext::Four => FOUR,
+        }
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let journal = if self.has_internal_journal(configuration) {
+            // A journal may take half of the filesystem ("Total journal size too big" beyond it).
+            2 * size_of(configuration, "journal_size")
+                .unwrap_or(JOURNAL_BLOCKS_MIN * size_of(configuration, "block_size").unwrap_or(4096))
+        } else {
+            0
+        };
+        Bytes(Bytes::MIB + journal)
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        let mut found = Vec::new();
+        let journal = configuration.level("journal");
+        match (self, journal) {
+            (Ext::Two, Some(level)) if level != "none" => {
+                found.push(format!(
+                    "ext2 has no journal, so journal = {level} cannot be; ext3 is ext2 with one"
+                ));
+            }
+            (Ext::Three, Some("none")) => found.push("ext3 without a journal is ext2".to_string()),
+            _ => {}
+        }
+        if journal == Some("none") {
+            for axis in ["data", "commit", "journal_size", "journal_async_commit"] {
+                if configuration.level(axis).is_some_and(|level| level != "0") {
+                    found
+                        .push(format!("{axis} is a setting of the journal, which journal = none leaves out"));
+                }
+            }
+        }
+        if configuration.external_journal().is_some() && configuration.level("journal_size").is_some() {
+            found.push(
+                "an external journal takes its whole device, so journal_size cannot be set".to_string(),
+            );
+        }
+        if configuration.external_journal().is_some()
+            && raw_mkfs(configuration).any(|word| word.starts_with("-J"))
+        {
+            found.push(
+                "journal = external and '-J' among the mkfs words both say where the journal is".to_string(),
+            );
+        }
+        let data = configuration.level("data");
+        if configuration.level("journal_async_commit") == Some("1") && matches!(data, None | Some("ordered"))
+        {
+            found.push(
+                "journal_async_commit = 1 excludes data = ordered, the default; set data to writeback or journal"
+                    .to_string(),
+            );
+        }
+        if configuration.level("delalloc") == Some("1") && data == Some("journal") {
+            found.push("data = journal turns delayed allocation off, so delalloc = 1 cannot be".to_string());
+        }
+        found.extend(self.size_contradictions(configuration));
+        found
+    }
+
+    fn unmet(&self, configuration: &Configuration, kernel: &Kernel, size: Option<Bytes>) -> Vec<String> {
+        let mut missing = Vec::new();
+        if let Some(block_size) =
+            size_of(configuration, "block_size").filter(|bytes| *bytes > kernel.page_size)
+        {
+            missing.push(format!(
+                "{} with blocks of {} needs memory pages of that size; nearest: block_size = {}",
+                self.name(),
+                Bytes(block_size),
+                Bytes(kernel.page_size)
+            ));
+        }
+        let journal = size_of(configuration, "journal_size");
+        if let (Some(size), Some(journal)) =
+            (size, journal.filter(|_| self.has_internal_journal(configuration)))
+            && journal * 2 > size.0
+        {
+            missing.push(format!(
+                "a journal of {} is too large for a device of {size}; it may take half of it",
+                Bytes(journal)
+            ));
+        }
+        missing
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
+        let block_size = configuration.level("block_size").and_then(|level| level.parse::<Bytes>().ok());
+        let mut commands = Vec::new();
+        let mut words = Words::default();
+        words.extended.push("lazy_itable_init=0".to_string());
+        words.extended.push("lazy_journal_init=0".to_string());
+        words.extended.push(format!("hash_seed={}", uuid(seed, Purpose::HashSeed)));
+        if configuration.level("journal") == Some("none") && *self != Ext::Two {
+            words.features.push("^has_journal".to_string());
+        }
+        if let Some(size) = size_of(configuration, "journal_size") {
+            words.journal.push(format!("size={}", size / Bytes::MIB));
+        }
+        let mut mkfs = Command::new(format!("mkfs.{}", self.name())).args(["-F"]);
+        mkfs = mkfs.args(["-U".to_string(), uuid(seed, Purpose::Filesystem)]);
+        let block_size = block_size.map(|size| size.0.to_string());
+        if let Some(size) = &block_size {
+            mkfs = mkfs.args(["-b", size]);
+        }
+        if let Some(size) = size_of(configuration, "inode_size") {
+            mkfs = mkfs.args(["-I".to_string(), size.to_string()]);
+        }
+        if let Some(journal) = &targets.journal {
+            // Filesystem and journal must agree in their block size, so both get one.
+            let size = block_size.clone().unwrap_or("4096".to_string());
+            let make = Command::new("mke2fs").args(["-F", "-O", "journal_dev", "-b", &size, "-U"]);
+            let make = make.args([uuid(seed, Purpose::Journal)]);
+            commands.push(make.device("", journal.handle, &journal.node));
+            if block_size.is_none() {
+                mkfs = mkfs.args(["-b", &size]);
+            }
+            mkfs = mkfs.args(["-J"]).device("device=", journal.handle, &journal.node);
+        }
+        words.add_raw(configuration);
+        let mkfs = words.append_to(mkfs);
+        commands.push(mkfs.device("", targets.data.handle, &targets.data.node));
+        commands
+    }
+
+    fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+        let mut options = Vec::new();
+        if let Some(level) = configuration.level("barrier") {
+            options.push(format!("barrier={level}"));
+        }
+        if let Some(mode) = configuration.level("data") {
+            options.push(format!("data={mode}"));
+        }
+        if let Some(seconds) = configuration.level("commit") {
+            options.push(format!("commit={seconds}"));
+        }
+        match configuration.level("delalloc") {
+            Some("1") => options.push("delalloc".to_string()),
+            Some(_) => options.push("nodelalloc".to_string()),
+            None => {}
+        }
+        if configuration.level("journal_async_commit") == Some("1") {
+            options.push("journal_async_commit".to_string());
+        }
+        options
+    }
+
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
+        let mut expectations = Vec::new();
+        for (axis, on, off) in [
+            ("barrier", none_of(["nobarrier"]), Shown::Word("nobarrier".into())),
+            ("delalloc", none_of(["nodelalloc"]), Shown::Word("nodelalloc".into())),
+            (
+                "journal_async_commit",
+                Shown::Word("journal_async_commit".into()),
+                none_of(["journal_async_commit"]),
+            ),
+        ] {
+            if let Some(level) = configuration.level(axis) {
+                expectations.push(expect(axis, level, if level == "1" { on } else { off }));
+            }
+        }
+        if let Some(mode) = configuration.level("data") {
+            let word = format!("data={mode}");
+            let others = MODES.iter().filter(|other| **other != word).map(|other| (*other).to_string());
+            let shown = if mode == "ordered" { Shown::NoneOf(others.collect()) } else { Shown::Word(word) };
+            expectations.push(expect("data", mode, shown));
+        }
+        if let Some(seconds) = configuration.level("commit") {
+            // The default of 5 s is not shown.
+            let default = ["5", "0"].contains(&seconds);
+            let shown = if default { none_of(["commit="]) } else { Shown::Word(format!("commit={seconds}")) };
+            expectations.push(expect("commit", seconds, shown));
+        }
+        expectations
+    }
+
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        let mut risks = Vec::new();
+        let raw: Vec<&str> = super::raw_mount(configuration).collect();
+        let asked = |axis: &str, level: &str, words: &[&str]| {
+            configuration.level(axis) == Some(level) || words.iter().any(|word| raw.contains(word))
+        };
+        if asked("barrier", "0", &["nobarrier", "barrier=0"]) {
+            risks.push("barrier = 0: a power cut may corrupt the filesystem".to_string());
+        }
+        if asked("data", "writeback", &["data=writeback"]) {
+            risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
+        }
+        if asked("journal_async_commit", "1", &["journal_async_commit"]) {
+            risks.push(
+                "journal_async_commit = 1: a power cut may lose commits or replay torn ones".to_string(),
+            );
+        }
+        if *self == Ext::Two || configuration.level("journal") == Some("none") {
+            risks
+                .push("no journal: a power cut makes a full check necessary, and may lose files".to_string());
+        }
+        risks
+    }
+
+    fn check(&self, targets: &Targets) -> Command {
+        let mut command = Command::new("e2fsck").args(["-f", "-n"]);
+        if let Some(journal) = &targets.journal {
+            command = command.args(["-j"]).device("", journal.handle, &journal.node);
+        }
+        command.device("", targets.data.handle, &targets.data.node)
+    }
+
+    /// The status is a sum of bits (e2fsck(8)): 1 to 4 speak of the filesystem, from 8 on of the check.
+    fn clean(&self, output: &Output) -> Option<bool> {
+        (output.status < 8).then_some(output.status == 0)
+    }
+
+    fn geometry(&self, targets: &Targets) -> Option<Command> {
+        Some(Command::new("dumpe2fs").args(["-h"]).device("", targets.data.handle, &targets.data.node))
+    }
+}
+
+impl Ext {
+    fn has_internal_journal(self, configuration: &Configuration) -> bool {
+        self != Ext::Two && matches!(configuration.level("journal"), None | Some("internal"))
+    }
+
+    fn size_contradictions(self, configuration: &Configuration) -> Vec<String> {
+        let mut found = Vec::new();
+        let block_size = size_of(configuration, "block_size");
+        if let Some(bytes) =
+            block_size.filter(|bytes| !bytes.is_power_of_two() || !(1024..=65536).contains(bytes))
+        {
+            found.push(format!(
+                "{} has no blocks of {}: a power of two from 1k to 64k",
+                self.name(),
+                Bytes(bytes)
+            ));
+        }
+        let block_size = block_size.unwrap_or(4096);
+        if let Some(bytes) = size_of(configuration, "inode_size")
+            && (!bytes.is_power_of_two() || !(128..=block_size).contains(&bytes))
+        {
+            found.push(format!(
+                "{} has no inodes of {}: a power of two from 128 to the block size",
+                self.name(),
+                Bytes(bytes)
+            ));
+        }
+        if let Some(bytes) = size_of(configuration, "journal_size") {
+            let (least, most) = (JOURNAL_BLOCKS_MIN * block_size, JOURNAL_BLOCKS_MAX * block_size);
+            if !(least..=most).contains(&bytes) || bytes % Bytes::MIB != 0 {
+                found.push(format!(
+                    "journal_size = {} is none: whole MiB from {} to {}",
+                    Bytes(bytes),
+                    Bytes(least.next_multiple_of(Bytes::MIB)),
+                    Bytes(most)
+                ));
+            }
+        }
+        found
+    }
+}
+
+/// Options of mke2fs of which only the last one counts, so that ours and the plan's have to be joined.
+#[derive(Default)]
+struct Words {
+    extended: Vec<String>,
+    features: Vec<String>,
+    journal: Vec<String>,
+    others: Vec<String>,
+}
+
+impl Words {
+    /// Adds the plan's own words, which stand last and so win.
+    fn add_raw(&mut self, configuration: &Configuration) {
+        let mut raw = raw_mkfs(configuration);
+        while let Some(word) = raw.next() {
+            let list = match word.get(..2) {
+                Some("-E") => &mut self.extended,
+                Some("-O") => &mut self.features,
+                Some("-J") => &mut self.journal,
+                _ => {
+                    self.others.push(word.to_string());
+                    continue;
+                }
+            };
+            let value = if word.len() > 2 { Some(&word[2..]) } else { raw.next() };
+            list.extend(value.map(str::to_string));
+        }
+    }
+
+    fn append_to(self, mut command: Command) -> Command {
+        for (option, list) in [("-E", self.extended), ("-O", self.features), ("-J", self.journal)] {
+            if !list.is_empty() {
+                command = command.args([option.to_string(), list.join(",")]);
+            }
+        }
+        command.args(self.others)
+    }
+}

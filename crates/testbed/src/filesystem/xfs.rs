@@ -1,0 +1,201 @@
+//! XFS. Its log can be on another device, but never be left out.
+
+use super::{
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, expect, raw_mkfs, raw_mount, size_of,
+    uuid,
+};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+use std::path::Path;
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Xfs;
+
+/// mkfs.xfs refuses smaller filesystems and logs since xfsprogs 5.19.
+const SIZE_MIN: u64 = 300 * Bytes::MIB;
+const LOG_MIN: u64 = 64 * Bytes::MIB;
+/// XFS_AG_MIN_BYTES in xfsprogs.
+const GROUP_MIN: u64 = 16 * Bytes::MIB;
+/// What mkfs.xfs takes on a single disk below 4 TiB.
+const GROUPS_DEFAULT: u64 = 4;
+/// xfs_super.c: what `logbsize` may be.
+const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
+
+const NO_BARRIER: &str = "xfs has no nobarrier since Linux 4.19: it always flushes; nearest: barrier = 1";
+
+impl Filesystem for Xfs {
+    fn name(&self) -> &'static str {
+        "xfs"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const fn tool(program: &'static str) -> Tool {
+            Tool { program, package: "xfsprogs", version_argument: "-V" }
+        }
+        const TOOLS: &[Tool] = &[tool("mkfs.xfs"), tool("xfs_repair")];
+        TOOLS
+    }
+
+    fn minimum_size(&self, _configuration: &Configuration) -> Bytes {
+        Bytes(SIZE_MIN)
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        let mut found = Vec::new();
+        if configuration.level("journal") == Some("none") {
+            found.push("xfs cannot be without its log, so journal = none cannot be".to_string());
+        }
+        if let Some(bytes) = size_of(configuration, "block_size")
+            && (!bytes.is_power_of_two() || !(512..=65536).contains(&bytes))
+        {
+            found.push(format!("xfs has no blocks of {}: a power of two from 512 to 64k", Bytes(bytes)));
+        }
+        if let Some(count) = configuration.level("logbufs").and_then(|level| level.parse::<u32>().ok())
+            && !(2..=8).contains(&count)
+        {
+            found.push(format!("logbufs = {count} is none: 2 to 8"));
+        }
+        if let Some(bytes) = size_of(configuration, "logbsize")
+            && !LOG_BUFFER_SIZES.contains(&(bytes / Bytes::KIB))
+        {
+            found.push(format!("logbsize = {} is none: 16k, 32k, 64k, 128k or 256k", Bytes(bytes)));
+        }
+        found
+    }
+
+    fn unmet(&self, configuration: &Configuration, kernel: &Kernel, size: Option<Bytes>) -> Vec<String> {
+        let mut missing = Vec::new();
+        let raw_barrier = raw_mount(configuration).any(|word| ["nobarrier", "barrier"].contains(&word));
+        if (configuration.level("barrier") == Some("0") || raw_barrier) && kernel.release >= (4, 19) {
+            missing.push(NO_BARRIER.to_string());
+        }
+        let version_4 = raw_mkfs(configuration).any(|word| word.split(',').any(|part| part == "crc=0"));
+        if configuration.level("lazy_count") == Some("0") && !version_4 {
+            missing.push(
+                "xfs with checksums, its format since 2014, always has lazy counters; nearest: lazy_count = 1"
+                    .to_string(),
+            );
+        }
+        match size_of(configuration, "block_size") {
+            Some(bytes) if bytes > kernel.page_size && kernel.release < (6, 12) => missing.push(format!(
+                "xfs with blocks of {} needs Linux 6.12 or memory pages of that size; nearest: block_size = {}",
+                Bytes(bytes),
+                Bytes(kernel.page_size)
+            )),
+            Some(bytes) if bytes < 1024 && !version_4 => missing.push(
+                "xfs with checksums, its format since 2014, has no blocks below 1k; nearest: block_size = 1k".to_string(),
+            ),
+            _ => {}
+        }
+        missing.extend(self.unmet_geometry(configuration, size));
+        missing
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
+        let mut mkfs = Command::new("mkfs.xfs").args(["-f", "-m"]);
+        mkfs = mkfs.args([format!("uuid={}", uuid(seed, Purpose::Filesystem))]);
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            mkfs = mkfs.args(["-b".to_string(), format!("size={bytes}")]);
+        }
+        if let Some(count) = configuration.level("agcount") {
+            mkfs = mkfs.args(["-d".to_string(), format!("agcount={count}")]);
+        }
+        if let Some(bytes) = size_of(configuration, "log_size") {
+            mkfs = mkfs.args(["-l".to_string(), format!("size={bytes}")]);
+        }
+        if let Some(level) = configuration.level("lazy_count") {
+            mkfs = mkfs.args(["-l".to_string(), format!("lazy-count={level}")]);
+        }
+        if let Some(journal) = &targets.journal {
+            mkfs = mkfs.args(["-l"]).device("logdev=", journal.handle, &journal.node);
+        }
+        mkfs = mkfs.args(raw_mkfs(configuration));
+        vec![mkfs.device("", targets.data.handle, &targets.data.node)]
+    }
+
+    fn mount_options(&self, configuration: &Configuration, journal: Option<&Path>) -> Vec<String> {
+        let mut options = Vec::new();
+        if let Some(count) = configuration.level("logbufs") {
+            options.push(format!("logbufs={count}"));
+        }
+        if let Some(bytes) = size_of(configuration, "logbsize") {
+            options.push(format!("logbsize={}k", bytes / Bytes::KIB));
+        }
+        if let Some(journal) = journal {
+            options.push(format!("logdev={}", journal.display()));
+        }
+        options
+    }
+
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
+        let mut expectations = Vec::new();
+        if let Some(count) = configuration.level("logbufs") {
+            expectations.push(expect("logbufs", count, Shown::Word(format!("logbufs={count}"))));
+        }
+        if let Some(bytes) = size_of(configuration, "logbsize") {
+            let word = format!("logbsize={}k", bytes / Bytes::KIB);
+            expectations.push(expect("logbsize", Bytes(bytes).to_string(), Shown::Word(word)));
+        }
+        expectations
+    }
+
+    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn check(&self, targets: &Targets) -> Command {
+        let mut command = Command::new("xfs_repair").args(["-n"]);
+        if let Some(journal) = &targets.journal {
+            command = command.args(["-l"]).device("", journal.handle, &journal.node);
+        }
+        command.device("", targets.data.handle, &targets.data.node)
+    }
+
+    /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal error`.
+    fn clean(&self, output: &Output) -> Option<bool> {
+        match output.status {
+            0 => Some(true),
+            1 if !output.stderr.contains("fatal error") => Some(false),
+            _ => None,
+        }
+    }
+
+    fn geometry(&self, _targets: &Targets) -> Option<Command> {
+        None
+    }
+}
+
+impl Xfs {
+    fn unmet_geometry(self, configuration: &Configuration, size: Option<Bytes>) -> Vec<String> {
+        let mut missing = Vec::new();
+        let groups = configuration.level("agcount").and_then(|level| level.parse::<u64>().ok());
+        let log = size_of(configuration, "log_size");
+        if groups.is_some_and(|groups| groups < 2) {
+            missing.push("mkfs.xfs makes at least 2 allocation groups; nearest: agcount = 2".to_string());
+        }
+        if let Some(log) = log.filter(|log| *log < LOG_MIN) {
+            missing.push(format!(
+                "mkfs.xfs makes no log of {}, the least is 64M; nearest: log_size = 64M",
+                Bytes(log)
+            ));
+        }
+        let Some(size) = size else { return missing };
+        let group = size.0 / groups.unwrap_or(GROUPS_DEFAULT).max(1);
+        if let Some(groups) = groups.filter(|_| group < GROUP_MIN) {
+            let most = size.0 / GROUP_MIN;
+            missing.push(format!(
+                "{groups} allocation groups on {size} are less than 16M each; nearest: agcount = {most}"
+            ));
+        }
+        let internal = configuration.external_journal().is_none();
+        if let Some(log) = log.filter(|log| internal && *log >= group) {
+            missing.push(format!(
+                "a log of {} does not fit into an allocation group of {} MiB on {size}; nearest: a larger device",
+                Bytes(log),
+                group / Bytes::MIB
+            ));
+        }
+        missing
+    }
+}

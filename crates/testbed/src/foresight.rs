@@ -1,0 +1,301 @@
+//! What can be said of a configuration before anything is changed: whether it makes sense, whether this machine can run
+//! it, and which commands it takes.
+
+use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, all_mount_options, raw_mount};
+use crate::tunable;
+use fsdyno_core::axis::SYSCTL_PREFIX;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_host::{DeviceHandle, Host, MountRequest};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Queue depths below this become this (BLKDEV_MIN_RQ in the kernel).
+const NR_REQUESTS_MIN: u32 = 4;
+
+/// Settings that contradict each other, the filesystem or the devices, known without looking at the machine: one line each.
+pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
+    let mut found = Vec::new();
+    if let DeviceSpec::Directory { .. } = devices.data {
+        let formatting = configuration
+            .settings
+            .keys()
+            .filter(|axis| !axis.starts_with(SYSCTL_PREFIX) && configuration.level(axis).is_some());
+        found.extend(
+            formatting.map(|axis| format!("{axis} needs a device, and a directory is used as it is")),
+        );
+        return found;
+    }
+    let Some(filesystem) = filesystem::find(&configuration.filesystem) else {
+        found.push(format!("'{}' is no filesystem that can be made", configuration.filesystem));
+        return found;
+    };
+    for axis in configuration.settings.keys() {
+        let applies = fsdyno_core::axis::find(axis).is_ok_and(|axis| axis.applies_to(filesystem.name()));
+        if !applies && configuration.level(axis).is_some() {
+            found.push(format!("{} has no setting {axis}", filesystem.name()));
+        }
+    }
+    found.extend(filesystem.contradictions(configuration));
+    found.extend(device_contradictions(configuration, devices));
+    found.extend(mount_contradictions(filesystem, configuration));
+    if let Some(count) = configuration.level("nr_requests").and_then(|level| level.parse::<u32>().ok())
+        && count < NR_REQUESTS_MIN
+    {
+        found.push(format!("nr_requests = {count} is none: {NR_REQUESTS_MIN} at least"));
+    }
+    if let Some(bytes) = filesystem::size_of(configuration, "readahead")
+        && bytes % Bytes::KIB != 0
+    {
+        found.push(format!("readahead = {} is none: whole KiB", Bytes(bytes)));
+    }
+    found
+}
+
+fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Err(why) = journal_spec(configuration, devices) {
+        found.push(why);
+    }
+    for (name, journal) in &devices.journals {
+        if journal.path() == devices.data.path() {
+            found.push(format!("journal device '{name}' is the data device itself"));
+        }
+        if matches!(journal, DeviceSpec::Directory { .. }) {
+            found.push(format!(
+                "journal device '{name}' is a directory; it must be an image or a block device"
+            ));
+        }
+    }
+    found
+}
+
+/// The device that the external journal goes to.
+pub(crate) fn journal_spec<'a>(
+    configuration: &Configuration,
+    devices: &'a Devices,
+) -> Result<Option<&'a DeviceSpec>, String> {
+    let Some(name) = configuration.external_journal() else { return Ok(None) };
+    let known = || devices.journals.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    match name {
+        Some(name) => devices.journals.get(name).map(Some).ok_or_else(|| {
+            format!("journal = external:{name} names no device of [device.journals], which has: {}", known())
+        }),
+        None if devices.journals.len() == 1 => Ok(devices.journals.values().next()),
+        None if devices.journals.is_empty() => {
+            Err("journal = external needs a device in [device.journals]".to_string())
+        }
+        None => Err(format!("journal = external is ambiguous; write external:NAME with one of: {}", known())),
+    }
+}
+
+/// Options that the plan's `mount` text and its axes both set, each differently.
+fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
+    let mut axes = configuration.clone();
+    axes.settings.remove("mount");
+    let typed = all_mount_options(filesystem, &axes, None);
+    let mut found = Vec::new();
+    for raw in raw_mount(configuration) {
+        for word in typed.iter().filter(|word| *word != raw && option_key(word) == option_key(raw)) {
+            found.push(format!("the mount option '{raw}' contradicts '{word}', which follows from an axis"));
+        }
+    }
+    found
+}
+
+fn option_key(word: &str) -> &str {
+    let key = word.split('=').next().unwrap_or(word);
+    match key {
+        "strictatime" | "relatime" | "noatime" | "atime" | "norelatime" => "atime",
+        key => key.strip_prefix("no").unwrap_or(key),
+    }
+}
+
+/// The smallest data device that a configuration fits on.
+pub fn minimum_size(configuration: &Configuration) -> Bytes {
+    filesystem::find(&configuration.filesystem)
+        .map_or(Bytes(0), |filesystem| filesystem.minimum_size(configuration))
+}
+
+/// Everything that this host lacks for a configuration; empty: it can run. Settings that contradict each other are the
+/// business of [`contradictions`].
+pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devices) -> Vec<String> {
+    let mut missing = missing_sysctls(host, configuration);
+    let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return missing };
+    let kernel = kernel_facts(host);
+    if unprivileged(host) {
+        missing.push("root, to attach, make and mount filesystems".to_string());
+    }
+    missing.extend(missing_tools(host, filesystem));
+    missing.extend(missing_kernel_filesystem(host, filesystem.name()));
+    missing.extend(missing_scheduler(host, configuration, &devices.data));
+    let images = [Some(&devices.data), journal_spec(configuration, devices).ok().flatten()];
+    if images.into_iter().flatten().any(|spec| matches!(spec, DeviceSpec::Image { .. }))
+        && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
+    {
+        missing.push(
+            "loop devices in the kernel (CONFIG_BLK_DEV_LOOP), to put a filesystem into an image".to_string(),
+        );
+    }
+    let size = device_size(host, &devices.data);
+    if let Some(size) = size
+        && size < filesystem.minimum_size(configuration)
+    {
+        let least = filesystem.minimum_size(configuration);
+        missing.push(format!(
+            "{} needs at least {least}, and {} is too small",
+            filesystem.name(),
+            devices.data
+        ));
+    }
+    missing.extend(filesystem.unmet(configuration, &kernel, size));
+    missing
+}
+
+fn missing_tools(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Vec<String> {
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tool in filesystem.tools() {
+        if !matches!(host.find_program(tool.program), Ok(Some(_))) {
+            missing.entry(tool.package).or_default().push(tool.program);
+        }
+    }
+    missing
+        .into_iter()
+        .map(|(package, programs)| {
+            format!("{} (install {package}: apt-get install {package})", programs.join(", "))
+        })
+        .collect()
+}
+
+fn missing_kernel_filesystem(host: &mut dyn Host, name: &str) -> Option<String> {
+    let known = host.read_text(Path::new("/proc/filesystems")).ok()?;
+    if known.split_whitespace().any(|word| word == name) || has_module(host, name) {
+        return None;
+    }
+    Some(format!("filesystem {name} in the kernel"))
+}
+
+/// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).
+fn has_module(host: &mut dyn Host, name: &str) -> bool {
+    let Ok(release) = host.read_text(Path::new("/proc/sys/kernel/osrelease")) else { return false };
+    let index = PathBuf::from(format!("/lib/modules/{}/modules.dep", release.trim()));
+    let file = format!("/{name}.ko");
+    host.read_text(&index)
+        .is_ok_and(|text| text.lines().any(|line| line.split(':').next().unwrap_or("").contains(&file)))
+}
+
+fn missing_scheduler(
+    host: &mut dyn Host,
+    configuration: &Configuration,
+    device: &DeviceSpec,
+) -> Option<String> {
+    let asked = configuration.level("scheduler")?;
+    let path = match device {
+        DeviceSpec::Block { path, .. } => {
+            tunable::queue_directory(host.probe_device(path).ok()?.identity.number).join("scheduler")
+        }
+        // Every loop device offers the same.
+        _ => PathBuf::from("/sys/block/loop0/queue/scheduler"),
+    };
+    let text = host.read_text(&path).ok()?;
+    let module = if asked == "kyber" { "kyber-iosched" } else { asked };
+    if tunable::offered(&text).contains(&asked) || has_module(host, module) {
+        return None;
+    }
+    Some(format!("scheduler {asked} in the kernel, which offers: {}", tunable::offered(&text).join(", ")))
+}
+
+fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<String> {
+    let asked = configuration.settings.keys().filter(|axis| configuration.level(axis).is_some());
+    let keys = asked.filter_map(|axis| axis.strip_prefix(SYSCTL_PREFIX));
+    keys.filter(|key| host.read_text(&tunable::sysctl_path(key)).is_err())
+        .map(|key| format!("sysctl {key} in the kernel"))
+        .collect()
+}
+
+fn unprivileged(host: &mut dyn Host) -> bool {
+    let Ok(status) = host.read_text(Path::new("/proc/self/status")) else { return false };
+    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
+    user.is_some_and(|user| user != "0")
+}
+
+fn device_size(host: &mut dyn Host, spec: &DeviceSpec) -> Option<Bytes> {
+    match spec {
+        DeviceSpec::Image { size, .. } => Some(*size),
+        DeviceSpec::Block { path, .. } => host.probe_device(path).ok().map(|probe| probe.size()),
+        DeviceSpec::Directory { .. } => None,
+    }
+}
+
+fn kernel_facts(host: &mut dyn Host) -> Kernel {
+    let release = host.read_text(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
+    let sizes = host.read_text(Path::new("/sys/fs/btrfs/features/supported_sectorsizes")).unwrap_or_default();
+    Kernel {
+        release: parse_release(&release),
+        page_size: rustix::param::page_size() as u64,
+        btrfs_sector_sizes: sizes.split_whitespace().filter_map(|size| size.parse().ok()).collect(),
+    }
+}
+
+/// `6.18.44-fc` is (6, 18). A release that is not understood counts as new.
+fn parse_release(text: &str) -> (u32, u32) {
+    let mut numbers = text.trim().split(['.', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (u32::MAX, 0),
+    }
+}
+
+/// The commands of a trial as a person would type them, for a dry run. Devices stand as the plan names them; where fsdyno
+/// makes a system call, the command that does the same is given.
+pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> Vec<String> {
+    let data = &devices.data;
+    let sysctls = || tunable::settings(configuration, None).into_iter().map(|setting| write_line(&setting));
+    let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return sysctls().collect() };
+    let journal = journal_spec(configuration, devices).ok().flatten();
+    let mut lines = Vec::new();
+    for spec in [Some(data), journal].into_iter().flatten() {
+        if let DeviceSpec::Image { path, size, direct_io } = spec {
+            lines.push(format!("truncate -s {size} {}", path.display()));
+            let direct = if *direct_io { " --direct-io=on" } else { "" };
+            lines.push(format!("losetup{direct} -f {}", path.display()));
+        }
+    }
+    let target =
+        |index, spec: &DeviceSpec| Target { handle: DeviceHandle(index), node: spec.path().to_path_buf() };
+    let targets = Targets { data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
+    lines.extend(filesystem.mkfs(configuration, &targets, seed).iter().map(fsdyno_host::Command::line));
+    let name = match data {
+        DeviceSpec::Block { path, .. } => {
+            path.file_name().map_or("DEVICE".into(), |name| name.to_string_lossy().into_owned())
+        }
+        _ => "loopN".to_string(),
+    };
+    let queue = Path::new("/sys/block").join(name).join("queue");
+    lines.extend(tunable::settings(configuration, Some(&queue)).iter().map(write_line));
+    let request = MountRequest {
+        filesystem: filesystem.name().to_string(),
+        source: data.path().to_path_buf(),
+        options: all_mount_options(filesystem, configuration, journal.map(DeviceSpec::path)),
+        target: PathBuf::from("/run/fsdyno-RANDOM"),
+    };
+    lines.push(request.line());
+    lines.push(format!("umount {}", request.target.display()));
+    lines.push(filesystem.check(&targets).line());
+    lines
+}
+
+fn write_line(setting: &tunable::Setting) -> String {
+    format!("echo {} > {}", setting.value, setting.path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        assert_eq!(parse_release("6.18.44-fc-v657\n"), (6, 18));
+        assert_eq!(parse_release("6.12-rc1"), (6, 12));
+        assert!(parse_release("6.9.1") < (6, 12));
+    }
+}

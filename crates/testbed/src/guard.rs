@@ -1,0 +1,401 @@
+//! The guards before the first destructive step: all of them, on all devices that the plan names, with nothing written.
+//!
+//! What the host found out about a device goes through [`refusals`], a pure function. A fact that could not be found out is
+//! a refusal. Each refusal says what is in the way and what to do next; all are given, not the first.
+
+use crate::Result;
+use crate::error::TestbedError;
+use crate::filesystem;
+use crate::foresight::minimum_size;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment};
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
+use fsdyno_host::{Command, Host};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the user has confirmed on the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confirmation {
+    /// Paths or serial numbers of block devices that may be destroyed.
+    pub destroy: Vec<PathBuf>,
+    /// Kinds of signature that may be overwritten, in libblkid's words.
+    pub signatures: Vec<String>,
+}
+
+/// Why a guard said no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The device, as the plan names it.
+    pub device: PathBuf,
+    /// What is in the way, as the end of a sentence about the device.
+    pub reason: String,
+    /// The next step.
+    pub hint: String,
+}
+
+/// What the plan needs of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The least size.
+    pub size: Bytes,
+    /// What needs it.
+    pub by: String,
+}
+
+/// Where mounts are made unless told otherwise.
+const MOUNT_ROOT: &str = "/run";
+/// mke2fs makes no smaller journal device than 1024 blocks.
+const JOURNAL_SIZE_MIN: Bytes = Bytes(4 * Bytes::MIB);
+
+/// Devices on which every guard said yes, and what was learnt about the machine so far. Clones share what they learn.
+#[derive(Debug, Clone)]
+pub struct Testbed {
+    pub(crate) devices: Devices,
+    pub(crate) confirmation: Confirmation,
+    pub(crate) needs: BTreeMap<PathBuf, Need>,
+    pub(crate) mount_root: PathBuf,
+    knowledge: Arc<Mutex<Knowledge>>,
+}
+
+/// What is asked of the machine once per sweep, not once per trial.
+#[derive(Debug, Default)]
+pub(crate) struct Knowledge {
+    /// The identity that each block device had when the guards looked.
+    pub identities: BTreeMap<PathBuf, DeviceIdentity>,
+    /// Block devices whose signatures are our own.
+    pub formatted: BTreeSet<PathBuf>,
+    /// First line of `--version` of each tool.
+    pub tools: BTreeMap<String, String>,
+    /// What filesystems said of their geometry, by configuration.
+    pub geometry: BTreeMap<String, String>,
+    /// What does not change from trial to trial.
+    pub environment: Option<Environment>,
+}
+
+impl Testbed {
+    /// Applies all guards to all devices that the plan names. `space` is what the trees of the plan need at most. Tools of
+    /// the configurations' filesystems are asked for their versions. Nothing is written.
+    ///
+    /// # Errors
+    /// [`TestbedError::Refused`] with every refusal.
+    pub fn verify(
+        host: &mut dyn Host,
+        devices: &Devices,
+        configurations: &[Configuration],
+        space: Bytes,
+        confirmation: &Confirmation,
+    ) -> Result<Testbed> {
+        let needs = needs(devices, configurations, space);
+        let mut refusals = Vec::new();
+        let mut identities = BTreeMap::new();
+        for spec in all(devices) {
+            let need = &needs[spec.path()];
+            match spec {
+                DeviceSpec::Directory { path } => refusals.extend(directory_refusals(host, path)),
+                DeviceSpec::Image { path, size, .. } => {
+                    refusals.extend(image_refusals(host, path, *size, need))
+                }
+                DeviceSpec::Block { path, .. } => {
+                    let (found, identity) = block_refusals(host, spec, path, confirmation, need);
+                    refusals.extend(found);
+                    identities.extend(identity.map(|identity| (path.clone(), identity)));
+                }
+            }
+        }
+        if !refusals.is_empty() {
+            return Err(TestbedError::Refused { refusals });
+        }
+        let knowledge =
+            Knowledge { identities, tools: versions(host, configurations), ..Knowledge::default() };
+        Ok(Testbed {
+            devices: devices.clone(),
+            confirmation: confirmation.clone(),
+            needs,
+            mount_root: PathBuf::from(MOUNT_ROOT),
+            knowledge: Arc::new(Mutex::new(knowledge)),
+        })
+    }
+
+    /// Makes mount directories in another directory than `/run`.
+    #[must_use]
+    pub fn with_mount_root(mut self, directory: &Path) -> Self {
+        self.mount_root = directory.to_path_buf();
+        self
+    }
+
+    pub(crate) fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
+        // What is known stays true when a thread panicked.
+        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn all(devices: &Devices) -> impl Iterator<Item = &DeviceSpec> {
+    std::iter::once(&devices.data).chain(devices.journals.values())
+}
+
+fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> BTreeMap<PathBuf, Need> {
+    // A configuration that needs more than the least is skipped; a device that no configuration fits on is refused.
+    let least = configurations
+        .iter()
+        .map(|configuration| (minimum_size(configuration), configuration))
+        .min_by_key(|pair| pair.0);
+    let data = match least {
+        Some((size, configuration)) if size > space => {
+            Need { size, by: format!("the smallest filesystem of the plan, {},", configuration.filesystem) }
+        }
+        _ => Need { size: space, by: "the plan's trees".to_string() },
+    };
+    let journal = Need { size: JOURNAL_SIZE_MIN, by: "a journal".to_string() };
+    let journals = devices.journals.values().map(|spec| (spec.path().to_path_buf(), journal.clone()));
+    journals.chain([(devices.data.path().to_path_buf(), data)]).collect()
+}
+
+fn versions(host: &mut dyn Host, configurations: &[Configuration]) -> BTreeMap<String, String> {
+    let names: BTreeSet<&str> =
+        configurations.iter().map(|configuration| configuration.filesystem.as_str()).collect();
+    let tools: BTreeSet<_> = names
+        .into_iter()
+        .filter_map(filesystem::find)
+        .flat_map(|filesystem| filesystem.tools())
+        .map(|tool| (tool.program, tool.version_argument))
+        .collect();
+    let mut versions = BTreeMap::new();
+    for (program, argument) in tools {
+        // A tool that is missing makes its cases skipped, with the reason, later.
+        if let Ok(output) = host.run(&Command::new(program).args([argument])) {
+            let text = if output.stdout.trim().is_empty() { output.stderr } else { output.stdout };
+            versions.insert(program.to_string(), text.lines().next().unwrap_or_default().trim().to_string());
+        }
+    }
+    versions
+}
+
+fn directory_refusals(host: &mut dyn Host, path: &Path) -> Vec<Refusal> {
+    match host.list_directory(path) {
+        Ok(_) => Vec::new(),
+        Err(error) => vec![refusal(path, format!("cannot be used: {error}"), "name an existing directory")],
+    }
+}
+
+fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    match host.file_identity(path) {
+        Ok(None) => {}
+        Ok(Some(_)) => refusals.push(refusal(
+            path,
+            "exists already, and fsdyno overwrites no file that it did not make",
+            "name another path, remove the file yourself, or run `fsdyno restore` if a crashed sweep left it",
+        )),
+        Err(error) => {
+            refusals.push(refusal(path, format!("could not be looked at: {error}"), "name another path"))
+        }
+    }
+    if size < need.size {
+        refusals.push(too_small(path, size, need));
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match host.space(parent) {
+        Ok((free, _)) if free < need.size => refusals.push(refusal(
+            path,
+            format!("lies where only {free} are free, and {} needs {}", need.by, need.size),
+            "make room, or name a path on another filesystem",
+        )),
+        Ok(_) => {}
+        Err(error) => {
+            refusals.push(refusal(
+                path,
+                format!("cannot be made: {error}"),
+                "name a path in an existing directory",
+            ));
+        }
+    }
+    refusals
+}
+
+fn block_refusals(
+    host: &mut dyn Host,
+    spec: &DeviceSpec,
+    path: &Path,
+    confirmation: &Confirmation,
+    need: &Need,
+) -> (Vec<Refusal>, Option<DeviceIdentity>) {
+    let probe = match host.probe_device(path) {
+        Ok(probe) => probe,
+        Err(error) => {
+            let hint = "name an existing block device that this user may read";
+            return (vec![refusal(path, format!("could not be examined: {error}"), hint)], None);
+        }
+    };
+    let mut confirmation = confirmation.clone();
+    if !confirmed(&probe, &confirmation) && confirmed_by_another_name(host, &probe, &confirmation) {
+        confirmation.destroy.push(path.to_path_buf());
+    }
+    (refusals(&probe, spec, &confirmation, need, false), Some(probe.identity))
+}
+
+fn confirmed_by_another_name(host: &mut dyn Host, probe: &DeviceProbe, confirmation: &Confirmation) -> bool {
+    confirmation.destroy.iter().any(|name| {
+        host.probe_device(name)
+            .is_ok_and(|other| other.block && other.identity.number == probe.identity.number)
+    })
+}
+
+/// Whether the user has named this device as one that may be destroyed.
+fn confirmed(probe: &DeviceProbe, confirmation: &Confirmation) -> bool {
+    confirmation.destroy.iter().any(|name| {
+        let serial = probe.identity.serial.as_deref();
+        *name == probe.path
+            || *name == probe.canonical
+            || serial.is_some_and(|serial| name.as_os_str() == serial)
+    })
+}
+
+/// Every reason not to destroy a block device, given what was found out about it. `ours`: its signatures were made by this
+/// sweep, so they need no confirmation.
+pub fn refusals(
+    probe: &DeviceProbe,
+    spec: &DeviceSpec,
+    confirmation: &Confirmation,
+    need: &Need,
+    ours: bool,
+) -> Vec<Refusal> {
+    let path = spec.path();
+    let mut refusals = Vec::new();
+    if !probe.block {
+        refusals.push(refusal(path, "is no block device", "name a block device, or use `image` for a file"));
+        return refusals;
+    }
+    if !confirmed(probe, confirmation) {
+        refusals.push(refusal(
+            path,
+            format!("is not confirmed ({}, {})", describe_model(probe), identity_text(&probe.identity)),
+            format!("everything on it will be lost; confirm with --destroy {}", path.display()),
+        ));
+    }
+    refusals.extend(probe.uses.iter().map(|usage| {
+        let (reason, hint) = explain(usage);
+        refusal(path, reason, hint)
+    }));
+    if !ours {
+        let unconfirmed = probe.signatures.iter().filter(|kind| !confirmation.signatures.contains(kind));
+        refusals.extend(unconfirmed.map(|kind| {
+            refusal(
+                path,
+                format!("carries a signature of {kind}"),
+                format!("if it may be lost, confirm with --overwrite {kind}; wipefs(8) shows and removes signatures"),
+            )
+        }));
+    }
+    if let DeviceSpec::Block { identity: Some(pinned), .. } = spec {
+        refusals.extend(pin_differences(pinned, &probe.identity).into_iter().map(|difference| {
+            refusal(
+                path,
+                format!("is not the device that the plan pins: {difference}"),
+                format!("if it is the right one, write identity = \"{}\"", identity_text(&probe.identity)),
+            )
+        }));
+    }
+    if probe.size() < need.size {
+        refusals.push(too_small(path, probe.size(), need));
+    }
+    refusals.extend(probe.unknown.iter().map(|unknown| {
+        let hint = "fsdyno destroys only what it could examine whole; remove the cause and try again";
+        refusal(path, format!("could not be examined whole: {unknown}"), hint)
+    }));
+    refusals
+}
+
+fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> Refusal {
+    Refusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
+}
+
+fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
+    refusal(
+        path,
+        format!("has {size}, and {} needs {}", need.by, need.size),
+        "take a larger device, or smaller trees by --set",
+    )
+}
+
+fn describe_model(probe: &DeviceProbe) -> String {
+    let model = if probe.model.is_empty() { "unknown model" } else { probe.model.as_str() };
+    format!("{model}, {}", probe.size())
+}
+
+fn explain(usage: &Use) -> (String, String) {
+    let (reason, hint): (String, &str) = match usage {
+        Use::Mounted { target, namespace_of_pid: None } => {
+            (format!("is mounted on '{target}'"), "unmount it, or name another device")
+        }
+        Use::Mounted { target, namespace_of_pid: Some(pid) } => (
+            format!("is mounted on '{target}' in the mount namespace of process {pid}"),
+            "unmount it there (nsenter -m -t PID), or end that process",
+        ),
+        Use::Swap => ("is in use as swap".to_string(), "swapoff it, or name another device"),
+        Use::Holder { name } => (
+            format!("is used by the block device '{name}'"),
+            "take that device apart first, or name it instead",
+        ),
+        Use::Slave { name } => {
+            (format!("stands on the block device '{name}'"), "name the device that it stands on, or another")
+        }
+        Use::Partition { name } => {
+            (format!("has the partition '{name}'"), "remove its partitions yourself, or name another device")
+        }
+        Use::IsPartition { of } => (
+            format!("is a partition of '{of}', not a disk"),
+            "name a whole disk, or use an image on this partition",
+        ),
+        Use::OpenedBy { pid, command } => {
+            (format!("is held open by process {pid} ({command})"), "end that process, or name another device")
+        }
+        Use::Alias { name, how } => (
+            format!("holds the same bytes as '{name}', which is {how}"),
+            "release that device, or name another",
+        ),
+        Use::Member { filesystem, uuid } => (
+            format!("is a member of the mounted {filesystem} filesystem {uuid}"),
+            "unmount that filesystem or remove the device from it, or name another device",
+        ),
+        Use::Carries { what } => (format!("carries {what}"), "name another device"),
+        Use::ReadOnly => {
+            ("is read-only".to_string(), "name another device, or make it writable (blockdev --setrw)")
+        }
+    };
+    (reason, hint.to_string())
+}
+
+/// The identity of a device as `fsdyno plan` prints it and `[device] identity` pins it: its serial number where it has one,
+/// else the kernel's sequence number, which holds until the device is attached again; and its size.
+pub fn identity_text(identity: &DeviceIdentity) -> String {
+    let who = match (&identity.serial, identity.diskseq) {
+        (Some(serial), _) => format!("serial={serial}"),
+        (None, Some(diskseq)) => format!("diskseq={diskseq}"),
+        (None, None) => format!("number={}:{}", identity.number.0, identity.number.1),
+    };
+    format!("{who},size={}", identity.size_bytes)
+}
+
+fn pin_differences(pinned: &str, identity: &DeviceIdentity) -> Vec<String> {
+    let differ = |part: &str| {
+        let Some((key, pinned)) = part.split_once('=') else {
+            return Some(format!("'{part}' is no key=value; the keys are serial, diskseq, number and size"));
+        };
+        let found = match key.trim() {
+            "serial" => identity.serial.clone(),
+            "diskseq" => identity.diskseq.map(|diskseq| diskseq.to_string()),
+            "number" => Some(format!("{}:{}", identity.number.0, identity.number.1)),
+            "size" => Some(identity.size_bytes.to_string()),
+            key => return Some(format!("'{key}' is no key; they are serial, diskseq, number and size")),
+        };
+        let found = found.unwrap_or("none".to_string());
+        (found != pinned.trim()).then(|| format!("{} is {found}, the plan has {}", key.trim(), pinned.trim()))
+    };
+    // A serial number may itself hold a comma; a size never does, and it stands last.
+    let (rest, size) = match pinned.rsplit_once(",size=") {
+        Some((rest, size)) => (rest, Some(format!("size={size}"))),
+        None => (pinned, None),
+    };
+    [Some(rest.to_string()), size].into_iter().flatten().filter_map(|part| differ(part.trim())).collect()
+}

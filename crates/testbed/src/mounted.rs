@@ -1,0 +1,101 @@
+//! A filesystem in use ([`Mounted`]), and one that can be checked ([`Unmounted`]).
+
+use crate::error::TestbedError;
+use crate::stack::{Ground, Trial};
+use crate::undo::UndoJournal;
+use crate::{Result, environment};
+use fsdyno_core::result::{Built, CheckResult};
+use fsdyno_core::{Environment, Warning};
+use fsdyno_host::{Command, DeviceHandle, Host};
+use std::path::{Path, PathBuf};
+
+/// A filesystem that the engine may use.
+#[derive(Debug)]
+pub struct Mounted {
+    trial: Trial,
+    directory: PathBuf,
+    /// Where it is mounted; absent where a directory is used as it is.
+    target: Option<PathBuf>,
+}
+
+/// A filesystem whose load is over.
+#[derive(Debug)]
+pub struct Unmounted(Trial);
+
+impl Mounted {
+    pub(crate) fn new(trial: Trial, directory: PathBuf, target: Option<PathBuf>) -> Self {
+        Mounted { trial, directory, target }
+    }
+
+    /// Where the engine works.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Commands that were run, and what is in force because of them.
+    pub fn built(&self) -> &Built {
+        &self.trial.built
+    }
+
+    /// Settings that are not in force, and settings that weaken what survives a power cut.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.trial.warnings
+    }
+
+    /// The machine and the devices as they are now. A fact that the machine does not tell is absent.
+    pub fn environment(&self, host: &mut dyn Host) -> Environment {
+        environment::capture(host, &self.trial, &self.directory)
+    }
+
+    /// Unmounts; a directory that was used as it is gets its filesystem synced. Everything else is taken down by undoing
+    /// the journal.
+    ///
+    /// # Errors
+    /// [`TestbedError::Host`], with EBUSY while something still uses the filesystem.
+    pub fn unmount(self, host: &mut dyn Host, _journal: &mut UndoJournal) -> Result<Unmounted> {
+        match &self.target {
+            Some(target) => host.unmount(target).map_err(TestbedError::at("umount"))?,
+            None => {
+                let sync = Command::new("sync").args(["-f", &self.directory.to_string_lossy()]);
+                host.run(&sync).map_err(TestbedError::at("umount"))?;
+            }
+        }
+        Ok(Unmounted(self.trial))
+    }
+}
+
+impl Unmounted {
+    /// Checks the filesystem, changing nothing; `None` for a directory that was used as it is.
+    ///
+    /// # Errors
+    /// [`TestbedError::Tool`] when the check itself failed.
+    pub fn check(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Option<CheckResult>> {
+        let Ground::Volume(volume) = &self.0.ground else { return Ok(None) };
+        let at = || TestbedError::at("check");
+        let mut handles: Vec<DeviceHandle> = Vec::new();
+        for device in volume.devices() {
+            let handle = host.open_device(&device.target.node, &device.identity).map_err(at())?;
+            journal.opened(handle);
+            handles.push(handle);
+        }
+        let mut targets = volume.targets();
+        for (target, handle) in std::iter::once(&mut targets.data).chain(&mut targets.journal).zip(&handles) {
+            target.handle = *handle;
+        }
+        let command = volume.filesystem.check(&targets);
+        let output = host.run(&command).map_err(at())?;
+        for handle in handles {
+            journal.close_device(host, handle).map_err(at())?;
+        }
+        let said = [output.stdout.trim(), output.stderr.trim()].join("\n").trim().to_string();
+        match volume.filesystem.clean(&output) {
+            Some(clean) => Ok(Some(CheckResult { command: command.line(), clean, output: said })),
+            None => Err(TestbedError::Tool {
+                step: "check",
+                command: command.line(),
+                status: output.status,
+                output: said,
+            }),
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! The undo journal: before each change, the way back is appended to a file and synced.
+//!
+//! One file per sweep process, held under flock by its owner, so that [`restore`] leaves the journals of a running sweep
+//! alone. JSON lines: a header with the boot, then [`UndoAction`]s. Undoing goes through them in reverse and is idempotent:
+//! each action first looks whether there is anything to undo, so that it does not matter whether the change was made, not
+//! made, or undone already. Entries carry identities; nothing is found by the pattern of its name. After a reboot only
+//! files and directories mean anything: mounts, loop devices and settings went with the kernel that held them.
+//!
+//! A line that was torn by a crash was never followed by its change, so the last line may be incomplete.
+
+use crate::error::TestbedError;
+use crate::{Result, tunable};
+use fsdyno_host::probe::FileIdentity;
+use fsdyno_host::{DeviceHandle, Host, HostError};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long undoing waits for something that is still busy: an engine that was killed may still be dying.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+const ENOENT: i32 = 2;
+const EBUSY: i32 = 16;
+const SUFFIX: &str = "journal";
+
+/// The way back from one change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "undo")]
+pub enum UndoAction {
+    /// Remove a file that we made.
+    RemoveFile {
+        /// Where it was made.
+        path: PathBuf,
+        /// Which file it is; `None` only for a name of 128 random bits, journaled before the file was made.
+        identity: Option<FileIdentity>,
+    },
+    /// Detach every loop device on an image that we made.
+    DetachLoop {
+        /// Where it was made.
+        path: PathBuf,
+        /// Which file it is.
+        image: FileIdentity,
+    },
+    /// Write a setting of sysfs or a sysctl back.
+    WriteSetting {
+        /// Its file.
+        path: PathBuf,
+        /// What it was.
+        old: String,
+        /// What we set; it is written back only while this is in force. `None`: a setting that changed with another one
+        /// and is written back whenever it differs.
+        new: Option<String>,
+    },
+    /// Remove an empty directory of a random name that we made.
+    RemoveDirectory {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Unmount what we mounted on our own directory.
+    Unmount {
+        /// Where.
+        target: PathBuf,
+    },
+}
+
+impl UndoAction {
+    /// What is left when it was not undone, for a person.
+    fn describe(&self) -> String {
+        match self {
+            UndoAction::RemoveFile { path, .. } => format!("file '{}'", path.display()),
+            UndoAction::DetachLoop { path, .. } => format!("loop device on '{}'", path.display()),
+            UndoAction::WriteSetting { path, old, .. } => {
+                format!("setting '{}', which was '{old}'", path.display())
+            }
+            UndoAction::RemoveDirectory { path } => format!("directory '{}'", path.display()),
+            UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
+        }
+    }
+
+    fn outlives_reboot(&self) -> bool {
+        matches!(self, UndoAction::RemoveFile { .. } | UndoAction::RemoveDirectory { .. })
+    }
+}
+
+/// What undoing did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UndoReport {
+    /// What was undone, one line each; what needed no undoing is not listed.
+    pub undone: Vec<String>,
+    /// What is left behind and why, one line each.
+    pub left: Vec<String>,
+    /// Settings that somebody else changed meanwhile, which stay as they are.
+    pub foreign: Vec<String>,
+}
+
+/// What [`restore`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Journals that no live process holds, all of them processed.
+    pub journals: usize,
+    /// Journals of sweeps that are running.
+    pub running: usize,
+    /// What was undone, left and foreign, over all journals.
+    pub report: UndoReport,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    fsdyno_undo_journal: u32,
+    boot_id: String,
+    pid: u32,
+}
+
+const VERSION: u32 = 1;
+
+/// The journal of one process, and the devices that it holds open.
+#[derive(Debug)]
+pub struct UndoJournal {
+    path: PathBuf,
+    file: File,
+    header_bytes: u64,
+    rebooted: bool,
+    actions: Vec<UndoAction>,
+    open: Vec<DeviceHandle>,
+}
+
+impl UndoJournal {
+    /// Makes a journal in this directory, which is made too where it is missing.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`] when it cannot be written.
+    pub fn create(directory: &Path) -> Result<Self> {
+        let name = random_name();
+        let path = directory.join(format!("{name}.{SUFFIX}"));
+        let fail = |action| {
+            let path = path.clone();
+            move |source| TestbedError::Journal { action, path, source }
+        };
+        fs::create_dir_all(directory).map_err(fail("make a directory for"))?;
+        // Locked before it has a name that restore looks at, so that restore never sees it without its owner.
+        let unlocked = directory.join(format!("{name}.new"));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&unlocked)
+            .map_err(fail("create"))?;
+        file.try_lock().map_err(|error| fail("lock")(error.into()))?;
+        let header = Header { fsdyno_undo_journal: VERSION, boot_id: boot_id(), pid: std::process::id() };
+        let line = json_line(&header).map_err(fail("write"))?;
+        file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"))?;
+        fs::rename(&unlocked, &path).map_err(fail("name"))?;
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(fail("sync the directory of"))?;
+        let header_bytes = line.len() as u64;
+        Ok(UndoJournal { path, file, header_bytes, rebooted: false, actions: Vec::new(), open: Vec::new() })
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends the ways back from changes that are about to be made, with one sync.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`]; then the changes must not be made.
+    pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
+        self.write(actions).map_err(|source| TestbedError::Journal {
+            action: "append to",
+            path: self.path.clone(),
+            source,
+        })?;
+        self.actions.extend_from_slice(actions);
+        Ok(())
+    }
+
+    fn write(&mut self, actions: &[UndoAction]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for action in actions {
+            lines.extend(json_line(action)?);
+        }
+        let end = self.file.stream_position()?;
+        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // Half a line must not stand before the next one.
+            self.file.set_len(end)?;
+            self.file.seek(io::SeekFrom::Start(end))?;
+        }
+        written
+    }
+
+    /// Whether nothing waits to be undone.
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// Remembers an open device: it must be closed before what it stands on can go.
+    pub(crate) fn opened(&mut self, handle: DeviceHandle) {
+        self.open.push(handle);
+    }
+
+    /// Closes a device.
+    pub(crate) fn close_device(
+        &mut self,
+        host: &mut dyn Host,
+        handle: DeviceHandle,
+    ) -> fsdyno_host::Result<()> {
+        host.close_device(handle)?;
+        self.open.retain(|other| *other != handle);
+        Ok(())
+    }
+
+    /// Undoes everything in reverse. What could be undone leaves the journal; what is left can be tried again.
+    pub fn undo_all(&mut self, host: &mut dyn Host) -> UndoReport {
+        let mut report = UndoReport::default();
+        // A device that cannot be closed shows itself when what it stands on stays busy.
+        self.open.retain(|handle| host.close_device(*handle).is_err());
+        let mut left: Vec<UndoAction> = Vec::new();
+        for action in std::mem::take(&mut self.actions).into_iter().rev() {
+            if self.rebooted && !action.outlives_reboot() {
+                continue;
+            }
+            if let Some(reason) = stands_on(&action, &left) {
+                report.left.push(format!("{}: {reason}", action.describe()));
+                left.push(action);
+                continue;
+            }
+            match patiently(|| undo(host, &action, self.rebooted)) {
+                Ok(Undone::Nothing) => {}
+                Ok(Undone::Done(text)) => report.undone.push(text),
+                Ok(Undone::Foreign(text)) => report.foreign.push(text),
+                Err(error) => {
+                    report.left.push(format!("{}: {error}", action.describe()));
+                    left.push(action);
+                }
+            }
+        }
+        left.reverse();
+        self.actions = left;
+        if self.actions.is_empty() {
+            // A journal that stays longer than it need is replayed without effect.
+            let _ = self.file.set_len(self.header_bytes);
+            let _ = self.file.seek(io::SeekFrom::End(0));
+        }
+        report
+    }
+
+    /// Gives the journal up. Its file goes when nothing is left to undo, and stays for `fsdyno restore` otherwise.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`] when the file cannot be removed.
+    pub fn close(self) -> Result<()> {
+        if !self.actions.is_empty() {
+            return Ok(());
+        }
+        fs::remove_file(&self.path).map_err(|source| TestbedError::Journal {
+            action: "remove",
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Takes over the journal of a process that is gone. `None`: its owner lives, or it is gone meanwhile.
+    fn adopt(path: &Path) -> Result<Option<Self>> {
+        let fail = |action| move |source| TestbedError::Journal { action, path: path.to_path_buf(), source };
+        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(fail("open")(error)),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(fail("lock")(error)),
+        }
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(path).map_err(fail("read"))?;
+        // What stands after the last line end was torn off by the crash, and its change was not made.
+        let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+        let parse_error =
+            |line| move |source| TestbedError::JournalLine { path: path.to_path_buf(), line, source };
+        let mut lines = whole.lines();
+        let first = lines.next().unwrap_or_default();
+        let header: Header = serde_json::from_str(first).map_err(parse_error(1))?;
+        let actions = lines
+            .enumerate()
+            .map(|(index, line)| serde_json::from_str(line).map_err(parse_error(index + 2)))
+            .collect::<Result<Vec<UndoAction>>>()?;
+        file.seek(io::SeekFrom::End(0)).map_err(fail("read"))?;
+        Ok(Some(UndoJournal {
+            path: path.to_path_buf(),
+            file,
+            header_bytes: first.len() as u64 + 1,
+            rebooted: header.boot_id != boot_id(),
+            actions,
+            open: Vec::new(),
+        }))
+    }
+}
+
+/// Undoes what processes that are gone have left: every journal in this directory that no live process holds. A journal
+/// is removed when all of it is undone. Doing it again changes nothing.
+///
+/// # Errors
+/// [`TestbedError::Journal`] or [`TestbedError::JournalLine`] when a journal cannot be read.
+pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
+    let mut result = RestoreReport::default();
+    for path in journals(directory)? {
+        let Some(mut journal) = UndoJournal::adopt(&path)? else {
+            result.running += 1;
+            continue;
+        };
+        result.journals += 1;
+        let report = journal.undo_all(host);
+        result.report.undone.extend(report.undone);
+        result.report.left.extend(report.left);
+        result.report.foreign.extend(report.foreign);
+        journal.close()?;
+    }
+    Ok(result)
+}
+
+fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |source| TestbedError::Journal { action: "look for", path: directory.to_path_buf(), source };
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(fail(error)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(fail)?.path();
+        if path.extension().is_some_and(|extension| extension == SUFFIX) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+enum Undone {
+    Nothing,
+    Done(String),
+    Foreign(String),
+}
+
+fn undo(host: &mut dyn Host, action: &UndoAction, rebooted: bool) -> fsdyno_host::Result<Undone> {
+    match action {
+        UndoAction::RemoveFile { path, identity } => {
+            let Some(found) = host.file_identity(path)? else { return Ok(Undone::Nothing) };
+            let ours = match identity {
+                None => found.regular,
+                Some(identity) => same_file(&found, identity, rebooted),
+            };
+            if !ours {
+                return Ok(Undone::Foreign(format!(
+                    "'{}' is another file than the one we made",
+                    path.display()
+                )));
+            }
+            host.remove_file(path)?;
+            Ok(Undone::Done(format!("removed '{}'", path.display())))
+        }
+        UndoAction::DetachLoop { image, path } => {
+            let mut nodes = Vec::new();
+            for found in host.loops()? {
+                if found.backing_device == image.device && found.backing_inode == image.inode {
+                    host.detach_loop(&found.device)?;
+                    nodes.push(found.device.display().to_string());
+                }
+            }
+            if nodes.is_empty() {
+                return Ok(Undone::Nothing);
+            }
+            Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
+        }
+        UndoAction::WriteSetting { path, old, new } => {
+            let current = match host.read_text(path) {
+                Ok(text) => tunable::active(&text),
+                // The device went, and its settings with it.
+                Err(HostError::System { errno: ENOENT, .. }) => return Ok(Undone::Nothing),
+                Err(error) => return Err(error),
+            };
+            if tunable::same(&current, old) {
+                return Ok(Undone::Nothing);
+            }
+            if new.as_ref().is_some_and(|new| !tunable::same(&current, new)) {
+                return Ok(Undone::Foreign(format!(
+                    "'{}' is '{current}' now, which we did not set",
+                    path.display()
+                )));
+            }
+            host.write_text(path, old)?;
+            Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
+        }
+        UndoAction::RemoveDirectory { path } => {
+            if host.file_identity(path)?.is_none() {
+                return Ok(Undone::Nothing);
+            }
+            host.remove_directory(path)?;
+            Ok(Undone::Done(format!("removed '{}'", path.display())))
+        }
+        UndoAction::Unmount { target } => {
+            if !host.mounts()?.iter().any(|mount| mount.target == *target) {
+                return Ok(Undone::Nothing);
+            }
+            host.unmount(target)?;
+            Ok(Undone::Done(format!("unmounted '{}'", target.display())))
+        }
+    }
+}
+
+/// Whether a file is the one that we made. Device numbers are given anew at boot; inode and birth stay.
+fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool {
+    let same_device = found.device == ours.device || (rebooted && ours.birth_ns.is_some());
+    same_device
+        && found.inode == ours.inode
+        && found.birth_ns == ours.birth_ns
+        && found.regular == ours.regular
+}
+
+/// An image whose loop device is still attached stays, so that a person finds it.
+fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
+    let UndoAction::RemoveFile { identity: Some(identity), .. } = action else { return None };
+    let attached =
+        left.iter().any(|other| matches!(other, UndoAction::DetachLoop { image, .. } if image == identity));
+    attached.then_some("its loop device is still attached")
+}
+
+fn patiently(mut step: impl FnMut() -> fsdyno_host::Result<Undone>) -> fsdyno_host::Result<Undone> {
+    let start = Instant::now();
+    loop {
+        match step() {
+            Err(HostError::System { errno: EBUSY, .. }) if start.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE)
+            }
+            result => return result,
+        }
+    }
+}
+
+/// 128 random bits in hexadecimal: a name that nobody else has.
+pub(crate) fn random_name() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// This boot of the machine that keeps the journal; see random(4).
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_string()).unwrap_or_default()
+}
+
+fn json_line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
