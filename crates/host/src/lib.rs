@@ -6,9 +6,11 @@
 //! a filesystem under test may hang any syscall that touches it, so the implementation for real machines carries steps
 //! out in a process of its own that can be given up ([`HostError::Hung`]).
 
+pub mod agent;
 pub mod local;
 pub mod mountinfo;
 pub mod probe;
+pub mod wire;
 
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};

@@ -171,7 +171,7 @@ impl<'a> Watched<'a> {
 }
 
 /// Whether a descriptor becomes readable in time.
-pub(super) fn wait_readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> bool {
+pub(crate) fn wait_readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -252,7 +252,7 @@ mod tests {
         command.limit = Duration::from_millis(200);
         let error = run(&command, &[]).unwrap_err();
         assert!(matches!(&error, HostError::Hung { .. }), "{error}");
-        assert!(!running("sleep\01000.125\0"));
+        assert!(!running("sleep\x001000.125\x00"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod loops;
 mod mount;
 mod probe;
 
+pub(crate) use command::wait_readable;
 pub(crate) use engine::start as start_engine;
 
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};

@@ -1,0 +1,117 @@
+//! The agent as its parent sees it: a child process that answers one line for each line, in time or not.
+
+use crate::local::wait_readable;
+use crate::{HostError, Result};
+use fsdyno_sys::child;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// An agent that was killed, or whose stdin was closed, has so long to go before it counts as hanging.
+const GRACE: Duration = Duration::from_secs(1);
+
+pub(super) struct Agent {
+    child: Child,
+    /// `None` once it has been told to end.
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+}
+
+/// What came of a question.
+pub(super) enum Answer {
+    /// A line, newline included.
+    Line(Vec<u8>),
+    /// Nothing in time.
+    Late,
+    /// The process is gone, and how it went.
+    Ended(String),
+}
+
+impl Agent {
+    /// Starts `<binary> agent`. It dies with the calling thread.
+    pub(super) fn start(binary: &Path) -> Result<Self> {
+        let mut command = Command::new(binary);
+        command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
+        child::set_up(&mut command, Vec::new());
+        let mut child =
+            command.spawn().map_err(|error| HostError::system("start the agent by", binary, error))?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(stdin), Some(stdout)) => Ok(Agent { child, stdin: Some(stdin), stdout }),
+            _ => unreachable!("both were asked for as pipes"),
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a line, newline included, and waits for the answer.
+    pub(super) fn ask(&mut self, line: &[u8], limit: Duration) -> Answer {
+        // The agent reads whenever it owes no answer, so this does not block on a pipe that is full.
+        match self.stdin.as_mut().map(|stdin| stdin.write_all(line)) {
+            Some(Ok(())) => self.listen(Instant::now() + limit),
+            Some(Err(_)) | None => Answer::Ended(self.last_words()),
+        }
+    }
+
+    fn listen(&mut self, deadline: Instant) -> Answer {
+        let mut line = Vec::new();
+        let mut buffer = [0_u8; 16 * 1024];
+        loop {
+            if !wait_readable(self.stdout.as_fd(), deadline.saturating_duration_since(Instant::now())) {
+                return Answer::Late;
+            }
+            match rustix::io::read(&self.stdout, &mut buffer) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => return Answer::Ended(self.last_words()),
+                Ok(length) => line.extend_from_slice(&buffer[..length]),
+            }
+            // Questions and answers come in turns, so nothing follows the newline.
+            if line.last() == Some(&b'\n') {
+                return Answer::Line(line);
+            }
+        }
+    }
+
+    fn last_words(&mut self) -> String {
+        self.gone_within(GRACE);
+        match self.child.try_wait() {
+            Ok(Some(status)) => status.to_string(),
+            _ => "its pipe is closed".to_string(),
+        }
+    }
+
+    /// Kills it, and waits a moment. One that is stuck in the kernel stays.
+    pub(super) fn kill(&mut self) {
+        self.stdin = None;
+        // It has not been reaped, so its number is still its own.
+        let _ = self.child.kill();
+        self.gone_within(GRACE);
+    }
+
+    pub(super) fn is_gone(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
+    fn gone_within(&mut self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        loop {
+            let gone = self.is_gone();
+            if gone || Instant::now() >= deadline {
+                return gone;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stdin = None;
+        if !self.gone_within(GRACE) {
+            self.kill();
+        }
+    }
+}

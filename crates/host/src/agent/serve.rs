@@ -1,0 +1,89 @@
+//! The agent's own side.
+
+use crate::local::LocalHost;
+use crate::wire::{self, Request};
+use crate::{HostError, Result};
+use std::io::{BufRead, Write};
+
+/// Carries out requests, one a line, until there are no more; gives the exit status of the process.
+///
+/// The first is [`Request::Hello`], which adds to what `host` protects.
+pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHost) -> i32 {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(0) => return 0,
+            Ok(_) => {}
+            Err(_) => return 1,
+        }
+        // The parent is gone when it does not listen any more.
+        if output.write_all(&answer(&line, &mut host)).and_then(|()| output.flush()).is_err() {
+            return 1;
+        }
+    }
+}
+
+fn answer(line: &[u8], host: &mut LocalHost) -> Vec<u8> {
+    let answer = match serde_json::from_slice::<Request>(line) {
+        Ok(request) => {
+            if let Request::Hello { protected, first_handle, .. } = &request {
+                host.protect(protected.iter().cloned());
+                host.number_handles_from(*first_handle);
+            }
+            wire::answer(&request, host)
+        }
+        Err(error) => refuse("understand the request", &error),
+    };
+    answer
+        .or_else(|error| refuse("answer the request", &error))
+        .expect("an error made of valid text is valid JSON")
+}
+
+fn refuse(action: &str, error: &serde_json::Error) -> serde_json::Result<Vec<u8>> {
+    let refused: Result<()> = Err(HostError::System {
+        action: action.to_string(),
+        object: "of the parent".to_string(),
+        errno: 0,
+        reason: error.to_string(),
+    });
+    wire::line(&refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use std::path::PathBuf;
+
+    fn exchange(lines: &str) -> Vec<String> {
+        let mut output = Vec::new();
+        let host = LocalHost::new(PathBuf::from("/bin/true"), Vec::new());
+        assert_eq!(serve(Cursor::new(lines), &mut output, host), 0);
+        String::from_utf8(output).unwrap().lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn one_line_for_each_line() {
+        let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 << 32 };
+        let read = Request::ReadText { path: "/proc/sys/kernel/ostype".into() };
+        let missing = Request::ReadText { path: "/no/such/file".into() };
+        let requests = [hello, read, missing];
+        let text: String = requests.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
+        let answers = exchange(&text);
+        assert_eq!(answers[0], r#"{"Ok":1}"#);
+        assert_eq!(answers[1], r#"{"Ok":"Linux\n"}"#);
+        let error = serde_json::from_str::<Result<String>>(&answers[2]).unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "cannot read '/no/such/file': No such file or directory");
+        assert_eq!(error.errno(), Some(2));
+        assert_eq!(answers.len(), 3);
+    }
+
+    #[test]
+    fn other_versions_and_other_lines_are_refused() {
+        let hello = r#"{"hello":{"version":99,"protected":[],"first_handle":1}}"#;
+        let answers = exchange(&format!("{hello}\nnonsense\n"));
+        assert!(answers[0].contains("not 99"), "{}", answers[0]);
+        assert!(answers[1].contains("understand the request"), "{}", answers[1]);
+    }
+}

@@ -1,0 +1,179 @@
+//! The [`Host`] trait as lines of JSON: one request, one response, in turns.
+//!
+//! A [`Request`] mirrors one method each; the response is the method's own result, `{"Ok": ...}` or `{"Err": ...}` with a
+//! [`HostError`], whose type the asker knows. [`Host::start_engine`] is not here: an engine has its own protocol and its
+//! own process. Paths that are not UTF-8 cannot be sent.
+
+use crate::probe::DeviceIdentity;
+use crate::{Command, DeviceHandle, Host, HostError, LoopOptions, MountRequest};
+use fsdyno_core::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Version of this protocol; both ends must have the same.
+pub const VERSION: u32 = 1;
+
+/// One call of a method of [`Host`]. The fields are its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "variants and fields are the methods of Host and their arguments")]
+pub enum Request {
+    /// The first line: who speaks, what no device may carry, and where handles begin.
+    Hello {
+        version: u32,
+        protected: Vec<(String, PathBuf)>,
+        first_handle: u64,
+    },
+    Run {
+        command: Command,
+    },
+    FindProgram {
+        program: String,
+    },
+    ReadText {
+        path: PathBuf,
+    },
+    WriteText {
+        path: PathBuf,
+        text: String,
+    },
+    ListDirectory {
+        path: PathBuf,
+    },
+    CreateDirectory {
+        path: PathBuf,
+    },
+    RemoveDirectory {
+        path: PathBuf,
+    },
+    FileIdentity {
+        path: PathBuf,
+    },
+    CreateImage {
+        path: PathBuf,
+        size: Bytes,
+    },
+    RenameNew {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    RemoveFile {
+        path: PathBuf,
+    },
+    Space {
+        path: PathBuf,
+    },
+    Loops,
+    AttachLoop {
+        image: PathBuf,
+        options: LoopOptions,
+    },
+    DetachLoop {
+        device: PathBuf,
+    },
+    ProbeDevice {
+        path: PathBuf,
+    },
+    OpenDevice {
+        path: PathBuf,
+        expected: DeviceIdentity,
+    },
+    VerifyDevice {
+        handle: DeviceHandle,
+        expected: DeviceIdentity,
+    },
+    CloseDevice {
+        handle: DeviceHandle,
+    },
+    Mount {
+        request: MountRequest,
+    },
+    Unmount {
+        target: PathBuf,
+    },
+    Mounts,
+}
+
+/// Carries out a request on a host and gives the response as a line, newline included.
+///
+/// # Errors
+/// When the response cannot be written as JSON, which a path that is not UTF-8 brings about.
+pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<u8>> {
+    match request {
+        Request::Hello { version, .. } => line(&hello(*version)),
+        Request::Run { command } => line(&host.run(command)),
+        Request::FindProgram { program } => line(&host.find_program(program)),
+        Request::ReadText { path } => line(&host.read_text(path)),
+        Request::WriteText { path, text } => line(&host.write_text(path, text)),
+        Request::ListDirectory { path } => line(&host.list_directory(path)),
+        Request::CreateDirectory { path } => line(&host.create_directory(path)),
+        Request::RemoveDirectory { path } => line(&host.remove_directory(path)),
+        Request::FileIdentity { path } => line(&host.file_identity(path)),
+        Request::CreateImage { path, size } => line(&host.create_image(path, *size)),
+        Request::RenameNew { from, to } => line(&host.rename_new(from, to)),
+        Request::RemoveFile { path } => line(&host.remove_file(path)),
+        Request::Space { path } => line(&host.space(path)),
+        Request::Loops => line(&host.loops()),
+        Request::AttachLoop { image, options } => line(&host.attach_loop(image, options)),
+        Request::DetachLoop { device } => line(&host.detach_loop(device)),
+        Request::ProbeDevice { path } => line(&host.probe_device(path)),
+        Request::OpenDevice { path, expected } => line(&host.open_device(path, expected)),
+        Request::VerifyDevice { handle, expected } => line(&host.verify_device(*handle, expected)),
+        Request::CloseDevice { handle } => line(&host.close_device(*handle)),
+        Request::Mount { request } => line(&host.mount(request)),
+        Request::Unmount { target } => line(&host.unmount(target)),
+        Request::Mounts => line(&host.mounts()),
+    }
+}
+
+fn hello(version: u32) -> Result<u32, HostError> {
+    if version == VERSION {
+        return Ok(VERSION);
+    }
+    Err(HostError::Lost {
+        host: "agent".to_string(),
+        reason: format!("it speaks version {VERSION} of the protocol, not {version}"),
+    })
+}
+
+/// A value as one line of JSON.
+pub(crate) fn line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What is being done, for messages: `unmounting '/mnt'`.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (action, object) = match self {
+            Request::Hello { .. } => return f.write_str("starting the agent"),
+            Request::Loops => return f.write_str("listing the loop devices"),
+            Request::Mounts => return f.write_str("listing the mounts"),
+            Request::VerifyDevice { handle, .. } => {
+                return write!(f, "verifying the device of handle {}", handle.0);
+            }
+            Request::CloseDevice { handle } => return write!(f, "closing the device of handle {}", handle.0),
+            Request::Run { command } => return write!(f, "'{}'", command.line()),
+            Request::FindProgram { program } => return write!(f, "searching program '{program}'"),
+            Request::ReadText { path } => ("reading", path),
+            Request::WriteText { path, .. } => ("writing to", path),
+            Request::ListDirectory { path } => ("listing the directory", path),
+            Request::CreateDirectory { path } => ("making the directory", path),
+            Request::RemoveDirectory { path } => ("removing the directory", path),
+            Request::FileIdentity { path } => ("looking at", path),
+            Request::CreateImage { path, .. } => ("making the image", path),
+            Request::RenameNew { from, .. } => ("renaming", from),
+            Request::RemoveFile { path } => ("removing", path),
+            Request::Space { path } => ("asking for the free space of", path),
+            Request::AttachLoop { image, .. } => ("attaching a loop device to", image),
+            Request::DetachLoop { device } => ("detaching the loop device", device),
+            Request::ProbeDevice { path } => ("probing", path),
+            Request::OpenDevice { path, .. } => ("opening", path),
+            Request::Mount { request } => ("mounting", &request.source),
+            Request::Unmount { target } => ("unmounting", target),
+        };
+        write!(f, "{action} '{}'", object.display())
+    }
+}
