@@ -1,0 +1,240 @@
+//! Measures on trials made by hand.
+
+use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
+use fsdyno_core::outcome::Failure;
+use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord};
+use fsdyno_core::workload::Fileserver;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Workload};
+use proptest::prelude::*;
+
+const WINDOW: Nanos = Nanos::from_secs(30);
+
+fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
+    RoleResult {
+        role,
+        workers,
+        longest_stall_ns: Nanos::from_millis(u64::from(workers)),
+        time_over_100ms: 0.25,
+        time_over_1s: 0.125,
+        blocked_at_start: vec![],
+        rates: Rates {
+            data_bytes_per_s: None,
+            with_overhead_bytes_per_s: Some(bytes_per_s / 2.0),
+            aggregate_bytes_per_s: bytes_per_s,
+            operations_per_s: bytes_per_s / 4096.0,
+            bytes: 30 * bytes_per_s as u64,
+        },
+        worker_results: vec![],
+        operations: vec![],
+    }
+}
+
+fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
+    PhaseResult { name: name.to_string(), ramp_ns: WINDOW, window_ns: WINDOW, drain_ns: Nanos(0), roles }
+}
+
+fn sample(operation: Operation, lat_ns: Latency) -> OperationResult {
+    let timeline = Timeline::default();
+    OperationResult { operation, censored: 0, lat_ns, histogram: String::new(), timeline, slowest: vec![] }
+}
+
+fn latency() -> Latency {
+    Latency {
+        count: 5000,
+        min: 1,
+        max: 9_000_000,
+        mean: 3.5,
+        stddev: 4.5,
+        median: 50,
+        p90: 90,
+        p99: 99,
+        p999: 999,
+        p9999: 8_000_000,
+        at_least_from: Some(8_000_000),
+    }
+}
+
+/// The fileserver workload with phases named as nobody would expect.
+fn trial() -> TrialRecord {
+    let mut reader_under_write = role(Role::Reader, 3, 30e6);
+    reader_under_write.operations.push(sample(Operation::ReadFirstByte, latency()));
+    TrialRecord {
+        trial: 0,
+        block: 0,
+        case: 0,
+        sentinel: false,
+        seed: 1,
+        configuration: Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: [].into() },
+        device: DeviceSpec::Image { path: "/image".into(), size: Bytes(Bytes::GIB), direct_io: true },
+        workload: Workload::Fileserver(Fileserver::default()),
+        outcome: Outcome::Measured,
+        warnings: vec![],
+        timer: None,
+        lifecycle_ns: Default::default(),
+        built: Default::default(),
+        environment: Default::default(),
+        trees: Default::default(),
+        phases: vec![
+            phase("a", vec![role(Role::Reader, 1, 10e6)]),
+            phase("b", vec![role(Role::Reader, 3, 20e6)]),
+            phase("c", vec![role(Role::Writer, 2, 40e6), reader_under_write]),
+        ],
+        started: String::new(),
+        finished: String::new(),
+    }
+}
+
+fn value_in(trial: &TrialRecord, measure: &str) -> Option<Value> {
+    measure.parse::<Measure>().unwrap().value(trial)
+}
+
+fn value(measure: &str) -> f64 {
+    let value = value_in(&trial(), measure).unwrap_or_else(|| panic!("no {measure}"));
+    assert!(!value.at_least, "{measure}");
+    value.value
+}
+
+#[test]
+fn short_names_find_their_phase_by_its_workers() {
+    assert_eq!(value("read"), 10e6);
+    assert_eq!(value("read-many"), 20e6);
+    assert_eq!(value("read-under-write"), 30e6);
+    assert_eq!(value("write"), 40e6);
+    assert_eq!(value("first-byte-p999"), 999.0);
+    assert_eq!(value("longest-stall"), 3e6);
+}
+
+#[test]
+fn any_figure_has_a_full_name() {
+    assert_eq!(value("2 writers, 3 readers/reader/read first byte/p99.9"), 999.0);
+    assert_eq!(value("3 readers, 2 writers / reader / read first byte / median"), 50.0);
+    assert_eq!(value("c/reader/read first byte/p50"), 50.0);
+    assert_eq!(value("c/reader/read first byte/count"), 5000.0);
+    assert_eq!(value("c/reader/read first byte/mean"), 3.5);
+    assert_eq!(value("1 reader/reader/rate"), 10e6);
+    assert_eq!(value("1 reader/reader/overhead-rate"), 5e6);
+    assert_eq!(value("3 readers/reader/time-over-1s"), 0.125);
+    assert_eq!(value("c/writer/longest-stall"), 2e6);
+}
+
+#[test]
+fn what_a_trial_does_not_have_has_no_value() {
+    for measure in [
+        "1 reader/reader/data-rate",
+        "1 reader/writer/rate",
+        "4 readers/reader/rate",
+        "3 readers, 3 writers/reader/rate",
+        "c/writer/write/p99",
+        "null/null/rate",
+    ] {
+        assert_eq!(value_in(&trial(), measure), None, "{measure}");
+    }
+}
+
+#[test]
+fn a_trial_that_did_not_end_well_has_no_measures() {
+    let failed =
+        TrialRecord { outcome: Outcome::Failed { error: Failure::new("umount", "busy") }, ..trial() };
+    assert_eq!(value_in(&failed, "read"), None);
+    assert_eq!(value_in(&failed, "longest-stall"), None);
+}
+
+#[test]
+fn what_hangs_on_censored_operations_is_a_lower_bound() {
+    let at_least = |measure| value_in(&trial(), measure).is_some_and(|value| value.at_least);
+    assert!(at_least("c/reader/read first byte/max"));
+    assert!(at_least("c/reader/read first byte/p99.99"));
+    assert!(!at_least("c/reader/read first byte/p99.9"));
+}
+
+#[test]
+fn a_stall_that_fills_the_window_is_a_lower_bound() {
+    let mut stalled = trial();
+    stalled.phases[2].roles[0].longest_stall_ns = WINDOW;
+    let expected = Some(Value { value: 30e9, at_least: true });
+    assert_eq!(value_in(&stalled, "longest-stall"), expected);
+    assert_eq!(value_in(&stalled, "c/writer/longest-stall"), expected);
+}
+
+/// Readers that never got their first byte must not drop out of the ranking.
+#[test]
+fn an_operation_that_covers_the_window_bounds_every_quantile() {
+    let mut blocked = trial();
+    let lat_ns = Latency { max: 31_000_000_000, at_least_from: Some(31_000_000_000), ..Latency::default() };
+    blocked.phases[2].roles[1].operations = vec![sample(Operation::ReadFirstByte, lat_ns)];
+    assert_eq!(value_in(&blocked, "first-byte-p999"), Some(Value { value: 31e9, at_least: true }));
+    assert_eq!(value_in(&blocked, "c/reader/read first byte/mean"), None);
+    blocked.phases[2].roles[1].operations[0].lat_ns = Latency::default();
+    assert_eq!(value_in(&blocked, "first-byte-p999"), None);
+}
+
+#[test]
+fn each_measure_knows_its_unit_direction_and_mean() {
+    for (name, unit, direction, averaging) in [
+        ("read", Unit::BytesPerSecond, Direction::HigherIsBetter, Averaging::Harmonic),
+        ("first-byte-p999", Unit::Nanoseconds, Direction::LowerIsBetter, Averaging::Arithmetic),
+        ("longest-stall", Unit::Nanoseconds, Direction::LowerIsBetter, Averaging::Arithmetic),
+        ("c/reader/openat/count", Unit::Operations, Direction::HigherIsBetter, Averaging::Arithmetic),
+        (
+            "c/reader/operation-rate",
+            Unit::OperationsPerSecond,
+            Direction::HigherIsBetter,
+            Averaging::Harmonic,
+        ),
+        ("c/reader/time-over-100ms", Unit::Share, Direction::LowerIsBetter, Averaging::Arithmetic),
+    ] {
+        let measure: Measure = name.parse().unwrap();
+        assert_eq!((measure.unit(), measure.direction(), measure.averaging()), (unit, direction, averaging));
+    }
+    assert_eq!(Unit::BytesPerSecond.shown(12.5e6), 12.5);
+}
+
+#[test]
+fn every_word_that_is_offered_is_understood() {
+    for (name, _) in Measure::named() {
+        assert_eq!(name.parse::<Measure>().unwrap().to_string(), name);
+    }
+    for figure in Measure::figures() {
+        assert!(format!("1 reader/reader/{figure}").parse::<Measure>().is_ok(), "{figure}");
+    }
+    for statistic in Measure::statistics() {
+        for operation in Operation::ALL {
+            let name = format!("1 reader/reader/{operation}/{statistic}");
+            assert!(name.parse::<Measure>().is_ok(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_word_is_named_with_the_nearest_known_one() {
+    for (text, wrong, nearest) in [
+        ("read-under-wriet", "measure 'read-under-wriet'", "read-under-write"),
+        ("1 reader/raeder/rate", "role 'raeder'", "reader"),
+        ("3 raeders/reader/rate", "role 'raeder'", "reader"),
+        ("1 reader/reader/opneat/p99", "operation 'opneat'", "openat"),
+        ("1 reader/reader/openat/p99.999", "statistic 'p99.999'", "p99.99"),
+        ("1 reader/reader/data rate", "figure 'data rate'", "data-rate"),
+    ] {
+        let error = text.parse::<Measure>().unwrap_err().to_string();
+        assert!(error.contains(wrong) && error.contains(&format!("did you mean '{nearest}'")), "{error}");
+    }
+    let error = "reader/rate".parse::<Measure>().unwrap_err().to_string();
+    assert!(error.contains("2 parts") && error.contains("phase/role/operation/statistic"), "{error}");
+}
+
+#[test]
+fn a_measure_is_a_string_in_json() {
+    let measure: Measure = serde_json::from_str("\"read-many\"").unwrap();
+    assert_eq!(serde_json::to_string(&measure).unwrap(), "\"read-many\"");
+    let error = serde_json::from_str::<Measure>("\"raed\"").unwrap_err();
+    assert!(error.to_string().contains("did you mean 'read'"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange(text in "[a-z0-9 /,.%-]{0,40}|\\PC{0,20}") {
+        if let Ok(measure) = text.parse::<Measure>() {
+            measure.value(&trial());
+        }
+    }
+}
