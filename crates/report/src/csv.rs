@@ -130,3 +130,53 @@ fn row(phase: &PhaseResult, role: &RoleResult, result: &OperationResult) -> Vec<
         latency.at_least_from.map(|bound| bound.to_string()).unwrap_or_default(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// The rows of a document by column.
+    fn rows(trials: &[TrialRecord]) -> Vec<std::collections::HashMap<String, String>> {
+        let mut out = Vec::new();
+        operations(&mut out, trials).unwrap();
+        csv::Reader::from_reader(out.as_slice()).deserialize().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn the_header_is_stable_and_ends_in_the_settings() {
+        let mut out = Vec::new();
+        operations(&mut out, &fixture::trials()).unwrap();
+        let header = String::from_utf8(out).unwrap().lines().next().unwrap().to_string();
+        assert_eq!(
+            header,
+            "trial,block,case,sentinel,configuration,filesystem,workload,kernel,outcome,phase,window_ns,role,\
+             role_workers,role_longest_stall_ns,role_time_over_100ms,role_time_over_1s,role_data_bytes_per_s,\
+             role_with_overhead_bytes_per_s,role_aggregate_bytes_per_s,role_operations_per_s,operation,count,\
+             censored,lat_ns_min,lat_ns_mean,lat_ns_stddev,lat_ns_p50,lat_ns_p90,lat_ns_p99,lat_ns_p99.9,\
+             lat_ns_p99.99,lat_ns_max,lat_ns_at_least_from,setting_scheduler"
+        );
+    }
+
+    #[test]
+    fn each_operation_of_each_trial_has_a_row() {
+        let trials = fixture::trials();
+        let rows = rows(&trials);
+        // 6 operations of readers in three phases and 5 of writers in one, in 4 measured trials; 2 trials have no phases.
+        assert_eq!(rows.len(), 4 * (3 * 6 + 5) + 2);
+        let blocked = rows.iter().find(|row| row["trial"] == "4" && row["operation"] == "mkdirat").unwrap();
+        assert_eq!(blocked["lat_ns_max"], "62000000000");
+        assert_eq!(blocked["lat_ns_at_least_from"], "62000000000");
+        assert_eq!(blocked["setting_scheduler"], "bfq");
+    }
+
+    #[test]
+    fn what_was_not_measured_has_a_row_without_figures() {
+        let rows = rows(&fixture::trials());
+        for (trial, outcome) in [("2", "skipped"), ("5", "failed")] {
+            let of_trial: Vec<_> = rows.iter().filter(|row| row["trial"] == trial).collect();
+            assert_eq!(of_trial.len(), 1);
+            assert_eq!((of_trial[0]["outcome"].as_str(), of_trial[0]["count"].as_str()), (outcome, ""));
+        }
+    }
+}

@@ -348,3 +348,125 @@ impl From<&Latency> for FioLatency {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn document() -> Value {
+        sweep(&fixture::header("read-under-write"), &fixture::trials()).unwrap()
+    }
+
+    /// Asserts that an object has these keys; others may stand beside them.
+    fn assert_keys(object: &Value, keys: &[&str]) {
+        for key in keys {
+            assert!(
+                object.get(key).is_some(),
+                "no '{key}' in {:?}",
+                object.as_object().map(|o| o.keys().collect::<Vec<_>>())
+            );
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_contract_is_there() {
+        let document = document();
+        assert_eq!(document["schema_version"], 1);
+        assert_keys(
+            &document["sweep"],
+            &["id", "name", "plan_toml", "started", "finished", "seed", "environment"],
+        );
+        let trial = &document["trials"][4];
+        assert_keys(
+            trial,
+            &[
+                "trial",
+                "block",
+                "configuration",
+                "workload",
+                "outcome",
+                "unmet",
+                "error",
+                "warnings",
+                "timer",
+                "lifecycle_ns",
+                "phases",
+            ],
+        );
+        assert_keys(
+            &trial["configuration"],
+            &[
+                "name",
+                "kernel",
+                "device",
+                "filesystem",
+                "settings",
+                "mkfs_command",
+                "mount_command",
+                "mount_options_in_force",
+                "scheduler_in_force",
+            ],
+        );
+        assert_keys(&trial["workload"], &["kind", "parameters"]);
+        assert_keys(&trial["warnings"][0], &["kind", "text"]);
+        assert_keys(&trial["timer"], &["source", "overhead_ns_per_op"]);
+        assert_keys(&trial["lifecycle_ns"], &["mkfs", "mount", "prepare", "umount", "check"]);
+        let phase = &trial["phases"][2];
+        assert_keys(phase, &["name", "ramp_ns", "window_ns", "drain_ns", "roles"]);
+        let role = &phase["roles"][0];
+        assert_keys(
+            role,
+            &[
+                "role",
+                "workers",
+                "longest_stall_ns",
+                "time_over_100ms",
+                "time_over_1s",
+                "blocked_at_start",
+                "rates",
+                "operations",
+            ],
+        );
+        assert_keys(
+            &role["rates"],
+            &["data_bytes_per_s", "with_overhead_bytes_per_s", "aggregate_bytes_per_s", "operations_per_s"],
+        );
+        let operation = &role["operations"][0];
+        assert_keys(operation, &["operation", "censored", "lat_ns", "slowest"]);
+        assert_keys(&operation["lat_ns"], &["N", "min", "max", "mean", "stddev", "median", "percentile"]);
+        let percentiles: Vec<_> = operation["lat_ns"]["percentile"].as_object().unwrap().keys().collect();
+        assert_eq!(percentiles, ["50.000000", "90.000000", "99.000000", "99.900000", "99.990000"]);
+        assert_keys(&operation["slowest"][0], &["start_ns", "duration_ns", "path"]);
+    }
+
+    #[test]
+    fn a_blocked_worker_is_a_number_and_not_a_hole() {
+        let writers = &document()["trials"][4]["phases"][2]["roles"][0];
+        assert_eq!(writers["longest_stall_ns"], 30_000_000_000u64);
+        assert_eq!(writers["blocked_at_start"][0]["at_least"], true);
+        assert_eq!(writers["worker_results"][0]["completed"], 0);
+        assert_eq!(writers["worker_results"][0]["spanning"], 1);
+        let mkdir = writers["operations"].as_array().unwrap().iter().find(|o| o["operation"] == "mkdirat");
+        assert_eq!(mkdir.unwrap()["lat_ns"]["at_least_from"], 62_000_000_000u64);
+    }
+
+    #[test]
+    fn skipped_and_failed_trials_say_why() {
+        let document = document();
+        assert_eq!(document["trials"][2]["outcome"], "skipped");
+        assert_eq!(document["trials"][2]["unmet"].as_array().unwrap().len(), 2);
+        assert_eq!(document["trials"][2]["timer"], Value::Null);
+        assert_eq!(document["trials"][5]["outcome"], "failed");
+        assert_eq!(document["trials"][5]["error"]["errno"], 28);
+        assert_eq!(document["trials"][0]["error"], Value::Null);
+    }
+
+    #[test]
+    fn a_workload_is_its_kind_and_its_parameters() {
+        let workload = &document()["trials"][0]["workload"];
+        assert_eq!(workload["kind"], "fileserver");
+        assert_eq!(workload["parameters"]["readers"], 3);
+        assert_eq!(workload["parameters"]["kind"], Value::Null);
+    }
+}

@@ -1,7 +1,7 @@
 //! Numbers as people read them: three significant digits, the unit beside them, `>=` where more is not known.
 
 use crate::merge::Time;
-use fsdyno_core::Nanos;
+use fsdyno_core::{Bytes, Nanos};
 
 const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
@@ -70,6 +70,18 @@ pub fn megabytes_per_s(bytes_per_s: f64) -> String {
     number(bytes_per_s / 1e6)
 }
 
+/// A size for a sentence, base 1024: `512 B`, `152 MiB`, `1.31 GiB`.
+pub fn size(bytes: Bytes) -> String {
+    let units = [("TiB", Bytes::GIB << 10), ("GiB", Bytes::GIB), ("MiB", Bytes::MIB), ("KiB", Bytes::KIB)];
+    // The first unit of which there is one, once rounded to three digits.
+    let found = units.into_iter().find(|(_, unit)| bytes.0 as f64 / *unit as f64 >= 0.9995);
+    match found {
+        None => format!("{} B", bytes.0),
+        Some((name, unit)) if bytes.0.is_multiple_of(unit) => format!("{} {name}", bytes.0 / unit),
+        Some((name, unit)) => format!("{} {name}", number(bytes.0 as f64 / unit as f64)),
+    }
+}
+
 /// A share of 1 in hundredths: `0`, `0.4 %`, `66.7 %`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -129,6 +141,15 @@ mod tests {
             (0.0, "0"),
         ] {
             assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_exact_where_short() {
+        for (bytes, text) in
+            [(512, "512 B"), (8 << 30, "8 GiB"), ((1 << 30) + (319 << 20), "1.31 GiB"), (1 << 20, "1 MiB")]
+        {
+            assert_eq!(size(Bytes(bytes)), text);
         }
     }
 

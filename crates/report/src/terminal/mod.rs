@@ -6,11 +6,15 @@
 
 mod compatible;
 mod full;
+mod list;
 mod summary;
 
 pub use compatible::compatible;
 pub use full::full;
+pub use list::sweep_list;
 pub use summary::summary;
+
+pub use crate::text::size;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};

@@ -1,0 +1,94 @@
+//! The list of stored sweeps, the latest last.
+
+use super::{Paint, Style, write_table};
+use comfy_table::{Cell, CellAlignment, Color};
+use fsdyno_store::{SweepState, SweepSummary};
+use std::io::{self, Write};
+
+/// Writes one line for each sweep.
+///
+/// # Errors
+/// Those of `out`.
+pub fn sweep_list(out: &mut dyn Write, sweeps: &[SweepSummary], style: &Style) -> io::Result<()> {
+    if sweeps.is_empty() {
+        return style.paragraph(out, Paint::Plain, 0, "No sweep is stored yet.");
+    }
+    let head = ["sweep", "name", "started (UTC)", "state", "cases", "trials", "skipped", "failed"];
+    let mut table = style.table(head.map(str::to_string).to_vec());
+    for column in table.column_iter_mut().skip(1).take(3) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+    for sweep in sweeps {
+        table.add_row(row(sweep));
+    }
+    write_table(out, table, *style)
+}
+
+fn row(sweep: &SweepSummary) -> Vec<Cell> {
+    let state = Cell::new(sweep.state);
+    let failed = Cell::new(sweep.failed);
+    vec![
+        Cell::new(sweep.id),
+        Cell::new(&sweep.name),
+        Cell::new(minute(&sweep.started)),
+        if sweep.state == SweepState::Interrupted { state.fg(Color::Yellow) } else { state },
+        Cell::new(sweep.cases),
+        Cell::new(format!("{}/{}", sweep.done(), sweep.trials)),
+        Cell::new(sweep.skipped),
+        if sweep.failed > 0 { failed.fg(Color::Yellow) } else { failed },
+    ]
+}
+
+/// `2026-02-03 04:05` of an RFC 3339 time.
+fn minute(time: &str) -> String {
+    time.chars().take(16).collect::<String>().replace('T', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_store::SweepId;
+
+    fn sweep(id: i64, name: &str, state: SweepState, measured: u32) -> SweepSummary {
+        SweepSummary {
+            id: SweepId(id),
+            name: name.to_string(),
+            started: "2026-02-03T04:05:06.789Z".to_string(),
+            finished: None,
+            state,
+            cases: 12,
+            trials: 74,
+            measured,
+            skipped: 2,
+            failed: 1,
+        }
+    }
+
+    fn list(sweeps: &[SweepSummary]) -> String {
+        let mut out = Vec::new();
+        sweep_list(&mut out, sweeps, &Style::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_sweep_has_a_line() {
+        let sweeps =
+            [sweep(1, "demo", SweepState::Finished, 71), sweep(12, "xfs-log", SweepState::Interrupted, 8)];
+        assert_eq!(
+            list(&sweeps),
+            "\
+sweep  name     started (UTC)     state        cases  trials  skipped  failed
+1      demo     2026-02-03 04:05  finished        12   74/74        2       1
+12     xfs-log  2026-02-03 04:05  interrupted     12   11/74        2       1
+"
+        );
+        assert_eq!(list(&[]), "No sweep is stored yet.\n");
+    }
+
+    #[test]
+    fn a_long_name_wraps_and_keeps_to_the_width() {
+        let name = "every scheduler and every journal of every filesystem that this machine has";
+        let text = list(&[sweep(1, name, SweepState::Running, 0)]);
+        assert!(text.lines().count() > 2 && text.lines().all(|line| line.len() <= 80), "{text}");
+    }
+}
