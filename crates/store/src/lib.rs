@@ -17,7 +17,7 @@ mod write;
 pub use error::{Result, StoreError};
 pub use sweeps::{NewSweep, Sweep, SweepId, SweepState, SweepSummary};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,10 +42,11 @@ impl Store {
             std::fs::create_dir_all(directory)
                 .map_err(|source| StoreError::Directory { path: directory.to_path_buf(), source })?;
         }
-        let mut connection = connect(path).map_err(|source| match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => StoreError::NotADatabase { path: path.to_path_buf() },
-            _ => StoreError::Open { path: path.to_path_buf(), source },
-        })?;
+        let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
+        let mut connection = Connection::open(path).map_err(cannot_open)?;
+        connection.busy_timeout(BUSY_LIMIT).map_err(cannot_open)?;
+        schema::recognise(&connection, path)?;
+        set_up(&connection).map_err(cannot_open)?;
         schema::bring_up_to_date(&mut connection, path)?;
         Ok(Store { connection })
     }
@@ -68,16 +69,13 @@ fn default_path_in(state_home: Option<PathBuf>, home: Option<PathBuf>) -> Option
     Some(state.join("fsdyno/results.db"))
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY_LIMIT)?;
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(32);
     // Refused on filesystems without shared memory; the mode that stays is as durable, only readers wait for writers.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     // In write-ahead mode, FULL is one fsync for each transaction (https://sqlite.org/pragma.html#pragma_synchronous).
     connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    Ok(connection)
+    connection.pragma_update(None, "foreign_keys", true)
 }
 
 #[cfg(test)]

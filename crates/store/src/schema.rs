@@ -1,7 +1,7 @@
 //! The schema and its versions. Version N is the result of the first N scripts; a script that was released never changes.
 
-use crate::error::{Result, StoreError, Trying};
-use rusqlite::Connection;
+use crate::error::{Result, StoreError};
+use rusqlite::{Connection, ErrorCode};
 use rusqlite_migration::{M, Migrations};
 use std::path::Path;
 
@@ -10,37 +10,57 @@ const APPLICATION_ID: i64 = 0x6673_6479;
 
 const SCRIPTS: &[M<'static>] = &[M::up(include_str!("schema/1.sql"))];
 
-/// Makes the tables in a new file, brings an older one up to date, refuses what is newer or not ours.
-pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
-    if pragma(connection, "application_id")? != APPLICATION_ID {
-        if !is_empty(connection)? {
-            return Err(StoreError::Foreign { path: path.to_path_buf() });
+/// What a file says of itself.
+struct Identity {
+    application_id: i64,
+    version: i64,
+    tables: i64,
+}
+
+/// Refuses, before anything is written, what is not ours or was written by a newer fsdyno. An empty file is ours.
+pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
+    let path = path.to_path_buf();
+    let identity = match identity(connection) {
+        Ok(identity) => identity,
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            return Err(StoreError::NotADatabase { path });
         }
-        connection
-            .pragma_update(None, "application_id", APPLICATION_ID)
-            .trying_to("mark the results as ours")?;
-    }
+        Err(source) => return Err(StoreError::Open { path, source }),
+    };
     let known = SCRIPTS.len() as i64;
-    let version = pragma(connection, "user_version")?;
-    if version > known {
-        return Err(StoreError::TooNew { path: path.to_path_buf(), version, known });
+    if identity.application_id != APPLICATION_ID && identity.tables > 0 {
+        return Err(StoreError::Foreign { path });
     }
-    if version == known {
+    if identity.version > known {
+        return Err(StoreError::TooNew { path, version: identity.version, known });
+    }
+    Ok(())
+}
+
+/// Makes the tables in a new file and brings an older one up to date.
+pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
+    let is_latest = |connection: &Connection| {
+        identity(connection).is_ok_and(|identity| identity.version == SCRIPTS.len() as i64)
+    };
+    if is_latest(connection) {
         return Ok(());
+    }
+    let path = path.to_path_buf();
+    if let Err(source) = connection.pragma_update(None, "application_id", APPLICATION_ID) {
+        return Err(StoreError::Open { path, source });
     }
     match Migrations::from_slice(SCRIPTS).to_latest(connection) {
         Ok(()) => Ok(()),
         // Another process was faster.
-        Err(_) if pragma(connection, "user_version")? == known => Ok(()),
-        Err(source) => Err(StoreError::Migrate { path: path.to_path_buf(), source }),
+        Err(_) if is_latest(connection) => Ok(()),
+        Err(source) => Err(StoreError::Migrate { path, source }),
     }
 }
 
-fn pragma(connection: &Connection, name: &str) -> Result<i64> {
-    connection.pragma_query_value(None, name, |row| row.get(0)).trying_to("read the version of the results")
-}
-
-fn is_empty(connection: &Connection) -> Result<bool> {
-    let count = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
-    Ok(count.trying_to("read the schema of the results")? == 0)
+/// All of it at one moment: another process may just be making the tables.
+fn identity(connection: &Connection) -> rusqlite::Result<Identity> {
+    let moment = connection.unchecked_transaction()?;
+    let tables = moment.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let pragma = |name| moment.pragma_query_value(None, name, |row| row.get(0));
+    Ok(Identity { application_id: pragma("application_id")?, version: pragma("user_version")?, tables })
 }

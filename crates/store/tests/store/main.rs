@@ -1,0 +1,9 @@
+//! The store as its users see it: what goes in comes out, whatever dies in between.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod durability;
+mod fixture;
+mod opening;
+mod round_trip;
+mod sweeps;

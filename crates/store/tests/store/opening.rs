@@ -1,0 +1,115 @@
+//! Opening: new files, old ones, strange ones.
+
+use crate::fixture::{sweep, trial};
+use fsdyno_store::{Store, StoreError};
+use rusqlite::Connection;
+use std::fs;
+
+/// The schema as version 1 made it, and the version that this build makes.
+const VERSION_1: &str = include_str!("../../src/schema/1.sql");
+const LATEST_VERSION: i64 = 1;
+
+fn version(path: &std::path::Path) -> i64 {
+    Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_new_store_is_made_with_its_directories() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state/fsdyno/results.db");
+    let store = Store::open(&path).unwrap();
+    assert!(store.sweeps().unwrap().is_empty());
+    assert_eq!(version(&path), LATEST_VERSION);
+}
+
+#[test]
+fn reopening_keeps_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    let mut store = Store::open(&path).unwrap();
+    let id = store.create_sweep(&sweep("demo")).unwrap();
+    store.add_trial(id, &trial(0, 9)).unwrap();
+    let found = store.find(None).unwrap();
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.find(None).unwrap(), found);
+    assert_eq!(store.trials(id).unwrap(), [trial(0, 9)]);
+    assert_eq!(version(&path), LATEST_VERSION);
+}
+
+#[test]
+fn a_store_of_version_1_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(VERSION_1).unwrap();
+    old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 1").unwrap();
+    old.execute_batch(
+        "INSERT INTO sweeps VALUES (7, 'old', '', '[]', '42', 'read', NULL, 1, 1, 'finished', '', 'then', 'later')",
+    )
+    .unwrap();
+    drop(old);
+    let mut store = Store::open(&path).unwrap();
+    let found = store.find(Some("old")).unwrap();
+    assert_eq!((found.summary.id.0, found.seed, found.overrides.len()), (7, 42, 0));
+    store.add_trial(found.summary.id, &trial(0, 1)).unwrap();
+    assert_eq!(version(&path), LATEST_VERSION);
+}
+
+#[test]
+fn what_a_newer_fsdyno_wrote_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    drop(Store::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::TooNew { version: 99, known: LATEST_VERSION, .. }), "{error:?}");
+    assert!(error.to_string().contains("newer fsdyno"), "{error}");
+    assert_eq!(version(&path), 99);
+}
+
+#[test]
+fn what_is_no_database_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("letter.txt");
+    let letter = "Dear Sir or Madam, ".repeat(100);
+    fs::write(&path, &letter).unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::NotADatabase { .. }), "{error:?}");
+    assert_eq!(error.to_string(), format!("'{}' is not a database", path.display()));
+    assert_eq!(fs::read_to_string(&path).unwrap(), letter);
+}
+
+#[test]
+fn the_database_of_another_program_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("places.sqlite");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE places (url TEXT)").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Foreign { .. }), "{error:?}");
+    assert!(fs::read(&path).unwrap() == before, "the file was changed");
+}
+
+#[test]
+fn a_place_where_nothing_can_be_made_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("file"), "").unwrap();
+    let error = Store::open(&directory.path().join("file/results.db")).unwrap_err();
+    assert!(matches!(error, StoreError::Directory { .. }), "{error:?}");
+    let error = Store::open(directory.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
+}
+
+#[test]
+fn many_may_open_a_new_store_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    std::thread::scope(|scope| {
+        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| Store::open(&path).map(drop))).collect();
+        for thread in opened {
+            thread.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!(version(&path), LATEST_VERSION);
+}

@@ -1,0 +1,117 @@
+//! What goes in comes out, and people can read it in between.
+
+use crate::fixture::{store_with_sweep, trial, usual_trial};
+use fsdyno_core::result::PhaseResult;
+use fsdyno_core::{Outcome, TrialRecord};
+use fsdyno_store::StoreError;
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
+
+    #[test]
+    fn a_trial_comes_back_as_it_went_in(seeds in prop::collection::vec(any::<u64>(), 1..8)) {
+        let (_directory, mut store, id) = store_with_sweep();
+        let written: Vec<TrialRecord> = (0..).zip(&seeds).map(|(number, seed)| trial(number, *seed)).collect();
+        for trial in written.iter().rev() {
+            store.add_trial(id, trial).unwrap();
+        }
+        prop_assert_eq!(store.trials(id).unwrap(), written);
+    }
+}
+
+/// The random trials must reach what they are there to cover.
+#[test]
+fn random_trials_have_every_outcome_and_all_parts() {
+    let trials: Vec<TrialRecord> = (0..100).map(|seed| trial(0, seed)).collect();
+    let some = |what: fn(&TrialRecord) -> bool| trials.iter().any(what) && !trials.iter().all(what);
+    let roles = |trial: &TrialRecord| trial.phases.iter().map(|phase| phase.roles.len()).sum::<usize>();
+    assert!(some(|trial| trial.outcome == Outcome::Measured));
+    assert!(some(|trial| matches!(trial.outcome, Outcome::Failed { .. })));
+    assert!(some(|trial| matches!(&trial.outcome, Outcome::Skipped { unmet } if unmet.len() > 1)));
+    assert!(some(|trial| trial.seed > i64::MAX as u64));
+    assert!(some(|trial| trial.timer.is_none()));
+    assert!(some(|trial| trial.warnings.len() > 1));
+    assert!(trials.iter().any(|trial| roles(trial) > 4));
+}
+
+#[test]
+fn trials_of_the_usual_size_come_back_too() {
+    let (_directory, mut store, id) = store_with_sweep();
+    for number in [4, 2] {
+        store.add_trial(id, &usual_trial(number)).unwrap();
+    }
+    assert_eq!(store.trials(id).unwrap(), [usual_trial(2), usual_trial(4)]);
+    assert_eq!(store.trial_numbers(id).unwrap(), [2, 4].into());
+}
+
+#[test]
+fn a_trial_is_stored_once() {
+    let (_directory, mut store, id) = store_with_sweep();
+    store.add_trial(id, &trial(3, 1)).unwrap();
+    let error = store.add_trial(id, &trial(3, 2)).unwrap_err();
+    assert!(matches!(error, StoreError::TrialExists { sweep, trial: 3 } if sweep == id), "{error:?}");
+    assert_eq!(store.trials(id).unwrap(), [trial(3, 1)]);
+    let other = store.create_sweep(&crate::fixture::sweep("other")).unwrap();
+    store.add_trial(other, &trial(3, 2)).unwrap();
+}
+
+#[test]
+fn a_trial_that_cannot_be_stored_leaves_nothing_behind() {
+    let (directory, mut store, id) = store_with_sweep();
+    let mut bad = usual_trial(0);
+    bad.phases[2].roles[1].operations[5].histogram = "no base64".to_string();
+    let error = store.add_trial(id, &bad).unwrap_err();
+    assert!(matches!(error, StoreError::Histogram { .. }), "{error:?}");
+    assert!(store.trials(id).unwrap().is_empty());
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    for table in ["trials", "phases", "roles", "workers", "operations", "warnings"] {
+        let count = database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+        assert_eq!(count, Ok(0), "{table}");
+    }
+}
+
+#[test]
+fn a_number_that_does_not_fit_is_refused_not_bent() {
+    let (_directory, mut store, id) = store_with_sweep();
+    let mut bad = usual_trial(0);
+    bad.phases[0].roles[0].operations[0].lat_ns.max = u64::MAX;
+    assert!(matches!(store.add_trial(id, &bad), Err(StoreError::Sql { .. })));
+    assert!(store.trials(id).unwrap().is_empty());
+}
+
+#[test]
+fn a_damaged_field_is_named() {
+    let (directory, mut store, id) = store_with_sweep();
+    store.add_trial(id, &trial(0, 1)).unwrap();
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    database.execute("UPDATE trials SET settings = '{'", []).unwrap();
+    let error = store.trials(id).unwrap_err();
+    assert_eq!(error.to_string(), "stored settings is damaged");
+}
+
+#[test]
+fn people_find_latencies_and_rates_with_plain_sql() {
+    let (directory, mut store, id) = store_with_sweep();
+    let mut trial = usual_trial(5);
+    trial.configuration.name = "ext4/bfq".to_string();
+    for (phase, name) in trial.phases.iter_mut().zip(["1 reader", "3 readers", "3 readers, 3 writers"]) {
+        *phase = PhaseResult { name: name.to_string(), ..phase.clone() };
+    }
+    store.add_trial(id, &trial).unwrap();
+    let database = Connection::open(directory.path().join("results.db")).unwrap();
+    let p999_ns = database.query_row(
+        "SELECT lat_ns_p999 FROM latencies WHERE sweep_id = ? AND configuration = 'ext4/bfq'
+         AND phase = '3 readers, 3 writers' AND role = 'reader' AND operation = 'read first byte'",
+        [id.0],
+        |row| row.get::<_, u64>(0),
+    );
+    assert_eq!(p999_ns, Ok(trial.phases[2].roles[1].operations[3].lat_ns.p999));
+    let rate = database.query_row(
+        "SELECT aggregate_bytes_per_s FROM rates WHERE trial = 5 AND phase = '1 reader'",
+        [],
+        |row| row.get::<_, f64>(0),
+    );
+    assert_eq!(rate, Ok(trial.phases[0].roles[0].rates.aggregate_bytes_per_s));
+}
