@@ -7,6 +7,7 @@
 //! out in a process of its own that can be given up ([`HostError::Hung`]).
 
 pub mod agent;
+pub mod fake;
 pub mod local;
 pub mod mountinfo;
 pub mod probe;

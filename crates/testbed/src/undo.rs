@@ -425,12 +425,19 @@ fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool 
         && found.regular == ours.regular
 }
 
-/// An image whose loop device is still attached stays, so that a person finds it.
+/// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
+/// loop device is still attached, a setting that changes along with one that is not back yet.
 fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
-    let UndoAction::RemoveFile { identity: Some(identity), .. } = action else { return None };
-    let attached =
-        left.iter().any(|other| matches!(other, UndoAction::DetachLoop { image, .. } if image == identity));
-    attached.then_some("its loop device is still attached")
+    left.iter().find_map(|other| match (action, other) {
+        (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
+            (image == identity).then_some("its loop device is still attached")
+        }
+        (
+            UndoAction::WriteSetting { path, new: None, .. },
+            UndoAction::WriteSetting { path: other, new: Some(_), .. },
+        ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not back yet"),
+        _ => None,
+    })
 }
 
 fn patiently(mut step: impl FnMut() -> fsdyno_host::Result<Undone>) -> fsdyno_host::Result<Undone> {

@@ -1,0 +1,418 @@
+//! Whole trials on a fake machine: what they do, and that whatever goes wrong, at whatever step, undoing leaves the
+//! machine as it was.
+
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
+use fsdyno_host::Host;
+use fsdyno_host::fake::{FakeHost, Fault};
+use fsdyno_host::probe::Use;
+use fsdyno_testbed::undo::{self, UndoJournal};
+use fsdyno_testbed::{Confirmation, Testbed, TestbedError, build};
+use std::path::Path;
+
+const IMAGE: &str = "/data/fsdyno.img";
+const DISK: &str = "/dev/fake1";
+
+/// A trial to run in every way: its devices and settings.
+struct Case {
+    name: &'static str,
+    devices: Devices,
+    configuration: Configuration,
+}
+
+fn configuration(filesystem: &str, settings: &[(&str, &str)]) -> Configuration {
+    Configuration {
+        name: filesystem.to_string(),
+        filesystem: filesystem.to_string(),
+        settings: settings.iter().map(|(axis, level)| (axis.to_string(), level.to_string())).collect(),
+    }
+}
+
+fn image(path: &str, size: u64) -> DeviceSpec {
+    DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true }
+}
+
+fn devices(data: DeviceSpec, journals: &[(&str, DeviceSpec)]) -> Devices {
+    let journals = journals.iter().map(|(name, spec)| (name.to_string(), spec.clone())).collect();
+    Devices { data, journals }
+}
+
+const TUNED: &[(&str, &str)] = &[
+    ("scheduler", "bfq"),
+    ("nr_requests", "64"),
+    ("readahead", "1M"),
+    ("sysctl.vm.dirty_bytes", "1048576"),
+    ("sysctl.vm.swappiness", "10"),
+];
+
+fn cases() -> Vec<Case> {
+    let external = [TUNED, &[("journal", "external:disk")]].concat();
+    let disk = || DeviceSpec::Block { path: DISK.into(), identity: None };
+    vec![
+        Case {
+            name: "ext4, internal journal, image",
+            devices: devices(image(IMAGE, 4 * Bytes::GIB), &[]),
+            configuration: configuration("ext4", TUNED),
+        },
+        Case {
+            name: "xfs, log on a second image",
+            devices: devices(
+                image(IMAGE, 4 * Bytes::GIB),
+                &[("disk", image("/data/journal.img", 128 * Bytes::MIB))],
+            ),
+            configuration: configuration("xfs", &external),
+        },
+        Case {
+            name: "ext4, journal on a second image",
+            devices: devices(
+                image(IMAGE, 4 * Bytes::GIB),
+                &[("disk", image("/data/journal.img", 128 * Bytes::MIB))],
+            ),
+            configuration: configuration("ext4", &external),
+        },
+        Case {
+            name: "btrfs, block device",
+            devices: devices(disk(), &[]),
+            configuration: configuration("btrfs", TUNED),
+        },
+        Case {
+            name: "a directory",
+            devices: devices(DeviceSpec::Directory { path: "/data".into() }, &[]),
+            configuration: configuration("existing", &[("sysctl.vm.dirty_ratio", "5")]),
+        },
+    ]
+}
+
+fn machine() -> FakeHost {
+    let mut host = FakeHost::new();
+    host.add_block(DISK, (259, 0), Bytes(8 * Bytes::GIB));
+    host.add_file("/data/precious", Bytes(1));
+    // A depth that is none of the kernel's own, so that it shows whether it comes back.
+    host.write_setting("/sys/dev/block/259:0/queue/nr_requests", "99\n");
+    host
+}
+
+fn confirmation() -> Confirmation {
+    Confirmation { destroy: vec![DISK.into()], signatures: Vec::new() }
+}
+
+/// A trial from guards to check, without taking it down.
+fn run(host: &mut dyn Host, journal: &mut UndoJournal, case: &Case) -> Result<(), TestbedError> {
+    let configurations = std::slice::from_ref(&case.configuration);
+    let testbed = Testbed::verify(host, &case.devices, configurations, Bytes(0), &confirmation())?;
+    let stack = build(host, journal, &testbed, &case.configuration, 42)?;
+    let mounted = stack.format(host, journal)?.mount(host, journal)?;
+    mounted.environment(host);
+    let unmounted = mounted.unmount(host, journal)?;
+    unmounted.check(host, journal)?;
+    Ok(())
+}
+
+/// In memory where there is such a place: hundreds of journals are synced here.
+fn journal_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// The number of steps of a trial with everything undone.
+fn steps(case: &Case) -> usize {
+    let directory = journal_directory();
+    let mut host = machine();
+    let before = host.snapshot();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    run(&mut host, &mut journal, case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+    let report = journal.undo_all(&mut host);
+    assert_eq!(report.left, [""; 0], "{}", case.name);
+    assert_eq!(host.snapshot(), before, "{}", case.name);
+    assert_eq!(host.open_devices(), 0, "{}", case.name);
+    journal.close().unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the journal is gone");
+    host.log().len()
+}
+
+#[test]
+fn a_step_that_fails_leaves_nothing_behind() {
+    for case in cases() {
+        for step in 0..steps(&case) {
+            let directory = journal_directory();
+            let mut host = machine();
+            let before = host.snapshot();
+            host.fail_at(step);
+            let mut journal = UndoJournal::create(directory.path()).unwrap();
+            let result = run(&mut host, &mut journal, &case);
+            let first = journal.undo_all(&mut host);
+            let what = format!("{}, step {step} '{}' ({result:?})", case.name, host.log()[step]);
+            // Where undoing itself was hit, it says so, and doing it again finishes it.
+            let hit_undoing = !first.left.is_empty();
+            if hit_undoing {
+                let second = journal.undo_all(&mut host);
+                assert_eq!(second.left, [""; 0], "{what}");
+            }
+            assert_eq!(host.snapshot(), before, "{what}");
+            assert_eq!(host.open_devices(), 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_is_restored_from_the_journal() {
+    for case in cases() {
+        let steps = steps(&case);
+        for (step, fault) in
+            (0..steps).flat_map(|step| [(step, Fault::CrashBefore), (step, Fault::CrashAfter)])
+        {
+            let directory = journal_directory();
+            let mut host = machine();
+            let before = host.snapshot();
+            host.fault_at(step, fault);
+            let mut journal = UndoJournal::create(directory.path()).unwrap();
+            let result = run(&mut host, &mut journal, &case);
+            journal.undo_all(&mut host);
+            // The process is gone, and its locks with it.
+            drop(journal);
+            host.revive();
+            let restored = undo::restore(&mut host, directory.path()).unwrap();
+            let what = format!("{}, step {step} '{}' {fault:?} ({result:?})", case.name, host.log()[step]);
+            assert_eq!(restored.report.left, [""; 0], "{what}");
+            assert_eq!(host.snapshot(), before, "{what}");
+            let again = undo::restore(&mut host, directory.path()).unwrap();
+            assert_eq!(again.journals, 0, "restored once, nothing is left: {what}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_restoring_is_restored_again() {
+    let case = &cases()[2];
+    for step in 0..40 {
+        let directory = journal_directory();
+        let mut host = machine();
+        let before = host.snapshot();
+        let mut journal = UndoJournal::create(directory.path()).unwrap();
+        let configurations = std::slice::from_ref(&case.configuration);
+        let testbed =
+            Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
+        let stack = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap();
+        stack.format(&mut host, &mut journal).unwrap().mount(&mut host, &mut journal).unwrap();
+        drop(journal);
+        host.revive();
+        host.crash_at(step, step % 2 == 0);
+        undo::restore(&mut host, directory.path()).unwrap();
+        host.revive();
+        let report = undo::restore(&mut host, directory.path()).unwrap().report;
+        assert_eq!(report.left, [""; 0], "crash at step {step} of restore");
+        assert_eq!(host.snapshot(), before, "crash at step {step} of restore");
+    }
+}
+
+#[test]
+fn the_journal_of_a_running_sweep_is_left_alone() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    run(&mut host, &mut journal, &cases()[0]).unwrap();
+    let in_use = host.snapshot();
+    let report = undo::restore(&mut host, directory.path()).unwrap();
+    assert_eq!((report.running, report.journals), (1, 0));
+    assert_eq!(host.snapshot(), in_use);
+}
+
+#[test]
+fn after_a_reboot_only_files_are_undone() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let before = host.snapshot();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    run(&mut host, &mut journal, &cases()[0]).unwrap();
+    let path = journal.path().to_path_buf();
+    drop(journal);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    std::fs::write(&path, text.replace(boot.trim(), "another-boot")).unwrap();
+    host.revive();
+    let log_before = host.log().len();
+    let report = undo::restore(&mut host, directory.path()).unwrap().report;
+    assert_eq!(report.left, [""; 0]);
+    let steps = &host.log()[log_before..];
+    assert!(!steps.iter().any(|step| step.starts_with("detach") || step.starts_with("write")), "{steps:?}");
+    assert_eq!(host.snapshot().files, before.files);
+}
+
+#[test]
+fn a_line_torn_by_the_crash_is_no_line() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    run(&mut host, &mut journal, &cases()[0]).unwrap();
+    let path = journal.path().to_path_buf();
+    drop(journal);
+    let mut text = std::fs::read(&path).unwrap();
+    text.extend_from_slice(br#"{"undo":"remove_file","path":"/data/prec"#);
+    std::fs::write(&path, text).unwrap();
+    host.revive();
+    assert_eq!(undo::restore(&mut host, directory.path()).unwrap().report.left, [""; 0]);
+    assert!(host.snapshot().files.contains_key(Path::new("/data/precious")));
+}
+
+#[test]
+fn a_file_that_took_the_place_of_ours_stays() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    run(&mut host, &mut journal, &cases()[0]).unwrap();
+    host.detach_loop(Path::new("/dev/loop0")).unwrap();
+    host.remove_file(Path::new(IMAGE)).unwrap();
+    host.add_file(IMAGE, Bytes(5));
+    let report = journal.undo_all(&mut host);
+    assert_eq!(report.foreign.len(), 1, "{report:?}");
+    assert!(host.snapshot().files.contains_key(Path::new(IMAGE)));
+}
+
+#[test]
+fn a_setting_that_somebody_else_changed_stays() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    run(&mut host, &mut journal, &cases()[0]).unwrap();
+    host.write_setting("/proc/sys/vm/swappiness", "33\n");
+    let report = journal.undo_all(&mut host);
+    assert!(report.foreign.iter().any(|line| line.contains("swappiness")), "{report:?}");
+    assert_eq!(host.read_text(Path::new("/proc/sys/vm/swappiness")).unwrap(), "33\n");
+}
+
+#[test]
+fn undoing_waits_for_an_engine_that_is_still_dying() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let before = host.snapshot();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let case = &cases()[0];
+    let testbed = Testbed::verify(
+        &mut host,
+        &case.devices,
+        std::slice::from_ref(&case.configuration),
+        Bytes(0),
+        &confirmation(),
+    )
+    .unwrap();
+    let stack = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap();
+    stack.format(&mut host, &mut journal).unwrap().mount(&mut host, &mut journal).unwrap();
+    host.busy_unmounts = 3;
+    assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
+    assert_eq!(host.snapshot(), before);
+}
+
+#[test]
+fn an_image_that_appeared_meanwhile_is_not_overwritten() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let case = &cases()[0];
+    let configurations = std::slice::from_ref(&case.configuration);
+    let testbed =
+        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
+    host.add_file(IMAGE, Bytes(7));
+    let before = host.snapshot();
+    let error = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap_err();
+    assert!(matches!(error, TestbedError::Refused { .. }), "{error:?}");
+    journal.undo_all(&mut host);
+    assert_eq!(host.snapshot(), before);
+}
+
+#[test]
+fn a_block_device_is_guarded_again_before_each_trial() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let case = &cases()[3];
+    let configurations = std::slice::from_ref(&case.configuration);
+    let testbed =
+        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
+    host.blocks.get_mut(Path::new(DISK)).unwrap().uses.push(Use::Swap);
+    let error = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap_err();
+    assert!(error.to_string().contains("swap"), "{error}");
+    host.blocks.get_mut(Path::new(DISK)).unwrap().uses.clear();
+    host.blocks.get_mut(Path::new(DISK)).unwrap().identity.diskseq = Some(2);
+    let error = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap_err();
+    assert!(error.failure().message.contains("no longer the device"), "{error:?}");
+    assert_eq!(host.commands.iter().filter(|line| line.starts_with("mkfs.btrfs -f")).count(), 0);
+}
+
+#[test]
+fn signatures_of_the_sweep_itself_need_no_confirmation() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let case = &cases()[3];
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let configurations = std::slice::from_ref(&case.configuration);
+    let testbed =
+        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
+    let stack = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap();
+    stack.format(&mut host, &mut journal).unwrap();
+    journal.undo_all(&mut host);
+    host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push("btrfs".to_string());
+    build(&mut host, &mut journal, &testbed, &case.configuration, 43).unwrap();
+    journal.undo_all(&mut host);
+    let refused = Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation());
+    assert!(refused.unwrap_err().to_string().contains("signature of btrfs"), "another sweep asks again");
+}
+
+#[test]
+fn a_scheduler_that_is_not_offered_makes_the_case_unmet() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let before = host.snapshot();
+    let case = Case {
+        name: "unknown scheduler",
+        devices: devices(image(IMAGE, Bytes::GIB), &[]),
+        configuration: configuration("ext4", &[("scheduler", "cfq")]),
+    };
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let error = run(&mut host, &mut journal, &case).unwrap_err();
+    assert!(matches!(&error, TestbedError::Unmet { unmet } if unmet[0].contains("cfq")), "{error:?}");
+    journal.undo_all(&mut host);
+    assert_eq!(host.snapshot(), before);
+    let unmet = fsdyno_testbed::unmet(&mut host, &case.configuration, &case.devices);
+    assert!(unmet[0].contains("scheduler cfq"), "{unmet:?}");
+}
+
+#[test]
+fn what_is_not_in_force_is_a_warning() {
+    let directory = journal_directory();
+    let mut host = machine();
+    host.mount_hides.push("data=journal".to_string());
+    let devices = devices(image(IMAGE, Bytes::GIB), &[]);
+    let configuration = configuration("ext4", &[("data", "journal"), ("barrier", "0")]);
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let configurations = std::slice::from_ref(&configuration);
+    let testbed = Testbed::verify(&mut host, &devices, configurations, Bytes(0), &confirmation()).unwrap();
+    let stack = build(&mut host, &mut journal, &testbed, &configuration, 42).unwrap();
+    let mounted = stack.format(&mut host, &mut journal).unwrap().mount(&mut host, &mut journal).unwrap();
+    let kinds: Vec<WarningKind> = mounted.warnings().iter().map(|warning| warning.kind).collect();
+    assert!(kinds.contains(&WarningKind::OptionNotInForce) && kinds.contains(&WarningKind::Durability));
+    assert!(mounted.built().mkfs_command.starts_with("mkfs.ext4 -F -U "));
+    assert!(mounted.built().mount_command.contains("barrier=0,data=journal"));
+    journal.undo_all(&mut host);
+}
+
+#[test]
+fn everything_that_is_missing_is_told_at_once() {
+    let mut host = machine();
+    host.programs.remove("mkfs.xfs");
+    host.write_setting("/proc/filesystems", "nodev\tproc\n");
+    let devices = devices(image(IMAGE, 100 * Bytes::MIB), &[]);
+    let configuration = configuration(
+        "xfs",
+        &[("barrier", "0"), ("lazy_count", "0"), ("scheduler", "cfq"), ("sysctl.vm.nonsense", "1")],
+    );
+    let unmet = fsdyno_testbed::unmet(&mut host, &configuration, &devices);
+    for word in [
+        "mkfs.xfs",
+        "filesystem xfs",
+        "scheduler cfq",
+        "vm.nonsense",
+        "nobarrier",
+        "lazy_count = 1",
+        "at least 300M",
+    ] {
+        assert!(unmet.iter().any(|line| line.contains(word)), "{word} in {unmet:#?}");
+    }
+}
