@@ -67,3 +67,83 @@ fn in_flight(operation: &InFlight) -> String {
     let side = if operation.start_ns < 0 { "before the window" } else { "into the window" };
     format!("{}, {duration}, begun {begun} {side}", operation.operation)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::Operation;
+
+    fn phase() -> PhaseResult {
+        fixture::phases(50.0).remove(2)
+    }
+
+    fn at_start(operation: Operation, start_ns: i64, duration_ns: u64) -> InFlight {
+        InFlight { worker: 1, operation, start_ns, duration_ns: Nanos(duration_ns), at_least: false }
+    }
+
+    #[test]
+    fn workers_that_went_on_need_no_line() {
+        let phase = phase();
+        assert_eq!(workers(None, &phase, &phase.roles[0]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_worker_that_is_blocked_over_the_whole_window_has_one() {
+        let mut phase = phase();
+        fixture::block_writer(&mut phase.roles[0]);
+        let expected =
+            "writer 0: 0 completed, 1 operation >= 30 s (mkdirat, >= 62.0 s, begun 2.00 s before the window)";
+        assert_eq!(workers(None, &phase, &phase.roles[0]), [expected]);
+        assert_eq!(workers(Some(4), &phase, &phase.roles[0]), [format!("trial 4, {expected}")]);
+    }
+
+    #[test]
+    fn an_operation_that_spans_the_window_and_ends_in_the_drain_keeps_its_exact_time() {
+        let mut phase = phase();
+        fixture::block_writer(&mut phase.roles[0]);
+        phase.roles[0].worker_results[0].unfinished = None;
+        phase.roles[0].blocked_at_start[0].at_least = false;
+        phase.roles[0].blocked_at_start[0].duration_ns = Nanos::from_secs(35);
+        assert_eq!(
+            workers(None, &phase, &phase.roles[0]),
+            ["writer 0: 0 completed, 1 operation >= 30 s (mkdirat, 35.0 s, begun 2.00 s before the window)"]
+        );
+    }
+
+    #[test]
+    fn an_operation_that_never_ended_is_told_with_its_start() {
+        let mut phase = phase();
+        phase.roles[0].worker_results[2].unfinished =
+            Some(InFlight { at_least: true, ..at_start(Operation::Close, 17_600_000_000, 42_400_000_000) });
+        phase.roles[0].worker_results[2].completed = 57;
+        assert_eq!(
+            workers(None, &phase, &phase.roles[0]),
+            [
+                "writer 2: 57 completed, 1 operation that never ended (close, >= 42.4 s, begun 17.6 s into the window)"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_operation_over_the_first_edge_is_told_from_100_ms_on() {
+        let mut phase = phase();
+        phase.roles[0].worker_results[1].completed = 12;
+        phase.roles[0].blocked_at_start = vec![at_start(Operation::Write, -1_000_000_000, 1_050_000_000)];
+        assert_eq!(workers(None, &phase, &phase.roles[0]), Vec::<String>::new());
+        phase.roles[0].blocked_at_start = vec![at_start(Operation::Write, -1_000_000_000, 3_500_000_000)];
+        assert_eq!(
+            workers(None, &phase, &phase.roles[0]),
+            [
+                "writer 1: 12 completed, the first 2.50 s of the window blocked (write, 3.50 s, begun 1.00 s before the window)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_worker_that_completed_nothing_is_never_silent() {
+        let mut phase = phase();
+        phase.roles[0].worker_results[1].completed = 0;
+        assert_eq!(workers(None, &phase, &phase.roles[0]), ["writer 1: 0 completed in the window of 30 s"]);
+    }
+}

@@ -91,3 +91,68 @@ fn row(view: &OperationView) -> Vec<Cell> {
     });
     cells
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn text(trials: &[fsdyno_core::TrialRecord], case: usize) -> String {
+        let view = fixture::view("read-under-write", trials);
+        let mut out = Vec::new();
+        full(&mut out, &view.cases[case], &Style::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_blocked_writer_is_in_the_stall_in_words_and_in_the_maximum() {
+        let text = text(&fixture::trials()[4..5], 0);
+        let last_phase = text.split_once("3 readers, 3 writers (30 s)\n").unwrap().1;
+        assert_eq!(
+            last_phase,
+            "\
+3 writers: longest stall >= 30.0 s; time over 100 ms 33.3 %, over 1 s 33.3 %
+  44.0 MB/s in all; 110 MB/s per worker in data, 48.4 MB/s with overhead
+  writer 0: 0 completed, 1 operation >= 30 s (mkdirat, >= 62.0 s, begun 2.00 s
+    before the window)
+operation         count     p50     p90     p99   p99.9  p99.99      max
+openat             4400  41.0us  47.6us  49.2us  49.2us  4.10ms   4.10ms
+write first byte   4400  7.00us  8.12us  8.41us  8.41us   700us    700us
+write              8800  52.0us  60.4us  62.4us  62.4us  5.20ms   5.20ms
+close              4400  16.0us  18.6us  19.2us  19.2us  1.60ms   1.60ms
+mkdirat             400  25.7us  30.2us  31.2us  2.60ms  2.60ms  >=62.0s
+
+3 readers: longest stall 40.0 ms; time over 100 ms 0.4 %, over 1 s 0 %
+  33.0 MB/s in all; 82.5 MB/s per worker in data, 36.3 MB/s with overhead
+operation        count     p50     p90     p99   p99.9  p99.99     max
+readdir           4400  4.00us  4.64us  4.80us  4.80us   400us   400us
+statx             4125  9.01us  10.4us  10.8us  10.8us   900us   900us
+openat            3300  17.0us  19.7us  20.4us  20.4us  1.70ms  1.70ms
+read first byte   3300   290us   337us   348us   348us  29.0ms  29.0ms
+read              6600  61.0us  70.8us  73.2us  73.2us  6.10ms  6.10ms
+close             3300  2.00us  2.32us  2.40us  2.40us   200us   200us
+"
+        );
+    }
+
+    #[test]
+    fn merged_trials_are_named() {
+        let text = text(&fixture::trials(), 0);
+        assert!(text.starts_with("ext4 bfq under fileserver, 2 trials merged: 0, 4\n"), "{text}");
+        assert!(text.contains("\n  trial 4, writer 0: 0 completed, 1 operation >= 30 s (mkdirat,"), "{text}");
+    }
+
+    #[test]
+    fn an_operation_that_was_never_completed_has_no_quantiles() {
+        let mut trials = fixture::trials();
+        trials.truncate(1);
+        let mut nothing = fixture::operation(fsdyno_core::Operation::Mkdirat, &[]);
+        nothing.lat_ns.max = 30_000_000_000;
+        nothing.lat_ns.at_least_from = Some(30_000_000_000);
+        trials[0].phases[2].roles[0].operations = vec![nothing];
+        let text = text(&trials, 0);
+        let row = text.lines().find(|line| line.starts_with("mkdirat")).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words, ["mkdirat", "0", "-", "-", "-", "-", "-", ">=30.0s"]);
+    }
+}

@@ -39,10 +39,10 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
     }
     write_notes(out, view, *style)?;
     if view.rankings.is_empty() {
-        return style.paragraph(out, Paint::Plain, 0, "No trial was measured.");
+        return writeln!(out, "No trial was measured.");
     }
     for ranking in &view.rankings {
-        style.paragraph(out, Paint::Plain, 0, &verdict(ranking))?;
+        textwrap::wrap(&verdict(ranking), style.width).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
     }
     write_table(out, table, style)?;
     let several = rows.iter().any(|row| row.trials > 1);
-    if several && shown.iter().any(|column| column.name == LONGEST) {
+    if several && shown.iter().skip(1).any(|column| column.name == LONGEST) {
         style.paragraph(
             out,
             Paint::Plain,
@@ -182,7 +182,7 @@ fn with_interval(unit: Unit, figure: Figure) -> String {
             "{} [{}, {}]",
             shown(unit, figure),
             number(unit, interval.low, false),
-            number(unit, interval.high, false)
+            number(unit, interval.high, figure.at_least)
         ),
     }
 }
@@ -238,18 +238,18 @@ fn drift(seen: &Drift, measure: &Measure) -> Option<String> {
     Some(format!(
         "the sentinel, {}, went from {} to {} ({:+.1} %) over its {} trials: so much moved by itself",
         seen.name,
-        quantity(measure, first),
-        quantity(measure, last),
+        quantity(measure, first, false),
+        quantity(measure, last, false),
         seen.change()? * 100.0,
         seen.values.len()
     ))
 }
 
 /// A value with its unit.
-fn quantity(measure: &Measure, value: f64) -> String {
+fn quantity(measure: &Measure, value: f64, at_least: bool) -> String {
     match measure.unit() {
-        Unit::Nanoseconds => text::time_in_words(Time { ns: value.round() as u64, at_least: false }),
-        unit => format!("{} {}", number(unit, value, false), unit.symbol()),
+        Unit::Nanoseconds => text::time_in_words(Time { ns: value.round() as u64, at_least }),
+        unit => format!("{} {}", number(unit, value, at_least), unit.symbol()),
     }
 }
 
@@ -260,7 +260,7 @@ fn verdict(ranking: &Ranking) -> String {
     let Some((first, best)) = ranked.next() else {
         return format!("No trial has a value of {measure}.");
     };
-    let best_text = quantity(measure, best.estimate.value);
+    let best_text = quantity(measure, best.estimate.value, best.at_least);
     let Some((second, next)) = ranked.next() else {
         return format!("{} has {best_text} by {measure}; there is nothing to compare it with.", first.name);
     };
@@ -268,7 +268,7 @@ fn verdict(ranking: &Ranking) -> String {
         "{} leads by {measure} with {best_text}, before {} with {}",
         first.name,
         second.name,
-        quantity(measure, next.estimate.value)
+        quantity(measure, next.estimate.value, next.at_least)
     );
     let few = best.estimate.note().or(next.estimate.note()).is_some();
     match (best.estimate.interval, next.estimate.interval) {
@@ -280,5 +280,107 @@ fn verdict(ranking: &Ranking) -> String {
         }
         (Some(_), Some(_)) => format!("{lead}; their 95 % intervals do not overlap."),
         _ => format!("{lead}; without a second trial of both, that may be chance."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::TrialRecord;
+
+    fn text(measure: &str, trials: &[TrialRecord]) -> String {
+        let mut out = Vec::new();
+        summary(&mut out, &fixture::view(measure, trials), &Style::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_whole_story() {
+        assert_eq!(
+            text("read-under-write", &fixture::trials()),
+            "\
+demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30 s, best
+  first by read-under-write
+
+                                               read-       first-
+                  read-under-write        read  many write  byte- longest-
+configuration MB/s [95 % interval] n warn MB/s  MB/s  MB/s   p999    stall
+ext4 bfq         34.4 [33.0, 36.0] 2    2 57.4  80.3  45.9  348us  >=30.0s
+xfs bfq          29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us   40.0ms
+(means over n trials; longest-stall: the longest of all of them)
+
+note: with 2 trials the interval is their range and holds the true mean in about
+  53 % of cases, not 95 %
+warning: tree-smaller-than-memory (6 trials): the trees (20 GiB) are smaller
+  than the memory (64 GiB)
+warning: censored (1 trial): 1 operation had not ended when the drain was over
+skipped: btrfs bfq: program 'mkfs.btrfs' is not installed; the kernel has no
+  btrfs
+failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
+  on device (ENOSPC)
+  hint: make the image larger
+
+ext4 bfq leads by read-under-write with 34.4 MB/s, before xfs bfq with 29.4
+MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
+"
+        );
+    }
+
+    #[test]
+    fn a_measure_of_time_ranks_the_shortest_first() {
+        let text = text("longest-stall", &fixture::trials());
+        assert!(
+            text.contains("xfs bfq leads by longest-stall with 40.0 ms, before ext4 bfq with >= 15.0 s"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn intervals_that_overlap_decide_nothing() {
+        let rates = [(0, 50.0), (0, 56.0), (1, 49.0), (1, 55.0)];
+        let trials: Vec<TrialRecord> = (0..)
+            .zip(rates)
+            .map(|(number, (case, rate))| {
+                let filesystem = ["ext4", "xfs"][case as usize];
+                fixture::trial(number, number % 2, case, fixture::configuration(filesystem, "bfq"), rate)
+            })
+            .collect();
+        let text = text("read", &trials);
+        assert!(
+            text.ends_with("intervals overlap, so these trials do not show which is better.\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_configuration_leads_nothing() {
+        let text = text("read", &fixture::trials()[..1]);
+        assert!(
+            text.ends_with("\next4 bfq has 60.0 MB/s by read; there is nothing to compare it with.\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_sweep_in_which_nothing_was_measured_says_so_and_why() {
+        let text = text("read", &fixture::trials()[2..3]);
+        assert!(
+            text.contains("skipped: btrfs bfq: program 'mkfs.btrfs' is not installed; the kernel"),
+            "{text}"
+        );
+        assert!(text.ends_with("\nNo trial was measured.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_sentinel_tells_how_much_moved_by_itself() {
+        let mut trials = fixture::trials();
+        let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 54.0);
+        sentinel.sentinel = true;
+        trials.push(sentinel);
+        let text = text("read", &trials);
+        let note =
+            "note: the sentinel, ext4 bfq, went from 60.0 MB/s to 54.0 MB/s (-10.0 %) over\n  its 3 trials";
+        assert!(text.contains(note), "{text}");
     }
 }
