@@ -1,5 +1,7 @@
 //! Measures on trials made by hand.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord};
