@@ -10,8 +10,9 @@ use super::{Paint, Style};
 use crate::merge::Time;
 use crate::view::{CaseView, OperationView, PhaseView, RoleView};
 use fsdyno_core::configuration::DeviceSpec;
-use fsdyno_core::{Operation, Role};
+use fsdyno_core::{Operation, Role, axis};
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Length of the rule below the name of a phase.
 const PHASE_RULE: usize = 70;
@@ -63,7 +64,7 @@ pub fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Re
 }
 
 /// `Linux 6.18.44 relatime barrier=0 fs=ext4 disk=loop journal=int data=ordered scheduler=bfq`, what else was set, and
-/// the number of trials where there are several.
+/// the number of trials where there are several. What is not known of a directory that stood there before is left out.
 fn header(case: &CaseView) -> String {
     let options: Vec<&str> = case.mount_options_in_force.split(',').collect();
     let configuration = &case.configuration;
@@ -72,41 +73,46 @@ fn header(case: &CaseView) -> String {
     let atime = ["noatime", "nodiratime", "relatime"].into_iter().find(|word| options.contains(word));
     words.push(configuration.level("atime").or(atime).unwrap_or("strictatime").to_string());
 
-    let off = options.iter().any(|option| ["nobarrier", "barrier=0"].contains(option));
-    let barrier = configuration.level("barrier").unwrap_or(if off { "0" } else { "1" });
-    words.push(format!("barrier={barrier}"));
-    words.push(format!("fs={}", configuration.filesystem));
-    words.push(format!("disk={}", disk(&case.device)));
-    if let Some(journal) = journal(case) {
-        words.push(format!("journal={journal}"));
-    }
+    let (filesystem, disk) = filesystem_and_disk(case);
     let data = options.iter().find_map(|option| option.strip_prefix("data="));
-    if let Some(data) = configuration.level("data").or(data) {
-        words.push(format!("data={data}"));
-    }
-    if !case.scheduler_in_force.is_empty() {
-        words.push(format!("scheduler={}", case.scheduler_in_force));
-    }
+    let scheduler = Some(case.scheduler_in_force.as_str()).filter(|scheduler| !scheduler.is_empty());
+    let named = [
+        ("barrier", barrier(case, &options, &filesystem)),
+        ("fs", Some(filesystem)),
+        ("disk", Some(disk)),
+        ("journal", journal(case)),
+        ("data", configuration.level("data").or(data).map(str::to_string)),
+        ("scheduler", scheduler.map(str::to_string)),
+    ];
+    words.extend(named.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
+
     let others = configuration.settings.keys().filter(|axis| !IN_HEADER.contains(&axis.as_str()));
-    for axis in others {
-        if let Some(level) = configuration.level(axis) {
-            words.push(format!("{axis}={level}"));
-        }
-    }
+    words.extend(others.filter_map(|axis| Some(format!("{axis}={}", configuration.level(axis)?))));
     if case.trials.len() > 1 {
         words.push(format!("trials={}", case.trials.len()));
     }
     words.join(" ")
 }
 
-fn disk(device: &DeviceSpec) -> String {
-    match device {
-        DeviceSpec::Image { .. } => "loop".to_string(),
-        DeviceSpec::Directory { .. } => "directory".to_string(),
-        DeviceSpec::Block { path, .. } => path
-            .file_name()
-            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+/// What was made on what; for a directory, what its mount is.
+fn filesystem_and_disk(case: &CaseView) -> (String, String) {
+    let made = case.configuration.filesystem.clone();
+    let last = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    match (&case.device, case.environment.devices.first()) {
+        (DeviceSpec::Image { .. }, _) => (made, "loop".to_string()),
+        (DeviceSpec::Block { path, .. }, _) => (made, last(path)),
+        (DeviceSpec::Directory { .. }, Some(mount)) => (mount.model.clone(), last(Path::new(&mount.path))),
+        (DeviceSpec::Directory { path }, None) => (made, last(path)),
     }
+}
+
+/// 0 or 1; nothing for filesystems that may know no barriers at all.
+fn barrier(case: &CaseView, options: &[&str], filesystem: &str) -> Option<String> {
+    if let Some(level) = case.configuration.level("barrier") {
+        return Some(level.to_string());
+    }
+    let off = options.iter().any(|option| ["nobarrier", "barrier=0"].contains(option));
+    axis::FILESYSTEMS.contains(&filesystem).then(|| if off { "0" } else { "1" }.to_string())
 }
 
 /// `int`, `ext`, `ext:NAME` or `none`; nothing for filesystems that have no journal to place.
@@ -117,15 +123,11 @@ fn journal(case: &CaseView) -> Option<String> {
         Some(None) => return Some("ext".to_string()),
         None => {}
     }
-    let by_default = match configuration.filesystem.as_str() {
-        "ext3" | "ext4" | "xfs" => "int",
-        "ext2" => "none",
-        _ => return None,
-    };
-    Some(match configuration.level("journal") {
-        Some("none") => "none".to_string(),
-        _ => by_default.to_string(),
-    })
+    match (configuration.filesystem.as_str(), configuration.level("journal")) {
+        (_, Some("none")) | ("ext2", _) => Some("none".to_string()),
+        ("ext3" | "ext4" | "xfs", _) => Some("int".to_string()),
+        _ => None,
+    }
 }
 
 /// `3 readers, 3 writers (30s)`: always in the plural, readers first, whatever the order of the rows.
@@ -288,6 +290,25 @@ mod tests {
         assert_eq!(
             table(&trials).lines().next().unwrap(),
             "Linux 6.18.44 noatime barrier=0 fs=ext4 disk=loop journal=ext:disk data=ordered scheduler=bfq commit=30"
+        );
+    }
+
+    #[test]
+    fn a_directory_is_named_by_its_mount() {
+        let mut trials = fixture::trials();
+        trials.truncate(1);
+        trials[0].configuration = fsdyno_core::Configuration {
+            name: "existing".to_string(),
+            filesystem: "existing".to_string(),
+            settings: Default::default(),
+        };
+        trials[0].device = DeviceSpec::Directory { path: "/home".into() };
+        trials[0].environment.devices[0].path = "/dev/nvme0n1p2".to_string();
+        trials[0].environment.devices[0].model = "ext4".to_string();
+        let header = table(&trials).lines().next().unwrap().to_string();
+        assert_eq!(
+            header,
+            "Linux 6.18.44 relatime barrier=1 fs=ext4 disk=nvme0n1p2 data=ordered scheduler=bfq"
         );
     }
 
