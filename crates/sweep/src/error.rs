@@ -315,3 +315,42 @@ fn did_you_mean(nearest: &Option<String>, known: &[String]) -> String {
         None => format!("; known are {}", known.join(", ")),
     }
 }
+
+/// Why a sweep did not begin, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// A guard refused, or the undo journal cannot be kept.
+    #[error(transparent)]
+    Testbed(#[from] fsdyno_testbed::TestbedError),
+    /// Results cannot be stored.
+    #[error(transparent)]
+    Store(#[from] fsdyno_store::StoreError),
+    /// The engine does not even run without a filesystem.
+    #[error("the engine does not run: {failure}")]
+    Engine {
+        /// What went wrong.
+        failure: Box<fsdyno_core::Failure>,
+    },
+    /// A sweep can only go on with the plan that it began with.
+    #[error("sweep {sweep} ('{name}') was begun with another plan or other --set arguments")]
+    PlanDiffers {
+        /// The sweep.
+        sweep: fsdyno_store::SweepId,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl SweepError {
+    /// The next step for the user, where there is an obvious one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SweepError::Testbed(error) => error.failure().hint,
+            SweepError::Store(_) => None,
+            SweepError::Engine { failure } => failure.hint.clone(),
+            SweepError::PlanDiffers { .. } => Some(
+                "resume with the same plan and arguments, or begin a new sweep without --resume".to_string(),
+            ),
+        }
+    }
+}

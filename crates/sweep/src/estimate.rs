@@ -14,6 +14,9 @@ use serde::Serialize;
 
 /// Rate at which trees are assumed to be made, in bytes per second: a slow disk, or a fast one with small files.
 pub const ASSUMED_TREE_RATE: u64 = 100_000_000;
+/// Rate below which a device is taken to hang, in bytes per second: a tree that is made or synced slower than this is
+/// given up by the watchdog.
+pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 /// Time assumed for mkfs, mount, settling, unmount and check together, without a tree.
 pub const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 
@@ -53,8 +56,7 @@ pub struct DryCase {
 pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
     let slots = order(plan);
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
-    let cases: Vec<DryCase> =
-        plan.cases().into_iter().map(|case| dry_case(plan, host, case, seed)).collect();
+    let cases: Vec<DryCase> = plan.cases().into_iter().map(|case| dry_case(plan, host, case, seed)).collect();
     let time_ns = slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
     DryRun {
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
@@ -106,7 +108,8 @@ pub(crate) fn trial_time(workload: &Workload) -> Nanos {
     match workload {
         Workload::Fileserver(fileserver) => {
             let tree = Nanos(fileserver.tree_size.0.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE));
-            let load = (fileserver.ramp.0.saturating_add(fileserver.window.0)).saturating_mul(phases(fileserver));
+            let load =
+                (fileserver.ramp.0.saturating_add(fileserver.window.0)).saturating_mul(phases(fileserver));
             Nanos(ASSUMED_LIFECYCLE.0.saturating_add(tree.0).saturating_add(load))
         }
         Workload::Null(null) => {
@@ -124,9 +127,9 @@ fn phases(fileserver: &Fileserver) -> u64 {
 fn space(plan: &Plan) -> Bytes {
     let written = plan.workloads.iter().map(|workload| match workload {
         Workload::Fileserver(fileserver) => {
-            let written = fileserver.writer_space.map_or(u64::MAX, |space| {
-                space.0.saturating_mul(fileserver.writers.into())
-            });
+            let written = fileserver
+                .writer_space
+                .map_or(u64::MAX, |space| space.0.saturating_mul(fileserver.writers.into()));
             let written = if fileserver.writers == 0 { 0 } else { written };
             fileserver.tree_size.0.saturating_add(written)
         }

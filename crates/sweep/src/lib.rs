@@ -1,16 +1,27 @@
 //! From a plan to stored results: what to run, in what order, and the sequence of each trial.
 //!
 //! A [`Plan`] names devices, axes and workloads; [`Plan::cases`] multiplies them; [`order`] lays them out in randomised
-//! complete blocks; [`dry_run`] tells what that would do. This crate measures nothing and builds nothing itself.
+//! complete blocks; [`dry_run`] tells what that would do, and [`run`] does it. `trial.rs` is the sequence of one trial.
+//!
+//! This crate measures nothing and builds nothing itself: the engine measures, the testbed builds. It guards nothing
+//! either, but begins no trial before the testbed's guards have said yes.
 
+mod bench;
 mod cases;
 mod document;
 mod error;
+mod estimate;
 mod order;
 mod plan;
 mod raw;
+mod run;
+mod trial;
+mod watch;
 
+pub use bench::{BenchError, BenchOptions, bench_plan};
 pub use cases::Case;
-pub use error::{Location, PlanError, PlanProblem};
+pub use error::{Location, PlanError, PlanProblem, SweepError};
+pub use estimate::{ASSUMED_LIFECYCLE, ASSUMED_TREE_RATE, DryCase, DryRun, dry_run};
 pub use order::{Slot, order};
 pub use plan::{EXISTING, MAX_CASES, MAX_TRIALS, Plan};
+pub use run::{Position, Progress, RunOptions, SweepEnd, SweepOutcome, run};

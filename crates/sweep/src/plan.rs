@@ -18,6 +18,7 @@ use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan, RawWorkload
 use fsdyno_core::units::Size;
 use fsdyno_core::workload::{Profile, TreeModel};
 use fsdyno_core::{Configuration, DeviceSpec, Devices, Measure, Nanos, Workload};
+use fsdyno_testbed::contradictions;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -328,8 +329,4 @@ fn blamed(raw: &RawPlan, reasons: &[String]) -> Origin {
         Origin::Argument(_) | Origin::Document => usize::MAX,
     });
     last.map_or(raw.axes_at.clone(), |axis| axis.at.clone())
-}
-
-fn contradictions(_configuration: &Configuration, _devices: &Devices) -> Vec<String> {
-    Vec::new()
 }

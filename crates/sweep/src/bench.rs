@@ -1,0 +1,81 @@
+//! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it stands, with a first answer in a minute.
+//!
+//! Nothing is formatted, nothing is set, no root is needed. Sizes follow the free space, so that the trees cannot fill it:
+//! a fiftieth for the trees and at most as much for each writer, neither above 1 GiB. Three phases of a ramp and a window
+//! take 36 s; making and removing the trees takes the rest of the minute. Every parameter can be set.
+
+use crate::error::PlanError;
+use crate::plan::Plan;
+use fsdyno_core::{Bytes, Nanos};
+use fsdyno_host::{Host, HostError};
+use std::path::Path;
+
+/// The share of the free space that the trees take.
+const TREE_SHARE: u64 = 50;
+/// Largest default of the trees and of what a writer may occupy.
+const SIZE_MAX: Bytes = Bytes(Bytes::GIB);
+/// Smallest default: below, there are too few files for a window.
+const SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
+const RAMP: Nanos = Nanos::from_secs(4);
+const WINDOW: Nanos = Nanos::from_secs(8);
+const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
+
+/// What a user may set about a bench; the rest follows the free space.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BenchOptions {
+    /// All trees together.
+    pub tree_size: Option<Bytes>,
+    /// The load before each window.
+    pub ramp: Option<Nanos>,
+    /// The measured part of each phase.
+    pub window: Option<Nanos>,
+    /// `NAME=VALUE` for any parameter of the workload, as in a plan.
+    pub set: Vec<String>,
+}
+
+/// Why there is no plan for a bench.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The directory is not there, or its free space is not known.
+    #[error("cannot use directory '{directory}'")]
+    Directory {
+        /// The directory.
+        directory: String,
+        /// What the host said.
+        source: HostError,
+    },
+    /// Its name cannot be written into a plan.
+    #[error("directory '{directory}' has a name that is no UTF-8")]
+    Name {
+        /// The directory.
+        directory: String,
+    },
+    /// A parameter was refused.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// The plan that measures a directory once. Stored with the results like any other.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions) -> Result<Plan, BenchError> {
+    let display = directory.display().to_string();
+    let failed = |source| BenchError::Directory { directory: display.clone(), source };
+    let absolute = std::path::absolute(directory).unwrap_or(directory.to_path_buf());
+    host.list_directory(&absolute).map_err(failed)?;
+    let (free, _) = host.space(&absolute).map_err(failed)?;
+    let share = Bytes(free.0 / TREE_SHARE).clamp(SIZE_MIN, SIZE_MAX);
+    let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
+    let text = format!(
+        "name = \"bench\"\nmeasure = \"read-under-write\"\n\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = \
+         \"fileserver\"\ntree_size = \"{}\"\nramp = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\nwriter_space \
+         = \"{share}\"\n",
+        toml::Value::String(path.to_string()),
+        options.tree_size.unwrap_or(share),
+        options.ramp.unwrap_or(RAMP),
+        options.window.unwrap_or(WINDOW),
+    );
+    let overrides: Vec<String> = options.set.iter().map(|set| format!("workloads.0.{set}")).collect();
+    Ok(Plan::parse(&text, "bench", &overrides)?)
+}

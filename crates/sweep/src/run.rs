@@ -1,0 +1,469 @@
+//! A sweep: restore, guards, overhead, then trial after trial, each stored at once.
+//!
+//! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and counts for
+//! nothing, the finished ones are kept, and the sweep can go on later. A trial that leaves something behind keeps its
+//! undo journal for `fsdyno restore`; the next one takes images of other names, so that it cannot meet the remains. A
+//! block device has no other name: its remaining trials are failed, with the reason.
+
+use crate::cases::Case;
+use crate::error::SweepError;
+use crate::estimate::{requirements, trial_time};
+use crate::order::{Slot, order};
+use crate::plan::Plan;
+use crate::trial::{self, Bench};
+use crate::watch::{self, LoadEnd, Told};
+use fsdyno_core::workload::Null;
+use fsdyno_core::{
+    Bytes, Configuration, DeviceSpec, Devices, Failure, Nanos, Outcome, TrialRecord, Workload,
+};
+use fsdyno_host::Host;
+use fsdyno_store::{NewSweep, Store, SweepId};
+use fsdyno_testbed::undo::{self, UndoReport};
+use fsdyno_testbed::{Confirmation, Testbed, UndoJournal};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// How a sweep is to be run.
+#[derive(Debug)]
+pub struct RunOptions<'a> {
+    /// Directory of the undo journals.
+    pub state_dir: &'a Path,
+    /// What the user has confirmed.
+    pub confirmation: &'a Confirmation,
+    /// Set by Ctrl-C: stop, undo everything, keep what is finished.
+    pub interrupt: &'a AtomicBool,
+    /// Go on with this sweep instead of beginning one.
+    pub resume: Option<SweepId>,
+}
+
+/// How a sweep ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweepOutcome {
+    /// Its number in the store.
+    pub sweep: SweepId,
+    /// Whether it came to its end.
+    pub end: SweepEnd,
+    /// Trials stored by this run that were measured.
+    pub measured: u32,
+    /// Trials stored by this run that were skipped.
+    pub skipped: u32,
+    /// Trials stored by this run that failed.
+    pub failed: u32,
+    /// What is left on the machine, of this sweep or of earlier ones, one line each.
+    pub left: Vec<String>,
+}
+
+/// Whether a sweep came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepEnd {
+    /// Every planned trial is stored, and the machine is as it was.
+    Finished,
+    /// The user stopped it; the machine is as it was.
+    Interrupted,
+    /// Finished or interrupted, and something is left on the machine.
+    NotRestored,
+}
+
+/// What a running sweep tells.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// Something that an earlier sweep had left was undone, or could not be.
+    Restored(&'a UndoReport),
+    /// A trial is on its way; several times a second at most.
+    Running(&'a Position),
+    /// A trial has ended and is stored.
+    Stored(&'a Position, &'a TrialRecord),
+}
+
+/// Where a sweep is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Position {
+    /// The trial, from 1; trials of an earlier run of the same sweep count.
+    pub trial: u32,
+    /// Trials in all.
+    pub trials: u32,
+    /// Name of the configuration.
+    pub configuration: String,
+    /// Kind of the workload.
+    pub workload: &'static str,
+    /// Whether it is the sentinel.
+    pub sentinel: bool,
+    /// What is being done: `mkfs`, `prepare`, `measure`.
+    pub stage: &'static str,
+    /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
+    pub fraction: f64,
+    /// Estimated time until the sweep ends.
+    pub left: Nanos,
+}
+
+/// Runs a plan, or what is missing of it.
+///
+/// # Errors
+/// [`SweepError`]; everything that was changed is undone then, too.
+pub fn run(
+    plan: &Plan,
+    host: &mut dyn Host,
+    store: &mut Store,
+    options: &RunOptions<'_>,
+    observer: &mut dyn FnMut(Progress<'_>),
+) -> Result<SweepOutcome, SweepError> {
+    let restored = undo::restore(host, options.state_dir)?.report;
+    if restored != UndoReport::default() {
+        observer(Progress::Restored(&restored));
+    }
+    let cases = plan.cases();
+    let unmet = unmet(plan, host, &cases);
+    let slots = order(plan);
+    let stored = match options.resume {
+        Some(sweep) => stored_trials(plan, store, sweep)?,
+        None => Default::default(),
+    };
+    let runnable = runnable(&cases, &unmet);
+    let testbed = Testbed::verify(host, &plan.devices, &runnable, tree_space(plan), options.confirmation)?;
+    let journal = UndoJournal::create(options.state_dir)?;
+    let overhead_ns_per_op = overhead(plan, host, options)?;
+    let sweep = match options.resume {
+        Some(sweep) => {
+            store.resume_sweep(sweep)?;
+            sweep
+        }
+        None => store.create_sweep(&new_sweep(plan, &cases, &slots))?,
+    };
+    let mut sweeping = Sweeping {
+        plan,
+        options,
+        runnable,
+        ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
+        overhead_ns_per_op,
+        clock: Clock::new(&cases, &unmet),
+        outcome: SweepOutcome {
+            sweep,
+            end: SweepEnd::Finished,
+            measured: 0,
+            skipped: 0,
+            failed: 0,
+            left: restored.left,
+        },
+    };
+    let mut result = Ok(());
+    for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| !stored.contains(&slot.trial)) {
+        if options.interrupt.load(Ordering::Relaxed) {
+            sweeping.outcome.end = SweepEnd::Interrupted;
+            break;
+        }
+        let case = &cases[slot.case as usize];
+        let rest: Vec<u32> = slots[index + 1..]
+            .iter()
+            .filter(|slot| !stored.contains(&slot.trial))
+            .map(|slot| slot.case)
+            .collect();
+        let place = Place { slot, case, unmet: &unmet[slot.case as usize], rest: &rest, trials: slots.len() };
+        result = sweeping.step(host, store, &place, observer);
+        if result.is_err() || sweeping.outcome.end == SweepEnd::Interrupted {
+            break;
+        }
+    }
+    sweeping.end(host, store, result)
+}
+
+/// Everything that changes while a sweep runs.
+struct Sweeping<'a> {
+    plan: &'a Plan,
+    options: &'a RunOptions<'a>,
+    runnable: Vec<Configuration>,
+    ground: Ground,
+    overhead_ns_per_op: Option<f64>,
+    clock: Clock,
+    outcome: SweepOutcome,
+}
+
+/// What trials stand on, and what earlier ones have left there.
+struct Ground {
+    testbed: Testbed,
+    devices: Devices,
+    journal: UndoJournal,
+    /// Journals of trials that could not be taken down.
+    stuck: Vec<UndoJournal>,
+    /// Why no trial can begin any more: what is left on a device that has no substitute.
+    blocked: Option<Vec<String>>,
+}
+
+/// A trial within its sweep.
+struct Place<'a> {
+    slot: &'a Slot,
+    case: &'a Case,
+    unmet: &'a [String],
+    /// Cases of the trials that follow.
+    rest: &'a [u32],
+    trials: usize,
+}
+
+impl Sweeping<'_> {
+    /// One trial: skipped, refused for a stuck device, or run; then stored.
+    fn step(
+        &mut self,
+        host: &mut dyn Host,
+        store: &mut Store,
+        place: &Place<'_>,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), SweepError> {
+        let Place { slot, case, unmet, .. } = *place;
+        let mut position = self.position(place);
+        let device = self.ground.devices.data.clone();
+        let record = if !unmet.is_empty() {
+            trial::skipped(slot, case, &device, unmet)
+        } else if let Some(left) = &self.ground.blocked {
+            trial::not_begun(slot, case, &device, left)
+        } else {
+            let start = Instant::now();
+            let ended = self.run_trial(host, place, &device, &mut position, observer);
+            let stuck = !ended.left.is_empty();
+            if ended.interrupted {
+                self.outcome.end = SweepEnd::Interrupted;
+            }
+            if stuck {
+                self.step_aside(host, &ended.left)?;
+            }
+            // An interrupted trial is run again later, unless it has left something that must be told.
+            if ended.interrupted && !stuck {
+                return Ok(());
+            }
+            self.clock.took(slot.case, start.elapsed().into());
+            ended.record
+        };
+        store.add_trial(self.outcome.sweep, &record)?;
+        match record.outcome {
+            Outcome::Measured => self.outcome.measured += 1,
+            Outcome::Skipped { .. } => self.outcome.skipped += 1,
+            Outcome::Failed { .. } => self.outcome.failed += 1,
+        }
+        position.fraction = 1.0;
+        position.left = self.clock.left(place.rest);
+        observer(Progress::Stored(&position, &record));
+        Ok(())
+    }
+
+    fn run_trial(
+        &mut self,
+        host: &mut dyn Host,
+        place: &Place<'_>,
+        device: &DeviceSpec,
+        position: &mut Position,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> trial::Ended {
+        let start = Instant::now();
+        let expected = self.clock.expected(place.slot.case);
+        let rest = self.clock.left(place.rest);
+        let mut progress = |stage: &'static str, load_left: Option<Nanos>| {
+            let elapsed = Nanos::from(start.elapsed());
+            let left = load_left.map_or(expected.0.saturating_sub(elapsed.0), |left| left.0);
+            let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left)).max(1) as f64;
+            position.stage = stage;
+            position.fraction = position.fraction.max(share.min(0.99));
+            position.left = Nanos(left.saturating_add(rest.0));
+            observer(Progress::Running(position));
+        };
+        let mut bench = Bench {
+            plan: self.plan,
+            host,
+            testbed: &self.ground.testbed,
+            device,
+            journal: &mut self.ground.journal,
+            interrupt: self.options.interrupt,
+            overhead_ns_per_op: self.overhead_ns_per_op,
+            progress: &mut progress,
+        };
+        trial::run(&mut bench, place.slot, place.case)
+    }
+
+    /// After a trial that left something behind: a new journal, and images of other names.
+    fn step_aside(&mut self, host: &mut dyn Host, left: &[String]) -> Result<(), SweepError> {
+        let fresh = UndoJournal::create(self.options.state_dir)?;
+        self.ground.stuck.push(std::mem::replace(&mut self.ground.journal, fresh));
+        self.outcome.left.extend_from_slice(left);
+        match substitute(&self.plan.devices, self.ground.stuck.len()) {
+            None => self.ground.blocked = Some(left.to_vec()),
+            Some(devices) => {
+                let space = tree_space(self.plan);
+                let confirmation = self.options.confirmation;
+                match Testbed::verify(host, &devices, &self.runnable, space, confirmation) {
+                    Ok(testbed) => {
+                        self.ground.testbed = testbed;
+                        self.ground.devices = devices;
+                    }
+                    // No room for another image, say: the sweep goes on in telling so for each remaining trial.
+                    Err(error) => {
+                        let mut reasons = left.to_vec();
+                        reasons.push(error.to_string());
+                        self.ground.blocked = Some(reasons);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn position(&self, place: &Place<'_>) -> Position {
+        let own = if place.unmet.is_empty() { self.clock.expected(place.slot.case).0 } else { 0 };
+        Position {
+            trial: place.slot.trial + 1,
+            trials: u32::try_from(place.trials).unwrap_or(u32::MAX),
+            configuration: place.case.configuration.name.clone(),
+            workload: place.case.workload.kind(),
+            sentinel: place.slot.sentinel,
+            stage: "build",
+            fraction: 0.0,
+            left: Nanos(self.clock.left(place.rest).0.saturating_add(own)),
+        }
+    }
+
+    /// Tries once more to take down what was stuck, and notes how the sweep ended.
+    fn end(
+        mut self,
+        host: &mut dyn Host,
+        store: &mut Store,
+        result: Result<(), SweepError>,
+    ) -> Result<SweepOutcome, SweepError> {
+        let sweep = self.outcome.sweep;
+        let noted = match (&result, self.outcome.end) {
+            (Ok(()), SweepEnd::Finished) => store.finish_sweep(sweep),
+            _ => store.interrupt_sweep(sweep),
+        };
+        for mut journal in std::mem::take(&mut self.ground.stuck) {
+            journal.undo_all(host);
+            journal.close()?;
+        }
+        self.ground.journal.close()?;
+        result?;
+        noted?;
+        if !self.outcome.left.is_empty() {
+            self.outcome.end = SweepEnd::NotRestored;
+        }
+        Ok(self.outcome)
+    }
+}
+
+/// Estimates the time that is left, from the plan at first and from the trials so far as they end.
+struct Clock {
+    /// Estimate of each case, nothing where it is skipped.
+    estimates: Vec<Nanos>,
+    estimated: u64,
+    taken: u64,
+}
+
+impl Clock {
+    fn new(cases: &[Case], unmet: &[Vec<String>]) -> Self {
+        let estimate = |(case, unmet): (&Case, &Vec<String>)| {
+            if unmet.is_empty() { trial_time(&case.workload) } else { Nanos(0) }
+        };
+        Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
+    }
+
+    fn took(&mut self, case: u32, duration: Nanos) {
+        self.estimated = self.estimated.saturating_add(self.estimates[case as usize].0);
+        self.taken = self.taken.saturating_add(duration.0);
+    }
+
+    fn expected(&self, case: u32) -> Nanos {
+        let scale = if self.estimated == 0 { 1.0 } else { self.taken as f64 / self.estimated as f64 };
+        Nanos((self.estimates[case as usize].0 as f64 * scale) as u64)
+    }
+
+    fn left(&self, cases: &[u32]) -> Nanos {
+        Nanos(cases.iter().map(|case| self.expected(*case).0).fold(0, u64::saturating_add))
+    }
+}
+
+/// For each case everything that keeps it from running here; workloads share what is asked of their configuration.
+fn unmet(plan: &Plan, host: &mut dyn Host, cases: &[Case]) -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = Vec::with_capacity(cases.len());
+    for (index, case) in cases.iter().enumerate() {
+        let same = index > 0 && cases[index - 1].configuration == case.configuration;
+        let reasons = if same { all[index - 1].clone() } else { requirements(host, plan, case) };
+        all.push(reasons);
+    }
+    all
+}
+
+/// The configurations that can run, each once.
+fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
+    let mut configurations: Vec<Configuration> = cases
+        .iter()
+        .zip(unmet)
+        .filter(|(_, unmet)| unmet.is_empty())
+        .map(|(case, _)| case.configuration.clone())
+        .collect();
+    configurations.dedup();
+    configurations
+}
+
+/// What the largest trees of the plan occupy at least.
+fn tree_space(plan: &Plan) -> Bytes {
+    let sizes = plan.workloads.iter().map(|workload| match workload {
+        Workload::Fileserver(fileserver) => fileserver.tree_size,
+        Workload::Null(_) => Bytes(0),
+    });
+    sizes.max().unwrap_or_default()
+}
+
+/// The trials that are stored of a sweep, which must be of the same plan.
+fn stored_trials(
+    plan: &Plan,
+    store: &Store,
+    sweep: SweepId,
+) -> Result<std::collections::BTreeSet<u32>, SweepError> {
+    let stored = store.sweep(sweep)?;
+    if stored.plan_toml != plan.text || stored.overrides != plan.overrides {
+        return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name });
+    }
+    Ok(store.trial_numbers(sweep)?)
+}
+
+fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {
+    NewSweep {
+        name: plan.name.clone(),
+        plan_toml: plan.text.clone(),
+        overrides: plan.overrides.clone(),
+        seed: plan.seed,
+        measure: plan.measure.name().to_string(),
+        environment: None,
+        cases: u32::try_from(cases.len()).unwrap_or(u32::MAX),
+        trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// The same devices with images of other names; none where a block device or a directory has no substitute.
+fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
+    let renamed = |spec: &DeviceSpec| match spec {
+        DeviceSpec::Image { path, size, direct_io } => {
+            let mut name = path.as_os_str().to_os_string();
+            name.push(format!(".{generation}"));
+            Some(DeviceSpec::Image { path: PathBuf::from(name), size: *size, direct_io: *direct_io })
+        }
+        DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
+    };
+    let journals = devices.journals.iter().map(|(name, spec)| Some((name.clone(), renamed(spec)?)));
+    Some(Devices { data: renamed(&devices.data)?, journals: journals.collect::<Option<_>>()? })
+}
+
+/// What an operation of the null workload costs on this host: a short run of the engine that touches no file.
+fn overhead(plan: &Plan, host: &mut dyn Host, options: &RunOptions<'_>) -> Result<Option<f64>, SweepError> {
+    let workload = Workload::Null(Null::default());
+    let request = trial::request(options.state_dir, &workload, plan.seed, true);
+    let fail = |failure| SweepError::Engine { failure: Box::new(failure) };
+    let mut engine = host.start_engine(&request).map_err(|error| fail(trial::host_failure(&error)))?;
+    let mut told = Told::default();
+    let load =
+        watch::watch(engine.as_mut(), &workload, plan.watchdog, options.interrupt, &mut told, &mut |_| {});
+    match (load.end, load.stuck_pid) {
+        (LoadEnd::Failed(failure), _) => Err(fail(failure)),
+        (_, Some(pid)) => Err(fail(Failure::new("engine", format!("process {pid} does not end")))),
+        // The loop over trials sees the interruption.
+        (LoadEnd::Interrupted, None) => Ok(None),
+        (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {
+            let rate = role.rates.operations_per_s;
+            (rate > 0.0).then(|| f64::from(role.workers) * 1e9 / rate)
+        })),
+    }
+}

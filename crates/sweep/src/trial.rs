@@ -1,0 +1,248 @@
+//! One trial, from probing the devices to the record: the sequence, read from top to bottom.
+//!
+//! A trial is failed until it is proven to be measured. Whatever happens, everything is taken down by undoing the
+//! journal, and what was measured before a failure is kept. What cannot be taken down is told.
+
+use crate::cases::Case;
+use crate::order::Slot;
+use crate::plan::Plan;
+use crate::watch::{self, LoadEnd, Told};
+use fsdyno_core::protocol::PROTOCOL_VERSION;
+use fsdyno_core::result::{Lifecycle, TreeSummary};
+use fsdyno_core::{
+    DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TrialRecord, Warning, WarningKind, Workload,
+};
+use fsdyno_host::{Host, HostError};
+use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Everything that a trial needs beside its case.
+pub(crate) struct Bench<'a> {
+    pub plan: &'a Plan,
+    pub host: &'a mut dyn Host,
+    pub testbed: &'a Testbed,
+    pub device: &'a DeviceSpec,
+    pub journal: &'a mut UndoJournal,
+    pub interrupt: &'a AtomicBool,
+    /// Cost of an operation of the null workload.
+    pub overhead_ns_per_op: Option<f64>,
+    /// Told the stage, and the time until the load ends once the engine knows it.
+    pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
+}
+
+/// A trial that has ended.
+pub(crate) struct Ended {
+    pub record: TrialRecord,
+    /// What could not be taken down, one line each.
+    pub left: Vec<String>,
+    /// Whether the user stopped it: then it counts for nothing, and is run again by `--resume`.
+    pub interrupted: bool,
+}
+
+/// Why the sequence stopped before its end.
+enum Stop {
+    Failed(Failure),
+    Skipped(Vec<String>),
+    Interrupted,
+    /// Failed with a process that cannot be ended: nothing may wait for the filesystem any more.
+    Stuck(Failure, u32),
+}
+
+impl From<TestbedError> for Stop {
+    fn from(error: TestbedError) -> Self {
+        match error {
+            TestbedError::Unmet { unmet } => Stop::Skipped(unmet),
+            TestbedError::Contradiction { contradictions } => Stop::Skipped(contradictions),
+            error => Stop::Failed(error.failure()),
+        }
+    }
+}
+
+/// Runs a trial and takes everything down.
+pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
+    let start = Instant::now();
+    let mut record = unproven(slot, case, bench.device);
+    let result = sequence(bench, slot, case, &mut record);
+    (bench.progress)("tear down", None);
+    let mut left = bench.journal.undo_all(bench.host).left;
+    // A tool that shares the user's Ctrl-C fails before the flag is looked at.
+    let interrupted = matches!(result, Err(Stop::Interrupted))
+        || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
+    record.outcome = match result {
+        Ok(()) => Outcome::Measured,
+        Err(Stop::Skipped(unmet)) => Outcome::Skipped { unmet },
+        Err(Stop::Failed(error)) => Outcome::Failed { error },
+        Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
+        Err(Stop::Stuck(error, pid)) => {
+            left.insert(0, format!("process {pid}, an engine that hangs in the kernel and cannot be killed"));
+            Outcome::Failed { error }
+        }
+    };
+    note_what_is_left(&mut record, &left);
+    record.lifecycle_ns.total = Some(start.elapsed().into());
+    record.finished = jiff::Timestamp::now().to_string();
+    Ended { record, left, interrupted }
+}
+
+/// The trial itself. Every step may fail; the caller takes down.
+fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialRecord) -> Result<(), Stop> {
+    bench.begin("build")?;
+    let stack =
+        fsdyno_testbed::build(bench.host, bench.journal, bench.testbed, &case.configuration, slot.seed)?;
+
+    bench.begin("mkfs")?;
+    let start = Instant::now();
+    let formatted = stack.format(bench.host, bench.journal)?;
+    let formats = !matches!(bench.device, DeviceSpec::Directory { .. });
+    record.lifecycle_ns.mkfs = formats.then(|| start.elapsed().into());
+
+    bench.begin("mount")?;
+    let start = Instant::now();
+    let mounted = formatted.mount(bench.host, bench.journal)?;
+    record.lifecycle_ns.mount = formats.then(|| start.elapsed().into());
+    record.built = mounted.built().clone();
+    record.warnings.extend_from_slice(mounted.warnings());
+    record.environment = mounted.environment(bench.host);
+
+    bench.begin("start the engine")?;
+    load(bench, slot, case, &mounted, record)?;
+
+    bench.begin("umount")?;
+    let start = Instant::now();
+    let unmounted = mounted.unmount(bench.host, bench.journal)?;
+    record.lifecycle_ns.umount = Some(start.elapsed().into());
+
+    bench.begin("check")?;
+    let start = Instant::now();
+    record.built.check = unmounted.check(bench.host, bench.journal)?;
+    if let Some(check) = &record.built.check {
+        record.lifecycle_ns.check = Some(start.elapsed().into());
+        if !check.clean {
+            let text = format!("'{}' found the filesystem damaged", check.command);
+            record.warnings.push(Warning::new(WarningKind::CheckFailed, text));
+        }
+    }
+    Ok(())
+}
+
+/// Runs the engine in the mounted filesystem and keeps what it tells, also when it fails.
+fn load(
+    bench: &mut Bench<'_>,
+    slot: &Slot,
+    case: &Case,
+    mounted: &Mounted,
+    record: &mut TrialRecord,
+) -> Result<(), Stop> {
+    let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
+    let request = request(mounted.directory(), &case.workload, slot.seed, keeps);
+    let mut engine = bench.host.start_engine(&request).map_err(|error| Stop::Failed(host_failure(&error)))?;
+    let mut told = Told::default();
+    let load = {
+        let progress = &mut *bench.progress;
+        let mut place = |place: &watch::Place| progress(watch::stage_name(place.stage), Some(place.left));
+        watch::watch(
+            engine.as_mut(),
+            &case.workload,
+            bench.plan.watchdog,
+            bench.interrupt,
+            &mut told,
+            &mut place,
+        )
+    };
+    record.timer = told.timer.map(|mut timer| {
+        timer.overhead_ns_per_op = bench.overhead_ns_per_op;
+        timer
+    });
+    record.lifecycle_ns.prepare = told.prepare;
+    record.trees = told.trees;
+    record.phases = told.phases;
+    record.warnings.extend(told.warnings);
+    match (load.end, load.stuck_pid) {
+        (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Stuck(failure, pid)),
+        (_, Some(pid)) => {
+            Err(Stop::Stuck(Failure::new("engine", "the engine did not end and cannot be killed"), pid))
+        }
+        (LoadEnd::Done, None) => Ok(()),
+        (LoadEnd::Failed(failure), None) => Err(Stop::Failed(failure)),
+        (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
+    }
+}
+
+/// What an engine is asked. `keeps`: what it made must be gone afterwards, for the filesystem stays.
+pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: bool) -> EngineRequest {
+    EngineRequest {
+        version: PROTOCOL_VERSION,
+        directory: directory.to_path_buf(),
+        workload: workload.clone(),
+        seed,
+        drop_caches: true,
+        clean_up: keeps,
+    }
+}
+
+impl Bench<'_> {
+    /// Tells the stage; stops here when the user has interrupted.
+    fn begin(&mut self, stage: &'static str) -> Result<(), Stop> {
+        (self.progress)(stage, None);
+        match self.interrupt.load(Ordering::Relaxed) {
+            true => Err(Stop::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The record of a trial of which nothing is known yet.
+fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRecord {
+    let now = jiff::Timestamp::now().to_string();
+    TrialRecord {
+        trial: slot.trial,
+        block: slot.block,
+        case: slot.case,
+        sentinel: slot.sentinel,
+        seed: slot.seed,
+        configuration: case.configuration.clone(),
+        device: device.clone(),
+        workload: case.workload.clone(),
+        outcome: Outcome::Failed { error: Failure::new("trial", "did not come to its end") },
+        warnings: case.warnings.clone(),
+        timer: None,
+        lifecycle_ns: Lifecycle::default(),
+        built: Default::default(),
+        environment: Default::default(),
+        trees: TreeSummary::default(),
+        phases: Vec::new(),
+        started: now.clone(),
+        finished: now,
+    }
+}
+
+/// The record of a trial that this machine cannot run. No device is touched.
+pub(crate) fn skipped(slot: &Slot, case: &Case, device: &DeviceSpec, unmet: &[String]) -> TrialRecord {
+    TrialRecord { outcome: Outcome::Skipped { unmet: unmet.to_vec() }, ..unproven(slot, case, device) }
+}
+
+/// The record of a trial that was not begun because its device is stuck.
+pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[String]) -> TrialRecord {
+    let mut error = Failure::new("build", "not begun: an earlier trial still holds the device");
+    error.details = left.join("\n");
+    error.hint = Some("restart the machine, then go on with --resume in a new sweep".to_string());
+    TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
+}
+
+fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {
+    record.warnings.extend(left.iter().map(|text| Warning::new(WarningKind::LeftBehind, text.clone())));
+    if let Outcome::Failed { error } = &mut record.outcome
+        && !left.is_empty()
+    {
+        let separator = if error.details.is_empty() { "" } else { "\n" };
+        error.details.push_str(&format!("{separator}left behind: {}", left.join("; ")));
+    }
+}
+
+pub(crate) fn host_failure(error: &HostError) -> Failure {
+    let mut failure = Failure::new("engine", error.to_string());
+    failure.errno = error.errno();
+    failure
+}

@@ -1,0 +1,190 @@
+//! Watches an engine from its first event to its end, and gives it up when it hangs.
+//!
+//! A worker of the engine may hang in the kernel for ever, and the engine with it. So the engine must not only live but
+//! get on: an event that says the same as the one before is no sign of life. How long a stage may take without a change
+//! is what its work should take at a slow disk's pace, plus the plan's `watchdog`. An engine that is given up is stopped;
+//! one that cannot be killed is left behind, and said so.
+
+use crate::estimate::SLOW_TREE_RATE;
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::{TimerFacts, TreeSummary};
+use fsdyno_core::{EngineEvent, Failure, Nanos, PhaseResult, Warning, Workload};
+use fsdyno_host::{EngineOutput, EngineProcess};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the interruption is looked for while the engine is silent.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long an engine may take to end by itself and, when killed, to be gone.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// What an engine told before it ended, however it ended.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub timer: Option<TimerFacts>,
+    pub prepare: Option<Nanos>,
+    pub trees: TreeSummary,
+    pub phases: Vec<PhaseResult>,
+    pub warnings: Vec<Warning>,
+}
+
+/// How an engine's run ended.
+#[derive(Debug)]
+pub(crate) enum LoadEnd {
+    /// It did all phases.
+    Done,
+    /// It failed, fell silent or made no sense.
+    Failed(Failure),
+    /// The user interrupted it.
+    Interrupted,
+}
+
+/// A run of an engine, and the process when it could not be ended.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub end: LoadEnd,
+    pub stuck_pid: Option<u32>,
+}
+
+/// Where an engine is: its stage, its phase, the share that is done, and the time until its last phase ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Place {
+    pub stage: Stage,
+    pub phase: String,
+    pub done: f64,
+    pub left: Nanos,
+}
+
+/// Follows an engine to its end.
+pub(crate) fn watch(
+    engine: &mut dyn EngineProcess,
+    workload: &Workload,
+    watchdog: Nanos,
+    interrupt: &AtomicBool,
+    told: &mut Told,
+    progress: &mut dyn FnMut(&Place),
+) -> Load {
+    let end = follow(engine, workload, watchdog.into(), interrupt, told, progress);
+    let stuck_pid = (!engine.stop(STOP_LIMIT)).then(|| engine.pid());
+    Load { end, stuck_pid }
+}
+
+fn follow(
+    engine: &mut dyn EngineProcess,
+    workload: &Workload,
+    watchdog: Duration,
+    interrupt: &AtomicBool,
+    told: &mut Told,
+    progress: &mut dyn FnMut(&Place),
+) -> LoadEnd {
+    let mut place: Option<Place> = None;
+    let mut changed = Instant::now();
+    loop {
+        if interrupt.load(Ordering::Relaxed) {
+            return LoadEnd::Interrupted;
+        }
+        let limit =
+            watchdog + place.as_ref().map_or(Duration::ZERO, |place| allowance(place.stage, workload));
+        match engine.next(GLANCE.min(limit)) {
+            EngineOutput::Event(event) => match *event {
+                EngineEvent::Done => return LoadEnd::Done,
+                EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
+                EngineEvent::Progress { stage, phase, done, left_ns } => {
+                    let now = Place { stage, phase, done, left: left_ns };
+                    progress(&now);
+                    let moved = place.as_ref().is_none_or(|place| {
+                        (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)
+                    });
+                    if moved {
+                        changed = Instant::now();
+                    }
+                    place = Some(now);
+                }
+                EngineEvent::Hello { timer, .. } => {
+                    told.timer = Some(timer);
+                    changed = Instant::now();
+                }
+                EngineEvent::Prepared { duration_ns, trees } => {
+                    told.prepare = Some(duration_ns);
+                    told.trees = trees;
+                    changed = Instant::now();
+                }
+                EngineEvent::Phase(phase) => {
+                    told.phases.push(*phase);
+                    changed = Instant::now();
+                }
+                EngineEvent::Warning(warning) => told.warnings.push(warning),
+            },
+            EngineOutput::Silence => {}
+            EngineOutput::Garbage(text) => return LoadEnd::Failed(garbage(&text)),
+            EngineOutput::End(stderr) => return LoadEnd::Failed(ended_early(&place, stderr)),
+        }
+        if changed.elapsed() > limit {
+            return LoadEnd::Failed(hung(&place, limit, engine.pid()));
+        }
+    }
+}
+
+/// What a stage should take at most when nothing is wrong.
+fn allowance(stage: Stage, workload: &Workload) -> Duration {
+    let (tree_size, ramp, window, drain) = match workload {
+        Workload::Fileserver(fileserver) => {
+            (fileserver.tree_size.0, fileserver.ramp, fileserver.window, fileserver.drain_limit)
+        }
+        Workload::Null(null) => (0, null.ramp, null.window, Nanos(0)),
+    };
+    match stage {
+        Stage::Prepare | Stage::Settle | Stage::CleanUp => Duration::from_secs(tree_size / SLOW_TREE_RATE),
+        Stage::Ramp => ramp.into(),
+        Stage::Measure => window.into(),
+        Stage::Drain => drain.into(),
+    }
+}
+
+/// The step that a failure is filed under: the phase, or what was done outside of phases.
+fn step(place: &Option<Place>) -> String {
+    match place {
+        None => "engine".to_string(),
+        Some(place) if place.phase.is_empty() => stage_name(place.stage).to_string(),
+        Some(place) => place.phase.clone(),
+    }
+}
+
+/// A stage in the words of progress and errors.
+pub(crate) fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Prepare => "prepare",
+        Stage::Settle => "settle",
+        Stage::Ramp => "ramp",
+        Stage::Measure => "measure",
+        Stage::Drain => "drain",
+        Stage::CleanUp => "clean up",
+    }
+}
+
+fn hung(place: &Option<Place>, limit: Duration, pid: u32) -> Failure {
+    let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
+    let message = format!("the engine made no progress for {} while it was to {stage}", Nanos::from(limit));
+    let mut failure = Failure::new(step(place), message);
+    if let Some(place) = place {
+        failure.details =
+            format!("process {pid} was {:.0} % through the stage '{stage}'", place.done * 100.0);
+    }
+    failure.hint =
+        Some("the kernel log (dmesg) tells of hung tasks; a slow device needs a longer `watchdog`".into());
+    failure
+}
+
+fn garbage(text: &str) -> Failure {
+    let mut failure = Failure::new("engine", "the engine wrote something that is no event");
+    failure.details = text.to_string();
+    failure.hint = Some("this is an error in fsdyno, or something else wrote to the engine's stdout".into());
+    failure
+}
+
+fn ended_early(place: &Option<Place>, stderr: String) -> Failure {
+    let mut failure = Failure::new(step(place), "the engine ended without a result");
+    failure.details = stderr;
+    failure.hint = Some("the kernel log (dmesg) tells whether it was killed for want of memory".into());
+    failure
+}
