@@ -1,1 +1,14 @@
-fn main() {}
+//! fsdyno: a dynamometer for filesystems. The command line: it wires the other crates and holds no logic of its own.
+
+mod cli;
+mod command;
+mod exit;
+mod progress;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    exit::code(command::run(&cli))
+}

@@ -1,0 +1,180 @@
+//! What can be typed: the one definition from which parsing, help and the reference documentation come.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fsdyno_core::{Bytes, Nanos};
+use std::path::PathBuf;
+
+/// Which Linux filesystem, with which settings, serves best on this machine, how sure is that, and what does it cost?
+///
+/// fsdyno builds every candidate on a device that it may destroy, runs competing readers and writers on it, times each
+/// single operation, and prints what came out. It never writes to a device that you did not name and confirm.
+#[derive(Debug, Parser)]
+#[command(name = "fsdyno", version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// The database of results [default: $XDG_STATE_HOME/fsdyno/results.db].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+
+    /// When to use colour.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The shape of what goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for people.
+    Text,
+    /// One document, versioned.
+    Json,
+    /// One row per trial, phase, role and operation.
+    Csv,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure a directory as it stands: no root, nothing formatted, an answer in a minute.
+    Bench(Bench),
+    /// Execute a plan: build every configuration, measure it, store the results.
+    Sweep(Sweep),
+    /// Show what a plan would do: every case, every command, time and space.
+    Plan(Plan),
+    /// List the stored sweeps.
+    List(List),
+    /// Show the results of a sweep.
+    Show(Show),
+    /// Scan a directory into a model of file sizes and directories that a plan can name.
+    Profile(Profile),
+    /// Tell what this machine can run, and what to install for the rest.
+    Doctor(Doctor),
+    /// Undo what an interrupted sweep left on the machine.
+    Restore(Restore),
+    /// The engine: a request on stdin, events on stdout.
+    #[command(hide = true)]
+    Engine,
+    /// The agent: steps on this machine, requested on stdin.
+    #[command(hide = true)]
+    Agent,
+}
+
+/// Options of `fsdyno bench`.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// An existing directory on the filesystem to measure.
+    pub directory: PathBuf,
+    /// All trees together [default: from the free space].
+    #[arg(long, value_name = "SIZE")]
+    pub tree_size: Option<Bytes>,
+    /// The measured part of each phase [default: 8s].
+    #[arg(long, value_name = "DURATION")]
+    pub window: Option<Nanos>,
+    /// The load before each window [default: 4s].
+    #[arg(long, value_name = "DURATION")]
+    pub ramp: Option<Nanos>,
+    /// Any parameter of the workload, as in a plan: `readers=8`, `tree=impressions`, `direct=true`.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno sweep`.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// The plan, a TOML file.
+    pub plan: PathBuf,
+    /// Changes a key of the plan: `device.size=1G`, `repetitions=1`, `workloads.window=2s`.
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Confirms a block device that the plan names: everything on it is lost.
+    #[arg(long, value_name = "DEVICE")]
+    pub destroy: Vec<PathBuf>,
+    /// Confirms that this kind of signature on such a device may be overwritten: `ext4`, `LVM2_member`, `gpt`.
+    #[arg(long, value_name = "KIND")]
+    pub overwrite: Vec<String>,
+    /// Go on with an interrupted sweep of the same plan: the latest, or the one named.
+    #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
+    pub resume: Option<String>,
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// The plan, a TOML file.
+    pub plan: PathBuf,
+    /// Changes a key of the plan, as in `fsdyno sweep`.
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Number or name of a sweep [default: the latest].
+    pub sweep: Option<String>,
+    /// Only the cases whose configuration contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub case: Option<String>,
+    /// Only the summary across cases.
+    #[arg(long)]
+    pub summary: bool,
+    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
+    #[arg(long, value_name = "MEASURE")]
+    pub measure: Option<String>,
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno profile`.
+#[derive(Debug, Args)]
+pub struct Profile {
+    /// The directory to scan.
+    pub directory: PathBuf,
+    /// Where to write the model [default: stdout].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `fsdyno doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Options of `fsdyno restore`.
+#[derive(Debug, Args)]
+pub struct Restore {}

@@ -1,0 +1,24 @@
+//! `fsdyno bench DIR`: a first answer about a directory as it stands.
+
+use super::sweep::{measure, plan_trouble, status};
+use super::{Result, Surroundings};
+use crate::cli::Bench;
+use crate::exit::{Status, Trouble};
+use fsdyno_sweep::{BenchError, BenchOptions, bench_plan};
+use fsdyno_testbed::Confirmation;
+
+pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
+    let settings = BenchOptions {
+        tree_size: options.tree_size,
+        ramp: options.ramp,
+        window: options.window,
+        set: options.set.clone(),
+    };
+    let plan = bench_plan(&mut surroundings.host()?, &options.directory, &settings).map_err(|error| match error {
+        BenchError::Plan(error) => plan_trouble(error),
+        other => Trouble::new(Status::Usage, other),
+    })?;
+    // A directory is used, never destroyed: there is nothing to confirm.
+    let ended = measure(surroundings, &plan, &Confirmation::default(), None, options.format)?;
+    Ok(status(&ended))
+}

@@ -1,0 +1,132 @@
+//! `fsdyno doctor`: what this machine can run, and what to install for the rest.
+
+use super::{Result, Surroundings, print_json};
+use crate::cli::{Doctor, Format};
+use crate::exit::{Status, Trouble};
+use anyhow::anyhow;
+use fsdyno_host::Host;
+use fsdyno_sys::timer::{Source, Timer};
+use fsdyno_testbed::filesystem;
+use rustix::process::geteuid;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// One thing that a sweep may need.
+#[derive(Debug, Serialize)]
+struct Finding {
+    /// What.
+    subject: String,
+    /// Whether the machine has it.
+    ok: bool,
+    /// What was found.
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
+    let mut host = surroundings.host()?;
+    let mut findings = vec![root(), timer()];
+    findings.push(loops());
+    findings.extend(filesystems(&mut host));
+    findings.push(schedulers(&mut host));
+    match options.format {
+        Format::Text => print(&mut io::stdout().lock(), &findings)?,
+        Format::Json => print_json(&findings)?,
+        Format::Csv => {
+            return Err(Trouble::new(Status::Usage, anyhow!("the findings have no CSV form"))
+                .hint("fsdyno doctor --format json"));
+        }
+    }
+    Ok(Status::Well)
+}
+
+fn root() -> Finding {
+    let root = geteuid().is_root();
+    Finding {
+        subject: "root".to_string(),
+        ok: root,
+        found: if root { "yes" } else { "no" }.to_string(),
+        remedy: (!root).then(|| "sweeps need root: sudo fsdyno sweep PLAN; without: fsdyno bench DIR".to_string()),
+    }
+}
+
+fn timer() -> Finding {
+    let timer = Timer::calibrate();
+    let fast = timer.source() == Source::Tsc;
+    Finding {
+        subject: "timer".to_string(),
+        ok: fast,
+        found: format!("{}, {:.0} ns a reading", timer.source().name(), timer.read_ns()),
+        remedy: (!fast).then(|| "timing costs more: the kernel's clocksource is not tsc".to_string()),
+    }
+}
+
+fn loops() -> Finding {
+    let there = Path::new("/dev/loop-control").exists();
+    Finding {
+        subject: "loop devices".to_string(),
+        ok: there,
+        found: if there { "yes" } else { "no" }.to_string(),
+        remedy: (!there).then(|| "modprobe loop, or name a block device in the plan".to_string()),
+    }
+}
+
+/// Kernel and tools of every filesystem.
+fn filesystems(host: &mut dyn Host) -> Vec<Finding> {
+    let known = host.read_text(Path::new("/proc/filesystems")).unwrap_or_default();
+    filesystem::ALL.iter().map(|filesystem| one_filesystem(host, *filesystem, &known)).collect()
+}
+
+fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem, known: &str) -> Finding {
+    let kernel = known.lines().any(|line| line.split_whitespace().next_back() == Some(filesystem.name()));
+    let missing: Vec<&filesystem::Tool> =
+        filesystem.tools().iter().filter(|tool| !matches!(host.find_program(tool.program), Ok(Some(_)))).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    let mut remedies = Vec::new();
+    if !packages.is_empty() {
+        remedies.push(format!("apt-get install {}", packages.join(" ")));
+    }
+    if !kernel {
+        // A module is loaded by the first mount, so its absence from the list is no proof.
+        remedies.push(format!("modprobe {}, if this kernel has it", filesystem.name()));
+    }
+    let tools = match missing.as_slice() {
+        [] => "tools installed".to_string(),
+        some => format!("no {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", no ")),
+    };
+    Finding {
+        subject: filesystem.name().to_string(),
+        ok: remedies.is_empty(),
+        found: format!("{}, {tools}", if kernel { "in the kernel" } else { "not loaded in the kernel" }),
+        remedy: (!remedies.is_empty()).then(|| remedies.join("; ")),
+    }
+}
+
+/// The schedulers that loop devices offer; disks of this kernel offer the same.
+fn schedulers(host: &mut dyn Host) -> Finding {
+    let text = host.read_text(Path::new("/sys/block/loop0/queue/scheduler")).unwrap_or_default();
+    let offered: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
+    let all = ["none", "mq-deadline", "kyber", "bfq"];
+    let absent: Vec<&str> = all.into_iter().filter(|name| !offered.contains(name)).collect();
+    Finding {
+        subject: "schedulers".to_string(),
+        ok: absent.is_empty(),
+        found: if offered.is_empty() { "not known".to_string() } else { offered.join(", ") },
+        remedy: (!absent.is_empty()).then(|| format!("not offered: {}; modules may bring them", absent.join(", "))),
+    }
+}
+
+fn print(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
+    for finding in findings {
+        let mark = if finding.ok { "ok     " } else { "missing" };
+        writeln!(out, "{mark}  {:<13} {}", finding.subject, finding.found)?;
+        if let Some(remedy) = &finding.remedy {
+            writeln!(out, "{:24}{remedy}", "")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! The subcommands, one file each, and what they share: where the store is, and how text is laid out.
+
+mod agent;
+mod bench;
+mod doctor;
+mod engine;
+mod list;
+mod plan;
+mod profile;
+mod restore;
+mod show;
+mod sweep;
+
+use crate::cli::{Cli, Colour, Command};
+use crate::exit::{Status, Trouble};
+use anyhow::Context;
+use fsdyno_core::measure::Measure;
+use fsdyno_host::agent::AgentHost;
+use fsdyno_report::{Header, Style};
+use fsdyno_store::{Store, Sweep};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Result of a subcommand.
+type Result = std::result::Result<Status, Trouble>;
+
+/// Executes what was typed.
+pub fn run(cli: &Cli) -> Result {
+    let surroundings = Surroundings::new(cli)?;
+    match &cli.command {
+        Command::Bench(options) => bench::run(&surroundings, options),
+        Command::Sweep(options) => sweep::run(&surroundings, options),
+        Command::Plan(options) => plan::run(&surroundings, options),
+        Command::List(options) => list::run(&surroundings, options),
+        Command::Show(options) => show::run(&surroundings, options),
+        Command::Profile(options) => profile::run(options),
+        Command::Doctor(options) => doctor::run(&surroundings, options),
+        Command::Restore(_) => restore::run(&surroundings),
+        Command::Engine => engine::run(),
+        Command::Agent => agent::run(),
+    }
+}
+
+/// What a command needs to know of where it runs.
+struct Surroundings {
+    /// The database of results.
+    store: PathBuf,
+    /// Where undo journals are: the same whatever `--store` says, so that `fsdyno restore` finds them.
+    undo: PathBuf,
+    /// How text on stdout is laid out.
+    style: Style,
+}
+
+impl Surroundings {
+    fn new(cli: &Cli) -> anyhow::Result<Self> {
+        let default = Store::default_path()?;
+        let undo = default.with_file_name("undo");
+        let terminal = std::io::stdout().is_terminal();
+        let colour = match cli.color {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none(),
+        };
+        let width = if terminal { terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)) } else { None };
+        let style = Style { width: width.unwrap_or(80).max(80), colour };
+        Ok(Surroundings { store: cli.store.clone().unwrap_or(default), undo, style })
+    }
+
+    fn open_store(&self) -> anyhow::Result<Store> {
+        Ok(Store::open(&self.store)?)
+    }
+
+    /// This machine, its steps carried out by a process of their own; its own binary and store are not to be destroyed.
+    fn host(&self) -> anyhow::Result<AgentHost> {
+        let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
+        let protected = vec![
+            ("the store".to_string(), self.store.clone()),
+            ("the undo journals".to_string(), self.undo.clone()),
+            ("fsdyno itself".to_string(), binary.clone()),
+        ];
+        Ok(AgentHost::new(binary, protected))
+    }
+}
+
+/// What reports say of a sweep, ranked by the given measure or by the plan's.
+fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<Header> {
+    Ok(Header {
+        id: sweep.summary.id.to_string(),
+        name: sweep.summary.name.clone(),
+        plan_toml: sweep.plan_toml.clone(),
+        started: sweep.summary.started.clone(),
+        finished: sweep.summary.finished.clone(),
+        seed: sweep.seed,
+        measure: measure.unwrap_or(&sweep.measure).parse::<Measure>()?,
+    })
+}
+
+/// Writes one JSON document to stdout.
+fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}

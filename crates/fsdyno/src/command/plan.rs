@@ -1,0 +1,73 @@
+//! `fsdyno plan PLAN`: what a sweep would do, without doing it.
+
+use super::{Result, Surroundings, print_json};
+use crate::cli::{Format, Plan as Options};
+use crate::command::sweep::load;
+use crate::exit::{Status, Trouble};
+use crate::progress::human;
+use anyhow::anyhow;
+use fsdyno_core::DeviceSpec;
+use fsdyno_host::Host;
+use fsdyno_sweep::{DryRun, Plan, dry_run};
+use fsdyno_testbed::guard::identity_text;
+use std::io::{self, Write};
+
+pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
+    let plan = load(&options.plan, &options.set)?;
+    let mut host = surroundings.host()?;
+    let run = dry_run(&plan, &mut host);
+    match options.format {
+        Format::Json => print_json(&run)?,
+        Format::Text => print(&mut io::stdout().lock(), &plan, &run, &identities(&plan, &mut host))?,
+        Format::Csv => {
+            return Err(Trouble::new(Status::Usage, anyhow!("a dry run has no CSV form"))
+                .hint("fsdyno plan PLAN --format json"));
+        }
+    }
+    Ok(Status::Well)
+}
+
+/// The block devices of the plan, each with the identity that a plan can pin, or why it cannot be told.
+fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
+    let devices = std::iter::once(&plan.devices.data).chain(plan.devices.journals.values());
+    devices
+        .filter(|device| matches!(device, DeviceSpec::Block { .. }))
+        .map(|device| {
+            let path = device.path();
+            let identity = match host.probe_device(path) {
+                Ok(probe) => identity_text(&probe.identity),
+                Err(error) => error.to_string(),
+            };
+            (path.display().to_string(), identity)
+        })
+        .collect()
+}
+
+fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, String)]) -> io::Result<()> {
+    for case in &run.cases {
+        writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.workload.kind())?;
+        for command in &case.commands {
+            writeln!(out, "    {command}")?;
+        }
+        for note in &case.notes {
+            writeln!(out, "    note: {note}")?;
+        }
+        for reason in &case.unmet {
+            writeln!(out, "    skipped: {reason}")?;
+        }
+    }
+    for (path, identity) in identities {
+        writeln!(out, "device {path}: identity = \"{identity}\"")?;
+    }
+    let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
+    writeln!(
+        out,
+        "{}: {} cases ({skipped} skipped on this machine), {} trials; about {}, up to {} on {}",
+        plan.name,
+        run.cases.len(),
+        run.trials,
+        human(run.time_ns),
+        fsdyno_report::terminal::size(run.space_bytes),
+        plan.devices.data
+    )
+}

@@ -1,0 +1,25 @@
+//! `fsdyno profile DIR`: a real directory as a model of sizes and directories that a plan can name.
+
+use super::{Result, print_json};
+use crate::cli::Profile;
+use crate::exit::Status;
+use anyhow::Context;
+
+pub fn run(options: &Profile) -> Result {
+    let profile = fsdyno_engine::profile::scan(&options.directory)?;
+    match &options.output {
+        None => print_json(&profile)?,
+        Some(path) => {
+            let mut text = serde_json::to_string_pretty(&profile)?;
+            text.push('\n');
+            std::fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
+            eprintln!(
+                "{} files in {} directories; in a plan: tree = \"profile:{}\"",
+                profile.files,
+                profile.directories,
+                path.display()
+            );
+        }
+    }
+    Ok(Status::Well)
+}

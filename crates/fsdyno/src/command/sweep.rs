@@ -1,0 +1,141 @@
+//! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
+
+use super::{Result, Surroundings, header, show};
+use crate::cli::{Format, Sweep};
+use crate::exit::{Status, Trouble};
+use crate::progress::{Display, human};
+use anyhow::anyhow;
+use fsdyno_core::{Outcome, TrialRecord};
+use fsdyno_store::SweepId;
+use fsdyno_sweep::{Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order, run as execute};
+use fsdyno_testbed::{Confirmation, TestbedError};
+use signal_hook::consts::TERM_SIGNALS;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
+    let plan = load(&options.plan, &options.set)?;
+    let resume = match &options.resume {
+        None => None,
+        Some(selector) => Some(surroundings.open_store()?.find(Some(selector))?.summary.id),
+    };
+    let confirmation =
+        Confirmation { destroy: options.destroy.clone(), signatures: options.overwrite.clone() };
+    let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
+    if ended.end == SweepEnd::Interrupted {
+        eprintln!(
+            "hint: fsdyno sweep {} --resume {}, with the same arguments, goes on",
+            options.plan.display(),
+            ended.sweep
+        );
+    }
+    Ok(status(&ended))
+}
+
+/// Reads a plan; what is wrong with it is a usage error with its next step.
+pub fn load(path: &Path, overrides: &[String]) -> std::result::Result<Plan, Trouble> {
+    Plan::load(path, overrides).map_err(plan_trouble)
+}
+
+/// An error of a plan for the user.
+pub fn plan_trouble(error: PlanError) -> Trouble {
+    let hint = error.hint();
+    let trouble = Trouble::new(Status::Usage, error);
+    match hint {
+        Some(hint) => trouble.hint(hint),
+        None => trouble,
+    }
+}
+
+/// Executes a plan with progress on stderr, and prints what came out.
+pub fn measure(
+    surroundings: &Surroundings,
+    plan: &Plan,
+    confirmation: &Confirmation,
+    resume: Option<SweepId>,
+    format: Format,
+) -> std::result::Result<SweepOutcome, Trouble> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in TERM_SIGNALS {
+        signal_hook::flag::register(*signal, Arc::clone(&interrupt))?;
+    }
+    let mut store = surroundings.open_store()?;
+    let options = RunOptions { state_dir: &surroundings.undo, confirmation, interrupt: &interrupt, resume };
+    let display = Display::new(order(plan).len() as u64);
+    let ended = execute(plan, &mut surroundings.host()?, &mut store, &options, &mut |progress| tell(&display, &progress));
+    display.finish();
+    let ended = ended.map_err(trouble)?;
+    for line in &ended.left {
+        eprintln!("left behind: {line}");
+    }
+    let sweep = store.sweep(ended.sweep)?;
+    let trials = store.trials(ended.sweep)?;
+    show::print(&header(&sweep, None)?, &trials, format, false, &surroundings.style)?;
+    eprintln!("sweep {} is in {}; fsdyno show {0} prints it again", ended.sweep, surroundings.store.display());
+    Ok(ended)
+}
+
+/// The exit code of a sweep that ran.
+pub fn status(ended: &SweepOutcome) -> Status {
+    match ended.end {
+        SweepEnd::NotRestored => Status::NotRestored,
+        SweepEnd::Interrupted => Status::Interrupted,
+        SweepEnd::Finished if ended.failed > 0 => Status::TrialFailed,
+        SweepEnd::Finished => Status::Well,
+    }
+}
+
+fn tell(display: &Display, progress: &Progress<'_>) {
+    match progress {
+        Progress::Restored(report) => {
+            for line in &report.undone {
+                display.line(&format!("restored: {line}"));
+            }
+            for line in &report.left {
+                display.line(&format!("left behind: {line}"));
+            }
+        }
+        Progress::Running(at) => {
+            let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
+            display.update(done as u64, &format!("{}: {}", name(at), at.stage), Some(at.left));
+        }
+        Progress::Stored(at, trial) => {
+            let left = if at.trial < at.trials { format!(", {} left", human(at.left)) } else { String::new() };
+            display.line(&format!("{}: {}{left}", name(at), ended(trial)));
+        }
+    }
+}
+
+fn name(at: &Position) -> String {
+    let sentinel = if at.sentinel { " (sentinel)" } else { "" };
+    format!("trial {} of {}: {}{sentinel}", at.trial, at.trials, at.configuration)
+}
+
+fn ended(trial: &TrialRecord) -> String {
+    match &trial.outcome {
+        Outcome::Measured => "measured".to_string(),
+        Outcome::Skipped { unmet } => format!("skipped: {}", unmet.join("; ")),
+        Outcome::Failed { error } => format!("failed: {error}"),
+    }
+}
+
+fn trouble(error: SweepError) -> Trouble {
+    match error {
+        SweepError::Testbed(TestbedError::Refused { refusals }) => {
+            let lines: Vec<String> = refusals
+                .iter()
+                .map(|refusal| format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint))
+                .collect();
+            Trouble::new(Status::Refused, anyhow!("refused, nothing was written\n{}", lines.join("\n")))
+        }
+        other => {
+            let hint = other.hint();
+            let trouble = Trouble::new(Status::Usage, other);
+            match hint {
+                Some(hint) => trouble.hint(hint),
+                None => trouble,
+            }
+        }
+    }
+}

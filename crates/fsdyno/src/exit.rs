@@ -1,0 +1,84 @@
+//! How fsdyno ends: an exit code that scripts can rely on, and at most one error for a person.
+
+use std::process::ExitCode;
+
+/// Everything that an exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// All well.
+    Well,
+    /// Some trial failed.
+    TrialFailed,
+    /// A usage or plan error: nothing was done.
+    Usage,
+    /// A guard refused: nothing was written.
+    Refused,
+    /// The machine is not fully as it was.
+    NotRestored,
+    /// Interrupted: everything undone, finished trials kept.
+    Interrupted,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        ExitCode::from(match status {
+            Status::Well => 0,
+            Status::TrialFailed => 1,
+            Status::Usage => 2,
+            Status::Refused => 3,
+            Status::NotRestored => 4,
+            Status::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command ended without its result.
+#[derive(Debug)]
+pub struct Trouble {
+    status: Status,
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Trouble {
+    /// An error that ends the command with this status.
+    pub fn new(status: Status, error: impl Into<anyhow::Error>) -> Self {
+        Trouble { status, error: error.into(), hint: None }
+    }
+
+    /// Adds the next step for the user.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Trouble::new(Status::Usage, error)
+    }
+}
+
+/// The exit code of a command, its error printed to stderr.
+pub fn code(result: Result<Status, Trouble>) -> ExitCode {
+    match result {
+        Ok(status) => status.into(),
+        // Whoever reads our output has seen enough (`fsdyno show | head`).
+        Err(trouble) if is_broken_pipe(&trouble.error) => Status::Well.into(),
+        Err(trouble) => {
+            let mut text = format!("{:#}", trouble.error);
+            if let Some(hint) = &trouble.hint {
+                text.push_str(&format!("\nhint: {hint}"));
+            }
+            eprintln!("error: {text}");
+            trouble.status.into()
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,56 @@
+//! How a long command shows that it lives: a bar with the time left on a terminal, plain lines elsewhere.
+
+use fsdyno_core::Nanos;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Shows the progress of a sweep on stderr.
+pub struct Display {
+    /// Hidden where stderr is no terminal.
+    bar: ProgressBar,
+    terminal: bool,
+}
+
+impl Display {
+    /// For so many trials.
+    pub fn new(trials: u64) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(trials * 1000), target);
+        let style = ProgressStyle::with_template("{bar:20} {prefix} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("=> "));
+        if terminal {
+            bar.enable_steady_tick(Duration::from_millis(500));
+        }
+        Display { bar, terminal }
+    }
+
+    /// Where the sweep is: `position` in thousandths of trials.
+    pub fn update(&self, position: u64, what: &str, left: Option<Nanos>) {
+        self.bar.set_position(position);
+        let left = left.map(|left| format!("{} left", human(left))).unwrap_or_default();
+        self.bar.set_prefix(left);
+        self.bar.set_message(what.to_string());
+    }
+
+    /// One line that stays.
+    pub fn line(&self, text: &str) {
+        if self.terminal {
+            self.bar.println(text);
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A duration in the two largest units that matter, for people: `2m 5s`.
+pub fn human(duration: Nanos) -> String {
+    let seconds = duration.0.div_ceil(1_000_000_000);
+    Nanos::from_secs(if seconds >= 3600 { seconds / 60 * 60 } else { seconds }).to_string()
+}

@@ -1,0 +1,160 @@
+//! SIGKILL at moments spread over a whole sweep: `fsdyno restore` brings the machine back, and the store has every trial
+//! that was reported as finished.
+
+use crate::support::{Machine, Requirement, Sandbox, Test, describe};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the sweep is killed.
+const KILLS: u32 = 50;
+
+/// Changes everything that the testbed can change, in about two seconds: a scheduler, readahead, a sysctl, two images.
+const PLAN: &str = r#"
+name = "killed"
+repetitions = 1
+seed = 7
+
+[device]
+image = "IMAGE"
+size = "512M"
+[device.journals]
+side = { image = "JOURNAL", size = "64M" }
+
+[axes]
+filesystem = ["ext4", "xfs", "btrfs"]
+scheduler = ["bfq"]
+readahead = ["256k"]
+"sysctl.vm.dirty_ratio" = ["11"]
+[axes.ext4]
+journal = ["internal", "external"]
+
+[[workloads]]
+kind = "fileserver"
+tree_size = "8M"
+readers = 1
+writers = 1
+writer_space = "16M"
+ramp = "20ms"
+window = "80ms"
+"#;
+
+pub fn tests() -> Vec<Test> {
+    vec![Test {
+        name: "kill::a_killed_sweep_is_restored_and_keeps_its_finished_trials",
+        requires: &[
+            Requirement::Root,
+            Requirement::Loop,
+            Requirement::Program("mkfs.xfs"),
+            Requirement::Program("mkfs.btrfs"),
+        ],
+        body: a_killed_sweep_is_restored_and_keeps_its_finished_trials,
+    }]
+}
+
+fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
+    let sandbox = Sandbox::new();
+    let text = PLAN
+        .replace("IMAGE", &sandbox.path("data.img").display().to_string())
+        .replace("JOURNAL", &sandbox.path("journal.img").display().to_string());
+    let plan = sandbox.write("plan.toml", &text).display().to_string();
+
+    let started = Instant::now();
+    let whole = sandbox.run(&["sweep", &plan]);
+    assert!(whole.status.success(), "{}", describe(&whole));
+    let duration = started.elapsed();
+
+    let untouched = Machine::look();
+    let mut interrupted = 0;
+    for kill in 0..KILLS {
+        // 17 and 50 have no common divisor: every fiftieth of the sweep is hit once, in an order that jumps about.
+        let share = (f64::from(kill * 17 % KILLS) + 0.5) / f64::from(KILLS);
+        let reported = kill_after(&sandbox, &plan, duration.mul_f64(share));
+        interrupted += u32::from(reported.killed);
+
+        let restore = sandbox.run(&["restore"]);
+        assert!(restore.status.success(), "kill {kill} at {share:.2}: {}", describe(&restore));
+        let difference = untouched.difference(&Machine::look());
+        assert!(difference.is_empty(), "kill {kill} at {share:.2} left {difference:?}\n{}", describe(&restore));
+        let strays = strays(&sandbox);
+        assert!(strays.is_empty(), "kill {kill} at {share:.2} left {strays:?}\n{}", describe(&restore));
+
+        if !reported.finished.is_empty() {
+            let stored = stored_trials(&sandbox);
+            assert!(
+                reported.finished.is_subset(&stored),
+                "kill {kill}: reported as finished {:?}, stored {stored:?}",
+                reported.finished
+            );
+        }
+    }
+    assert!(interrupted > KILLS / 2, "only {interrupted} of {KILLS} sweeps were still running when they were killed");
+}
+
+struct Reported {
+    /// Trials that fsdyno had reported as finished.
+    finished: BTreeSet<u64>,
+    /// Whether it was still running.
+    killed: bool,
+}
+
+fn kill_after(sandbox: &Sandbox, plan: &str, delay: Duration) -> Reported {
+    let mut child: Child = sandbox
+        .fsdyno(&["sweep", plan])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start a sweep");
+    let stderr = child.stderr.take().expect("a pipe");
+    // "trial 3 of 4: ext4 bfq: measured": printed only after the trial is in the store.
+    let reader = thread::spawn(move || {
+        let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        let ends = [": measured", ": failed", ": skipped"];
+        lines
+            .filter(|line| ends.iter().any(|end| line.contains(end)))
+            .filter_map(|line| line.strip_prefix("trial ")?.split(' ').next()?.parse::<u64>().ok())
+            .map(|number| number - 1)
+            .collect()
+    });
+    thread::sleep(delay);
+    let killed = child.try_wait().expect("look at the sweep").is_none();
+    child.kill().expect("kill the sweep");
+    child.wait().expect("reap the sweep");
+    Reported { finished: reader.join().expect("the reader of stderr"), killed }
+}
+
+fn stored_trials(sandbox: &Sandbox) -> BTreeSet<u64> {
+    let shown = sandbox.run(&["show", "--format", "json"]);
+    assert!(shown.status.success(), "{}", describe(&shown));
+    let document: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    document["trials"].as_array().expect("trials").iter().filter_map(|trial| trial["trial"].as_u64()).collect()
+}
+
+/// Files, mount directories and processes that should be gone.
+fn strays(sandbox: &Sandbox) -> Vec<String> {
+    let mut strays = Vec::new();
+    for entry in fs::read_dir(sandbox.path("")).expect("the sandbox").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "plan.toml" && name != "state" {
+            strays.push(name);
+        }
+    }
+    for entry in fs::read_dir("/run").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("fsdyno") {
+            strays.push(format!("/run/{name}"));
+        }
+    }
+    let undo = sandbox.path("state").join("fsdyno").join("undo");
+    for entry in fs::read_dir(undo).into_iter().flatten().flatten() {
+        strays.push(entry.path().display().to_string());
+    }
+    let processes = Command::new("pgrep").args(["-a", "-f", &sandbox.path("").display().to_string()]).output();
+    strays.extend(
+        processes.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default().lines().map(String::from),
+    );
+    strays
+}
