@@ -135,6 +135,9 @@ pub struct Profile {
     pub directories: u64,
     /// Sum of the sizes of regular files, in bytes.
     pub bytes: u64,
+    /// Names and directories that could not be looked at, and so are missing.
+    #[serde(default)]
+    pub unreadable: u64,
     /// Files by size in bytes.
     pub file_size_bytes: Vec<Bin>,
     /// Directories by the number of regular files in them.

@@ -1,1 +1,152 @@
-//! Placeholder while the workspace is set up.
+//! The engine: runs one workload in one directory and times every operation.
+//!
+//! It knows no device and no filesystem: it gets a directory and a [`EngineRequest`], and tells [`EngineEvent`]s. Workers
+//! are threads with their own descriptor tables, buffers and records; between the two timestamps of an operation stands
+//! one system call and nothing else ([`meter`]). A phase has a window, and an operation that does not end in time is
+//! counted with what is known of it ([`window`]), never left out.
+//!
+//! What it refuses to do: it never subtracts its own cost from a result, keeps no list of files, touches nothing outside
+//! its own directory, and does not wait forever for a filesystem that hangs.
+
+mod aside;
+mod buckets;
+mod content;
+mod counter;
+mod error;
+pub mod meter;
+mod phase;
+mod plant;
+pub mod profile;
+mod progress;
+mod record;
+mod removal;
+mod session;
+mod summary;
+pub mod tree;
+pub mod window;
+mod workload;
+
+pub use error::{EngineError, OperationFailure};
+pub use record::Step;
+pub use workload::fileserver::reader_pass;
+pub use workload::null::overhead_ns as null_overhead_ns;
+
+use fsdyno_core::protocol::PROTOCOL_VERSION;
+use fsdyno_core::result::TimerFacts;
+use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload};
+use fsdyno_sys::timer::{Source, Timer};
+use progress::Progress;
+use session::Session;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops when its
+/// standard input ends or a signal asks for it. Returns the exit code: 0 after [`EngineEvent::Done`], else 1. The caller
+/// must end the process with it, which ends workers that hang, too.
+pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut events = |event: EngineEvent| {
+        let written = serde_json::to_writer(&mut *output, &event)
+            .map_err(std::io::Error::from)
+            .and_then(|()| output.write_all(b"\n"))
+            .and_then(|()| output.flush());
+        if written.is_err() {
+            // Nobody listens any more.
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let request = match read_request(input) {
+        Ok(request) => request,
+        Err(error) => {
+            events(EngineEvent::Failed(error.failure()));
+            return 1;
+        }
+    };
+    watch(&stop, &request);
+    match run(&request, &stop, &mut events) {
+        Ok(()) => 0,
+        Err(_told) => 1,
+    }
+}
+
+fn read_request(input: &mut dyn BufRead) -> Result<EngineRequest, EngineError> {
+    let mut line = String::new();
+    match input.read_line(&mut line).map_err(EngineError::Connection)? {
+        0 => Err(EngineError::NoRequest),
+        _ => Ok(serde_json::from_str(&line)?),
+    }
+}
+
+/// Has `stop` set when the parent closes our standard input, when it is gone, or when a signal asks for it.
+fn watch(stop: &Arc<AtomicBool>, request: &EngineRequest) {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        // Without the handler the signal ends the process: nothing is lost but the tidying.
+        let _ = signal_hook::flag::register(signal, Arc::clone(stop));
+    }
+    if !request.clean_up {
+        // With nothing to tidy the engine may end at once. Standard input ends with the parent, too, so that an error
+        // here costs a moment only.
+        let _ = fsdyno_sys::thread::die_with_parent();
+    }
+    let stop = Arc::clone(stop);
+    let watch = move || {
+        let mut rest = [0; 256];
+        while matches!(
+            rustix::io::read(rustix::stdio::stdin(), &mut rest),
+            Ok(1..) | Err(rustix::io::Errno::INTR)
+        ) {}
+        stop.store(true, Ordering::Relaxed);
+    };
+    // Without this thread the engine ends when its work does.
+    let _ = std::thread::Builder::new().name("watch".to_string()).spawn(watch);
+}
+
+/// Executes a request. Events end with [`EngineEvent::Done`], or with [`EngineEvent::Failed`] when this returns an error.
+/// Threads whose system calls never return are left behind.
+///
+/// # Errors
+/// What kept the engine from its work, [`EngineError::Stopped`] when `stop` was set.
+pub fn run(
+    request: &EngineRequest,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(EngineEvent),
+) -> Result<(), EngineError> {
+    let mut progress = Progress::new(events);
+    let result = execute(request, stop, &mut progress);
+    progress.event(match &result {
+        Ok(()) => EngineEvent::Done,
+        Err(error) => EngineEvent::Failed(error.failure()),
+    });
+    result
+}
+
+fn execute(
+    request: &EngineRequest,
+    stop: &AtomicBool,
+    progress: &mut Progress<'_>,
+) -> Result<(), EngineError> {
+    if request.version != PROTOCOL_VERSION {
+        return Err(EngineError::Version { got: request.version, expected: PROTOCOL_VERSION });
+    }
+    let timer = Timer::calibrate();
+    let facts = TimerFacts {
+        source: timer.source().name().to_string(),
+        read_ns: timer.read_ns(),
+        overhead_ns_per_op: None,
+    };
+    progress.event(EngineEvent::Hello { pid: std::process::id(), timer: facts });
+    let mut session = Session::new(request, timer, stop, progress);
+    if timer.source() != Source::Tsc {
+        let text =
+            format!("the time comes from {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
+        session.warn(WarningKind::SlowTimer, text);
+    }
+    let result = match &request.workload {
+        Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
+        Workload::Null(parameters) => workload::null::run(parameters, &mut session),
+    };
+    let tidied = if request.clean_up { session.clean_up() } else { Ok(()) };
+    // What went wrong first is what counts.
+    result.and(tidied)
+}

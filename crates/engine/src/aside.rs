@@ -1,0 +1,108 @@
+//! Work outside the phases, on a thread of its own, so that the engine stays alive and stops when it is asked to,
+//! whatever the filesystem does to the thread.
+
+use crate::error::EngineError;
+use crate::phase::LOOK_UP;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How long work that was cancelled may take to notice.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the thread tells, and what it is told.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    done: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+impl Gauge {
+    /// Adds to what is done; the unit is the work's own.
+    pub(crate) fn advance(&self, by: u64) {
+        self.done.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// How much is done.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Whether the work should end here.
+    pub(crate) fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `work` on its own thread. `look` is called every now and then while it lasts, and says whether to go on waiting.
+///
+/// # Errors
+/// [`EngineError::Stopped`] when `stop` was set or `look` lost patience: the thread is told, and left behind when it does
+/// not listen. [`EngineError::Worker`] when it panicked.
+pub(crate) fn run<T: Send + 'static>(
+    step: &str,
+    stop: &AtomicBool,
+    work: impl FnOnce(&Gauge) -> T + Send + 'static,
+    mut look: impl FnMut(&Gauge) -> bool,
+) -> Result<T, EngineError> {
+    let worker = || EngineError::Worker { step: step.to_string() };
+    let gauge = Arc::new(Gauge::default());
+    let (sender, results) = channel();
+    let its_gauge = Arc::clone(&gauge);
+    std::thread::Builder::new()
+        .name(step.to_string())
+        // Nobody listens when the thread was left behind.
+        .spawn(move || drop(sender.send(work(&its_gauge))))
+        .map_err(|_| worker())?;
+    let mut cancelled: Option<Instant> = None;
+    loop {
+        match results.recv_timeout(LOOK_UP) {
+            Ok(_) if cancelled.is_some() => return Err(EngineError::Stopped),
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Disconnected) => return Err(worker()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        match cancelled {
+            Some(since) if since.elapsed() > PATIENCE => return Err(EngineError::Stopped),
+            None if stop.load(Ordering::Relaxed) || !look(&gauge) => {
+                gauge.cancelled.store(true, Ordering::Relaxed);
+                cancelled = Some(Instant::now());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_hangs_is_left_behind() {
+        let never = AtomicBool::new(false);
+        let result = run("test", &never, |_| std::thread::sleep(Duration::from_secs(3600)), |_| false);
+        assert!(matches!(result, Err(EngineError::Stopped)));
+    }
+
+    #[test]
+    fn work_that_panics_is_an_error() {
+        let never = AtomicBool::new(false);
+        let result = run("test", &never, |_| assert!(never_true()), |_| true);
+        assert!(matches!(result, Err(EngineError::Worker { .. })));
+    }
+
+    fn never_true() -> bool {
+        std::env::args().count() == 0
+    }
+
+    #[test]
+    fn results_come_back() {
+        let never = AtomicBool::new(false);
+        let work = |gauge: &Gauge| {
+            gauge.advance(3);
+            gauge.done()
+        };
+        assert!(matches!(run("test", &never, work, |_| true), Ok(3)));
+    }
+}

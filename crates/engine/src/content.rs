@@ -1,0 +1,183 @@
+//! What files contain: bytes that depend on the seed and the file alone, and no two blocks alike.
+//!
+//! A pool of random bytes is made once. The content of a file at a position is the pool at that position plus an offset
+//! of the file's own, with a stamp over the first bytes of every 512: the identity of the file and the number of the
+//! sector. So nothing can be deduplicated, and what is written needs no copy: the stamps go into the pool in place, at
+//! most 16 bytes for 512, outside of any timestamp. Consecutive bytes of a file are consecutive in the pool, so that no
+//! compressor finds a repetition within a megabyte.
+
+use crate::tree::derive_seed;
+use fsdyno_core::workload;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Buffers and lengths of direct I/O are multiples of this.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+const POOL: usize = 1 << 20;
+const SECTOR: usize = 512;
+const STAMP: usize = 16;
+
+/// A buffer whose first byte stands on a page boundary.
+#[derive(Debug)]
+pub(crate) struct AlignedBuffer {
+    bytes: Vec<u8>,
+    begin: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    pub(crate) fn new(length: usize) -> Self {
+        let bytes = vec![0; length + ALIGNMENT];
+        let begin = bytes.as_ptr().align_offset(ALIGNMENT);
+        AlignedBuffer { bytes, begin, length }
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.begin..self.begin + self.length]
+    }
+
+    #[inline]
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.begin..self.begin + self.length]
+    }
+}
+
+/// A file that is about to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    stamp: u64,
+    offset: usize,
+}
+
+impl FileIdentity {
+    /// The file at this position of the tree of this seed.
+    pub(crate) fn new(tree_seed: u64, index: u64) -> Self {
+        let stamp = derive_seed(tree_seed, &[index]);
+        FileIdentity { stamp, offset: stamp as usize % (POOL / ALIGNMENT) * ALIGNMENT }
+    }
+}
+
+/// A worker's source of data.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pool: AlignedBuffer,
+    stamped: bool,
+}
+
+impl Content {
+    /// For writes of up to `longest` bytes.
+    pub(crate) fn new(content: workload::Content, seed: u64, longest: usize) -> Self {
+        let mut pool = AlignedBuffer::new(POOL + longest.next_multiple_of(SECTOR) + SECTOR);
+        let bytes = pool.as_mut_slice();
+        let zeros = match content {
+            workload::Content::Random => 0,
+            workload::Content::Zeros => SECTOR,
+            workload::Content::Compressible(share) => (share.clamp(0.0, 1.0) * SECTOR as f64) as usize,
+        };
+        let mut random =
+            Xoshiro256PlusPlus::seed_from_u64(derive_seed(seed, &[u64::from_le_bytes(*b"content\0")]));
+        let (head, tail) = bytes.split_at_mut(POOL);
+        for sector in head.chunks_exact_mut(SECTOR) {
+            random.fill_bytes(&mut sector[..SECTOR - zeros]);
+        }
+        // The end repeats the beginning, so that a write may run over the end of the pool.
+        for (index, byte) in tail.iter_mut().enumerate() {
+            *byte = head[index % POOL];
+        }
+        Content { pool, stamped: content != workload::Content::Zeros }
+    }
+
+    /// The bytes of a file from `position` on.
+    #[inline]
+    pub(crate) fn bytes(&mut self, file: FileIdentity, position: u64, length: usize) -> &[u8] {
+        let begin = (file.offset as u64 + position) as usize % POOL;
+        if self.stamped && length > 0 {
+            self.stamp(file, position, begin, length);
+        }
+        &self.pool.as_slice()[begin..begin + length]
+    }
+
+    fn stamp(&mut self, file: FileIdentity, position: u64, begin: usize, length: usize) {
+        let into = position as usize % SECTOR;
+        let begin = begin - into;
+        let pool = &mut self.pool.as_mut_slice()[begin..begin + (into + length).next_multiple_of(SECTOR)];
+        for (sector, number) in pool.chunks_exact_mut(SECTOR).zip(position / SECTOR as u64..) {
+            // An odd factor makes different numbers differ in all their upper bytes, too.
+            let number = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.stamp.rotate_left(32);
+            sector[..STAMP / 2].copy_from_slice(&file.stamp.to_le_bytes());
+            sector[STAMP / 2..STAMP].copy_from_slice(&number.to_le_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// A file as it would come to stand on disk, written in pieces.
+    fn file(content: &mut Content, identity: FileIdentity, size: u64, first: usize, piece: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < size {
+            let length = if bytes.is_empty() { first } else { piece };
+            let length = length.min((size - bytes.len() as u64) as usize);
+            let position = bytes.len() as u64;
+            bytes.extend_from_slice(content.bytes(identity, position, length));
+        }
+        bytes
+    }
+
+    #[test]
+    fn content_depends_on_seed_and_file_alone() {
+        for kind in
+            [workload::Content::Random, workload::Content::Zeros, workload::Content::Compressible(0.5)]
+        {
+            let (mut one, mut other) = (Content::new(kind, 1, 65536), Content::new(kind, 1, 1 << 20));
+            for (index, size) in [(0, 1), (1, 4097), (2, 3_000_001), (3, 511), (4, 66_000)] {
+                let identity = FileIdentity::new(9, index);
+                let in_small_pieces = file(&mut one, identity, size, 1, 65536);
+                let in_large_pieces = file(&mut other, identity, size, 1 << 20, 1 << 20);
+                assert!(in_small_pieces == in_large_pieces, "file {index} of {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_files_share_a_sector() {
+        for kind in [workload::Content::Random, workload::Content::Compressible(0.9)] {
+            let mut content = Content::new(kind, 1, 65536);
+            let mut seen = HashSet::new();
+            for tree in 0..3 {
+                for index in 0..40 {
+                    let bytes = file(&mut content, FileIdentity::new(tree, index), 70_000, 1, 65536);
+                    for sector in bytes.chunks_exact(SECTOR) {
+                        assert!(seen.insert(sector.to_vec()), "a sector twice, {kind:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_share_of_zeros_is_as_asked() {
+        let zeros = |kind| {
+            let mut content = Content::new(kind, 1, 65536);
+            let bytes = file(&mut content, FileIdentity::new(1, 1), 1 << 20, 1, 65536);
+            bytes.iter().filter(|byte| **byte == 0).count() as f64 / bytes.len() as f64
+        };
+        assert!(zeros(workload::Content::Random) < 0.01);
+        assert!((zeros(workload::Content::Compressible(0.5)) - 0.5).abs() < 0.01);
+        assert!((zeros(workload::Content::Zeros) - 1.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn direct_writes_start_on_a_page() {
+        let mut content = Content::new(workload::Content::Random, 1, 65536);
+        for index in 0..50 {
+            let bytes = content.bytes(FileIdentity::new(1, index), 8192, 65536);
+            assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What can go wrong in the engine, and how it is told to the parent.
+
+use fsdyno_core::{Failure, Operation};
+use rustix::io::Errno;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A system call of a workload that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationFailure {
+    /// Which operation, where it is one that is timed.
+    pub operation: Option<Operation>,
+    /// What it was done to, relative to the engine's directory.
+    pub path: String,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+impl fmt::Display for OperationFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.operation {
+            Some(operation) => write!(f, "{operation} failed on '{}'", self.path),
+            None => write!(f, "a step failed on '{}'", self.path),
+        }
+    }
+}
+
+/// Why the engine gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The request is not what the protocol says.
+    #[error("the request is not understood")]
+    Request(#[from] serde_json::Error),
+    /// No request came.
+    #[error("no request came")]
+    NoRequest,
+    /// Reading the request or writing an event failed.
+    #[error("lost the connection to the parent")]
+    Connection(#[source] std::io::Error),
+    /// The parent speaks another version of the protocol.
+    #[error("the request is in version {got} of the protocol, this engine speaks version {expected}")]
+    Version {
+        /// Of the request.
+        got: u32,
+        /// Of this engine.
+        expected: u32,
+    },
+    /// A parameter that no workload can run with.
+    #[error("parameter '{parameter}' of the workload {problem}")]
+    Parameter {
+        /// Its key in a plan.
+        parameter: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A system call outside the workload failed.
+    #[error("cannot {action} '{}'", path.display())]
+    System {
+        /// What was tried, as an infinitive.
+        action: &'static str,
+        /// What it was tried on.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        errno: Errno,
+    },
+    /// A system call of the workload failed.
+    #[error("{failure}")]
+    Operation {
+        /// `prepare` or the phase.
+        step: String,
+        /// Which and why.
+        failure: OperationFailure,
+        /// What the kernel said.
+        #[source]
+        errno: Errno,
+    },
+    /// A thread of the engine panicked or could not be started.
+    #[error("a worker of step '{step}' ended unexpectedly")]
+    Worker {
+        /// `prepare`, `settle` or the phase.
+        step: String,
+    },
+    /// The parent asked the engine to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl EngineError {
+    pub(crate) fn system(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(Errno) -> Self {
+        let path = path.into();
+        move |errno| EngineError::System { action, path, errno }
+    }
+
+    pub(crate) fn operation(step: &str, failure: OperationFailure) -> Self {
+        EngineError::Operation { step: step.to_string(), errno: failure.errno, failure }
+    }
+
+    /// The error in the shape that is stored and shown.
+    pub fn failure(&self) -> Failure {
+        let mut failure = Failure::new("engine", chain(self));
+        match self {
+            EngineError::Operation { step, failure: what, errno } => {
+                failure.step.clone_from(step);
+                failure.operation = what.operation;
+                failure.path = Some(what.path.clone());
+                failure.errno = Some(errno.raw_os_error());
+                failure.message = errno.to_string();
+                failure.hint = hint(*errno).map(str::to_string);
+            }
+            EngineError::System { action, path, errno } => {
+                failure.step = "engine".to_string();
+                failure.path = Some(path.display().to_string());
+                failure.errno = Some(errno.raw_os_error());
+                failure.message = format!("cannot {action}: {errno}");
+                failure.hint = hint(*errno).map(str::to_string);
+            }
+            EngineError::Worker { step } => failure.step.clone_from(step),
+            _ => {}
+        }
+        failure
+    }
+}
+
+/// The error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        line.push_str(": ");
+        line.push_str(&next.to_string());
+        cause = next.source();
+    }
+    line
+}
+
+fn hint(errno: Errno) -> Option<&'static str> {
+    match errno {
+        Errno::NOSPC => Some("make tree_size or writer_space smaller, or the device larger"),
+        Errno::DQUOT => Some("the quota of this user is used up; make tree_size smaller"),
+        Errno::IO => Some("the device or the filesystem reports an error; see the kernel log"),
+        Errno::ROFS => Some("the filesystem is mounted or has become read-only; see the kernel log"),
+        Errno::ACCESS | Errno::PERM => Some("choose a directory in which this user may write"),
+        Errno::MFILE | Errno::NFILE => Some("raise the limit of open files"),
+        _ => None,
+    }
+}

@@ -1,0 +1,220 @@
+//! The hot loop: one operation between two timestamps, and its record after them.
+//!
+//! [`timed`] stands around every timed system call of every workload. Between its timestamps is the call and one store,
+//! which tells the coordinator since when the worker is in it. Everything else follows after the second timestamp, costs
+//! some tens of instructions, allocates nothing and shares nothing. Paths are put together only for operations that are
+//! among the slowest so far, and for errors.
+
+use crate::error::OperationFailure;
+use crate::record::{Crossing, Step, WorkerRecord, timeline_interval};
+use crate::window::{Standing, Window};
+use fsdyno_core::result::SlowOperation;
+use fsdyno_sys::timer::Timer;
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// Why a worker ends its loop.
+#[derive(Debug)]
+pub enum Halt {
+    /// The phase is over.
+    Over,
+    /// A system call failed.
+    Failed(OperationFailure),
+}
+
+/// What an operation is done to: a name in a directory, as bytes relative to the engine's directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The directory.
+    pub directory: &'a [u8],
+    /// The name in it, empty for the directory itself.
+    pub name: &'a CStr,
+}
+
+impl Place<'_> {
+    /// The path as text.
+    pub fn path(&self) -> String {
+        let mut path = String::from_utf8_lossy(self.directory).into_owned();
+        if !self.name.is_empty() {
+            path.push('/');
+            path.push_str(&self.name.to_string_lossy());
+        }
+        path
+    }
+}
+
+/// A worker's instruments: the clock, the window, and the record that it fills.
+#[derive(Debug)]
+pub struct Meter {
+    timer: Timer,
+    window: Window,
+    record: Arc<WorkerRecord>,
+    /// Durations that a slow operation must exceed, per step.
+    floors_ns: Box<[u64]>,
+    interval: usize,
+    interval_end_ns: u64,
+}
+
+/// Performs `call` as the operation `step` and records it. `bytes` tells how much data the result stands for.
+///
+/// # Errors
+/// [`Halt::Over`] when the phase is over: what the call returned is dropped then. [`Halt::Failed`] when it failed.
+#[inline(always)]
+pub fn timed<T>(
+    meter: &mut Meter,
+    step: Step,
+    place: Place<'_>,
+    bytes: impl FnOnce(&T) -> u64,
+    call: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Halt> {
+    meter.record.slot.announce(step);
+    let start = meter.timer.ticks();
+    meter.record.slot.enter(start);
+    let result = call();
+    let end = meter.timer.ticks();
+    meter.record.slot.leave();
+    match result {
+        Ok(value) => {
+            let (start_ns, end_ns) = (meter.timer.to_ns(start), meter.timer.to_ns(end));
+            meter.record(step, start_ns, end_ns, bytes(&value), place)?;
+            Ok(value)
+        }
+        Err(errno) => Err(meter.failed(step, place, errno)),
+    }
+}
+
+/// Performs a call that belongs to no operation (opening a directory), so that a worker that hangs in it is seen. The
+/// call goes under the name of the operation that it resembles, and leaves no trace when it returns.
+///
+/// # Errors
+/// [`Halt::Failed`] when it failed.
+pub fn watched<T>(
+    meter: &mut Meter,
+    step: Step,
+    place: Place<'_>,
+    call: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Halt> {
+    meter.record.slot.announce(step);
+    meter.record.slot.enter(meter.timer.ticks());
+    let result = call();
+    meter.record.slot.leave();
+    result.map_err(|errno| meter.failed(step, place, errno))
+}
+
+impl Meter {
+    /// Instruments for one phase.
+    pub(crate) fn new(timer: Timer, window: Window, record: Arc<WorkerRecord>) -> Self {
+        record.tally.begin(window);
+        Meter {
+            timer,
+            window,
+            floors_ns: record.steps.iter().map(|_| 0).collect(),
+            record,
+            interval: 0,
+            interval_end_ns: window.begin_ns + timeline_interval(window.length_ns()).0,
+        }
+    }
+
+    /// Notes which directory the worker works in, relative to the engine's directory.
+    pub(crate) fn work_in(&self, directory: &[u8]) {
+        self.record.work_in(directory);
+    }
+
+    /// Notes that a reader has finished its tree, or that a writer begins anew.
+    pub(crate) fn next_round(&self) {
+        self.record.rounds.add(1);
+    }
+
+    #[inline(always)]
+    fn record(
+        &mut self,
+        step: Step,
+        start_ns: u64,
+        end_ns: u64,
+        bytes: u64,
+        place: Place<'_>,
+    ) -> Result<(), Halt> {
+        if start_ns < self.window.begin_ns || end_ns >= self.record.deadline_ns.get() {
+            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, place);
+        }
+        self.sample(step, start_ns, end_ns, bytes, place);
+        self.record.tally.completed(self.window, start_ns, end_ns);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn sample(&mut self, step: Step, start_ns: u64, end_ns: u64, bytes: u64, place: Place<'_>) {
+        if start_ns >= self.interval_end_ns {
+            self.turn_the_page(start_ns);
+        }
+        let duration_ns = end_ns.saturating_sub(start_ns);
+        let index = step.0 as usize;
+        self.record.operations[index].count(self.interval, duration_ns, bytes);
+        if duration_ns > self.floors_ns[index] {
+            self.keep_slow(index, start_ns, duration_ns, place);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn turn_the_page(&mut self, start_ns: u64) {
+        self.interval = self.record.interval_of(self.window, start_ns);
+        let length = timeline_interval(self.window.length_ns()).0;
+        self.interval_end_ns = self.window.begin_ns + length * (self.interval as u64 + 1);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_slow(&mut self, index: usize, start_ns: u64, duration_ns: u64, place: Place<'_>) {
+        let start_ns = start_ns - self.window.begin_ns;
+        let slow = SlowOperation { start_ns, duration_ns, path: place.path() };
+        self.floors_ns[index] = self.record.operations[index].keep_slow(slow);
+    }
+
+    /// An operation that started before the window, or did not end inside it.
+    #[cold]
+    #[inline(never)]
+    fn at_an_edge(&mut self, crossing: Crossing, place: Place<'_>) -> Result<(), Halt> {
+        let Crossing { step, start_ns, end_ns, bytes } = crossing;
+        if self.record.deadline_ns.get() == 0 {
+            return Err(Halt::Over);
+        }
+        let standing = self.window.standing(start_ns, end_ns);
+        if standing == Standing::Before {
+            return Ok(());
+        }
+        let record = Arc::clone(&self.record);
+        let mut closing = record.closing();
+        if closing.sealed {
+            return Err(Halt::Over);
+        }
+        match standing {
+            Standing::AcrossBegin => {
+                closing.at_begin = Some(crossing);
+                record.tally.completed(self.window, start_ns, end_ns);
+                return Ok(());
+            }
+            Standing::Spanning => {
+                closing.at_begin = Some(crossing);
+                closing.at_end = Some(crossing);
+                record.tally.occupied(self.window, start_ns, end_ns);
+            }
+            Standing::AcrossEnd => {
+                self.sample(step, start_ns, end_ns, bytes, place);
+                closing.at_end = Some(crossing);
+                record.tally.occupied(self.window, start_ns, end_ns);
+            }
+            Standing::Before | Standing::Inside | Standing::After => {}
+        }
+        closing.over = true;
+        Err(Halt::Over)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn failed(&self, step: Step, place: Place<'_>, errno: Errno) -> Halt {
+        let operation = self.record.operation(step);
+        Halt::Failed(OperationFailure { operation: Some(operation), path: place.path(), errno })
+    }
+}

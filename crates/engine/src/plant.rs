@@ -1,0 +1,109 @@
+//! Making a tree on disk, as fast as it goes and without timing.
+//!
+//! One thread makes all trees one after the other, so that the same seed gives the same layout on disk, too.
+
+use crate::aside::Gauge;
+use crate::content::{Content, FileIdentity};
+use crate::error::OperationFailure;
+use crate::tree::{Entry, Limits, Model, Tree};
+use fsdyno_core::result::TreeSummary;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+
+/// Bytes per `write`.
+pub(crate) const PIECE: usize = 1 << 20;
+
+/// How a directory is opened to work in it.
+pub(crate) const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// How a file is created.
+pub(crate) const CREATE: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Permissions of directories.
+pub(crate) const DIRECTORY_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP);
+/// Permissions of files.
+pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
+
+/// Makes the tree `name` in `parent`. Ends early, without error, when the gauge says so; the gauge counts bytes.
+///
+/// # Errors
+/// The system call that failed, with the path below `parent`.
+pub(crate) fn plant(
+    parent: &OwnedFd,
+    name: &CStr,
+    model: &Model,
+    seed: u64,
+    limits: Limits,
+    content: &mut Content,
+    gauge: &Gauge,
+) -> Result<TreeSummary, OperationFailure> {
+    let mut path = Path { names: vec![name.to_string_lossy().into_owned()] };
+    let mut directories = vec![make_directory(parent, name).map_err(|errno| path.failure(errno))?];
+    let mut summary = TreeSummary { directories: 1, ..TreeSummary::default() };
+    for entry in Tree::new(model, seed, limits) {
+        let Some(directory) = directories.last() else { break };
+        match entry {
+            Entry::Enter { name } => {
+                path.names.push(name.as_c_str().to_string_lossy().into_owned());
+                let made = make_directory(directory, name.as_c_str()).map_err(|errno| path.failure(errno))?;
+                directories.push(made);
+                summary.directories += 1;
+            }
+            Entry::File { name, size_bytes, index } => {
+                let file = FileIdentity::new(seed, index);
+                make_file(directory, name.as_c_str(), size_bytes, file, content).map_err(|errno| {
+                    path.names.push(name.as_c_str().to_string_lossy().into_owned());
+                    path.failure(errno)
+                })?;
+                summary.files += 1;
+                summary.bytes += size_bytes;
+                gauge.advance(size_bytes);
+            }
+            Entry::Leave => {
+                directories.pop();
+                path.names.pop();
+            }
+        }
+        if gauge.cancelled() {
+            break;
+        }
+    }
+    Ok(summary)
+}
+
+struct Path {
+    names: Vec<String>,
+}
+
+impl Path {
+    fn failure(&self, errno: Errno) -> OperationFailure {
+        OperationFailure { operation: None, path: self.names.join("/"), errno }
+    }
+}
+
+/// Makes and opens a directory.
+pub(crate) fn make_directory(parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::mkdirat(parent, name, DIRECTORY_MODE)?;
+    rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())
+}
+
+fn make_file(
+    directory: impl AsFd,
+    name: &CStr,
+    size_bytes: u64,
+    file: FileIdentity,
+    content: &mut Content,
+) -> Result<(), Errno> {
+    let descriptor = rustix::fs::openat(directory, name, CREATE, FILE_MODE)?;
+    let mut position = 0;
+    while position < size_bytes {
+        let length = (size_bytes - position).min(PIECE as u64) as usize;
+        match rustix::io::write(&descriptor, content.bytes(file, position, length))? {
+            0 => return Err(Errno::IO),
+            written => position += written as u64,
+        }
+    }
+    fsdyno_sys::thread::close(descriptor)
+}

@@ -1,0 +1,286 @@
+//! What a worker has done, in memory that the coordinator can read while the worker runs, or hangs in the kernel.
+//!
+//! Everything is allocated before the phase begins and has one size, however many operations follow. The worker is the
+//! only writer. What happens at the edges of the window is rare and goes through a lock ([`Closing`]), which also settles
+//! the one race there is: an operation that ends just when the coordinator gives it up counts either as ended or as
+//! censored, never as both.
+
+use crate::buckets;
+use crate::counter::Counter;
+use crate::window::{Tally, Window};
+use fsdyno_core::result::SlowOperation;
+use fsdyno_core::units::Nanos;
+use fsdyno_core::{Operation, Role};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many slow operations are kept per worker and operation.
+pub(crate) const SLOWEST: usize = 64;
+
+/// Most intervals that a timeline has; longer windows get longer intervals.
+const TIMELINE_INTERVALS: u64 = 6000;
+
+/// Position of an operation in the list that its role performs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step(pub u32);
+
+/// Length of the intervals of a timeline: 100 ms, or more where the window would have more than 6000 of them.
+pub(crate) fn timeline_interval(window_ns: u64) -> Nanos {
+    let unit = Nanos::from_millis(100).0;
+    Nanos(unit * window_ns.div_ceil(unit * TIMELINE_INTERVALS).max(1))
+}
+
+/// One interval of a timeline.
+#[derive(Debug, Default)]
+pub(crate) struct Interval {
+    pub(crate) count: Counter,
+    pub(crate) sum_ns: Counter,
+    pub(crate) max_ns: Counter,
+}
+
+/// The sample of one operation of one worker. Count, sum and maximum are those of the timeline.
+#[derive(Debug)]
+pub(crate) struct OperationRecord {
+    pub(crate) buckets: Box<[Counter]>,
+    pub(crate) timeline: Box<[Interval]>,
+    pub(crate) min_ns: Counter,
+    pub(crate) bytes: Counter,
+    squares_low: Counter,
+    squares_high: Counter,
+    slowest: Mutex<Vec<SlowOperation>>,
+}
+
+impl OperationRecord {
+    fn new(intervals: usize) -> Self {
+        OperationRecord {
+            buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
+            timeline: (0..intervals).map(|_| Interval::default()).collect(),
+            min_ns: Counter::new(u64::MAX),
+            bytes: Counter::default(),
+            squares_low: Counter::default(),
+            squares_high: Counter::default(),
+            slowest: Mutex::new(Vec::with_capacity(SLOWEST)),
+        }
+    }
+
+    /// Counts one operation of the sample.
+    #[inline(always)]
+    pub(crate) fn count(&self, interval: usize, duration_ns: u64, bytes: u64) {
+        self.buckets[buckets::index(duration_ns)].add(1);
+        let interval = &self.timeline[interval];
+        interval.count.add(1);
+        interval.sum_ns.add(duration_ns);
+        interval.max_ns.raise(duration_ns);
+        self.min_ns.lower(duration_ns);
+        self.bytes.add(bytes);
+        let squares = self.squares() + u128::from(duration_ns) * u128::from(duration_ns);
+        self.squares_low.set(squares as u64);
+        self.squares_high.set((squares >> 64) as u64);
+    }
+
+    /// How many were counted.
+    pub(crate) fn samples(&self) -> u64 {
+        self.timeline.iter().map(|interval| interval.count.get()).sum()
+    }
+
+    /// Sum of the squares of all durations, in ns^2.
+    pub(crate) fn squares(&self) -> u128 {
+        u128::from(self.squares_high.get()) << 64 | u128::from(self.squares_low.get())
+    }
+
+    /// Keeps a slow operation, in place of the least slow one when the list is full. Returns the duration that the next
+    /// one must exceed.
+    #[cold]
+    pub(crate) fn keep_slow(&self, operation: SlowOperation) -> u64 {
+        let mut slowest = lock(&self.slowest);
+        if slowest.len() < SLOWEST {
+            slowest.push(operation);
+        } else if let Some(least) = slowest.iter_mut().min_by_key(|slow| slow.duration_ns)
+            && least.duration_ns < operation.duration_ns
+        {
+            *least = operation;
+        }
+        if slowest.len() < SLOWEST {
+            return 0;
+        }
+        slowest.iter().map(|slow| slow.duration_ns).min().unwrap_or(0)
+    }
+
+    /// The slow operations, in no order.
+    pub(crate) fn slowest(&self) -> Vec<SlowOperation> {
+        lock(&self.slowest).clone()
+    }
+}
+
+/// The operation that a worker is in.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    step: AtomicU32,
+    /// Raw reading of the timer, 0: in no operation.
+    start_ticks: AtomicU64,
+}
+
+impl Slot {
+    /// Says what comes next.
+    #[inline(always)]
+    pub(crate) fn announce(&self, step: Step) {
+        self.step.store(step.0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter(&self, start_ticks: u64) {
+        self.start_ticks.store(start_ticks, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        self.start_ticks.store(0, Ordering::Release);
+    }
+
+    /// What the worker is in, and since when.
+    pub(crate) fn look(&self) -> Option<(Step, u64)> {
+        loop {
+            let start = self.start_ticks.load(Ordering::Acquire);
+            let step = self.step.load(Ordering::Acquire);
+            // The step is stored before the start: when the start has not changed, the step belongs to it.
+            if self.start_ticks.load(Ordering::Acquire) == start {
+                return (start != 0).then_some((Step(step), start));
+            }
+        }
+    }
+}
+
+/// An operation that crossed an edge of the window and has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crossing {
+    pub(crate) step: Step,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What happened at the edges of the window.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// The coordinator has read the record; nothing may be added.
+    pub(crate) sealed: bool,
+    /// The worker has seen the end of the window; it is in no operation of interest any more.
+    pub(crate) over: bool,
+    /// In flight when the window began.
+    pub(crate) at_begin: Option<Crossing>,
+    /// In flight when the window ended; the same as `at_begin` for one that covered the window.
+    pub(crate) at_end: Option<Crossing>,
+}
+
+/// Everything that one worker leaves behind. Aligned so that no two workers share a cache line or its neighbour.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct WorkerRecord {
+    pub(crate) role: Role,
+    /// What [`Step`] counts.
+    pub(crate) steps: &'static [Operation],
+    pub(crate) operations: Box<[OperationRecord]>,
+    pub(crate) slot: Slot,
+    /// The end of the window, or 0: stop now.
+    pub(crate) deadline_ns: Counter,
+    pub(crate) tally: Tally,
+    /// Trees finished (a reader) or rounds begun anew (a writer).
+    pub(crate) rounds: Counter,
+    /// Where it works, for the case that it never comes back.
+    directory: Mutex<String>,
+    closing: Mutex<Closing>,
+}
+
+impl WorkerRecord {
+    /// A record for a window of this length.
+    pub(crate) fn new(role: Role, steps: &'static [Operation], window_ns: u64) -> Self {
+        let intervals = window_ns.div_ceil(timeline_interval(window_ns).0).max(1) as usize;
+        WorkerRecord {
+            role,
+            steps,
+            operations: steps.iter().map(|_| OperationRecord::new(intervals)).collect(),
+            slot: Slot::default(),
+            deadline_ns: Counter::new(u64::MAX),
+            tally: Tally::new(),
+            rounds: Counter::default(),
+            directory: Mutex::default(),
+            closing: Mutex::new(Closing::default()),
+        }
+    }
+
+    /// Says where the worker works from now on.
+    pub(crate) fn work_in(&self, directory: &[u8]) {
+        let mut current = lock(&self.directory);
+        current.clear();
+        current.push_str(&String::from_utf8_lossy(directory));
+    }
+
+    /// Where the worker works.
+    pub(crate) fn directory(&self) -> String {
+        lock(&self.directory).clone()
+    }
+
+    /// The edges of the window, under their lock.
+    pub(crate) fn closing(&self) -> MutexGuard<'_, Closing> {
+        lock(&self.closing)
+    }
+
+    /// Asks the worker to stop after its current operation, whatever the time.
+    pub(crate) fn stop(&self) {
+        self.deadline_ns.set(0);
+    }
+
+    pub(crate) fn operation(&self, step: Step) -> Operation {
+        self.steps[step.0 as usize]
+    }
+
+    /// The interval of the timeline in which an operation started.
+    pub(crate) fn interval_of(&self, window: Window, start_ns: u64) -> usize {
+        let length = timeline_interval(window.length_ns()).0;
+        let intervals = self.operations.first().map_or(1, |operation| operation.timeline.len());
+        ((start_ns.saturating_sub(window.begin_ns) / length) as usize).min(intervals - 1)
+    }
+}
+
+/// A lock that outlives a panic elsewhere: what it guards is valid between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_are_kept() {
+        let record = OperationRecord::new(1);
+        let slow = |duration_ns| SlowOperation { start_ns: 0, duration_ns, path: String::new() };
+        let mut floor = 0;
+        for duration in (0..1000).map(|n| n * 7919 % 1000) {
+            if duration > floor {
+                floor = record.keep_slow(slow(duration));
+            }
+        }
+        let mut kept: Vec<u64> = record.slowest().iter().map(|slow| slow.duration_ns).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, (1000 - SLOWEST as u64..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn squares_do_not_overflow() {
+        let record = OperationRecord::new(1);
+        let hour = 3600 * 1_000_000_000_u64;
+        for _ in 0..100 {
+            record.count(0, hour, 0);
+        }
+        assert_eq!(record.squares(), 100 * u128::from(hour) * u128::from(hour));
+    }
+
+    #[test]
+    fn long_windows_have_longer_intervals() {
+        assert_eq!(timeline_interval(30_000_000_000), Nanos::from_millis(100));
+        assert_eq!(timeline_interval(600_000_000_000), Nanos::from_millis(100));
+        assert_eq!(timeline_interval(600_000_000_001), Nanos::from_millis(200));
+        assert_eq!(timeline_interval(1), Nanos::from_millis(100));
+    }
+}

@@ -1,0 +1,206 @@
+//! One request in execution: what every workload needs, from its own directory to the settling before each phase.
+
+use crate::aside;
+use crate::error::{EngineError, OperationFailure};
+use crate::phase::{self, Phase};
+use crate::plant::{DIRECTORY, DIRECTORY_MODE};
+use crate::progress::Progress;
+use crate::removal::{self, Remover};
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::units::Nanos;
+use fsdyno_core::{EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
+use fsdyno_sys::timer::Timer;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// How long removing may make no progress while a worker hangs in the same filesystem.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One request in execution.
+pub(crate) struct Session<'a, 'e> {
+    pub(crate) request: &'a EngineRequest,
+    pub(crate) timer: Timer,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) progress: &'a mut Progress<'e>,
+    /// The engine's own directory, once it is made.
+    base: Option<PathBuf>,
+    /// Threads that hang in the kernel.
+    left_behind: u32,
+}
+
+impl<'a, 'e> Session<'a, 'e> {
+    pub(crate) fn new(
+        request: &'a EngineRequest,
+        timer: Timer,
+        stop: &'a AtomicBool,
+        progress: &'a mut Progress<'e>,
+    ) -> Self {
+        Session { request, timer, stop, progress, base: None, left_behind: 0 }
+    }
+
+    /// Makes the engine's own directory; it must not exist. Everything else happens below it.
+    pub(crate) fn make_base(&mut self) -> Result<PathBuf, EngineError> {
+        let base = self.request.directory.join(format!("fsdyno-{:016x}", self.request.seed));
+        rustix::fs::mkdirat(CWD, &base, DIRECTORY_MODE)
+            .map_err(EngineError::system("make the directory", &base))?;
+        self.base = Some(base.clone());
+        Ok(base)
+    }
+
+    /// Tells the reader of the result something.
+    pub(crate) fn warn(&mut self, kind: WarningKind, text: impl Into<String>) {
+        self.progress.event(EngineEvent::Warning(Warning::new(kind, text)));
+    }
+
+    /// Writes back what is dirty and, where that was asked for, empties the page cache.
+    pub(crate) fn settle(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
+        let Some(base) = self.base.clone() else { return Ok(()) };
+        let drop_caches = self.request.drop_caches;
+        let work = move |_: &aside::Gauge| -> Result<Result<(), Errno>, EngineError> {
+            let action = "write back the filesystem of";
+            let directory = rustix::fs::open(&base, DIRECTORY, Mode::empty())
+                .map_err(EngineError::system(action, &base))?;
+            rustix::fs::syncfs(&directory).map_err(EngineError::system(action, &base))?;
+            Ok(if drop_caches { drop_page_cache() } else { Ok(()) })
+        };
+        let progress = &mut *self.progress;
+        let dropped = aside::run("settle", self.stop, work, |_| {
+            progress.tell(Stage::Settle, phase, 0.0, after_ns);
+            true
+        })??;
+        if let Err(errno) = dropped {
+            self.warn(
+                WarningKind::CachesNotDropped,
+                format!("phase '{phase}': cannot write '{DROP_CACHES}': {errno}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Runs a phase and tells its result.
+    pub(crate) fn phase(&mut self, phase: Phase) -> Result<(), EngineError> {
+        let report = phase::run(phase, self.timer, self.stop, self.progress)?;
+        self.left_behind += report.left_behind;
+        for warning in warnings(&report.result) {
+            self.progress.event(EngineEvent::Warning(warning));
+        }
+        self.progress.event(EngineEvent::Phase(Box::new(report.result)));
+        Ok(())
+    }
+
+    /// Removes the engine's own directory. Where a worker hangs, removing may hang, too: then it is given up, and the
+    /// reader is told what is left.
+    pub(crate) fn clean_up(&mut self) -> Result<(), EngineError> {
+        let Some(base) = self.base.take() else { return Ok(()) };
+        let work = {
+            let base = base.clone();
+            move |gauge: &aside::Gauge| remove_base(base, gauge)
+        };
+        let impatient = self.left_behind > 0;
+        let (mut seen, mut since) = (0, Instant::now());
+        let progress = &mut *self.progress;
+        let removed = aside::run("clean up", &AtomicBool::new(false), work, |gauge| {
+            progress.tell(Stage::CleanUp, "", 0.0, 0);
+            if gauge.done() > seen {
+                (seen, since) = (gauge.done(), Instant::now());
+            }
+            !impatient || since.elapsed() < PATIENCE
+        });
+        match removed {
+            Ok(result) => result,
+            Err(EngineError::Stopped) => {
+                let text = format!("'{}' could not be removed: a system call hangs in it", base.display());
+                self.warn(WarningKind::LeftBehind, text);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn drop_page_cache() -> Result<(), Errno> {
+    // 3: pages, directory entries and inodes (Documentation/admin-guide/sysctl/vm.rst).
+    std::fs::write(DROP_CACHES, "3").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// What the reader of a phase must know.
+fn warnings(phase: &PhaseResult) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for role in &phase.roles {
+        let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
+        let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
+        if role.role == Role::Reader && rounds > 0 {
+            let text = format!("phase '{name}': readers finished their tree {times} and began it again");
+            warnings.push(Warning::new(WarningKind::ReaderPasses, text));
+        }
+        if role.role == Role::Writer && rounds > 0 {
+            let text = format!(
+                "phase '{name}': writers used up their space {times} and removed what they had written"
+            );
+            warnings.push(Warning::new(WarningKind::WriterRounds, text));
+        }
+        let unfinished: Vec<String> = role
+            .worker_results
+            .iter()
+            .filter_map(|worker| worker.unfinished.as_ref())
+            .map(|flight| format!("{} for {}", flight.operation, rounded(flight.duration_ns)))
+            .collect();
+        if !unfinished.is_empty() {
+            let text = format!(
+                "phase '{name}': {}s still in an operation at the drain limit: {}",
+                role.role,
+                unfinished.join(", ")
+            );
+            warnings.push(Warning::new(WarningKind::Censored, text));
+        }
+    }
+    warnings
+}
+
+fn rounded(duration: Nanos) -> Nanos {
+    Nanos(duration.0 / 1_000_000 * 1_000_000)
+}
+
+fn remove_base(base: PathBuf, gauge: &aside::Gauge) -> Result<(), EngineError> {
+    let action = "remove the directory";
+    let fail = |errno| EngineError::system(action, &base)(errno);
+    let (Some(parent), Some(name)) = (base.parent(), base.file_name()) else { return Ok(()) };
+    let parent: OwnedFd =
+        rustix::fs::open(parent, DIRECTORY - rustix::fs::OFlags::NOFOLLOW, Mode::empty()).map_err(fail)?;
+    let name = CString::new(name.as_encoded_bytes()).map_err(|_| fail(Errno::INVAL))?;
+    removal::remove(&mut Tidier { gauge }, &parent, &name)
+        .map_err(|failure| EngineError::operation("clean up", failure))
+}
+
+/// Removes without timing, and tells how far it is.
+struct Tidier<'a> {
+    gauge: &'a aside::Gauge,
+}
+
+impl Remover for Tidier<'_> {
+    type Error = OperationFailure;
+
+    fn failed(&mut self, name: &CStr, errno: Errno) -> OperationFailure {
+        OperationFailure { operation: None, path: name.to_string_lossy().into_owned(), errno }
+    }
+
+    fn unlink(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        flags: AtFlags,
+    ) -> Result<(), OperationFailure> {
+        if self.gauge.cancelled() {
+            return Err(self.failed(name, Errno::CANCELED));
+        }
+        self.gauge.advance(1);
+        rustix::fs::unlinkat(directory, name, flags).map_err(|errno| self.failed(name, errno))
+    }
+}

@@ -1,0 +1,363 @@
+//! From the records of workers to the result of a phase.
+
+use crate::buckets;
+use crate::record::{Closing, OperationRecord, SLOWEST, Step, WorkerRecord, timeline_interval};
+use crate::window::{Stalls, Window};
+use fsdyno_core::operation::Moves;
+use fsdyno_core::result::{
+    InFlight, Latency, OperationResult, Rates, RoleResult, SlowOperation, Timeline, WorkerResult,
+};
+use fsdyno_core::units::Nanos;
+use fsdyno_core::{Operation, Role};
+use fsdyno_sys::timer::Timer;
+use hdrhistogram::Histogram;
+use std::sync::Arc;
+
+/// A worker's record after the drain; nothing is added to it any more.
+pub(crate) struct Finished {
+    record: Arc<WorkerRecord>,
+    edges: Edges,
+    stalls: Stalls,
+}
+
+/// What was in flight at the edges of the window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Edges {
+    at_begin: Option<Flight>,
+    at_end: Option<Flight>,
+}
+
+/// An operation that crossed an edge.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    step: Step,
+    start_ns: u64,
+    /// Its end, or when it was given up.
+    until_ns: u64,
+    bytes: u64,
+    ended: bool,
+}
+
+impl Flight {
+    fn duration_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.start_ns)
+    }
+
+    fn in_flight(&self, worker: usize, record: &WorkerRecord, window: Window) -> InFlight {
+        InFlight {
+            worker: worker as u32,
+            operation: record.operation(self.step),
+            start_ns: self.start_ns as i64 - window.begin_ns as i64,
+            duration_ns: Nanos(self.duration_ns()),
+            at_least: !self.ended,
+        }
+    }
+}
+
+impl Finished {
+    /// Closes a worker's record at the end of the drain and reads it.
+    pub(crate) fn read(record: &Arc<WorkerRecord>, window: Window, timer: Timer, now_ns: u64) -> Self {
+        let mut closing = record.closing();
+        closing.sealed = true;
+        let mut edges = Edges::of(&closing);
+        if !closing.over
+            && let Some((step, start)) = record.slot.look()
+        {
+            let start_ns = timer.to_ns(start);
+            let flight = Flight { step, start_ns, until_ns: now_ns.max(start_ns), bytes: 0, ended: false };
+            // From here on the worker writes nothing, so this thread may.
+            record.tally.occupied(window, start_ns, flight.until_ns);
+            if start_ns < window.begin_ns {
+                edges.at_begin = Some(flight);
+            }
+            edges.at_end = Some(flight);
+        }
+        drop(closing);
+        Finished { record: Arc::clone(record), edges, stalls: record.tally.verdict(window) }
+    }
+
+    /// How long after the window its last operation ended or was given up.
+    pub(crate) fn drain_ns(&self, window: Window) -> u64 {
+        self.edges.at_end.map_or(0, |flight| flight.until_ns.saturating_sub(window.end_ns))
+    }
+
+    /// The operation that covered the whole window.
+    fn spanning(&self, window: Window) -> Option<Flight> {
+        self.edges.at_begin.filter(|flight| flight.until_ns >= window.end_ns)
+    }
+
+    /// The operation of the sample that had not ended at the drain limit.
+    fn censored(&self, window: Window) -> Option<Flight> {
+        self.edges.at_end.filter(|flight| !flight.ended && flight.start_ns >= window.begin_ns)
+    }
+
+    fn samples(&self) -> u64 {
+        self.record.operations.iter().map(OperationRecord::samples).sum()
+    }
+
+    /// Operations that started and ended inside the window.
+    fn completed(&self, window: Window) -> u64 {
+        let crossed =
+            self.edges.at_end.is_some_and(|flight| flight.ended && flight.start_ns >= window.begin_ns);
+        self.samples() - u64::from(crossed)
+    }
+
+    /// Operations that ended inside the window, and their bytes.
+    fn ended_inside(&self, window: Window) -> (u64, u64) {
+        let bytes: u64 = self.record.operations.iter().map(|operation| operation.bytes.get()).sum();
+        let entered = self.edges.at_begin.filter(|flight| flight.until_ns < window.end_ns);
+        let left = self.edges.at_end.filter(|flight| flight.ended && flight.start_ns >= window.begin_ns);
+        let count = self.completed(window) + u64::from(entered.is_some());
+        (count, bytes + entered.map_or(0, |flight| flight.bytes) - left.map_or(0, |flight| flight.bytes))
+    }
+
+    fn result(&self, worker: usize, window: Window) -> WorkerResult {
+        let unfinished = self.edges.at_end.filter(|flight| !flight.ended);
+        WorkerResult {
+            completed: self.completed(window),
+            spanning: u64::from(self.spanning(window).is_some()),
+            longest_stall_ns: Nanos(self.stalls.longest_ns),
+            time_over_100ms: self.stalls.over_100ms,
+            time_over_1s: self.stalls.over_1s,
+            rounds: self.record.rounds.get(),
+            unfinished: unfinished.map(|flight| flight.in_flight(worker, &self.record, window)),
+        }
+    }
+}
+
+impl Edges {
+    fn of(closing: &Closing) -> Self {
+        let ended = |crossing: crate::record::Crossing| Flight {
+            step: crossing.step,
+            start_ns: crossing.start_ns,
+            until_ns: crossing.end_ns,
+            bytes: crossing.bytes,
+            ended: true,
+        };
+        Edges { at_begin: closing.at_begin.map(ended), at_end: closing.at_end.map(ended) }
+    }
+}
+
+/// The results of a phase by role, in the order in which the roles first appear.
+pub(crate) fn roles(window: Window, finished: Vec<Finished>) -> Vec<RoleResult> {
+    let mut roles: Vec<(Role, Vec<Finished>)> = Vec::new();
+    for worker in finished {
+        match roles.iter_mut().find(|(role, _)| *role == worker.record.role) {
+            Some((_, workers)) => workers.push(worker),
+            None => roles.push((worker.record.role, vec![worker])),
+        }
+    }
+    roles.into_iter().map(|(role, workers)| role_result(role, &workers, window)).collect()
+}
+
+fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
+    let worker_results: Vec<WorkerResult> =
+        workers.iter().enumerate().map(|(index, worker)| worker.result(index, window)).collect();
+    let mean = |share: fn(&WorkerResult) -> f64| {
+        worker_results.iter().map(share).sum::<f64>() / worker_results.len().max(1) as f64
+    };
+    let blocked = workers.iter().enumerate().filter_map(|(index, worker)| {
+        worker.edges.at_begin.map(|flight| flight.in_flight(index, &worker.record, window))
+    });
+    let steps = workers.first().map_or(&[][..], |worker| worker.record.steps);
+    let samples: Vec<Sample> =
+        (0..steps.len() as u32).map(|step| Sample::of(Step(step), workers, window)).collect();
+    RoleResult {
+        role,
+        workers: workers.len() as u32,
+        longest_stall_ns: worker_results
+            .iter()
+            .map(|worker| worker.longest_stall_ns)
+            .max()
+            .unwrap_or_default(),
+        time_over_100ms: mean(|worker| worker.time_over_100ms),
+        time_over_1s: mean(|worker| worker.time_over_1s),
+        blocked_at_start: blocked.collect(),
+        rates: rates(steps, &samples, workers, window),
+        operations: steps
+            .iter()
+            .zip(samples)
+            // Removing is no part of what a writer sets out to do.
+            .filter(|(step, sample)| {
+                !matches!(step, Operation::Unlinkat | Operation::Rmdir)
+                    || sample.count > 0
+                    || sample.bound_ns.is_some()
+            })
+            .map(|(operation, sample)| sample.result(*operation))
+            .collect(),
+        worker_results,
+    }
+}
+
+/// One operation of all workers of a role.
+struct Sample {
+    histogram: Histogram<u64>,
+    timeline: Timeline,
+    slowest: Vec<SlowOperation>,
+    count: u64,
+    sum_ns: u128,
+    squares: u128,
+    min_ns: u64,
+    max_ns: u64,
+    bytes: u64,
+    censored: u64,
+    bound_ns: Option<u64>,
+}
+
+impl Sample {
+    fn of(step: Step, workers: &[Finished], window: Window) -> Self {
+        let intervals = workers.first().map_or(0, |worker| worker.record.operations[0].timeline.len());
+        let mut sample = Sample {
+            histogram: buckets::histogram(),
+            timeline: Timeline {
+                interval_ns: timeline_interval(window.length_ns()),
+                count: vec![0; intervals],
+                sum_ns: vec![0; intervals],
+                max_ns: vec![0; intervals],
+            },
+            slowest: Vec::new(),
+            count: 0,
+            sum_ns: 0,
+            squares: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            bytes: 0,
+            censored: 0,
+            bound_ns: None,
+        };
+        for worker in workers {
+            sample.add(&worker.record.operations[step.0 as usize]);
+            if let Some(flight) = worker.censored(window).filter(|flight| flight.step == step) {
+                sample.add_censored(flight, &worker.record, window);
+            }
+            if worker.spanning(window).is_some_and(|flight| flight.step == step) {
+                sample.bound(window.length_ns());
+            }
+        }
+        sample.slowest.sort_by_key(|slow| std::cmp::Reverse(slow.duration_ns));
+        sample.slowest.truncate(SLOWEST);
+        sample
+    }
+
+    fn add(&mut self, record: &OperationRecord) {
+        for (index, bucket) in record.buckets.iter().enumerate().filter(|(_, bucket)| bucket.get() > 0) {
+            self.histogram.saturating_record_n(buckets::lowest_value(index), bucket.get());
+        }
+        for (index, interval) in record.timeline.iter().enumerate() {
+            let (count, sum_ns, max_ns) =
+                (interval.count.get(), interval.sum_ns.get(), interval.max_ns.get());
+            self.count += count;
+            self.sum_ns += u128::from(sum_ns);
+            self.max_ns = self.max_ns.max(max_ns);
+            self.timeline.count[index] += count;
+            self.timeline.sum_ns[index] += sum_ns;
+            self.timeline.max_ns[index] = self.timeline.max_ns[index].max(max_ns);
+        }
+        self.squares += record.squares();
+        self.min_ns = self.min_ns.min(record.min_ns.get());
+        self.bytes += record.bytes.get();
+        self.slowest.extend(record.slowest());
+    }
+
+    /// An operation whose end nobody saw is in the sample with the time seen so far.
+    fn add_censored(&mut self, flight: Flight, record: &WorkerRecord, window: Window) {
+        let duration_ns = flight.duration_ns();
+        let interval = record.interval_of(window, flight.start_ns);
+        self.histogram.saturating_record(duration_ns);
+        self.timeline.count[interval] += 1;
+        self.timeline.sum_ns[interval] += duration_ns;
+        self.timeline.max_ns[interval] = self.timeline.max_ns[interval].max(duration_ns);
+        self.count += 1;
+        self.censored += 1;
+        self.sum_ns += u128::from(duration_ns);
+        self.squares += u128::from(duration_ns) * u128::from(duration_ns);
+        self.min_ns = self.min_ns.min(duration_ns);
+        let start_ns = flight.start_ns - window.begin_ns;
+        self.slowest.push(SlowOperation { start_ns, duration_ns, path: record.directory() });
+        self.bound(duration_ns);
+    }
+
+    /// Some operation took at least this long.
+    fn bound(&mut self, duration_ns: u64) {
+        self.max_ns = self.max_ns.max(duration_ns);
+        self.bound_ns = Some(self.bound_ns.map_or(duration_ns, |bound| bound.min(duration_ns)));
+    }
+
+    fn result(self, operation: Operation) -> OperationResult {
+        OperationResult {
+            operation,
+            censored: self.censored,
+            lat_ns: self.latency(),
+            histogram: buckets::encode(&self.histogram),
+            timeline: self.timeline,
+            slowest: self.slowest,
+        }
+    }
+
+    fn latency(&self) -> Latency {
+        if self.count == 0 {
+            return Latency { max: self.max_ns, at_least_from: self.bound_ns, ..Latency::default() };
+        }
+        let quantile =
+            |q: f64| self.histogram.value_at_quantile(q).clamp(self.min_ns, self.max_ns.max(self.min_ns));
+        Latency {
+            count: self.count,
+            min: self.min_ns,
+            max: self.max_ns,
+            mean: self.sum_ns as f64 / self.count as f64,
+            stddev: self.deviation(),
+            median: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            at_least_from: self.bound_ns,
+        }
+    }
+
+    /// Standard deviation of the population: exact in integers, unless they would not hold it.
+    fn deviation(&self) -> f64 {
+        let count = u128::from(self.count);
+        let exact = count
+            .checked_mul(self.squares)
+            .zip(self.sum_ns.checked_mul(self.sum_ns))
+            .map(|(squares, square)| squares.saturating_sub(square) as f64);
+        let mean = self.sum_ns as f64 / self.count as f64;
+        match exact {
+            Some(difference) => difference.sqrt() / self.count as f64,
+            None => (self.squares as f64 / self.count as f64 - mean * mean).max(0.0).sqrt(),
+        }
+    }
+}
+
+fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: Window) -> Rates {
+    let of = |wanted: &dyn Fn(Operation) -> bool| {
+        steps
+            .iter()
+            .zip(samples)
+            .filter(|(step, _)| wanted(**step))
+            .fold((0_u64, 0_u128), |sums, (_, sample)| (sums.0 + sample.bytes, sums.1 + sample.sum_ns))
+    };
+    let per_second =
+        |(bytes, time_ns): (u64, u128)| (time_ns > 0).then(|| bytes as f64 * 1e9 / time_ns as f64);
+    let moves = |step: Operation| step.moves() != Moves::Nothing;
+    let data = of(&|step| matches!(step, Operation::Read | Operation::Write));
+    // As in the published tables, a reader pays for finding the file, and a writer for closing it.
+    let reads = steps.contains(&Operation::Read);
+    let whole = of(&|step| {
+        let overhead = if reads { Operation::Readdir } else { Operation::Close };
+        moves(step) || step == Operation::Openat || step == overhead
+    });
+    let (ended, bytes) = workers.iter().fold((0, 0), |sums, worker| {
+        let (count, bytes) = worker.ended_inside(window);
+        (sums.0 + count, sums.1 + bytes)
+    });
+    let seconds = window.length_ns() as f64 / 1e9;
+    Rates {
+        data_bytes_per_s: per_second(data),
+        with_overhead_bytes_per_s: steps.iter().any(|step| moves(*step)).then(|| per_second(whole)).flatten(),
+        aggregate_bytes_per_s: bytes as f64 / seconds,
+        operations_per_s: ended as f64 / seconds,
+        bytes,
+    }
+}

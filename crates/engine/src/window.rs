@@ -1,0 +1,227 @@
+//! The window rule: which operations are samples, and what counts as stall.
+//!
+//! A phase is ramp, window [begin, end), drain. An operation belongs to the sample if it *started* inside the window,
+//! whenever it ends. One in flight when the window begins is no sample, but the time that it takes from the window counts.
+//! A *completion* is the end of an operation inside the window; a *stall* is the time between two completions of a worker,
+//! cut at the edges of the window: a worker that completes nothing has stalled for all of it. The share of time in long
+//! operations counts the part of each that lies inside the window.
+//!
+//! This module is arithmetic: it reads no clock. All times are nanoseconds of one [`fsdyno_sys::timer::Timer`].
+
+use crate::counter::Counter;
+
+/// Operations longer than this count into `time_over_100ms`.
+pub(crate) const LONG_NS: u64 = 100_000_000;
+/// Operations longer than this count into `time_over_1s`.
+pub(crate) const VERY_LONG_NS: u64 = 1_000_000_000;
+
+/// The measured part of a phase: `begin_ns` is inside, `end_ns` outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The first moment that counts.
+    pub begin_ns: u64,
+    /// The first moment that does not count any more.
+    pub end_ns: u64,
+}
+
+/// Where an operation stands to the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Ended before it.
+    Before,
+    /// In flight when it began, ended inside: no sample.
+    AcrossBegin,
+    /// Started and ended inside: a sample and a completion.
+    Inside,
+    /// Started inside, ended in the drain: a sample.
+    AcrossEnd,
+    /// In flight at both edges: no sample.
+    Spanning,
+    /// Started after it.
+    After,
+}
+
+impl Window {
+    /// Its length.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns - self.begin_ns
+    }
+
+    /// Where an operation stands.
+    pub(crate) fn standing(&self, start_ns: u64, end_ns: u64) -> Standing {
+        match (start_ns < self.begin_ns, end_ns < self.end_ns) {
+            (true, _) if end_ns < self.begin_ns => Standing::Before,
+            (true, true) => Standing::AcrossBegin,
+            (true, false) => Standing::Spanning,
+            (false, true) => Standing::Inside,
+            (false, false) if start_ns < self.end_ns => Standing::AcrossEnd,
+            (false, false) => Standing::After,
+        }
+    }
+
+    /// How much of an operation lies inside.
+    pub(crate) fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+        end_ns.min(self.end_ns).saturating_sub(start_ns.max(self.begin_ns))
+    }
+}
+
+/// What the completions of one worker amount to. Written by the worker, read by the coordinator at any moment.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    last_completion_ns: Counter,
+    longest_stall_ns: Counter,
+    over_100ms_ns: Counter,
+    over_1s_ns: Counter,
+}
+
+/// The verdict on one worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stalls {
+    pub(crate) longest_ns: u64,
+    /// Share of the window, 0 to 1.
+    pub(crate) over_100ms: f64,
+    /// Share of the window, 0 to 1.
+    pub(crate) over_1s: f64,
+}
+
+impl Tally {
+    pub(crate) const fn new() -> Self {
+        Tally {
+            last_completion_ns: Counter::new(0),
+            longest_stall_ns: Counter::new(0),
+            over_100ms_ns: Counter::new(0),
+            over_1s_ns: Counter::new(0),
+        }
+    }
+
+    /// Sets the clock to the beginning of the window.
+    pub(crate) fn begin(&self, window: Window) {
+        self.last_completion_ns.set(window.begin_ns);
+    }
+
+    /// Notes an operation that ended inside the window.
+    #[inline(always)]
+    pub(crate) fn completed(&self, window: Window, start_ns: u64, end_ns: u64) {
+        self.longest_stall_ns.raise(end_ns.saturating_sub(self.last_completion_ns.get()));
+        self.last_completion_ns.set(end_ns);
+        if end_ns.saturating_sub(start_ns) > LONG_NS {
+            self.occupied(window, start_ns, end_ns);
+        }
+    }
+
+    /// Notes the time that an operation takes from the window, wherever it starts or ends.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn occupied(&self, window: Window, start_ns: u64, end_ns: u64) {
+        let (duration_ns, overlap_ns) = (end_ns - start_ns, window.overlap_ns(start_ns, end_ns));
+        if duration_ns > LONG_NS {
+            self.over_100ms_ns.add(overlap_ns);
+        }
+        if duration_ns > VERY_LONG_NS {
+            self.over_1s_ns.add(overlap_ns);
+        }
+    }
+
+    /// The verdict, when the window has ended.
+    pub(crate) fn verdict(&self, window: Window) -> Stalls {
+        let share = |counter: &Counter| counter.get() as f64 / window.length_ns() as f64;
+        let last = window.end_ns.saturating_sub(self.last_completion_ns.get());
+        Stalls {
+            longest_ns: self.longest_stall_ns.get().max(last),
+            over_100ms: share(&self.over_100ms_ns),
+            over_1s: share(&self.over_1s_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const WINDOW: Window = Window { begin_ns: 10 * SECOND, end_ns: 20 * SECOND };
+
+    /// What a worker does with its operations, one after the other.
+    fn run(window: Window, operations: &[(u64, u64)]) -> Stalls {
+        let tally = Tally::new();
+        tally.begin(window);
+        for (start, end) in operations.iter().copied() {
+            match window.standing(start, end) {
+                Standing::Inside | Standing::AcrossBegin => tally.completed(window, start, end),
+                Standing::AcrossEnd | Standing::Spanning => tally.occupied(window, start, end),
+                Standing::Before | Standing::After => {}
+            }
+        }
+        tally.verdict(window)
+    }
+
+    #[test]
+    fn a_worker_that_completes_nothing_has_stalled_for_the_window() {
+        let stalls = run(WINDOW, &[(9 * SECOND, 25 * SECOND)]);
+        assert_eq!(stalls, Stalls { longest_ns: 10 * SECOND, over_100ms: 1.0, over_1s: 1.0 });
+        assert_eq!(run(WINDOW, &[]).longest_ns, 10 * SECOND);
+    }
+
+    #[test]
+    fn the_edges_belong_to_the_window_and_to_the_drain() {
+        assert_eq!(WINDOW.standing(WINDOW.begin_ns, WINDOW.begin_ns), Standing::Inside);
+        assert_eq!(WINDOW.standing(WINDOW.end_ns - 1, WINDOW.end_ns), Standing::AcrossEnd);
+        assert_eq!(WINDOW.standing(WINDOW.end_ns, WINDOW.end_ns), Standing::After);
+        assert_eq!(WINDOW.standing(WINDOW.begin_ns - 1, WINDOW.begin_ns), Standing::AcrossBegin);
+    }
+
+    prop_compose! {
+        /// Operations of one worker: one after the other, with pauses, around the window.
+        fn operations()(steps in prop::collection::vec((0..SECOND, 0..3 * SECOND), 0..40)) -> Vec<(u64, u64)> {
+            let mut now = 0;
+            steps.into_iter().map(|(pause, duration)| {
+                let start = now + pause;
+                now = start + duration;
+                (start, now)
+            }).collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stall_is_the_longest_gap_between_completions(operations in operations()) {
+            let mut moments = vec![WINDOW.begin_ns];
+            moments.extend(operations.iter().map(|o| o.1).filter(|end| (WINDOW.begin_ns..WINDOW.end_ns).contains(end)));
+            moments.push(WINDOW.end_ns);
+            let longest = moments.windows(2).map(|pair| pair[1] - pair[0]).max();
+            prop_assert_eq!(Some(run(WINDOW, &operations).longest_ns), longest);
+        }
+
+        #[test]
+        fn long_time_is_the_overlap_of_long_operations(operations in operations()) {
+            for (limit, of) in [(LONG_NS, false), (VERY_LONG_NS, true)] {
+                // Nanosecond by nanosecond would be the definition; the overlap of each operation is the same.
+                let inside: u64 = operations.iter()
+                    .filter(|(start, end)| end - start > limit && *start < WINDOW.end_ns && *end > WINDOW.begin_ns)
+                    .map(|(start, end)| (*end).min(WINDOW.end_ns) - (*start).max(WINDOW.begin_ns))
+                    .sum();
+                let stalls = run(WINDOW, &operations);
+                let share = if of { stalls.over_1s } else { stalls.over_100ms };
+                prop_assert!((share - inside as f64 / WINDOW.length_ns() as f64).abs() < 1e-9);
+                prop_assert!((0.0..=1.0).contains(&share));
+            }
+        }
+
+        #[test]
+        fn every_operation_stands_in_one_place(start in 0..30 * SECOND, duration in 0..30 * SECOND) {
+            let end = start + duration;
+            let inside = WINDOW.begin_ns..WINDOW.end_ns;
+            let sample = inside.contains(&start);
+            let completion = inside.contains(&end);
+            let expected = match WINDOW.standing(start, end) {
+                Standing::Inside => (true, true),
+                Standing::AcrossBegin => (false, true),
+                Standing::AcrossEnd => (true, false),
+                Standing::Before | Standing::Spanning | Standing::After => (false, false),
+            };
+            prop_assert_eq!((sample, completion), expected);
+            prop_assert!(WINDOW.overlap_ns(start, end) <= WINDOW.length_ns().min(duration));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `fileserver` (FsOpBench, 2009): readers through trees of small files, then writers beside them.
+//!
+//! The trees are made once. Then three phases, each with caches dropped: one reader through the first tree; many readers
+//! through the others, one each; the same readers with writers that make new trees. A worker that comes to the end goes
+//! on: a reader with its tree from the top, a writer with a new tree in place of the old one.
+
+mod reader;
+mod writer;
+
+pub use reader::pass as reader_pass;
+
+use crate::aside;
+use crate::content::{ALIGNMENT, Content};
+use crate::error::{EngineError, OperationFailure};
+use crate::phase::{Job, Phase, Team};
+use crate::plant::{self, DIRECTORY};
+use crate::session::Session;
+use crate::tree::{Limits, Model, derive_seed};
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::TreeSummary;
+use fsdyno_core::units::{Bytes, Nanos};
+use fsdyno_core::workload::{self, Fileserver};
+use fsdyno_core::{EngineEvent, Role, WarningKind};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Seeds of trees that exist before the phases, and of those that writers make.
+const OLD_TREES: u64 = 1;
+const NEW_TREES: u64 = 2;
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    check(parameters)?;
+    let model = Arc::new(Model::new(&parameters.tree)?);
+    let base = session.make_base()?;
+    if !session.request.drop_caches {
+        let text = "the page cache was not dropped before each phase: reads may come from memory";
+        session.warn(WarningKind::CachesNotDropped, text);
+    }
+
+    let phases = phases(parameters);
+    let phase_ns = parameters.ramp.0 + parameters.window.0;
+    session.progress.expect(phase_ns * phases.len() as u64);
+    prepare(parameters, &model, &base, session)?;
+
+    for (index, (readers, writers)) in phases.iter().cloned().enumerate() {
+        session.progress.expect(phase_ns * (phases.len() - index - 1) as u64);
+        let name = phase_name(readers.len() as u32, writers);
+        session.settle(&name, phase_ns)?;
+        let mut teams = Vec::new();
+        if writers > 0 {
+            let space = writer_space(parameters, &base)?;
+            let jobs = (0..writers).map(|worker| -> Job {
+                writer::job(writer::Assignment {
+                    base: base.clone(),
+                    worker,
+                    seed: session.request.seed,
+                    model: Arc::clone(&model),
+                    content: parameters.content,
+                    io_size: io_size(parameters),
+                    direct: parameters.direct,
+                    space,
+                })
+            });
+            teams.push(Team { role: Role::Writer, steps: writer::STEPS, jobs: jobs.collect() });
+        }
+        let jobs = readers.map(|tree| {
+            reader::job(reader::Assignment {
+                base: base.clone(),
+                tree: tree_name(tree),
+                io_size: io_size(parameters),
+                direct: parameters.direct,
+            })
+        });
+        teams.push(Team { role: Role::Reader, steps: reader::STEPS, jobs: jobs.collect() });
+        let Fileserver { ramp, window, drain_limit, .. } = *parameters;
+        session.phase(Phase { name, ramp, window, drain_limit, teams })?;
+    }
+    Ok(())
+}
+
+fn check(parameters: &Fileserver) -> Result<(), EngineError> {
+    let refuse =
+        |parameter, problem: &str| Err(EngineError::Parameter { parameter, problem: problem.into() });
+    if parameters.readers == 0 {
+        return refuse("readers", "must be at least 1");
+    }
+    if parameters.window == Nanos(0) {
+        return refuse("window", "must be longer than 0");
+    }
+    if parameters.io_size.0 == 0 || parameters.io_size.0 > Bytes::GIB {
+        return refuse("io_size", "must be between 1 and 1G");
+    }
+    if parameters.direct && !parameters.io_size.0.is_multiple_of(ALIGNMENT as u64) {
+        return refuse("io_size", "must be a multiple of 4k with direct I/O");
+    }
+    if tree_bytes(parameters) < multiple(parameters) {
+        return refuse("tree_size", "leaves nothing for some tree");
+    }
+    if matches!(parameters.content, workload::Content::Compressible(share) if !(0.0..=1.0).contains(&share)) {
+        return refuse("content", "must be compressible by a share between 0 and 1");
+    }
+    if parameters.writer_space.is_some_and(|space| space.0 < SMALLEST_SPACE) {
+        return refuse("writer_space", "must be at least 64k");
+    }
+    Ok(())
+}
+
+const SMALLEST_SPACE: u64 = 64 << 10;
+
+/// Which trees are read, and how many writers there are, phase by phase.
+fn phases(parameters: &Fileserver) -> Vec<(Range<u32>, u32)> {
+    let many = 1..parameters.readers + 1;
+    let mut phases = vec![(0..1, 0)];
+    // With one reader the phase of many readers would be the first one again.
+    if parameters.readers > 1 {
+        phases.push((many.clone(), 0));
+    }
+    if parameters.writers > 0 {
+        phases.push((many, parameters.writers));
+    }
+    phases
+}
+
+fn phase_name(readers: u32, writers: u32) -> String {
+    let count = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    match writers {
+        0 => count(readers, "reader"),
+        _ => format!("{}, {}", count(readers, "reader"), count(writers, "writer")),
+    }
+}
+
+fn tree_name(tree: u32) -> String {
+    format!("tree-{tree}")
+}
+
+fn io_size(parameters: &Fileserver) -> usize {
+    parameters.io_size.0 as usize
+}
+
+/// Sizes of files are multiples of this.
+fn multiple(parameters: &Fileserver) -> u64 {
+    if parameters.direct { ALIGNMENT as u64 } else { 1 }
+}
+
+/// Size of one tree.
+fn tree_bytes(parameters: &Fileserver) -> u64 {
+    parameters.tree_size.0 / (u64::from(parameters.readers) + 1) / multiple(parameters) * multiple(parameters)
+}
+
+/// Makes the trees, and writes them back.
+fn prepare(
+    parameters: &Fileserver,
+    model: &Arc<Model>,
+    base: &Path,
+    session: &mut Session<'_, '_>,
+) -> Result<(), EngineError> {
+    let begin = Instant::now();
+    let (tree_bytes, trees) = (tree_bytes(parameters), parameters.readers + 1);
+    let limits = Limits::new(tree_bytes, multiple(parameters));
+    let (model, directory) = (Arc::clone(model), base.to_path_buf());
+    let (content, seed) = (parameters.content, session.request.seed);
+    let work = move |gauge: &aside::Gauge| -> Result<TreeSummary, EngineError> {
+        let parent = rustix::fs::open(&directory, DIRECTORY, Mode::empty())
+            .map_err(EngineError::system("open the directory", &directory))?;
+        let mut content = Content::new(content, seed, plant::PIECE);
+        let mut sum = TreeSummary::default();
+        for tree in 0..trees {
+            let name = CString::new(tree_name(tree)).unwrap_or_default();
+            let seed = derive_seed(seed, &[OLD_TREES, u64::from(tree)]);
+            let made = plant::plant(&parent, &name, &model, seed, limits, &mut content, gauge)
+                .map_err(|failure| EngineError::operation("prepare", failure))?;
+            sum.files += made.files;
+            sum.directories += made.directories;
+            sum.bytes += made.bytes;
+        }
+        rustix::fs::syncfs(&parent)
+            .map_err(EngineError::system("write back the filesystem of", &directory))?;
+        Ok(sum)
+    };
+    let whole = (tree_bytes * u64::from(trees)) as f64;
+    let progress = &mut *session.progress;
+    let trees = aside::run("prepare", session.stop, work, |gauge| {
+        let done = gauge.done() as f64 / whole;
+        let left_ns = left_ns(begin.elapsed().as_nanos() as f64, done, whole);
+        progress.tell(Stage::Prepare, "", done, left_ns);
+        true
+    })??;
+    session.progress.event(EngineEvent::Prepared { duration_ns: begin.elapsed().into(), trees });
+    let memory = rustix::system::sysinfo();
+    let memory_bytes = memory.totalram as u64 * u64::from(memory.mem_unit.max(1));
+    if trees.bytes < memory_bytes {
+        let text = format!(
+            "the trees have {} MB, main memory {} MB: later passes may be read from memory",
+            trees.bytes / 1_000_000,
+            memory_bytes / 1_000_000
+        );
+        session.warn(WarningKind::TreeSmallerThanMemory, text);
+    }
+    Ok(())
+}
+
+/// Time left of the preparation: by the rate so far, and by 100 MB/s before there is one.
+fn left_ns(elapsed_ns: f64, done: f64, whole_bytes: f64) -> u64 {
+    let left = if done > 0.001 { elapsed_ns * (1.0 - done) / done } else { whole_bytes * 10.0 };
+    left.max(0.0) as u64
+}
+
+/// What one writer may occupy.
+fn writer_space(parameters: &Fileserver, base: &Path) -> Result<writer::Space, EngineError> {
+    /// Share of what is free that all writers together may fill.
+    const SHARE: f64 = 0.8;
+    let filesystem =
+        rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
+    let per_writer = |free: u64| (free as f64 * SHARE) as u64 / u64::from(parameters.writers.max(1));
+    let free_bytes = per_writer(filesystem.f_bavail * filesystem.f_frsize);
+    let bytes = parameters.writer_space.map_or(free_bytes, |space| space.0);
+    if bytes < SMALLEST_SPACE {
+        let path = "new-0".to_string();
+        let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
+        return Err(EngineError::operation("prepare", failure));
+    }
+    // Filesystems that make inodes as they need them say that they have none at all.
+    let inodes = if filesystem.f_files == 0 { u64::MAX } else { per_writer(filesystem.f_favail) };
+    Ok(writer::Space { bytes, inodes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_have_names_of_their_own() {
+        let names = |readers, writers| -> Vec<String> {
+            let parameters = Fileserver { readers, writers, ..Fileserver::default() };
+            phases(&parameters).into_iter().map(|(r, w)| phase_name(r.len() as u32, w)).collect()
+        };
+        assert_eq!(names(3, 3), ["1 reader", "3 readers", "3 readers, 3 writers"]);
+        assert_eq!(names(3, 0), ["1 reader", "3 readers"]);
+        assert_eq!(names(1, 1), ["1 reader", "1 reader, 1 writer"]);
+    }
+
+    #[test]
+    fn the_estimate_follows_the_rate() {
+        assert_eq!(left_ns(1e9, 0.25, 1e9), 3_000_000_000);
+        assert_eq!(left_ns(1e9, 0.0, 1e9), 10_000_000_000);
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Fileserver| match check(&parameters) {
+            Err(EngineError::Parameter { parameter, .. }) => parameter,
+            other => panic!("{other:?}"),
+        };
+        let good = Fileserver::default;
+        assert!(check(&good()).is_ok());
+        assert_eq!(refused(Fileserver { readers: 0, ..good() }), "readers");
+        assert_eq!(refused(Fileserver { window: Nanos(0), ..good() }), "window");
+        assert_eq!(refused(Fileserver { io_size: Bytes(0), ..good() }), "io_size");
+        assert_eq!(refused(Fileserver { io_size: Bytes(5000), direct: true, ..good() }), "io_size");
+        assert_eq!(refused(Fileserver { tree_size: Bytes(3), ..good() }), "tree_size");
+        assert_eq!(
+            refused(Fileserver { content: workload::Content::Compressible(1.5), ..good() }),
+            "content"
+        );
+        assert_eq!(refused(Fileserver { writer_space: Some(Bytes(1)), ..good() }), "writer_space");
+    }
+}

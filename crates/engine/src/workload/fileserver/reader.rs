@@ -1,0 +1,242 @@
+//! A reader: walks its tree depth first, looks at every name, and reads every file.
+//!
+//! Per directory: one readdir step per entry, `.` and `..` included, and one that finds the end; one `statx` per entry.
+//! Per regular file: open, read the first byte, read the rest, close. A pass begins where the tree is found, with one step
+//! in the directory above and the `statx` of its top directory. So on a full pass
+//!
+//! > steps = lstats + directories, and lstats = opens + 3 x directories
+//!
+//! hold exactly, as in the tables published in 2009.
+
+use crate::content::{ALIGNMENT, AlignedBuffer};
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::phase::Job;
+use crate::plant::DIRECTORY;
+use crate::record::{Step, WorkerRecord};
+use crate::removal::ENTRIES;
+use crate::window::Window;
+use fsdyno_core::{Operation, Role};
+use fsdyno_sys::timer::Timer;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) const STEPS: &[Operation] = &[
+    Operation::Readdir,
+    Operation::Statx,
+    Operation::Openat,
+    Operation::ReadFirstByte,
+    Operation::Read,
+    Operation::Close,
+];
+const READDIR: Step = Step(0);
+const STATX: Step = Step(1);
+const OPENAT: Step = Step(2);
+const READ_FIRST_BYTE: Step = Step(3);
+const READ: Step = Step(4);
+const CLOSE: Step = Step(5);
+
+/// What one reader is to do.
+pub(super) struct Assignment {
+    /// The directory that holds the trees.
+    pub(super) base: PathBuf,
+    pub(super) tree: String,
+    pub(super) io_size: usize,
+    pub(super) direct: bool,
+}
+
+/// Reads the tree again and again.
+pub(super) fn job(assignment: Assignment) -> Job {
+    Box::new(move |lineup| {
+        let tree = match Found::look_for(&assignment.base, &assignment.tree) {
+            Ok(tree) => tree,
+            Err(failure) => return Halt::Failed(failure),
+        };
+        let settings = Settings { io_size: assignment.io_size, direct: assignment.direct };
+        let mut reader = Reader::new(settings, &tree);
+        let mut meter = lineup.start();
+        loop {
+            if let Err(halt) = reader.pass(&mut meter, &tree) {
+                return halt;
+            }
+            meter.next_round();
+        }
+    })
+}
+
+/// Reads a tree once, without any window, and tells how often each operation was performed.
+///
+/// # Errors
+/// The first system call that failed.
+pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation, u64)>, EngineError> {
+    let step = "1 pass";
+    let (Some(base), Some(name)) = (tree.parent(), tree.file_name()) else {
+        return Err(EngineError::system("find a tree in", tree)(Errno::INVAL));
+    };
+    let found = Found::look_for(base, &name.to_string_lossy())
+        .map_err(|failure| EngineError::operation(step, failure))?;
+    let always = Window { begin_ns: 0, end_ns: u64::MAX };
+    let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, always.length_ns()));
+    let mut meter = Meter::new(Timer::calibrate(), always, Arc::clone(&record));
+    match Reader::new(Settings { io_size, direct }, &found).pass(&mut meter, &found) {
+        Ok(()) => Ok(STEPS
+            .iter()
+            .copied()
+            .zip(record.operations.iter().map(|operation| operation.samples()))
+            .collect()),
+        Err(Halt::Failed(failure)) => Err(EngineError::operation(step, failure)),
+        Err(Halt::Over) => Err(EngineError::Stopped),
+    }
+}
+
+/// A tree and its place in the directory above.
+struct Found {
+    parent: OwnedFd,
+    name: CString,
+    /// Where a `getdents64` begins with the tree's entry.
+    position: u64,
+}
+
+impl Found {
+    fn look_for(base: &Path, tree: &str) -> Result<Self, OperationFailure> {
+        let fail =
+            |errno| OperationFailure { operation: Some(Operation::Readdir), path: tree.to_string(), errno };
+        let parent = rustix::fs::open(base, DIRECTORY, Mode::empty()).map_err(fail)?;
+        let name = CString::new(tree).map_err(|_| fail(Errno::INVAL))?;
+        let mut buffer = vec![MaybeUninit::uninit(); ENTRIES];
+        let mut position = 0;
+        let mut entries = RawDir::new(&parent, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(fail)?;
+            if entry.file_name() == name.as_c_str() {
+                return Ok(Found { parent, name, position });
+            }
+            position = entry.next_entry_cookie();
+        }
+        Err(fail(Errno::NOENT))
+    }
+}
+
+struct Settings {
+    io_size: usize,
+    direct: bool,
+}
+
+struct Reader {
+    flags: OFlags,
+    first_bytes: usize,
+    io_size: usize,
+    data: AlignedBuffer,
+    /// Buffers for directory entries, one per level, kept for the next directory of that level.
+    entries: Vec<Box<[MaybeUninit<u8>]>>,
+    /// The directory that is walked, relative to the engine's directory.
+    path: Vec<u8>,
+}
+
+impl Reader {
+    fn new(settings: Settings, tree: &Found) -> Self {
+        let (direct, first_bytes) =
+            if settings.direct { (OFlags::DIRECT, ALIGNMENT) } else { (OFlags::empty(), 1) };
+        Reader {
+            flags: OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | direct,
+            first_bytes,
+            io_size: settings.io_size,
+            data: AlignedBuffer::new(settings.io_size.max(first_bytes)),
+            entries: Vec::new(),
+            path: tree.name.to_bytes().to_vec(),
+        }
+    }
+
+    /// One pass through the whole tree.
+    fn pass(&mut self, meter: &mut Meter, tree: &Found) -> Result<(), Halt> {
+        let top = Place { directory: b"", name: &tree.name };
+        watched(meter, READDIR, top, || rustix::fs::seek(&tree.parent, SeekFrom::Start(tree.position)))?;
+        let mut buffer = self.take_buffer();
+        let mut entries = RawDir::new(&tree.parent, &mut buffer);
+        timed(meter, READDIR, top, |_| 0, || entries.next().transpose())?;
+        timed(meter, STATX, top, |_| 0, || look_at(&tree.parent, &tree.name))?;
+        self.entries.push(buffer);
+
+        self.path.clear();
+        self.path.extend_from_slice(tree.name.to_bytes());
+        let directory = watched(meter, OPENAT, top, || open_directory(&tree.parent, &tree.name))?;
+        self.walk(meter, &directory)
+    }
+
+    /// Everything in one directory and below it.
+    fn walk(&mut self, meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
+        meter.work_in(&self.path);
+        let mut buffer = self.take_buffer();
+        let mut entries = RawDir::new(directory, &mut buffer);
+        loop {
+            let here = Place { directory: &self.path, name: c"" };
+            let Some(entry) = timed(meter, READDIR, here, |_| 0, || entries.next().transpose())? else {
+                break;
+            };
+            let name = entry.file_name();
+            let place = Place { directory: &self.path, name };
+            let attributes = timed(meter, STATX, place, |_| 0, || look_at(directory, name))?;
+            match FileType::from_raw_mode(attributes.stx_mode.into()) {
+                FileType::RegularFile => self.read(meter, directory, name, attributes.stx_size)?,
+                FileType::Directory if name != c"." && name != c".." => {
+                    let below = watched(meter, OPENAT, place, || open_directory(directory, name))?;
+                    let length = self.path.len();
+                    self.path.push(b'/');
+                    self.path.extend_from_slice(name.to_bytes());
+                    self.walk(meter, &below)?;
+                    self.path.truncate(length);
+                    meter.work_in(&self.path);
+                }
+                _ => {}
+            }
+        }
+        self.entries.push(buffer);
+        Ok(())
+    }
+
+    /// One file: as many reads as its size asks for.
+    fn read(
+        &mut self,
+        meter: &mut Meter,
+        directory: &OwnedFd,
+        name: &CStr,
+        size_bytes: u64,
+    ) -> Result<(), Halt> {
+        let place = Place { directory: &self.path, name };
+        let count = |read: &usize| *read as u64;
+        let data = self.data.as_mut_slice();
+        let file = timed(
+            meter,
+            OPENAT,
+            place,
+            |_| 0,
+            || rustix::fs::openat(directory, name, self.flags, Mode::empty()),
+        )?;
+        let first = &mut data[..self.first_bytes];
+        let mut read = timed(meter, READ_FIRST_BYTE, place, count, || rustix::io::read(&file, &mut *first))?;
+        let mut position = read as u64;
+        while position < size_bytes && read > 0 {
+            let rest = &mut data[..self.io_size];
+            read = timed(meter, READ, place, count, || rustix::io::read(&file, &mut *rest))?;
+            position += read as u64;
+        }
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(file))
+    }
+
+    fn take_buffer(&mut self) -> Box<[MaybeUninit<u8>]> {
+        self.entries.pop().unwrap_or_else(|| vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice())
+    }
+}
+
+fn look_at(directory: &OwnedFd, name: &CStr) -> Result<rustix::fs::Statx, Errno> {
+    rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)
+}
+
+fn open_directory(directory: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())
+}

@@ -1,0 +1,251 @@
+//! A writer: makes new trees, one file after the other.
+//!
+//! Per directory `mkdir`; per file open with create, write the first byte, write the rest, close. When it has used up the
+//! space that it may occupy, it removes its tree, which is timed too but is no part of its rates, and begins another one.
+
+use super::NEW_TREES;
+use crate::content::{ALIGNMENT, Content, FileIdentity};
+use crate::error::OperationFailure;
+use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::phase::Job;
+use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
+use crate::record::Step;
+use crate::removal::{self, Remover};
+use crate::tree::{Entry, Limits, Model, Tree, derive_seed};
+use fsdyno_core::{Operation, workload};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(super) const STEPS: &[Operation] = &[
+    Operation::Openat,
+    Operation::WriteFirstByte,
+    Operation::Write,
+    Operation::Close,
+    Operation::Mkdirat,
+    Operation::Unlinkat,
+    Operation::Rmdir,
+];
+const OPENAT: Step = Step(0);
+const WRITE_FIRST_BYTE: Step = Step(1);
+const WRITE: Step = Step(2);
+const CLOSE: Step = Step(3);
+const MKDIRAT: Step = Step(4);
+const UNLINKAT: Step = Step(5);
+const RMDIR: Step = Step(6);
+
+/// What one writer is to do.
+pub(super) struct Assignment {
+    /// The engine's directory.
+    pub(super) base: PathBuf,
+    pub(super) worker: u32,
+    /// Of the whole request.
+    pub(super) seed: u64,
+    pub(super) model: Arc<Model>,
+    pub(super) content: workload::Content,
+    pub(super) io_size: usize,
+    pub(super) direct: bool,
+    pub(super) space: Space,
+}
+
+/// What one writer may occupy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Space {
+    pub(super) bytes: u64,
+    pub(super) inodes: u64,
+}
+
+/// What files and directories occupy beside their data: an inode and a name, and at least one block each, in bytes.
+const PER_NAME_BYTES: u64 = 512;
+const BLOCK_BYTES: u64 = 4096;
+
+impl Space {
+    /// Takes away what a file of this size or a directory (size 1) occupies. `false`: it does not fit.
+    fn take(&mut self, size_bytes: u64) -> bool {
+        let bytes = size_bytes.next_multiple_of(BLOCK_BYTES) + PER_NAME_BYTES;
+        let fits = self.bytes >= bytes && self.inodes > 0;
+        if fits {
+            self.bytes -= bytes;
+            self.inodes -= 1;
+        }
+        fits
+    }
+}
+
+/// Makes trees until the phase is over.
+pub(super) fn job(assignment: Assignment) -> Job {
+    Box::new(move |lineup| {
+        let (mut writer, home) = match Writer::new(&assignment) {
+            Ok(prepared) => prepared,
+            Err(failure) => return Halt::Failed(failure),
+        };
+        let mut meter = lineup.start();
+        for round in 0.. {
+            if let Err(halt) = writer.round(&mut meter, &assignment, &home, round) {
+                return halt;
+            }
+            meter.next_round();
+        }
+        Halt::Over
+    })
+}
+
+struct Writer {
+    flags: OFlags,
+    first_bytes: usize,
+    io_size: usize,
+    content: Content,
+    /// The directory that is filled, relative to the engine's directory.
+    path: Vec<u8>,
+}
+
+impl Writer {
+    /// The writer and the directory that holds its trees.
+    fn new(assignment: &Assignment) -> Result<(Self, OwnedFd), OperationFailure> {
+        let name = format!("new-{}", assignment.worker);
+        let path = assignment.base.join(&name);
+        let fail =
+            |errno| OperationFailure { operation: Some(Operation::Mkdirat), path: name.clone(), errno };
+        rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE).map_err(fail)?;
+        let home = rustix::fs::open(&path, DIRECTORY, Mode::empty()).map_err(fail)?;
+        let (direct, first_bytes) =
+            if assignment.direct { (OFlags::DIRECT, ALIGNMENT) } else { (OFlags::empty(), 1) };
+        let writer = Writer {
+            flags: CREATE | direct,
+            first_bytes,
+            io_size: assignment.io_size,
+            content: Content::new(assignment.content, assignment.seed, assignment.io_size.max(first_bytes)),
+            path: name.into_bytes(),
+        };
+        Ok((writer, home))
+    }
+
+    /// Makes one tree, as large as the space allows, and removes it.
+    fn round(
+        &mut self,
+        meter: &mut Meter,
+        assignment: &Assignment,
+        home: &OwnedFd,
+        round: u64,
+    ) -> Result<(), Halt> {
+        let name = CString::new(format!("round-{round}")).unwrap_or_default();
+        let seed = derive_seed(assignment.seed, &[NEW_TREES, u64::from(assignment.worker), round]);
+        self.grow(meter, assignment, home, &name, seed)?;
+        removal::remove(&mut Timed { meter, path: &self.path }, home, &name)
+    }
+
+    fn grow(
+        &mut self,
+        meter: &mut Meter,
+        assignment: &Assignment,
+        home: &OwnedFd,
+        name: &CStr,
+        seed: u64,
+    ) -> Result<(), Halt> {
+        let mut space = assignment.space;
+        let multiple = self.first_bytes as u64;
+        let limits =
+            Limits { size_bytes: u64::MAX / multiple * multiple, ..Limits::new(space.bytes, multiple) };
+        let outside = self.path.len();
+        let mut directories = vec![self.enter(meter, home, name)?];
+        for entry in Tree::new(&assignment.model, seed, limits) {
+            let Some(directory) = directories.last() else { break };
+            match entry {
+                Entry::Enter { name } if space.take(1) => {
+                    let below = self.enter(meter, directory, name.as_c_str())?;
+                    directories.push(below);
+                }
+                Entry::File { name, size_bytes, index } if space.take(size_bytes) => {
+                    let file = FileIdentity::new(seed, index);
+                    self.write(meter, directory, name.as_c_str(), size_bytes, file)?;
+                }
+                Entry::Leave => {
+                    directories.pop();
+                    let length = self.path.iter().rposition(|byte| *byte == b'/').unwrap_or(outside);
+                    self.path.truncate(length);
+                    meter.work_in(&self.path);
+                }
+                Entry::Enter { .. } | Entry::File { .. } => break,
+            }
+        }
+        self.path.truncate(outside);
+        meter.work_in(&self.path);
+        Ok(())
+    }
+
+    /// Makes a directory and goes into it.
+    fn enter(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
+        let place = Place { directory: &self.path, name };
+        timed(meter, MKDIRAT, place, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
+        let directory =
+            watched(meter, OPENAT, place, || rustix::fs::openat(parent, name, DIRECTORY, Mode::empty()))?;
+        self.path.push(b'/');
+        self.path.extend_from_slice(name.to_bytes());
+        meter.work_in(&self.path);
+        Ok(directory)
+    }
+
+    fn write(
+        &mut self,
+        meter: &mut Meter,
+        directory: &OwnedFd,
+        name: &CStr,
+        size_bytes: u64,
+        file: FileIdentity,
+    ) -> Result<(), Halt> {
+        let place = Place { directory: &self.path, name };
+        let descriptor = timed(
+            meter,
+            OPENAT,
+            place,
+            |_| 0,
+            || rustix::fs::openat(directory, name, self.flags, FILE_MODE),
+        )?;
+        let mut position = 0;
+        while position < size_bytes {
+            let (step, longest) =
+                if position == 0 { (WRITE_FIRST_BYTE, self.first_bytes) } else { (WRITE, self.io_size) };
+            let length = (size_bytes - position).min(longest as u64) as usize;
+            let bytes = self.content.bytes(file, position, length);
+            let written = timed(
+                meter,
+                step,
+                place,
+                |written| *written as u64,
+                || {
+                    match rustix::io::write(&descriptor, bytes) {
+                        // No progress without an error would never end.
+                        Ok(0) => Err(Errno::IO),
+                        other => other,
+                    }
+                },
+            )?;
+            position += written as u64;
+        }
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+    }
+}
+
+/// Removes with timing.
+struct Timed<'a> {
+    meter: &'a mut Meter,
+    path: &'a [u8],
+}
+
+impl Remover for Timed<'_> {
+    type Error = Halt;
+
+    fn failed(&mut self, name: &CStr, errno: Errno) -> Halt {
+        let path = Place { directory: self.path, name }.path();
+        Halt::Failed(OperationFailure { operation: Some(Operation::Unlinkat), path, errno })
+    }
+
+    fn unlink(&mut self, directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Halt> {
+        let step = if flags.contains(AtFlags::REMOVEDIR) { RMDIR } else { UNLINKAT };
+        let place = Place { directory: self.path, name };
+        timed(self.meter, step, place, |()| 0, || rustix::fs::unlinkat(directory, name, flags))
+    }
+}

@@ -1,0 +1,4 @@
+//! The workloads, one file each: what the workers do, and in which phases.
+
+pub mod fileserver;
+pub mod null;

@@ -1,0 +1,59 @@
+//! `null`: everything that a workload does but the system call. Its time per operation is what the tool itself costs.
+
+use crate::error::EngineError;
+use crate::meter::{Place, timed};
+use crate::phase::{self, Phase, Team};
+use crate::progress::Progress;
+use crate::record::Step;
+use crate::session::Session;
+use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::Null;
+use fsdyno_core::{EngineEvent, Operation, Role};
+use fsdyno_sys::timer::Timer;
+use std::sync::atomic::AtomicBool;
+
+const STEPS: &[Operation] = &[Operation::Null];
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    if parameters.workers == 0 {
+        return Err(EngineError::Parameter { parameter: "workers", problem: "must be at least 1".into() });
+    }
+    session.phase(phase(parameters)).map(drop)
+}
+
+/// What one operation costs beside its system call, in nanoseconds of one worker, when so many work at once. Takes about
+/// 25 ms.
+///
+/// # Errors
+/// [`EngineError::Worker`] when no thread can be started.
+pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
+    let parameters = Null { workers, ramp: Nanos::from_millis(5), window: Nanos::from_millis(20) };
+    let mut silent = |_: EngineEvent| {};
+    let mut progress = Progress::new(&mut silent);
+    let report = phase::run(phase(&parameters), timer, &AtomicBool::new(false), &mut progress)?;
+    let operations: f64 = report.result.roles.iter().map(|role| role.rates.operations_per_s).sum();
+    Ok(f64::from(workers) * 1e9 / operations)
+}
+
+fn phase(parameters: &Null) -> Phase {
+    let job = || -> phase::Job {
+        Box::new(|lineup| {
+            let mut meter = lineup.start();
+            let place = Place { directory: b"", name: c"" };
+            loop {
+                if let Err(halt) = timed(&mut meter, Step(0), place, |()| 0, || Ok(())) {
+                    return halt;
+                }
+            }
+        })
+    };
+    let jobs = (0..parameters.workers).map(|_| job()).collect();
+    Phase {
+        name: "null".to_string(),
+        ramp: parameters.ramp,
+        window: parameters.window,
+        drain_limit: Nanos::from_secs(1),
+        teams: vec![Team { role: Role::Null, steps: STEPS, jobs }],
+    }
+}
