@@ -591,6 +591,8 @@ impl EngineProcess for FakeEngine {
         self.outputs.pop_front().unwrap_or(after)
     }
 
+    fn ask_to_stop(&mut self) {}
+
     fn stop(&mut self, _limit: Duration) -> bool {
         !self.unstoppable
     }

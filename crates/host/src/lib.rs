@@ -300,6 +300,9 @@ pub enum EngineOutput {
 pub trait EngineProcess {
     /// The next event, waiting this long for it.
     fn next(&mut self, timeout: Duration) -> EngineOutput;
+    /// Asks the engine to stop by closing its stdin, and does not wait: what it still has to tidy and to tell comes from
+    /// [`EngineProcess::next`].
+    fn ask_to_stop(&mut self);
     /// Ends the engine: closes its stdin, and kills it when it has not ended after a second. Returns whether it is gone;
     /// one whose worker is stuck in the kernel stays.
     fn stop(&mut self, limit: Duration) -> bool;

@@ -42,7 +42,7 @@ pub enum BenchError {
         /// The directory.
         directory: String,
         /// What the host said.
-        source: HostError,
+        source: Box<HostError>,
     },
     /// Its name cannot be written into a plan.
     #[error("directory '{directory}' has a name that is no UTF-8")]
@@ -61,7 +61,7 @@ pub enum BenchError {
 /// [`BenchError`].
 pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions) -> Result<Plan, BenchError> {
     let display = directory.display().to_string();
-    let failed = |source| BenchError::Directory { directory: display.clone(), source };
+    let failed = |error| BenchError::Directory { directory: display.clone(), source: Box::new(error) };
     let absolute = std::path::absolute(directory).unwrap_or(directory.to_path_buf());
     host.list_directory(&absolute).map_err(failed)?;
     let (free, _) = host.space(&absolute).map_err(failed)?;

@@ -455,7 +455,7 @@ fn overhead(plan: &Plan, host: &mut dyn Host, options: &RunOptions<'_>) -> Resul
     let mut engine = host.start_engine(&request).map_err(|error| fail(trial::host_failure(&error)))?;
     let mut told = Told::default();
     let load =
-        watch::watch(engine.as_mut(), &workload, plan.watchdog, options.interrupt, &mut told, &mut |_| {});
+        watch::watch(engine.as_mut(), &request, plan.watchdog, options.interrupt, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {
         (LoadEnd::Failed(failure), _) => Err(fail(failure)),
         (_, Some(pid)) => Err(fail(Failure::new("engine", format!("process {pid} does not end")))),

@@ -43,11 +43,11 @@ pub(crate) struct Ended {
 
 /// Why the sequence stopped before its end.
 enum Stop {
-    Failed(Failure),
+    Failed(Box<Failure>),
     Skipped(Vec<String>),
     Interrupted,
     /// Failed with a process that cannot be ended: nothing may wait for the filesystem any more.
-    Stuck(Failure, u32),
+    Stuck(Box<Failure>, u32),
 }
 
 impl From<TestbedError> for Stop {
@@ -55,7 +55,7 @@ impl From<TestbedError> for Stop {
         match error {
             TestbedError::Unmet { unmet } => Stop::Skipped(unmet),
             TestbedError::Contradiction { contradictions } => Stop::Skipped(contradictions),
-            error => Stop::Failed(error.failure()),
+            error => Stop::Failed(Box::new(error.failure())),
         }
     }
 }
@@ -64,20 +64,23 @@ impl From<TestbedError> for Stop {
 pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let start = Instant::now();
     let mut record = unproven(slot, case, bench.device);
+    let strays_before = strays(bench.host, bench.device);
     let result = sequence(bench, slot, case, &mut record);
     (bench.progress)("tear down", None);
     let mut left = bench.journal.undo_all(bench.host).left;
+    let strays = strays(bench.host, bench.device).into_iter().filter(|name| !strays_before.contains(name));
+    left.extend(strays.map(|name| format!("directory '{}'", bench.device.path().join(name).display())));
     // A tool that shares the user's Ctrl-C fails before the flag is looked at.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
     record.outcome = match result {
         Ok(()) => Outcome::Measured,
         Err(Stop::Skipped(unmet)) => Outcome::Skipped { unmet },
-        Err(Stop::Failed(error)) => Outcome::Failed { error },
+        Err(Stop::Failed(error)) => Outcome::Failed { error: *error },
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
         Err(Stop::Stuck(error, pid)) => {
             left.insert(0, format!("process {pid}, an engine that hangs in the kernel and cannot be killed"));
-            Outcome::Failed { error }
+            Outcome::Failed { error: *error }
         }
     };
     note_what_is_left(&mut record, &left);
@@ -137,19 +140,13 @@ fn load(
 ) -> Result<(), Stop> {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let request = request(mounted.directory(), &case.workload, slot.seed, keeps);
-    let mut engine = bench.host.start_engine(&request).map_err(|error| Stop::Failed(host_failure(&error)))?;
+    let mut engine =
+        bench.host.start_engine(&request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
     let mut told = Told::default();
     let load = {
         let progress = &mut *bench.progress;
         let mut place = |place: &watch::Place| progress(watch::stage_name(place.stage), Some(place.left));
-        watch::watch(
-            engine.as_mut(),
-            &case.workload,
-            bench.plan.watchdog,
-            bench.interrupt,
-            &mut told,
-            &mut place,
-        )
+        watch::watch(engine.as_mut(), &request, bench.plan.watchdog, bench.interrupt, &mut told, &mut place)
     };
     record.timer = told.timer.map(|mut timer| {
         timer.overhead_ns_per_op = bench.overhead_ns_per_op;
@@ -160,12 +157,13 @@ fn load(
     record.phases = told.phases;
     record.warnings.extend(told.warnings);
     match (load.end, load.stuck_pid) {
-        (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Stuck(failure, pid)),
+        (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Stuck(Box::new(failure), pid)),
         (_, Some(pid)) => {
-            Err(Stop::Stuck(Failure::new("engine", "the engine did not end and cannot be killed"), pid))
+            let failure = Failure::new("engine", "the engine did not end and cannot be killed");
+            Err(Stop::Stuck(Box::new(failure), pid))
         }
         (LoadEnd::Done, None) => Ok(()),
-        (LoadEnd::Failed(failure), None) => Err(Stop::Failed(failure)),
+        (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
     }
 }
@@ -229,6 +227,13 @@ pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[S
     error.details = left.join("\n");
     error.hint = Some("restart the machine, then go on with --resume in a new sweep".to_string());
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
+}
+
+/// What engines have made in a directory that is used as it stands; nothing is made twice of the same name.
+fn strays(host: &mut dyn Host, device: &DeviceSpec) -> Vec<String> {
+    let DeviceSpec::Directory { path } = device else { return Vec::new() };
+    let names = host.list_directory(path).unwrap_or_default();
+    names.into_iter().filter(|name| name.starts_with("fsdyno-")).collect()
 }
 
 fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {

@@ -8,7 +8,7 @@
 use crate::estimate::SLOW_TREE_RATE;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{TimerFacts, TreeSummary};
-use fsdyno_core::{EngineEvent, Failure, Nanos, PhaseResult, Warning, Workload};
+use fsdyno_core::{EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, Warning, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -55,16 +55,21 @@ pub(crate) struct Place {
     pub left: Nanos,
 }
 
-/// Follows an engine to its end.
+/// Follows an engine to its end. One that has to tidy up is given the time to do so, also when it is interrupted.
 pub(crate) fn watch(
     engine: &mut dyn EngineProcess,
-    workload: &Workload,
+    request: &EngineRequest,
     watchdog: Nanos,
     interrupt: &AtomicBool,
     told: &mut Told,
     progress: &mut dyn FnMut(&Place),
 ) -> Load {
+    let workload = &request.workload;
     let end = follow(engine, workload, watchdog.into(), interrupt, told, progress);
+    if request.clean_up && !matches!(end, LoadEnd::Done) {
+        engine.ask_to_stop();
+        follow(engine, workload, watchdog.into(), &AtomicBool::new(false), told, progress);
+    }
     let stuck_pid = (!engine.stop(STOP_LIMIT)).then(|| engine.pid());
     Load { end, stuck_pid }
 }
@@ -127,17 +132,29 @@ fn follow(
 
 /// What a stage should take at most when nothing is wrong.
 fn allowance(stage: Stage, workload: &Workload) -> Duration {
-    let (tree_size, ramp, window, drain) = match workload {
-        Workload::Fileserver(fileserver) => {
-            (fileserver.tree_size.0, fileserver.ramp, fileserver.window, fileserver.drain_limit)
-        }
-        Workload::Null(null) => (0, null.ramp, null.window, Nanos(0)),
+    let (ramp, window, drain) = match workload {
+        Workload::Fileserver(fileserver) => (fileserver.ramp, fileserver.window, fileserver.drain_limit),
+        Workload::Null(null) => (null.ramp, null.window, Nanos(0)),
     };
     match stage {
-        Stage::Prepare | Stage::Settle | Stage::CleanUp => Duration::from_secs(tree_size / SLOW_TREE_RATE),
+        Stage::Prepare | Stage::Settle | Stage::CleanUp => {
+            Duration::from_secs(most_bytes(workload) / SLOW_TREE_RATE)
+        }
         Stage::Ramp => ramp.into(),
         Stage::Measure => window.into(),
         Stage::Drain => drain.into(),
+    }
+}
+
+/// The trees, and what writers may have written beside them; as much as the trees where the plan sets no limit.
+fn most_bytes(workload: &Workload) -> u64 {
+    match workload {
+        Workload::Fileserver(fileserver) => {
+            let each = fileserver.writer_space.unwrap_or(fileserver.tree_size);
+            let written = each.0.saturating_mul(fileserver.writers.into());
+            fileserver.tree_size.0.saturating_add(written)
+        }
+        Workload::Null(_) => 0,
     }
 }
 

@@ -98,9 +98,13 @@ impl EngineProcess for LocalEngine {
         }
     }
 
+    fn ask_to_stop(&mut self) {
+        self.stdin = None;
+    }
+
     fn stop(&mut self, limit: Duration) -> bool {
         let start = Instant::now();
-        self.stdin = None;
+        self.ask_to_stop();
         if self.gone_by(start + GRACE.min(limit)) {
             return true;
         }
