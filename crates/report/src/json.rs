@@ -6,7 +6,7 @@
 //! Whether a latency is only a lower bound is said by `at_least_from`: every figure from that value up falls on operations
 //! whose end nobody saw.
 
-use crate::view::Header;
+use crate::view::{Header, is_measured};
 use fsdyno_core::configuration::DeviceSpec;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::outcome::{Failure, Outcome};
@@ -23,12 +23,31 @@ use std::collections::BTreeMap;
 /// Version of the document; raised when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// A sweep with all its trials, in the shape of [`Document`].
+/// A sweep with all its trials, ready to be written.
 ///
 /// # Errors
-/// A [`serde_json::Error`] when a figure is none that JSON can hold.
-pub fn sweep(header: &Header, trials: &[TrialRecord]) -> serde_json::Result<Value> {
-    serde_json::to_value(Document::new(header, trials))
+/// A [`serde_json::Error`] when a parameter of a workload has no form in JSON.
+pub fn sweep<'a>(header: &'a Header, trials: &'a [TrialRecord]) -> serde_json::Result<Document<'a>> {
+    Ok(Document {
+        schema_version: SCHEMA_VERSION,
+        sweep: Sweep {
+            id: &header.id,
+            name: &header.name,
+            plan_toml: &header.plan_toml,
+            started: &header.started,
+            finished: header.finished.as_deref(),
+            seed: header.seed,
+            environment: environment(trials),
+            measure: header.measure.name(),
+        },
+        trials: trials.iter().map(Trial::new).collect::<Result<_, _>>()?,
+    })
+}
+
+/// That of the first measured trial: one that was skipped may know little of where it would have run.
+fn environment(trials: &[TrialRecord]) -> Option<&Environment> {
+    let measured = trials.iter().find(|trial| is_measured(trial));
+    measured.or(trials.first()).map(|trial| &trial.environment)
 }
 
 /// The whole document.
@@ -57,7 +76,7 @@ pub struct Sweep<'a> {
     pub finished: Option<&'a str>,
     /// Seed of the order and of every trial's seed.
     pub seed: u64,
-    /// What the first trial ran on; null before there is one.
+    /// What the first measured trial ran on; null before there is any.
     pub environment: Option<&'a Environment>,
     /// What the summary ranks by.
     pub measure: &'a str,
@@ -215,34 +234,14 @@ pub struct FioLatency {
     pub at_least_from: Option<u64>,
 }
 
-impl<'a> Document<'a> {
-    /// The document of a sweep.
-    pub fn new(header: &'a Header, trials: &'a [TrialRecord]) -> Self {
-        Document {
-            schema_version: SCHEMA_VERSION,
-            sweep: Sweep {
-                id: &header.id,
-                name: &header.name,
-                plan_toml: &header.plan_toml,
-                started: &header.started,
-                finished: header.finished.as_deref(),
-                seed: header.seed,
-                environment: trials.first().map(|trial| &trial.environment),
-                measure: header.measure.name(),
-            },
-            trials: trials.iter().map(Trial::new).collect(),
-        }
-    }
-}
-
 impl<'a> Trial<'a> {
-    fn new(trial: &'a TrialRecord) -> Self {
+    fn new(trial: &'a TrialRecord) -> serde_json::Result<Self> {
         let (unmet, error): (&[String], _) = match &trial.outcome {
             Outcome::Measured => (&[], None),
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&[], Some(error)),
         };
-        Trial {
+        Ok(Trial {
             trial: trial.trial,
             block: trial.block,
             case: trial.case,
@@ -261,7 +260,7 @@ impl<'a> Trial<'a> {
                 mount_options_in_force: &trial.built.mount_options_in_force,
                 scheduler_in_force: &trial.built.scheduler_in_force,
             },
-            workload: WorkloadParameters::new(&trial.workload),
+            workload: WorkloadParameters::new(&trial.workload)?,
             outcome: trial.outcome.word(),
             unmet,
             error,
@@ -272,17 +271,17 @@ impl<'a> Trial<'a> {
             trees: trial.trees,
             environment: &trial.environment,
             phases: trial.phases.iter().map(Phase::new).collect(),
-        }
+        })
     }
 }
 
 impl WorkloadParameters {
-    fn new(workload: &Workload) -> Self {
+    fn new(workload: &Workload) -> serde_json::Result<Self> {
         let parameters = match workload {
             Workload::Fileserver(parameters) => serde_json::to_value(parameters),
             Workload::Null(parameters) => serde_json::to_value(parameters),
         };
-        WorkloadParameters { kind: workload.kind(), parameters: parameters.unwrap_or(Value::Null) }
+        Ok(WorkloadParameters { kind: workload.kind(), parameters: parameters? })
     }
 }
 
@@ -355,7 +354,8 @@ mod tests {
     use crate::fixture;
 
     fn document() -> Value {
-        sweep(&fixture::header("read-under-write"), &fixture::trials()).unwrap()
+        let (header, trials) = (fixture::header("read-under-write"), fixture::trials());
+        serde_json::to_value(sweep(&header, &trials).unwrap()).unwrap()
     }
 
     /// Asserts that an object has these keys; others may stand beside them.
@@ -438,6 +438,14 @@ mod tests {
         let percentiles: Vec<_> = operation["lat_ns"]["percentile"].as_object().unwrap().keys().collect();
         assert_eq!(percentiles, ["50.000000", "90.000000", "99.000000", "99.900000", "99.990000"]);
         assert_keys(&operation["slowest"][0], &["start_ns", "duration_ns", "path"]);
+    }
+
+    #[test]
+    fn keys_keep_the_order_of_the_contract() {
+        let (header, trials) = (fixture::header("read"), fixture::trials());
+        let text = serde_json::to_string(&sweep(&header, &trials).unwrap()).unwrap();
+        let start = "{\"schema_version\":1,\"sweep\":{\"id\":\"7\",\"name\":\"demo\",\"plan_toml\":";
+        assert!(text.starts_with(start), "{}", &text[..100]);
     }
 
     #[test]

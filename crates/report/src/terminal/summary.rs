@@ -144,11 +144,13 @@ fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Colum
     } else {
         measure.name().split_inclusive('-').map(str::to_string).collect()
     };
-    match (unit, index) {
-        (Unit::Nanoseconds, 0) => head.push("[95 % interval]".to_string()),
-        (_, 0) => head.push(format!("{} [95 % interval]", unit.symbol())),
-        (Unit::Nanoseconds, _) => {}
-        _ => head.push(unit.symbol().to_string()),
+    let figures = || rows.iter().filter_map(|row| row.figures[index]);
+    let interval = index == 0 && figures().any(|figure| figure.estimate.interval.is_some());
+    // A time has its unit in its cell.
+    let symbol = (unit != Unit::Nanoseconds).then_some(unit.symbol());
+    let last: Vec<&str> = symbol.into_iter().chain(interval.then_some("[95 % interval]")).collect();
+    if !last.is_empty() {
+        head.push(last.join(" "));
     }
     let show = |figure: Figure| match index {
         0 => with_interval(unit, figure),
