@@ -5,8 +5,8 @@
 //! nothing ([`judge`]).
 //!
 //! What no file tells, a mount in a namespace without any process or a filesystem's external journal, shows in an exclusive
-//! open that fails: the kernel lets nobody in beside such a claim. Not found are descriptors in a process of another PID
-//! namespace's parent, in io_uring's registered files, and of threads with a descriptor table of their own.
+//! open that fails: the kernel lets nobody in beside such a claim. Not found are descriptors of processes outside
+//! our PID namespace, of io_uring's registered files, and of threads with a descriptor table of their own.
 
 mod carried;
 mod graph;

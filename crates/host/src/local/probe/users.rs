@@ -20,28 +20,21 @@ pub(super) struct Namespace {
     pub(super) mounts: Vec<MountInfo>,
 }
 
-/// Every mount namespace that has a process; our own is the first.
+/// Every mount namespace that has a process; our own is the first. A process that does not tell its namespace is taken to
+/// have one of its own, for its mounts are open to all.
 pub(super) fn namespaces(unknown: &mut Vec<String>) -> Vec<Namespace> {
-    let mut found = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut hidden = 0;
-    let own = fs::read_link("/proc/self/ns/mnt").ok();
-    seen.extend(own);
-    found.push(Namespace { pid: None, mounts: mounts_in(Path::new("/proc/self/mountinfo"), unknown) });
+    let mut found =
+        vec![Namespace { pid: None, mounts: mounts_in(Path::new("/proc/self/mountinfo"), unknown) }];
+    let mut seen: BTreeSet<PathBuf> = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
     for (pid, directory) in processes(unknown) {
-        match fs::read_link(directory.join("ns/mnt")) {
-            Ok(namespace) => {
-                if seen.insert(namespace) {
-                    let mounts = mounts_in(&directory.join("mountinfo"), unknown);
-                    found.push(Namespace { pid: Some(pid), mounts });
-                }
-            }
-            Err(error) if has_gone(&error) => {}
-            Err(_) => hidden += 1,
+        let known = match fs::read_link(directory.join("ns/mnt")) {
+            Ok(namespace) => !seen.insert(namespace),
+            Err(error) => has_gone(&error),
+        };
+        if !known {
+            let mounts = mounts_in(&directory.join("mountinfo"), unknown);
+            found.push(Namespace { pid: Some(pid), mounts });
         }
-    }
-    if hidden > 0 {
-        unknown.push(format!("mounts of {hidden} processes: permission denied"));
     }
     found
 }
@@ -124,7 +117,7 @@ pub(super) struct Opener {
 /// Processes other than ours that hold one of these open, each once.
 pub(super) fn openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> Vec<Opener> {
     let mut found = Vec::new();
-    let mut hidden = 0;
+    let mut hidden = Vec::new();
     for (pid, directory) in processes(unknown) {
         match opened_by(&directory) {
             Ok(all) => {
@@ -132,14 +125,20 @@ pub(super) fn openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> 
                     found.push(Opener { opened: *opened, pid, command: command_of(&directory) });
                 }
             }
-            Err(error) if has_gone(&error) => {}
-            Err(_) => hidden += 1,
+            Err(error) if has_gone(&error) || is_closed_init(pid) => {}
+            Err(error) => hidden.push(format!("{} ({pid}): {error}", command_of(&directory))),
         }
     }
-    if hidden > 0 {
-        unknown.push(format!("open files of {hidden} processes: permission denied"));
+    if let Some(first) = hidden.first() {
+        unknown.push(format!("open files of {} processes, the first {first}", hidden.len()));
     }
     found
+}
+
+/// The supervisor of a container or sandbox may be closed to the root inside. It is not held against a device: nothing that
+/// is done inside could change it.
+fn is_closed_init(pid: u32) -> bool {
+    pid == 1 && rustix::process::geteuid().is_root()
 }
 
 /// Block devices and files that a process holds open. Asking does not reach the filesystem: one that is sick must not stop
@@ -148,8 +147,11 @@ fn opened_by(process: &Path) -> std::io::Result<BTreeSet<Opened>> {
     let mut found = BTreeSet::new();
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     for entry in fs::read_dir(process.join("fd"))? {
-        let Ok(stat) = rustix::fs::statx(CWD, entry?.path(), AtFlags::STATX_DONT_SYNC, wanted) else {
-            continue; // closed in the meantime
+        let stat = match rustix::fs::statx(CWD, entry?.path(), AtFlags::STATX_DONT_SYNC, wanted) {
+            Ok(stat) => stat,
+            Err(error @ (Errno::ACCESS | Errno::PERM)) => return Err(error.into()),
+            // Closed in the meantime, or a file that the filesystem has lost; a device node is neither.
+            Err(_) => continue,
         };
         match FileType::from_raw_mode(stat.stx_mode.into()) {
             FileType::BlockDevice => {

@@ -1,2 +1,0 @@
-//! Tests on the real machine.
-fn main() {}
