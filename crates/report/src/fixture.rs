@@ -187,10 +187,6 @@ pub fn configuration(filesystem: &str, scheduler: &str) -> Configuration {
 pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb_per_s: f64) -> TrialRecord {
     let filesystem = configuration.filesystem.clone();
     let scheduler = configuration.level("scheduler").unwrap_or("none").to_string();
-    let options = match filesystem.as_str() {
-        "ext4" => "rw,relatime,data=ordered",
-        _ => "rw,relatime",
-    };
     TrialRecord {
         trial,
         block,
@@ -221,7 +217,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         built: Built {
             mkfs_command: format!("mkfs.{filesystem} /proc/self/fd/7"),
             mount_command: format!("mount -t {filesystem} /dev/loop3 /run/fsdyno/mount"),
-            mount_options_in_force: options.to_string(),
+            mount_options_in_force: "rw,relatime".to_string(),
             scheduler_in_force: scheduler,
             check: None,
         },

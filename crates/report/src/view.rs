@@ -46,9 +46,9 @@ pub struct View {
     /// Every kind of warning that some trial carries.
     pub warnings: Vec<WarningGroup>,
     /// The cases that this machine cannot run.
-    pub skipped: Vec<SkippedCase>,
+    pub skipped: Vec<SkippedCases>,
     /// The trials that went wrong.
-    pub failed: Vec<FailedTrial>,
+    pub failed: Vec<FailedTrials>,
 }
 
 /// All warnings of one kind.
@@ -62,22 +62,20 @@ pub struct WarningGroup {
     pub example: String,
 }
 
-/// A case that this machine cannot run.
+/// Cases that this machine cannot run for the same reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SkippedCase {
-    /// Index in the plan.
-    pub case: u32,
-    /// Name of the configuration.
-    pub name: String,
+pub struct SkippedCases {
+    /// Names of the configurations.
+    pub names: Vec<String>,
     /// Every requirement that is not met.
     pub unmet: Vec<String>,
 }
 
-/// A trial that went wrong.
+/// Trials of one configuration that went wrong in the same way.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FailedTrial {
-    /// Its number.
-    pub trial: u32,
+pub struct FailedTrials {
+    /// Their numbers.
+    pub trials: Vec<u32>,
     /// Name of the configuration.
     pub name: String,
     /// What and where.
@@ -301,31 +299,78 @@ fn warnings(trials: &[TrialRecord]) -> Vec<WarningGroup> {
     WarningKind::ALL.iter().filter_map(group).collect()
 }
 
-/// Each skipped case once, with what any of its trials found unmet.
-fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCase> {
-    let mut cases: BTreeMap<u32, SkippedCase> = BTreeMap::new();
+/// The skipped cases by what they lack, each case once with what any of its trials found unmet.
+fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
+    let mut cases: BTreeMap<u32, (&str, Vec<String>)> = BTreeMap::new();
     for trial in trials {
         let Outcome::Skipped { unmet } = &trial.outcome else { continue };
-        let case = cases.entry(trial.case).or_insert_with(|| SkippedCase {
-            case: trial.case,
-            name: trial.configuration.name.clone(),
-            unmet: Vec::new(),
-        });
-        let new = unmet.iter().filter(|requirement| !case.unmet.contains(requirement));
-        let new: Vec<String> = new.cloned().collect();
-        case.unmet.extend(new);
+        let (_, all) = cases.entry(trial.case).or_insert((&trial.configuration.name, Vec::new()));
+        for requirement in unmet {
+            if !all.contains(requirement) {
+                all.push(requirement.clone());
+            }
+        }
     }
-    cases.into_values().collect()
+    let mut groups: Vec<SkippedCases> = Vec::new();
+    for (name, unmet) in cases.into_values() {
+        match groups.iter_mut().find(|group| group.unmet == unmet) {
+            Some(group) => group.names.push(name.to_string()),
+            None => groups.push(SkippedCases { names: vec![name.to_string()], unmet }),
+        }
+    }
+    groups
 }
 
-fn failed(trials: &[TrialRecord]) -> Vec<FailedTrial> {
-    let failed = trials.iter().filter_map(|trial| match &trial.outcome {
-        Outcome::Failed { error } => Some(FailedTrial {
-            trial: trial.trial,
-            name: trial.configuration.name.clone(),
-            error: error.clone(),
-        }),
-        _ => None,
-    });
-    failed.collect()
+/// The failed trials by configuration and error.
+fn failed(trials: &[TrialRecord]) -> Vec<FailedTrials> {
+    let mut groups: Vec<FailedTrials> = Vec::new();
+    for trial in trials {
+        let Outcome::Failed { error } = &trial.outcome else { continue };
+        let name = &trial.configuration.name;
+        match groups.iter_mut().find(|group| group.name == *name && group.error == *error) {
+            Some(group) => group.trials.push(trial.trial),
+            None => groups.push(FailedTrials {
+                trials: vec![trial.trial],
+                name: name.clone(),
+                error: error.clone(),
+            }),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn cases_that_lack_the_same_and_trials_that_fail_alike_stand_together() {
+        let mut trials = fixture::trials();
+        let mut other = trials[2].clone();
+        (other.trial, other.case, other.configuration.name) = (6, 3, "btrfs none".to_string());
+        let mut again = trials[5].clone();
+        again.trial = 7;
+        trials.extend([other, again]);
+        let view = fixture::view("read", &trials);
+        assert_eq!(view.skipped.len(), 1);
+        assert_eq!(view.skipped[0].names, ["btrfs bfq", "btrfs none"]);
+        assert_eq!(view.failed.iter().map(|group| &group.trials[..]).collect::<Vec<_>>(), [[5, 7]]);
+    }
+
+    #[test]
+    fn cases_merge_their_measured_trials_alone() {
+        let view = fixture::view("read", &fixture::trials());
+        let trials: Vec<_> = view.cases.iter().map(|case| &case.trials[..]).collect();
+        assert_eq!(trials, [[0, 4], [1, 3]]);
+        assert_eq!(view.warnings.iter().map(|group| group.trials).collect::<Vec<_>>(), [6, 1]);
+    }
+
+    #[test]
+    fn the_longest_stall_of_all_trials_is_kept_with_its_bound() {
+        let view = fixture::view("read", &fixture::trials());
+        let writers = &view.cases[0].phases[2].roles[0];
+        assert_eq!(writers.longest_stall, Time { ns: 30_000_000_000, at_least: true });
+        assert_eq!(view.cases[1].phases[2].roles[0].longest_stall, Time { ns: 40_000_000, at_least: false });
+    }
 }

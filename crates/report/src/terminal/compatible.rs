@@ -74,14 +74,14 @@ fn header(case: &CaseView) -> String {
     words.push(configuration.level("atime").or(atime).unwrap_or("strictatime").to_string());
 
     let (filesystem, disk) = filesystem_and_disk(case);
-    let data = options.iter().find_map(|option| option.strip_prefix("data="));
+    let journal = journal(case);
     let scheduler = Some(case.scheduler_in_force.as_str()).filter(|scheduler| !scheduler.is_empty());
     let named = [
         ("barrier", barrier(case, &options, &filesystem)),
         ("fs", Some(filesystem)),
         ("disk", Some(disk)),
-        ("journal", journal(case)),
-        ("data", configuration.level("data").or(data).map(str::to_string)),
+        ("journal", journal.clone()),
+        ("data", data(case, &options, journal.as_deref())),
         ("scheduler", scheduler.map(str::to_string)),
     ];
     words.extend(named.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
@@ -128,6 +128,15 @@ fn journal(case: &CaseView) -> Option<String> {
         ("ext3" | "ext4" | "xfs", _) => Some("int".to_string()),
         _ => None,
     }
+}
+
+/// How file data is journalled. The kernel does not show `ordered` where that is the default of the filesystem.
+fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<String> {
+    let shown = options.iter().find_map(|option| option.strip_prefix("data="));
+    let journalled = journal.is_some_and(|journal| journal != "none");
+    let ext = ["ext3", "ext4"].contains(&case.configuration.filesystem.as_str());
+    let by_default = (ext && journalled).then_some("ordered");
+    case.configuration.level("data").or(shown).or(by_default).map(str::to_string)
 }
 
 /// `3 readers, 3 writers (30s)`: always in the plural, readers first, whatever the order of the rows.
@@ -305,10 +314,11 @@ mod tests {
         trials[0].device = DeviceSpec::Directory { path: "/home".into() };
         trials[0].environment.devices[0].path = "/dev/nvme0n1p2".to_string();
         trials[0].environment.devices[0].model = "ext4".to_string();
+        trials[0].built.mount_options_in_force = "rw,relatime,data=writeback".to_string();
         let header = table(&trials).lines().next().unwrap().to_string();
         assert_eq!(
             header,
-            "Linux 6.18.44 relatime barrier=1 fs=ext4 disk=nvme0n1p2 data=ordered scheduler=bfq"
+            "Linux 6.18.44 relatime barrier=1 fs=ext4 disk=nvme0n1p2 data=writeback scheduler=bfq"
         );
     }
 

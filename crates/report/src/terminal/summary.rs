@@ -16,6 +16,9 @@ use std::io::{self, Write};
 /// Columns that the names of configurations get at least; longer ones wrap where room is short.
 const NAME_WIDTH: usize = 22;
 
+/// Lines of a failed tool's output that the summary repeats; the whole of it is in the JSON.
+const DETAIL_LINES: usize = 3;
+
 /// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to
 /// the person who waits.
 const LONGEST: &str = "longest-stall";
@@ -209,13 +212,18 @@ fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()>
         let text = format!("warning: {} ({trials}): {}", group.kind, group.example);
         style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
     }
-    for case in &view.skipped {
-        let text = format!("skipped: {}: {}", case.name, case.unmet.join("; "));
+    for group in &view.skipped {
+        let text = format!("skipped: {}: {}", several(&group.names), group.unmet.join("; "));
         style.paragraph(&mut lines, Paint::Plain, 0, &text)?;
     }
     for failed in &view.failed {
-        let text = format!("failed: trial {}, {}: {}", failed.trial, failed.name, failed.error);
+        let numbers: Vec<String> = failed.trials.iter().map(u32::to_string).collect();
+        let noun = if numbers.len() == 1 { "trial" } else { "trials" };
+        let text = format!("failed: {noun} {}, {}: {}", numbers.join(", "), failed.name, failed.error);
         style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
+        for line in end_of(&failed.error.details) {
+            style.paragraph(&mut lines, Paint::Plain, 2, line)?;
+        }
         if let Some(hint) = &failed.error.hint {
             style.paragraph(&mut lines, Paint::Plain, 2, &format!("hint: {hint}"))?;
         }
@@ -224,6 +232,20 @@ fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()>
         lines.push(b'\n');
     }
     out.write_all(&lines)
+}
+
+/// The last lines of what a tool printed: there it says what went wrong.
+fn end_of(details: &str) -> Vec<&str> {
+    let lines: Vec<&str> = details.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(DETAIL_LINES)..].to_vec()
+}
+
+/// The first few names, and how many more there are.
+fn several(names: &[String]) -> String {
+    match names.len() {
+        0..=4 => names.join(", "),
+        more => format!("{} and {} more", names[..3].join(", "), more - 3),
+    }
 }
 
 /// What the intervals cannot show, once for each number of trials.
@@ -372,6 +394,20 @@ MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
             "{text}"
         );
         assert!(text.ends_with("\nNo trial was measured.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_failure_repeats_the_end_of_what_the_tool_said() {
+        let mut trials = fixture::trials();
+        let fsdyno_core::Outcome::Failed { error } = &mut trials[5].outcome else {
+            panic!("failed in the story")
+        };
+        error.details = "mkfs.xfs 6.1\none\n\ntwo\nERROR: device is too small\n".to_string();
+        let text = text("read", &trials);
+        assert!(
+            text.contains("(ENOSPC)\n  one\n  two\n  ERROR: device is too small\n  hint: make"),
+            "{text}"
+        );
     }
 
     #[test]
