@@ -139,7 +139,10 @@ fn look(name: &str) -> Result<Option<Attached>> {
         return Ok(None);
     };
     let node = Path::new("/dev").join(name);
-    let device = open(&node, OFlags::RDONLY)?;
+    let device = match rustix::fs::open(&node, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NXIO | Errno::NOENT) => return Ok(None),
+        device => device.map_err(|error| HostError::system("open", &node, error))?,
+    };
     let status = match loopdev::status(device.as_fd()) {
         Err(Errno::NXIO) => return Ok(None),
         status => status.map_err(|error| HostError::system("ask for the status of", &node, error))?,

@@ -29,6 +29,7 @@ pub const TESTS: &[Test] = &[
     },
     Test { name: "agent::one_that_cannot_be_killed_is_abandoned", requires: &[Root, Fuse], body: unkillable },
     Test { name: "agent::a_command_that_takes_too_long_is_killed", requires: &[], body: long_command },
+    Test { name: "agent::ctrl_c_reaches_only_the_parent", requires: &[], body: process_groups },
     Test { name: "agent::one_that_dies_is_replaced", requires: &[], body: dies },
     Test { name: "agent::commands_die_with_their_parent", requires: &[], body: parent_dies },
 ];
@@ -182,6 +183,16 @@ fn long_command(_: &Sandbox) {
     let error = host.run(&command).unwrap_err();
     assert_eq!(error, HostError::Hung { action: "'sleep 1000'".to_string(), seconds: 0 });
     assert!(host.run(&Command::new("true")).is_ok());
+}
+
+/// The terminal signals its foreground process group, which is ours and no longer that of the agent or its commands.
+fn process_groups(_: &Sandbox) {
+    let group_of = |process: &str| format!("cut -d' ' -f5 /proc/{process}/stat");
+    let script = format!("{}; {}", group_of("$$"), group_of("$PPID"));
+    let groups = agent().run(&Command::new("sh").args(["-c", &script])).unwrap().stdout;
+    let ours = rustix::process::getpgrp().as_raw_nonzero().to_string();
+    let groups: Vec<&str> = groups.lines().collect();
+    assert!(groups.len() == 2 && groups[0] != groups[1] && !groups.contains(&ours.as_str()), "{groups:?}");
 }
 
 fn dies(_: &Sandbox) {

@@ -185,6 +185,11 @@ fn opened(sandbox: &Sandbox) {
     drop(other);
     assert_eq!(found, [Use::OpenedBy { pid, command: "sleep".to_string() }]);
     assert!(uses(&device).is_empty());
+    // One that goes away by itself, as udev does, is waited for.
+    let mut short = Command::new("sleep").arg("0.1").stdin(fs::File::open(&device).unwrap()).spawn().unwrap();
+    let found = uses(&device);
+    short.wait().unwrap();
+    assert_eq!(found, []);
     detach(&device);
 }
 

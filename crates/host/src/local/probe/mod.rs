@@ -15,16 +15,19 @@ mod signatures;
 mod users;
 
 use super::device::{identity, model, serial};
-use super::{device_number, files};
+use super::{BUSY_PATIENCE, device_number, files, while_busy};
 use crate::probe::{DeviceIdentity, DeviceProbe, Use};
 use crate::{HostError, Result};
 use graph::Graph;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use users::{Opened, Opener};
 
 /// Device number, major and minor.
 type Number = (u32, u32);
@@ -100,9 +103,23 @@ fn look_at_uses(found: &mut DeviceProbe, protected: &[(String, PathBuf)]) {
     let protected: Vec<(String, PathBuf)> = system.chain(protected.iter().cloned()).collect();
     let carried = carried::by_device(&graph, users::own_mounts(&namespaces), &swaps, &protected, unknown);
     let number = found.identity.number;
-    let openers = users::openers(&judge::watched(&graph, number), unknown);
+    let openers = lasting_openers(&judge::watched(&graph, number), unknown);
     let facts = judge::Facts { graph, namespaces, swaps, carried, openers };
     found.uses.extend(facts.uses_of(number));
+}
+
+/// udev opens every new device for a moment, and so does what it runs: only who stays counts.
+fn lasting_openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> Vec<Opener> {
+    let start = Instant::now();
+    loop {
+        let mut unseen = Vec::new();
+        let openers = users::openers(watched, &mut unseen);
+        if openers.is_empty() || start.elapsed() >= BUSY_PATIENCE {
+            unknown.extend(unseen);
+            return openers;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// An exclusive open fails beside a mount, a swap area, an array, a journal, or another exclusive opener.
@@ -110,13 +127,10 @@ fn look_for_claim(found: &mut DeviceProbe) {
     let explained = found.uses.iter().any(|one| {
         !matches!(one, Use::OpenedBy { .. } | Use::Alias { .. } | Use::ReadOnly | Use::IsPartition { .. })
     });
-    match open(&found.canonical, OFlags::EXCL) {
-        Err(Errno::BUSY) if !explained => {
-            let name = "something that claims it exclusively and is seen nowhere else";
-            found.uses.push(Use::Holder { name: name.to_string() });
-        }
-        // Other errors were told with the first open.
-        _ => {}
+    // Errors other than busy were told with the first open.
+    if !explained && while_busy(|| open(&found.canonical, OFlags::EXCL)).err() == Some(Errno::BUSY) {
+        let name = "something that claims it exclusively and is seen nowhere else";
+        found.uses.push(Use::Holder { name: name.to_string() });
     }
 }
 
