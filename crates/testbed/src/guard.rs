@@ -142,11 +142,11 @@ fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> B
         .min_by_key(|pair| pair.0);
     let data = match least {
         Some((size, configuration)) if size > space => {
-            Need { size, by: format!("the smallest filesystem of the plan, {},", configuration.filesystem) }
+            Need { size, by: format!("the structures of {} alone", configuration.filesystem) }
         }
         _ => Need { size: space, by: "the plan's trees".to_string() },
     };
-    let journal = Need { size: JOURNAL_SIZE_MIN, by: "a journal".to_string() };
+    let journal = Need { size: JOURNAL_SIZE_MIN, by: "the structures of a journal".to_string() };
     let journals = devices.journals.values().map(|spec| (spec.path().to_path_buf(), journal.clone()));
     journals.chain([(devices.data.path().to_path_buf(), data)]).collect()
 }
@@ -198,7 +198,7 @@ fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) ->
     match host.space(parent) {
         Ok((free, _)) if free < need.size => refusals.push(refusal(
             path,
-            format!("lies where only {free} are free, and {} needs {}", need.by, need.size),
+            format!("lies where only {free} are free, and {} take {}", need.by, need.size),
             "make room, or name a path on another filesystem",
         )),
         Ok(_) => {}
@@ -313,7 +313,7 @@ fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) ->
 fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
     refusal(
         path,
-        format!("has {size}, and {} needs {}", need.by, need.size),
+        format!("has {size}, and {} take {}", need.by, need.size),
         "take a larger device, or smaller trees by --set",
     )
 }

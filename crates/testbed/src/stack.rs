@@ -190,8 +190,12 @@ fn open(
         DeviceSpec::Image { path, direct_io, .. } => {
             let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
             let node = host.attach_loop(path, &options).map_err(TestbedError::at("attach"))?;
-            // Nobody else can know this device, so that only its identity matters, not who looks at it.
+            // Nobody else can know this device, so that it does not matter who looks at it. But a loop device stays
+            // read-only when it is attached again (blockdev(8), --setro).
             let probe = host.probe_device(&node).map_err(TestbedError::at("probe"))?;
+            if probe.uses.contains(&Use::ReadOnly) {
+                return Err(read_only(path, &node));
+            }
             let identity = probe.identity.clone();
             (node, probe, identity)
         }
@@ -207,6 +211,17 @@ fn open(
     let handle = open_patiently(host, &node, &identity)?;
     journal.opened(handle);
     Ok(Device { spec: spec.clone(), identity, model: probe.model, target: Target { handle, node } })
+}
+
+fn read_only(image: &Path, node: &Path) -> TestbedError {
+    let node = node.display();
+    TestbedError::Refused {
+        refusals: vec![Refusal {
+            device: image.to_path_buf(),
+            reason: format!("was attached to {node}, which somebody has set read-only"),
+            hint: format!("make it writable: blockdev --setrw {node}"),
+        }],
+    }
 }
 
 /// Opens and locks a device, waiting for udev, which holds a lock of its own while it looks at one.

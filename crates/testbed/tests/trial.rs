@@ -109,7 +109,7 @@ fn run(host: &mut dyn Host, journal: &mut UndoJournal, case: &Case) -> Result<()
 
 /// In memory where there is such a place: hundreds of journals are synced here.
 fn journal_directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory")
 }
 
 /// The number of steps of a trial with everything undone.
@@ -117,14 +117,14 @@ fn steps(case: &Case) -> usize {
     let directory = journal_directory();
     let mut host = machine();
     let before = host.snapshot();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let mut journal = UndoJournal::create(directory.path()).expect("a journal");
     run(&mut host, &mut journal, case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
     let report = journal.undo_all(&mut host);
     assert_eq!(report.left, [""; 0], "{}", case.name);
     assert_eq!(host.snapshot(), before, "{}", case.name);
     assert_eq!(host.open_devices(), 0, "{}", case.name);
-    journal.close().unwrap();
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the journal is gone");
+    journal.close().expect("remove the journal");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("list it").count(), 0, "the journal is gone");
     host.log().len()
 }
 
