@@ -21,7 +21,7 @@ use std::process::exit;
 use support::Test;
 
 fn main() {
-    match std::env::args().nth(1).as_deref() {
+    match std::env::args().nth(1).as_deref().filter(|_| is_child_of_itself()) {
         Some("agent") => {
             let host = LocalHost::new(support::binary(), Vec::new());
             exit(serve(std::io::stdin().lock(), std::io::stdout().lock(), host));
@@ -35,4 +35,10 @@ fn main() {
             support::run(tests);
         }
     }
+}
+
+/// The same words are filters when a person starts the program.
+fn is_child_of_itself() -> bool {
+    let parent = std::os::unix::process::parent_id();
+    std::fs::read_link(format!("/proc/{parent}/exe")).is_ok_and(|parent| parent == support::binary())
 }
