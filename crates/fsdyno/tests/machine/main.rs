@@ -4,6 +4,7 @@
 //! the closing line of the suite says how many were skipped. After each test the harness checks that no loop device,
 //! mount, scheduler change or sysctl change is left, and that the kernel log has no new complaint.
 
+mod axes;
 mod command_line;
 mod guards;
 mod kill;
@@ -12,6 +13,6 @@ mod support;
 use support::Test;
 
 fn main() {
-    let tests: Vec<Test> = [command_line::tests(), guards::tests(), kill::tests()].concat();
+    let tests: Vec<Test> = [axes::tests(), command_line::tests(), guards::tests(), kill::tests()].concat();
     support::run(tests);
 }

@@ -1,0 +1,396 @@
+//! Every level of every axis on every filesystem of this kernel: built, mounted, read back as asked, and clean at the
+//! check; or reported as what this kernel does not have. That no level is forgotten is checked against the axes themselves.
+
+use crate::support::{Requirement, Test};
+use fsdyno_core::axis::{AXES, FILESYSTEMS, Levels};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
+use fsdyno_host::local::LocalHost;
+use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build, contradictions, unmet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const TOOLS: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("mkfs.xfs"),
+    Requirement::Program("mkfs.btrfs"),
+    Requirement::Filesystem("ext4"),
+    Requirement::Filesystem("xfs"),
+    Requirement::Filesystem("btrfs"),
+];
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, body| Test { name, requires: TOOLS, body };
+    vec![
+        test("axes::levels_of_all_filesystems_are_in_force", || {
+            FILESYSTEMS.iter().for_each(|name| run(&common(name)))
+        }),
+        test("axes::levels_of_ext_are_in_force", || run(&ext())),
+        test("axes::levels_of_xfs_are_in_force", || run(&xfs())),
+        test("axes::levels_of_btrfs_are_in_force", || run(&btrfs())),
+        test("axes::no_level_is_forgotten", no_level_is_forgotten),
+    ]
+}
+
+/// How to see, from outside of the testbed, that a row is as asked.
+#[derive(Debug, Clone, Copy)]
+enum Evidence {
+    /// The mount shows this option.
+    Option(&'static str),
+    /// The mount does not show it.
+    NoOption(&'static str),
+    /// The tools' description of the filesystem holds this, runs of white space counted as one.
+    Geometry(&'static str),
+    /// It does not.
+    NoGeometry(&'static str),
+    /// statfs(2).
+    BlockSize(u64),
+    /// A file below the queue directory of the device holds this.
+    Queue(&'static str, &'static str),
+    /// A sysctl is this.
+    Sysctl(&'static str, &'static str),
+    /// It is not run, for a reason with this in it.
+    Unmet(&'static str),
+    /// The plan is refused, for a reason with this in it.
+    Contradiction(&'static str),
+}
+
+use Evidence::{
+    BlockSize, Contradiction, Geometry, NoGeometry, NoOption, Option as Shows, Queue, Sysctl, Unmet,
+};
+
+/// One filesystem to make: settings, and how to see them.
+struct Row {
+    filesystem: &'static str,
+    settings: Vec<(&'static str, &'static str)>,
+    evidence: Vec<Evidence>,
+}
+
+fn row(filesystem: &'static str, settings: &[(&'static str, &'static str)], evidence: &[Evidence]) -> Row {
+    Row { filesystem, settings: settings.to_vec(), evidence: evidence.to_vec() }
+}
+
+fn common(name: &'static str) -> Vec<Row> {
+    vec![
+        row(
+            name,
+            &[("atime", "strictatime"), ("scheduler", "none"), ("readahead", "256k")],
+            &[
+                NoOption("relatime"),
+                NoOption("noatime"),
+                Queue("scheduler", "[none]"),
+                Queue("read_ahead_kb", "256"),
+            ],
+        ),
+        row(
+            name,
+            &[("atime", "relatime"), ("scheduler", "mq-deadline"), ("nr_requests", "64")],
+            &[Shows("relatime"), Queue("scheduler", "[mq-deadline]"), Queue("nr_requests", "64")],
+        ),
+        row(
+            name,
+            &[("atime", "noatime"), ("scheduler", "kyber"), ("sysctl.vm.dirty_bytes", "67108864")],
+            &[Shows("noatime"), Queue("scheduler", "[kyber]"), Sysctl("vm/dirty_bytes", "67108864")],
+        ),
+        row(
+            name,
+            &[("atime", "nodiratime"), ("scheduler", "bfq"), ("sysctl.vm.dirty_ratio", "11")],
+            &[Shows("nodiratime"), Queue("scheduler", "[bfq]"), Sysctl("vm/dirty_ratio", "11")],
+        ),
+        row(name, &[("mount", "noatime,nodev")], &[Shows("noatime"), Shows("nodev")]),
+        row(
+            name,
+            &[("mount", "noatime"), ("atime", "relatime")],
+            &[Contradiction("'noatime' contradicts 'relatime'")],
+        ),
+        row(name, &[("nr_requests", "1")], &[Contradiction("4 at least")]),
+    ]
+}
+
+fn ext() -> Vec<Row> {
+    let mut rows = vec![
+        row("ext2", &[("journal", "none")], &[NoGeometry("has_journal")]),
+        row("ext2", &[("journal", "internal")], &[Contradiction("ext2 has no journal")]),
+        row("ext2", &[("journal", "external")], &[Contradiction("ext2 has no journal")]),
+        row("ext3", &[("journal", "none")], &[Contradiction("ext3 without a journal is ext2")]),
+        row("ext4", &[("journal", "none")], &[NoGeometry("has_journal")]),
+        row("ext4", &[("journal", "none"), ("commit", "9")], &[Contradiction("commit")]),
+        row("ext4", &[("delalloc", "0")], &[Shows("nodelalloc")]),
+        row("ext4", &[("delalloc", "1")], &[NoOption("nodelalloc")]),
+        row("ext4", &[("delalloc", "1"), ("data", "journal")], &[Contradiction("delayed allocation")]),
+        row(
+            "ext4",
+            &[("journal_async_commit", "1"), ("data", "writeback")],
+            &[Shows("journal_async_commit")],
+        ),
+        row("ext4", &[("journal_async_commit", "0")], &[NoOption("journal_async_commit")]),
+        row("ext4", &[("journal_async_commit", "1")], &[Contradiction("data = ordered")]),
+        row("ext4", &[("journal", "external"), ("journal_size", "8M")], &[Contradiction("whole device")]),
+        row(
+            "ext4",
+            &[("mkfs", "-O ^metadata_csum -E stride=4 -m 0")],
+            &[NoGeometry("metadata_csum"), Geometry("RAID stride: 4"), Geometry("Reserved block count: 0")],
+        ),
+    ];
+    for name in ["ext3", "ext4"] {
+        rows.extend([
+            row(name, &[("journal", "internal")], &[Geometry("Journal inode: 8")]),
+            row(name, &[("journal", "external")], &[Geometry("Journal UUID"), NoGeometry("Journal inode")]),
+            row(
+                name,
+                &[("journal", "external"), ("block_size", "1k"), ("data", "journal"), ("barrier", "0")],
+                &[Geometry("Journal UUID"), BlockSize(1024), Shows("data=journal"), Shows("nobarrier")],
+            ),
+            row(name, &[("data", "journal")], &[Shows("data=journal")]),
+            row(name, &[("data", "ordered")], &[NoOption("data=journal"), NoOption("data=writeback")]),
+            row(name, &[("data", "writeback")], &[Shows("data=writeback")]),
+            row(
+                name,
+                &[("commit", "30"), ("journal_size", "16M")],
+                &[Shows("commit=30"), Geometry("journal size: 16M")],
+            ),
+            row(name, &[("commit", "5")], &[NoOption("commit=30")]),
+            row(name, &[("journal_size", "1M")], &[Contradiction("whole MiB from 4M")]),
+            row(name, &[("journal_size", "400M")], &[Unmet("half of it")]),
+        ]);
+    }
+    for name in ["ext2", "ext3", "ext4"] {
+        rows.extend([
+            row(name, &[("barrier", "0")], &[Shows("nobarrier")]),
+            row(name, &[("barrier", "1")], &[NoOption("nobarrier")]),
+            row(
+                name,
+                &[("block_size", "1k"), ("inode_size", "128")],
+                &[BlockSize(1024), Geometry("Inode size: 128")],
+            ),
+            row(
+                name,
+                &[("block_size", "2k"), ("inode_size", "512")],
+                &[BlockSize(2048), Geometry("Inode size: 512")],
+            ),
+            row(name, &[("block_size", "4k")], &[BlockSize(4096)]),
+            row(name, &[("block_size", "16k")], &[Unmet("memory pages of that size")]),
+            row(name, &[("block_size", "3k")], &[Contradiction("power of two")]),
+            row(name, &[("mkfs", "-m 1")], &[Geometry("Reserved block count:")]),
+        ]);
+    }
+    rows
+}
+
+fn xfs() -> Vec<Row> {
+    vec![
+        row("xfs", &[("barrier", "1")], &[NoOption("nobarrier")]),
+        row("xfs", &[("barrier", "0")], &[Unmet("since Linux 4.19")]),
+        row("xfs", &[("mount", "nobarrier")], &[Unmet("since Linux 4.19")]),
+        row("xfs", &[("journal", "internal")], &[Geometry("log =internal log")]),
+        row("xfs", &[("journal", "none")], &[Contradiction("without its log")]),
+        row("xfs", &[("journal", "external")], &[Shows("logdev=/dev/"), NoGeometry("log =internal log")]),
+        row(
+            "xfs",
+            &[
+                ("journal", "external"),
+                ("log_size", "64M"),
+                ("logbufs", "2"),
+                ("logbsize", "256k"),
+                ("agcount", "8"),
+            ],
+            &[
+                Shows("logbufs=2"),
+                Shows("logbsize=256k"),
+                Geometry("agcount=8"),
+                Geometry("blocks=16384, version=2"),
+            ],
+        ),
+        row("xfs", &[("logbufs", "8"), ("logbsize", "16k")], &[Shows("logbufs=8"), Shows("logbsize=16k")]),
+        row("xfs", &[("logbufs", "9")], &[Contradiction("2 to 8")]),
+        row("xfs", &[("logbsize", "48k")], &[Contradiction("128k or 256k")]),
+        row("xfs", &[("log_size", "80M")], &[Geometry("blocks=20480, version=2")]),
+        row("xfs", &[("log_size", "16M")], &[Unmet("nearest: log_size = 64M")]),
+        row("xfs", &[("log_size", "300M")], &[Unmet("does not fit")]),
+        row("xfs", &[("agcount", "1")], &[Unmet("nearest: agcount = 2")]),
+        row("xfs", &[("agcount", "64")], &[Unmet("less than 16M each; nearest: agcount = 32")]),
+        row("xfs", &[("agcount", "32"), ("journal", "external")], &[Geometry("agcount=32")]),
+        row("xfs", &[("lazy_count", "1")], &[Geometry("lazy-count=1")]),
+        row("xfs", &[("lazy_count", "0")], &[Unmet("lazy_count = 1")]),
+        row("xfs", &[("block_size", "1k")], &[BlockSize(1024)]),
+        row("xfs", &[("block_size", "512")], &[Unmet("block_size = 1k")]),
+        row(
+            "xfs",
+            &[("mkfs", "-i size=1024 -n size=8192")],
+            &[Geometry("isize=1024"), Geometry("bsize=8192")],
+        ),
+    ]
+}
+
+fn btrfs() -> Vec<Row> {
+    vec![
+        row("btrfs", &[("barrier", "1")], &[NoOption("nobarrier")]),
+        row("btrfs", &[("barrier", "0")], &[Shows("nobarrier")]),
+        row("btrfs", &[("journal", "internal")], &[Shows("rw")]),
+        row("btrfs", &[("journal", "none")], &[Unmet("notreelog")]),
+        row("btrfs", &[("journal", "external")], &[Unmet("another device")]),
+        row("btrfs", &[("commit", "7")], &[Shows("commit=7")]),
+        row("btrfs", &[("commit", "30")], &[NoOption("commit=5")]),
+        row("btrfs", &[("compress", "no")], &[NoOption("compress=zstd:3")]),
+        row("btrfs", &[("compress", "zlib")], &[Shows("compress=zlib:3")]),
+        row("btrfs", &[("compress", "lzo")], &[Shows("compress=lzo")]),
+        row("btrfs", &[("compress", "zstd")], &[Shows("compress=zstd:3")]),
+        row("btrfs", &[("datacow", "0")], &[Shows("nodatacow")]),
+        row("btrfs", &[("datacow", "1")], &[NoOption("nodatacow")]),
+        row("btrfs", &[("datacow", "0"), ("compress", "lzo")], &[Contradiction("excludes compression")]),
+        row("btrfs", &[("profile", "single")], &[Geometry("Metadata: single")]),
+        row("btrfs", &[("profile", "dup")], &[Geometry("Metadata: DUP")]),
+        row("btrfs", &[("block_size", "4k")], &[BlockSize(4096)]),
+        row("btrfs", &[("block_size", "2k")], &[Contradiction("power of two")]),
+        row("btrfs", &[("mkfs", "--nodesize 32768")], &[Geometry("Node size: 32768")]),
+    ]
+}
+
+/// Every word and switch of every axis, and at least one level of each other axis, on every filesystem that has it.
+fn no_level_is_forgotten() {
+    let rows: Vec<Row> =
+        FILESYSTEMS.iter().flat_map(|name| common(name)).chain(ext()).chain(xfs()).chain(btrfs()).collect();
+    let tried: BTreeSet<(&str, &str, &str)> = rows
+        .iter()
+        .flat_map(|row| row.settings.iter().map(|(axis, level)| (row.filesystem, *axis, *level)))
+        .collect();
+    let mut forgotten = Vec::new();
+    for axis in AXES.iter().filter(|axis| axis.name != "filesystem") {
+        let levels: &[&str] = match axis.levels {
+            Levels::Words(words) => words,
+            Levels::Switch => &["0", "1"],
+            Levels::Journal => &["internal", "external", "none"],
+            Levels::Size | Levels::Count | Levels::Seconds | Levels::Text => &[],
+        };
+        for filesystem in FILESYSTEMS.iter().filter(|name| axis.applies_to(name)) {
+            let any = tried.iter().any(|(name, tried, _)| name == filesystem && *tried == axis.name);
+            let missing = levels.iter().filter(|level| !tried.contains(&(*filesystem, axis.name, **level)));
+            forgotten.extend(missing.map(|level| format!("{filesystem} {} = {level}", axis.name)));
+            if !any {
+                forgotten.push(format!("{filesystem} {}", axis.name));
+            }
+        }
+    }
+    assert_eq!(forgotten, [""; 0]);
+}
+
+fn run(rows: &[Row]) {
+    let mut failures = Vec::new();
+    for row in rows {
+        let asked = format!("{} {:?}", row.filesystem, row.settings);
+        failures.extend(try_row(row).into_iter().map(|failure| format!("{asked}: {failure}")));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What is not as asked, one line each.
+fn try_row(row: &Row) -> Vec<String> {
+    // In memory where there is room: hundreds of filesystems are made.
+    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let image = |name: &str, mib: u64| DeviceSpec::Image {
+        path: directory.path().join(name),
+        size: Bytes(mib * Bytes::MIB),
+        direct_io: false,
+    };
+    let devices = Devices {
+        data: image("data", 512),
+        journals: BTreeMap::from([("side".to_string(), image("side", 128))]),
+    };
+    let configuration = Configuration {
+        name: "row".to_string(),
+        filesystem: row.filesystem.to_string(),
+        settings: row.settings.iter().map(|(axis, level)| (axis.to_string(), level.to_string())).collect(),
+    };
+    let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
+
+    let contradictions = contradictions(&configuration, &devices);
+    if let [Contradiction(word)] = row.evidence[..] {
+        let found = contradictions.iter().any(|line| line.contains(word));
+        return if found {
+            Vec::new()
+        } else {
+            vec![format!("'{word}' in the contradictions {contradictions:?}")]
+        };
+    }
+    if !contradictions.is_empty() {
+        return contradictions;
+    }
+    let unmet = unmet(&mut host, &configuration, &devices);
+    if let [Unmet(word)] = row.evidence[..] {
+        let found = unmet.iter().any(|line| line.contains(word));
+        return if found {
+            Vec::new()
+        } else {
+            vec![format!("'{word}' in the unmet requirements {unmet:?}")]
+        };
+    }
+    if !unmet.is_empty() {
+        return unmet;
+    }
+    let mut journal = UndoJournal::create(&directory.path().join("undo")).expect("a journal");
+    let result = trial(&mut host, &mut journal, &devices, &configuration, &row.evidence);
+    let mut failures = result.unwrap_or_else(|error| vec![format!("{:?}", error.failure())]);
+    failures.extend(journal.undo_all(&mut host).left);
+    failures
+}
+
+fn trial(
+    host: &mut LocalHost,
+    journal: &mut UndoJournal,
+    devices: &Devices,
+    configuration: &Configuration,
+    evidence: &[Evidence],
+) -> fsdyno_testbed::Result<Vec<String>> {
+    let configurations = std::slice::from_ref(configuration);
+    let testbed = Testbed::verify(host, devices, configurations, Bytes(0), &Confirmation::default())?;
+    let stack = build(host, journal, &testbed, configuration, 7)?;
+    let mounted = stack.format(host, journal)?.mount(host, journal)?;
+    let environment = mounted.environment(host);
+    let options = mounted.built().mount_options_in_force.clone();
+    let geometry = environment.geometry.split_whitespace().collect::<Vec<_>>().join(" ");
+    let queue = &environment.devices[0].queue;
+    let mut failures: Vec<String> = mounted
+        .warnings()
+        .iter()
+        .filter(|warning| warning.kind == WarningKind::OptionNotInForce)
+        .map(|warning| warning.text.clone())
+        .collect();
+    for one in evidence {
+        let shows = |word: &str| {
+            options.split(',').any(|shown| shown == word || (word.ends_with('/') && shown.starts_with(word)))
+        };
+        let seen = match one {
+            Shows(word) => shows(word),
+            NoOption(word) => !shows(word),
+            Geometry(words) => geometry.contains(words),
+            NoGeometry(words) => !geometry.contains(words),
+            BlockSize(bytes) => block_size(mounted.directory()) == *bytes,
+            Queue(file, word) => {
+                queue.get(*file).is_some_and(|text| text.split(' ').any(|shown| shown == *word))
+            }
+            Sysctl(path, value) => sysctl(path) == *value,
+            Unmet(_) | Contradiction(_) => false,
+        };
+        if !seen {
+            failures.push(format!(
+                "{one:?} is not seen; options {options}; geometry {geometry}; queue {queue:?}"
+            ));
+        }
+    }
+    let unmounted = mounted.unmount(host, journal)?;
+    match unmounted.check(host, journal)? {
+        Some(check) if check.clean => {}
+        check => failures.push(format!("check: {check:?}")),
+    }
+    Ok(failures)
+}
+
+fn block_size(directory: &Path) -> u64 {
+    rustix::fs::statvfs(directory).expect("statvfs").f_bsize
+}
+
+fn sysctl(path: &str) -> String {
+    fs::read_to_string(Path::new("/proc/sys").join(path)).expect("a sysctl").trim().to_string()
+}
