@@ -6,9 +6,10 @@
 //! among the slowest so far, and for errors.
 
 use crate::error::OperationFailure;
-use crate::record::{Crossing, Step, WorkerRecord, timeline_interval};
+use crate::record::{Crossing, OperationRecord, Step, WorkerRecord, timeline_interval};
 use crate::window::{Standing, Window};
 use fsdyno_core::result::SlowOperation;
+use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -103,6 +104,20 @@ pub fn watched<T>(
 }
 
 impl Meter {
+    /// Instruments for one worker outside any phase, with a window of this length from now on: for a single pass through
+    /// a tree, and for measuring what measuring costs.
+    pub fn alone(timer: Timer, role: Role, steps: &'static [Operation], window_ns: u64) -> Self {
+        let begin_ns = timer.now_ns();
+        let window = Window { begin_ns, end_ns: begin_ns.saturating_add(window_ns) };
+        Self::new(timer, window, Arc::new(WorkerRecord::new(role, steps, window.length_ns())))
+    }
+
+    /// How often each operation was performed inside the window.
+    pub fn counts(&self) -> Vec<(Operation, u64)> {
+        let record = &self.record;
+        record.steps.iter().copied().zip(record.operations.iter().map(OperationRecord::samples)).collect()
+    }
+
     /// Instruments for one phase.
     pub(crate) fn new(timer: Timer, window: Window, record: Arc<WorkerRecord>) -> Self {
         record.tally.begin(window);

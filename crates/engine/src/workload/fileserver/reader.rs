@@ -13,9 +13,8 @@ use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Place, timed, watched};
 use crate::phase::Job;
 use crate::plant::DIRECTORY;
-use crate::record::{Step, WorkerRecord};
+use crate::record::Step;
 use crate::removal::ENTRIES;
-use crate::window::Window;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::OwnedFd;
@@ -24,7 +23,6 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub(super) const STEPS: &[Operation] = &[
     Operation::Readdir,
@@ -80,15 +78,9 @@ pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation,
     };
     let found = Found::look_for(base, &name.to_string_lossy())
         .map_err(|failure| EngineError::operation(step, failure))?;
-    let always = Window { begin_ns: 0, end_ns: u64::MAX };
-    let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, always.length_ns()));
-    let mut meter = Meter::new(Timer::calibrate(), always, Arc::clone(&record));
+    let mut meter = Meter::alone(Timer::calibrate(), Role::Reader, STEPS, u64::MAX);
     match Reader::new(Settings { io_size, direct }, &found).pass(&mut meter, &found) {
-        Ok(()) => Ok(STEPS
-            .iter()
-            .copied()
-            .zip(record.operations.iter().map(|operation| operation.samples()))
-            .collect()),
+        Ok(()) => Ok(meter.counts()),
         Err(Halt::Failed(failure)) => Err(EngineError::operation(step, failure)),
         Err(Halt::Over) => Err(EngineError::Stopped),
     }
