@@ -304,6 +304,7 @@ pub fn header(measure: &str) -> crate::Header {
         id: "7".to_string(),
         name: "demo".to_string(),
         plan_toml: "name = \"demo\"\n".to_string(),
+        overrides: vec!["device.size=4G".to_string()],
         started: "2026-02-03T04:05:06Z".to_string(),
         finished: Some("2026-02-03T04:35:06Z".to_string()),
         seed: 42,

@@ -34,6 +34,7 @@ pub fn sweep<'a>(header: &'a Header, trials: &'a [TrialRecord]) -> serde_json::R
             id: &header.id,
             name: &header.name,
             plan_toml: &header.plan_toml,
+            overrides: &header.overrides,
             started: &header.started,
             finished: header.finished.as_deref(),
             seed: header.seed,
@@ -70,6 +71,8 @@ pub struct Sweep<'a> {
     pub name: &'a str,
     /// The plan as executed.
     pub plan_toml: &'a str,
+    /// What the command line changed about the plan, `path=value` each.
+    pub overrides: &'a [String],
     /// RFC 3339, UTC.
     pub started: &'a str,
     /// RFC 3339, UTC; null while it runs, and when it was interrupted.
@@ -375,7 +378,7 @@ mod tests {
         assert_eq!(document["schema_version"], 1);
         assert_keys(
             &document["sweep"],
-            &["id", "name", "plan_toml", "started", "finished", "seed", "environment"],
+            &["id", "name", "plan_toml", "overrides", "started", "finished", "seed", "environment"],
         );
         let trial = &document["trials"][4];
         assert_keys(

@@ -22,6 +22,8 @@ pub struct Header {
     pub name: String,
     /// The plan as executed.
     pub plan_toml: String,
+    /// What the command line changed about it: `path=value`.
+    pub overrides: Vec<String>,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC; `None` while it runs, and when it was interrupted.

@@ -17,7 +17,7 @@ use anyhow::Context;
 use fsdyno_core::measure::Measure;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_report::{Header, Style};
-use fsdyno_store::{Store, Sweep};
+use fsdyno_store::{Store, StoreError, Sweep};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -88,10 +88,21 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<Header> {
         id: sweep.summary.id.to_string(),
         name: sweep.summary.name.clone(),
         plan_toml: sweep.plan_toml.clone(),
+        overrides: sweep.overrides.clone(),
         started: sweep.summary.started.clone(),
         finished: sweep.summary.finished.clone(),
         seed: sweep.seed,
         measure: measure.unwrap_or(&sweep.measure).parse::<Measure>()?,
+    })
+}
+
+/// The sweep that a user means; where there is none yet, how to get one.
+fn find(store: &Store, selector: Option<&str>) -> std::result::Result<Sweep, Trouble> {
+    store.find(selector).map_err(|error| match error {
+        StoreError::NoSweeps => Trouble::new(Status::Usage, error)
+            .hint("fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example"),
+        StoreError::UnknownSweep { .. } => Trouble::new(Status::Usage, error).hint("fsdyno list shows the stored sweeps"),
+        other => other.into(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{Result, Surroundings, header, print_json};
+use super::{Result, Surroundings, find, header, print_json};
 use crate::cli::{Format, Show};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
@@ -10,7 +10,7 @@ use std::io::Write;
 
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let store = surroundings.open_store()?;
-    let sweep = store.find(options.sweep.as_deref())?;
+    let sweep = find(&store, options.sweep.as_deref())?;
     let header = header(&sweep, options.measure.as_deref())?;
     let mut trials = store.trials(sweep.summary.id)?;
     if let Some(text) = &options.case {
@@ -41,6 +41,7 @@ pub fn print(
             if !summary_only {
                 for case in &view.cases {
                     terminal::compatible(&mut out, case, style)?;
+                    writeln!(out)?;
                     terminal::full(&mut out, case, style)?;
                     writeln!(out)?;
                 }

@@ -1,6 +1,6 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::{Result, Surroundings, header, show};
+use super::{Result, Surroundings, find, header, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::progress::{Display, human};
@@ -18,7 +18,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let plan = load(&options.plan, &options.set)?;
     let resume = match &options.resume {
         None => None,
-        Some(selector) => Some(surroundings.open_store()?.find(Some(selector))?.summary.id),
+        Some(selector) => Some(find(&surroundings.open_store()?, Some(selector))?.summary.id),
     };
     let confirmation =
         Confirmation { destroy: options.destroy.clone(), signatures: options.overwrite.clone() };

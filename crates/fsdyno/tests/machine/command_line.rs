@@ -1,0 +1,276 @@
+//! The built binary as a user meets it: exit codes, errors, interrupting and going on.
+
+use crate::support::{Requirement, Sandbox, Test, describe};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+
+const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test { name: "command_line::bad_plans_get_one_clear_error", requires: &[], body: bad_plans_get_one_clear_error },
+        Test {
+            name: "command_line::bench_needs_no_root_and_tidies_up",
+            requires: &[Requirement::Root],
+            body: bench_needs_no_root_and_tidies_up,
+        },
+        Test {
+            name: "command_line::an_interrupted_bench_tidies_up",
+            requires: &[],
+            body: an_interrupted_bench_tidies_up,
+        },
+        Test {
+            name: "command_line::an_interrupted_sweep_is_undone_and_goes_on",
+            requires: ROOT_AND_LOOP,
+            body: an_interrupted_sweep_is_undone_and_goes_on,
+        },
+        Test {
+            name: "command_line::a_full_device_fails_its_trial_only",
+            requires: ROOT_AND_LOOP,
+            body: a_full_device_fails_its_trial_only,
+        },
+        Test {
+            name: "command_line::a_profile_shapes_the_trees_of_a_plan",
+            requires: &[],
+            body: a_profile_shapes_the_trees_of_a_plan,
+        },
+        Test {
+            name: "command_line::a_reader_who_has_seen_enough_is_no_error",
+            requires: &[],
+            body: a_reader_who_has_seen_enough_is_no_error,
+        },
+    ]
+}
+
+/// A plan of two quick trials on an image in the sandbox.
+fn plan(sandbox: &Sandbox) -> String {
+    format!(
+        r#"name = "quick"
+repetitions = 2
+seed = 3
+[device]
+image = "{}"
+size = "256M"
+[axes]
+filesystem = ["ext4"]
+scheduler = ["mq-deadline", "none"]
+[[workloads]]
+kind = "fileserver"
+tree_size = "8M"
+readers = 1
+writers = 1
+writer_space = "32M"
+ramp = "50ms"
+window = "200ms"
+"#,
+        sandbox.path("quick.img").display()
+    )
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
+}
+
+fn bad_plans_get_one_clear_error() {
+    let sandbox = Sandbox::new();
+    let good = plan(&sandbox);
+    // What is replaced, by what, and what the error must contain.
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("scheduler =", "schedular =", &["plan.toml:9:1", "schedular", "did you mean 'scheduler'"]),
+        ("\"mq-deadline\"", "\"mq-dedline\"", &["plan.toml:9:14", "mq-dedline", "did you mean 'mq-deadline'"]),
+        ("\"ext4\"", "\"ext5\"", &["plan.toml:8:15", "ext5", "ext"]),
+        ("\"256M\"", "\"256 potatoes\"", &["plan.toml:6:8", "256 potatoes", "64M"]),
+        ("\"200ms\"", "\"3 parsecs\"", &["plan.toml:", "3 parsecs", "500ms"]),
+        ("kind = \"fileserver\"", "kind = \"fileserve\"", &["plan.toml:11:8", "did you mean 'fileserver'"]),
+        ("readers =", "raeders =", &["plan.toml:13:1", "did you mean 'readers'"]),
+        ("[axes]", "[axes]\ndata = [\"journal\"]\ndelalloc = [1]", &["contradicts itself"]),
+        ("[axes]", "[axes]\njournal = [\"external\"]", &["plan.toml:", "[device.journals]"]),
+        ("name = \"quick\"", "name = \"quick", &["plan.toml:1:"]),
+    ];
+    for (old, new, expected) in cases {
+        let text = good.replacen(old, new, 1);
+        assert_ne!(text, good, "{old} is not in the plan");
+        sandbox.write("plan.toml", &text);
+        refused_as_usage(&sandbox.run(&["sweep", "plan.toml"]), expected);
+    }
+
+    sandbox.write("plan.toml", &good[..good.find("[device]").expect("a device")]);
+    refused_as_usage(&sandbox.run(&["sweep", "plan.toml"]), &["plan.toml", "device", "hint: "]);
+
+    // Ten million cases are counted, never made.
+    let counts: Vec<String> = (1..=3200).map(|number| number.to_string()).collect();
+    let axes = format!("[axes]\nnr_requests = [{0}]\ncommit = [{0}]", counts.join(", "));
+    sandbox.write("plan.toml", &good.replacen("[axes]", &axes, 1));
+    refused_as_usage(&sandbox.run(&["sweep", "plan.toml"]), &["20480000 cases", "hint: "]);
+
+    sandbox.write("plan.toml", &good);
+    refused_as_usage(&sandbox.run(&["plan", "plan.toml", "--set", "device.size"]), &["--set 'device.size'", "PATH=VALUE"]);
+    refused_as_usage(&sandbox.run(&["sweep", "absent.toml"]), &["absent.toml"]);
+    refused_as_usage(&sandbox.run(&["show"]), &["hint"]);
+    refused_as_usage(&sandbox.run(&["bench", "absent"]), &["absent"]);
+    assert!(!sandbox.path("quick.img").exists());
+}
+
+/// One error, exit code 2, nothing on stdout.
+fn refused_as_usage(output: &Output, expected: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(output));
+    assert_eq!(text.matches("error: ").count(), 1, "{text}");
+    assert!(output.stdout.is_empty() && !text.contains("panicked"), "{}", describe(output));
+    for part in expected {
+        assert!(text.contains(part), "'{part}' is not in\n{text}");
+    }
+}
+
+const QUICK_BENCH: &[&str] = &["--tree-size", "8M", "--ramp", "50ms", "--window", "200ms", "--format", "json"];
+
+fn bench_needs_no_root_and_tidies_up() {
+    const NOBODY: u32 = 65534;
+    let sandbox = Sandbox::new();
+    for name in ["", "state", "work"] {
+        let path = sandbox.path(name);
+        fs::create_dir_all(&path).expect("a directory");
+        chown(&path, Some(NOBODY), Some(NOBODY)).expect("give it away");
+    }
+    // The build directory may be closed to others.
+    let binary = sandbox.path("fsdyno");
+    fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).expect("copy the binary");
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    let output = Command::new(&binary)
+        .arg("bench")
+        .arg(sandbox.path("work"))
+        .args(QUICK_BENCH)
+        .env("XDG_STATE_HOME", sandbox.path("state"))
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .expect("run fsdyno");
+    assert!(output.status.success(), "{}", describe(&output));
+    let document = json(&output);
+    let trial = &document["trials"][0];
+    assert_eq!(trial["outcome"], "measured", "{}", describe(&output));
+    assert_eq!(trial["phases"].as_array().map(Vec::len), Some(3));
+    let warnings = trial["warnings"].to_string();
+    assert!(warnings.contains("caches-not-dropped"), "{warnings}");
+    assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0);
+}
+
+fn an_interrupted_bench_tidies_up() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("work")).expect("a directory");
+    let mut child = sandbox
+        .fsdyno(&["bench", "work", "--tree-size", "8M", "--ramp", "0s", "--window", "1h"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start a bench");
+    while fs::read_dir(sandbox.path("work")).expect("the directory").count() == 0 {
+        assert!(child.try_wait().expect("look at it").is_none(), "the bench ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().expect("its end").code(), Some(130));
+    assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0);
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).expect("send SIGINT");
+}
+
+fn an_interrupted_sweep_is_undone_and_goes_on() {
+    let sandbox = Sandbox::new();
+    sandbox.write("plan.toml", &plan(&sandbox));
+    let mut child = sandbox
+        .fsdyno(&["sweep", "plan.toml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start a sweep");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a line").expect("readable");
+    assert!(first.starts_with("trial 1 of 6: ") && first.contains("measured"), "{first}");
+    interrupt(&child);
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("its end").code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("--resume")), "{rest:?}");
+    assert!(!sandbox.path("quick.img").exists());
+
+    let stored = json(&sandbox.run(&["show", "--format", "json"]))["trials"].as_array().map_or(0, Vec::len);
+    assert!((1..6).contains(&stored), "{stored} trials are stored");
+
+    let other = sandbox.run(&["sweep", "plan.toml", "--resume", "--set", "seed=4"]);
+    assert_eq!(other.status.code(), Some(2), "a sweep went on with another plan: {}", describe(&other));
+
+    let resumed = sandbox.run(&["sweep", "plan.toml", "--resume", "--format", "json"]);
+    assert!(resumed.status.success(), "{}", describe(&resumed));
+    let document = json(&resumed);
+    let mut numbers: Vec<u64> =
+        document["trials"].as_array().expect("trials").iter().filter_map(|trial| trial["trial"].as_u64()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+    let run_again = stderr(&resumed).matches(": measured").count();
+    assert_eq!(run_again, 6 - stored, "{}", describe(&resumed));
+}
+
+fn a_full_device_fails_its_trial_only() {
+    let sandbox = Sandbox::new();
+    let text = plan(&sandbox).replace("repetitions = 2", "repetitions = 1").replace(", \"none\"", "")
+        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\nwriter_space = \"10G\"\n\
+           ramp = \"0s\"\nwindow = \"1h\"\n";
+    sandbox.write("plan.toml", &text);
+    let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=30s", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let document = json(&output);
+    let trials = document["trials"].as_array().expect("trials");
+    let outcomes = |word: &str| trials.iter().filter(|trial| trial["outcome"] == word).count();
+    assert_eq!((outcomes("measured"), outcomes("failed")), (trials.len() - 1, 1), "{}", describe(&output));
+    let failed = trials.iter().find(|trial| trial["outcome"] == "failed").expect("counted above");
+    let error = &failed["error"];
+    assert_eq!(error["errno"], 28, "{error}");
+    assert!(["openat", "write first byte", "write", "mkdirat"].contains(&error["operation"].as_str().unwrap_or_default()));
+    assert!(error["path"].as_str().is_some_and(|path| path.contains("new-")), "{error}");
+    assert_eq!(failed["phases"].as_array().map(Vec::len), Some(1), "the phase before the failure is kept");
+}
+
+fn a_profile_shapes_the_trees_of_a_plan() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("real/sub")).expect("directories");
+    for number in 0..40 {
+        sandbox.write(&format!("real/sub/file-{number}"), &"x".repeat(1000 + number));
+    }
+    fs::create_dir(sandbox.path("work")).expect("a directory");
+    let profiled = sandbox.run(&["profile", "real", "-o", "real.json"]);
+    assert!(profiled.status.success(), "{}", describe(&profiled));
+    let profile: Value = serde_json::from_slice(&fs::read(sandbox.path("real.json")).expect("a profile")).expect("JSON");
+    assert_eq!((profile["files"].as_u64(), profile["directories"].as_u64()), (Some(40), Some(2)));
+
+    let tree = format!("tree=profile:{}", sandbox.path("real.json").display());
+    let mut arguments = vec!["bench", "work", "--set", &tree];
+    arguments.extend(QUICK_BENCH);
+    let output = sandbox.run(&arguments);
+    assert!(output.status.success(), "{}", describe(&output));
+    let trees = &json(&output)["trials"][0]["trees"];
+    let mean = trees["bytes"].as_f64().expect("bytes") / trees["files"].as_f64().expect("files");
+    assert!((1000.0..1100.0).contains(&mean), "{trees}");
+}
+
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let mut child = Sandbox::new()
+        .fsdyno(&["doctor"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start fsdyno");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("its end");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", describe(&output));
+}
