@@ -12,8 +12,8 @@ use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::Host;
 use serde::Serialize;
 
-/// Rate at which trees are assumed to be made, in bytes per second: a slow disk, or a fast one with small files.
-pub const ASSUMED_TREE_RATE: u64 = 100_000_000;
+/// Rate at which trees are assumed to be made, in bytes per second: a single SSD, small files.
+pub const ASSUMED_TREE_RATE: u64 = 200_000_000;
 /// Rate below which a device is taken to hang, in bytes per second: a tree that is made or synced slower than this is
 /// given up by the watchdog.
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;

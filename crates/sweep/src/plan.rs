@@ -175,7 +175,7 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
         return Err(document.error(&journal.at, pointless("journals")));
     }
     let configuration = Configuration {
-        name: EXISTING.to_string(),
+        name: raw.device.path().display().to_string(),
         filesystem: EXISTING.to_string(),
         settings: Default::default(),
     };

@@ -64,12 +64,9 @@ impl From<TestbedError> for Stop {
 pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let start = Instant::now();
     let mut record = unproven(slot, case, bench.device);
-    let strays_before = strays(bench.host, bench.device);
     let result = sequence(bench, slot, case, &mut record);
     (bench.progress)("tear down", None);
     let mut left = bench.journal.undo_all(bench.host).left;
-    let strays = strays(bench.host, bench.device).into_iter().filter(|name| !strays_before.contains(name));
-    left.extend(strays.map(|name| format!("directory '{}'", bench.device.path().join(name).display())));
     // A tool that shares the user's Ctrl-C fails before the flag is looked at.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
@@ -227,13 +224,6 @@ pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[S
     error.details = left.join("\n");
     error.hint = Some("restart the machine, then go on with --resume in a new sweep".to_string());
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
-}
-
-/// What engines have made in a directory that is used as it stands; nothing is made twice of the same name.
-fn strays(host: &mut dyn Host, device: &DeviceSpec) -> Vec<String> {
-    let DeviceSpec::Directory { path } = device else { return Vec::new() };
-    let names = host.list_directory(path).unwrap_or_default();
-    names.into_iter().filter(|name| name.starts_with("fsdyno-")).collect()
 }
 
 fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {

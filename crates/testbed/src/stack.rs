@@ -347,13 +347,17 @@ impl Formatted {
     }
 }
 
+/// A directory of our own in the one that stays, so that nothing in it can be mistaken for ours.
 fn use_directory(
     mut trial: Trial,
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     directory: PathBuf,
 ) -> Result<Mounted> {
-    tunable::journal_and_apply(host, journal, &tunable::settings(&trial.configuration, None), &[])?;
+    let own = directory.join(format!("fsdyno-{}", random_name()));
+    let ways_back = [UndoAction::RemoveTree { path: own.clone() }];
+    tunable::journal_and_apply(host, journal, &tunable::settings(&trial.configuration, None), &ways_back)?;
+    host.create_directory(&own).map_err(TestbedError::at("mount"))?;
     let mounts = host.mounts().map_err(TestbedError::at("mount"))?;
     let queue = environment::mount_of(&mounts, &directory).map(|mount| {
         trial.built.mount_options_in_force = mount.options.clone();
@@ -362,7 +366,7 @@ fn use_directory(
     if let Some(text) = queue.and_then(|queue| host.read_text(&queue.join("scheduler")).ok()) {
         trial.built.scheduler_in_force = tunable::active(&text);
     }
-    Ok(Mounted::new(trial, directory, None))
+    Ok(Mounted::new(trial, own, None))
 }
 
 fn mount_volume(

@@ -11,7 +11,7 @@
 use crate::error::TestbedError;
 use crate::{Result, tunable};
 use fsdyno_host::probe::FileIdentity;
-use fsdyno_host::{DeviceHandle, Host, HostError};
+use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, Write};
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
+const ENOTEMPTY: i32 = 39;
 const SUFFIX: &str = "journal";
 
 /// The way back from one change.
@@ -58,6 +59,11 @@ pub enum UndoAction {
         /// Where.
         path: PathBuf,
     },
+    /// Remove a directory of a random name that we made, with everything that the engine has left in it.
+    RemoveTree {
+        /// Where.
+        path: PathBuf,
+    },
     /// Unmount what we mounted on our own directory.
     Unmount {
         /// Where.
@@ -74,13 +80,18 @@ impl UndoAction {
             UndoAction::WriteSetting { path, old, .. } => {
                 format!("setting '{}', which was '{old}'", path.display())
             }
-            UndoAction::RemoveDirectory { path } => format!("directory '{}'", path.display()),
+            UndoAction::RemoveDirectory { path } | UndoAction::RemoveTree { path } => {
+                format!("directory '{}'", path.display())
+            }
             UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
         }
     }
 
     fn outlives_reboot(&self) -> bool {
-        matches!(self, UndoAction::RemoveFile { .. } | UndoAction::RemoveDirectory { .. })
+        matches!(
+            self,
+            UndoAction::RemoveFile { .. } | UndoAction::RemoveDirectory { .. } | UndoAction::RemoveTree { .. }
+        )
     }
 }
 
@@ -406,6 +417,16 @@ fn undo(host: &mut dyn Host, action: &UndoAction, rebooted: bool) -> fsdyno_host
             host.remove_directory(path)?;
             Ok(Undone::Done(format!("removed '{}'", path.display())))
         }
+        UndoAction::RemoveTree { path } => {
+            if host.file_identity(path)?.is_none() {
+                return Ok(Undone::Nothing);
+            }
+            match host.remove_directory(path) {
+                Err(HostError::System { errno: ENOTEMPTY, .. }) => remove_tree(host, path)?,
+                result => result?,
+            }
+            Ok(Undone::Done(format!("removed '{}'", path.display())))
+        }
         UndoAction::Unmount { target } => {
             if !host.mounts()?.iter().any(|mount| mount.target == *target) {
                 return Ok(Undone::Nothing);
@@ -414,6 +435,21 @@ fn undo(host: &mut dyn Host, action: &UndoAction, rebooted: bool) -> fsdyno_host
             Ok(Undone::Done(format!("unmounted '{}'", target.display())))
         }
     }
+}
+
+/// Removes what is left of the engine's work; other filesystems that were mounted in it are not followed.
+fn remove_tree(host: &mut dyn Host, path: &Path) -> fsdyno_host::Result<()> {
+    let path = path.to_string_lossy();
+    let output = host.run(&Command::new("rm").args(["-rf", "--one-file-system", "--", &path]))?;
+    if output.status == 0 {
+        return Ok(());
+    }
+    Err(HostError::System {
+        action: "remove".to_string(),
+        object: path.into_owned(),
+        errno: 0,
+        reason: output.stderr.trim().to_string(),
+    })
 }
 
 /// Whether a file is the one that we made. Device numbers are given anew at boot; inode and birth stay.
