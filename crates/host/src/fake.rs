@@ -253,6 +253,19 @@ impl FakeHost {
         })
     }
 
+    /// What sysfs tells of an attached loop device: `/sys/block/loop0/size`.
+    fn loop_attribute(&self, path: &Path) -> Option<String> {
+        let node = Path::new("/dev").join(path.parent()?.strip_prefix("/sys/block").ok()?);
+        let (_, size) = self.file_of_inode(*self.machine.loops.get(&node)?)?;
+        Some(match path.file_name()?.to_str()? {
+            "dev" => format!("{LOOP_MAJOR}:{}\n", index_of(&node)),
+            "size" => format!("{}\n", size.0 / 512),
+            "diskseq" => format!("{}\n", self.attachments.get(&node)?),
+            "ro" => "0\n".to_string(),
+            _ => return None,
+        })
+    }
+
     fn probe(&self, path: &Path) -> Result<DeviceProbe> {
         let mounted = self.machine.mounts.iter().filter(|mount| Path::new(&mount.source) == path);
         let uses = mounted
@@ -357,7 +370,8 @@ impl Host for FakeHost {
 
     fn read_text(&mut self, path: &Path) -> Result<String> {
         self.step(format!("read {}", path.display()), |host| {
-            host.machine.texts.get(path).cloned().ok_or_else(|| system("read", path, ENOENT))
+            let text = host.machine.texts.get(path).cloned().or_else(|| host.loop_attribute(path));
+            text.ok_or_else(|| system("read", path, ENOENT))
         })
     }
 

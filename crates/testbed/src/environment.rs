@@ -2,9 +2,9 @@
 
 use crate::stack::{Device, Ground, Trial};
 use crate::tunable;
+use fsdyno_core::Environment;
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::environment::DeviceFacts;
-use fsdyno_core::{DeviceSpec, Environment};
 use fsdyno_host::Host;
 use fsdyno_host::probe::MountInfo;
 use std::collections::BTreeMap;
@@ -97,13 +97,9 @@ fn sysctls(host: &mut dyn Host, trial: &Trial) -> BTreeMap<String, String> {
 }
 
 fn device_facts(host: &mut dyn Host, device: &Device) -> DeviceFacts {
-    let model = match &device.spec {
-        DeviceSpec::Image { .. } => device.spec.to_string(),
-        _ => device.model.clone(),
-    };
     DeviceFacts {
         path: device.target.node.display().to_string(),
-        model,
+        model: device.model.clone(),
         serial: device.identity.serial.clone(),
         size_bytes: device.identity.size_bytes,
         queue: queue(host, device.identity.number),

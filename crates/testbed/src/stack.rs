@@ -15,7 +15,7 @@ use crate::undo::{UndoAction, UndoJournal, random_name};
 use crate::{Result, tunable};
 use fsdyno_core::result::Built;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Warning, WarningKind};
-use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, MountInfo, Use};
 use fsdyno_host::{Command, Host, HostError, LoopOptions, MountRequest, Output};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -73,6 +73,8 @@ pub(crate) struct Trial {
     pub configuration: Configuration,
     pub seed: u64,
     pub ground: Ground,
+    /// Where it will be mounted: a new directory of a random name.
+    pub target: PathBuf,
     pub built: Built,
     pub warnings: Vec<Warning>,
 }
@@ -100,11 +102,13 @@ pub fn build(
     if !contradictions.is_empty() {
         return Err(TestbedError::Contradiction { contradictions });
     }
+    let target = testbed.mount_root.join(format!("fsdyno-{}", random_name()));
     let ground = match (&testbed.devices.data, filesystem::find(&configuration.filesystem)) {
         (DeviceSpec::Directory { path }, _) => Ground::Directory(path.clone()),
         (data, Some(filesystem)) => {
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
-            make_images(host, journal, &[Some(data), log].into_iter().flatten().collect::<Vec<_>>())?;
+            let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
+            make_images(host, journal, &specs, &target)?;
             let data = open(host, journal, testbed, data)?;
             let log = log.map(|spec| open(host, journal, testbed, spec)).transpose()?;
             Ground::Volume(Box::new(Volume { filesystem, data, journal: log }))
@@ -121,6 +125,7 @@ pub fn build(
         configuration: configuration.clone(),
         seed,
         ground,
+        target,
         built: Built::default(),
         warnings: Vec::new(),
     }))
@@ -131,8 +136,13 @@ fn contradiction(why: String) -> TestbedError {
 }
 
 /// Makes the images under names of 128 random bits first, so that the journal can name them before they exist; then they
-/// get their own names, unless something stands there by now.
-fn make_images(host: &mut dyn Host, journal: &mut UndoJournal, specs: &[&DeviceSpec]) -> Result<()> {
+/// get their own names, unless something stands there by now. The mount to come is journaled along: each sync counts.
+fn make_images(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    specs: &[&DeviceSpec],
+    target: &Path,
+) -> Result<()> {
     let images: Vec<(&Path, Bytes, PathBuf)> = specs
         .iter()
         .filter_map(|spec| match spec {
@@ -142,23 +152,21 @@ fn make_images(host: &mut dyn Host, journal: &mut UndoJournal, specs: &[&DeviceS
             DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
         })
         .collect();
-    if images.is_empty() {
-        return Ok(());
+    if !images.is_empty() {
+        let hidden =
+            images.iter().map(|(_, _, path)| UndoAction::RemoveFile { path: path.clone(), identity: None });
+        journal.append(&hidden.collect::<Vec<_>>())?;
     }
-    let hidden =
-        images.iter().map(|(_, _, hidden)| UndoAction::RemoveFile { path: hidden.clone(), identity: None });
-    journal.append(&hidden.collect::<Vec<_>>())?;
-    let mut known: Vec<(FileIdentity, &Path)> = Vec::new();
+    let mut ways_back: Vec<UndoAction> = Vec::new();
     for (path, size, hidden) in &images {
-        known.push((host.create_image(hidden, *size).map_err(TestbedError::at("image"))?, path));
+        let identity = host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
+        let path = path.to_path_buf();
+        ways_back.push(UndoAction::RemoveFile { path: path.clone(), identity: Some(identity.clone()) });
+        ways_back.push(UndoAction::DetachLoop { path, image: identity });
     }
-    let ways_back = known.iter().flat_map(|(identity, path)| {
-        [
-            UndoAction::RemoveFile { path: path.to_path_buf(), identity: Some(identity.clone()) },
-            UndoAction::DetachLoop { path: path.to_path_buf(), image: identity.clone() },
-        ]
-    });
-    journal.append(&ways_back.collect::<Vec<_>>())?;
+    ways_back.push(UndoAction::RemoveDirectory { path: target.to_path_buf() });
+    ways_back.push(UndoAction::Unmount { target: target.to_path_buf() });
+    journal.append(&ways_back)?;
     for (path, _, hidden) in &images {
         host.rename_new(hidden, path).map_err(|error| taken(error, path))?;
     }
@@ -186,23 +194,17 @@ fn open(
     testbed: &Testbed,
     spec: &DeviceSpec,
 ) -> Result<Device> {
-    let (node, probe, identity) = match spec {
+    let (node, model, identity) = match spec {
         DeviceSpec::Image { path, direct_io, .. } => {
             let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
             let node = host.attach_loop(path, &options).map_err(TestbedError::at("attach"))?;
-            // Nobody else can know this device, so that it does not matter who looks at it. But a loop device stays
-            // read-only when it is attached again (blockdev(8), --setro).
-            let probe = host.probe_device(&node).map_err(TestbedError::at("probe"))?;
-            if probe.uses.contains(&Use::ReadOnly) {
-                return Err(read_only(path, &node));
-            }
-            let identity = probe.identity.clone();
-            (node, probe, identity)
+            let identity = identity_of_loop(host, path, &node)?;
+            (node, spec.to_string(), identity)
         }
         DeviceSpec::Block { path, .. } => {
             let probe = guard_again(host, testbed, spec)?;
             let verified = testbed.knowledge().identities.get(path).cloned();
-            (probe.canonical.clone(), probe, verified.unwrap_or_default())
+            (probe.canonical, probe.model, verified.unwrap_or_default())
         }
         DeviceSpec::Directory { path } => {
             return Err(contradiction(format!("'{}' is a directory, not a device", path.display())));
@@ -210,7 +212,28 @@ fn open(
     };
     let handle = open_patiently(host, &node, &identity)?;
     journal.opened(handle);
-    Ok(Device { spec: spec.clone(), identity, model: probe.model, target: Target { handle, node } })
+    Ok(Device { spec: spec.clone(), identity, model, target: Target { handle, node } })
+}
+
+/// Which device a loop device is that was just attached. Nobody else can know it yet, so that there is nothing to guard
+/// and no need of a whole probe, which looks at every process.
+fn identity_of_loop(host: &mut dyn Host, image: &Path, node: &Path) -> Result<DeviceIdentity> {
+    let directory = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
+    let mut read = |file: &str| host.read_text(&directory.join(file)).map_err(TestbedError::at("attach"));
+    // A loop device stays read-only when it is attached again (blockdev(8), --setro).
+    if read("ro")?.trim() == "1" {
+        return Err(read_only(image, node));
+    }
+    let number = read("dev")?;
+    let (major, minor) = number.trim().split_once(':').unwrap_or_default();
+    let whole = |text: &str| text.trim().parse::<u64>().unwrap_or(0);
+    Ok(DeviceIdentity {
+        number: (whole(major) as u32, whole(minor) as u32),
+        size_bytes: whole(&read("size")?) * u64::from(SECTOR),
+        // Since Linux 5.15.
+        diskseq: read("diskseq").ok().map(|text| whole(&text)),
+        serial: None,
+    })
 }
 
 fn read_only(image: &Path, node: &Path) -> TestbedError {
@@ -379,19 +402,15 @@ fn mount_volume(
     let filesystem = *filesystem;
     let log = log.as_ref().map(|device| device.target.node.as_path());
     let queue = tunable::queue_directory(data.identity.number);
-    let target = trial.testbed.mount_root.join(format!("fsdyno-{}", random_name()));
+    let target = trial.target.clone();
     let request = MountRequest {
         filesystem: filesystem.name().to_string(),
         source: data.target.node.clone(),
         options: all_mount_options(filesystem, &trial.configuration, log),
         target: target.clone(),
     };
-    let ways_back = [
-        UndoAction::RemoveDirectory { path: target.clone() },
-        UndoAction::Unmount { target: target.clone() },
-    ];
     let settings = tunable::settings(&trial.configuration, Some(&queue));
-    tunable::journal_and_apply(host, journal, &settings, &ways_back)?;
+    tunable::journal_and_apply(host, journal, &settings, &[])?;
     host.create_directory(&target).map_err(TestbedError::at("mount"))?;
     // A kernel without CONFIG_BLK_DEV_WRITE_MOUNTED mounts no device that is open for writing.
     for device in volume.devices() {

@@ -90,7 +90,9 @@ impl UndoAction {
     fn outlives_reboot(&self) -> bool {
         matches!(
             self,
-            UndoAction::RemoveFile { .. } | UndoAction::RemoveDirectory { .. } | UndoAction::RemoveTree { .. }
+            UndoAction::RemoveFile { .. }
+                | UndoAction::RemoveDirectory { .. }
+                | UndoAction::RemoveTree { .. }
         )
     }
 }
