@@ -72,6 +72,24 @@ impl Default for Fileserver {
     }
 }
 
+impl Fileserver {
+    /// Every parameter, with one line for the reference.
+    pub const PARAMETERS: &'static [(&'static str, &'static str)] = &[
+        ("tree_size", "all trees together; a share such as `50%` is of the device"),
+        ("tree", "sizes and shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`"),
+        ("readers", "readers in the phases with many; the first phase has one"),
+        ("writers", "writers in the last phase; 0 leaves that phase out"),
+        ("ramp", "load before each window"),
+        ("window", "the measured part of each phase"),
+        ("drain_limit", "how long operations in flight at the end of the window are waited for"),
+        ("io_size", "buffer of each `read` and `write` after the first byte"),
+        ("direct", "`true`: `O_DIRECT`, with sizes rounded up to whole 4 KiB"),
+        ("content", "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`"),
+        ("writer_space", "what one writer may occupy before it removes its tree and starts anew; by default 80 % of the \
+          free space, shared by the writers"),
+    ];
+}
+
 /// Parameters of the null workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,4 +178,19 @@ pub struct Bin {
     pub high: u64,
     /// How many.
     pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_is_described() {
+        let value = serde_json::to_value(Fileserver::default()).unwrap();
+        let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut described: Vec<&str> = Fileserver::PARAMETERS.iter().map(|(name, _)| *name).collect();
+        keys.sort_unstable();
+        described.sort_unstable();
+        assert_eq!(keys, described);
+    }
 }

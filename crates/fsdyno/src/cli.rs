@@ -65,6 +65,9 @@ pub enum Command {
     Doctor(Doctor),
     /// Undo what an interrupted sweep left on the machine.
     Restore(Restore),
+    /// Write the reference documentation into a directory.
+    #[command(hide = true)]
+    Reference(Reference),
     /// The engine: a request on stdin, events on stdout.
     #[command(hide = true)]
     Engine,
@@ -173,6 +176,13 @@ pub struct Doctor {
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,
+}
+
+/// Options of `fsdyno reference`.
+#[derive(Debug, Args)]
+pub struct Reference {
+    /// An existing directory; its pages are written anew.
+    pub directory: PathBuf,
 }
 
 /// Options of `fsdyno restore`.

@@ -7,6 +7,7 @@ mod engine;
 mod list;
 mod plan;
 mod profile;
+mod reference;
 mod restore;
 mod show;
 mod sweep;
@@ -36,6 +37,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&surroundings, options),
         Command::Restore(_) => restore::run(&surroundings),
+        Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
     }
