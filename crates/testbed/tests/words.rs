@@ -1,0 +1,134 @@
+//! What each level of each axis becomes in the words of mkfs, mount and sysfs.
+
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_testbed::commands;
+
+fn devices() -> Devices {
+    let image =
+        |path: &str, size| DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true };
+    let journals = [("disk".to_string(), image("/var/tmp/j.img", 128 * Bytes::MIB))].into();
+    Devices { data: image("/var/tmp/d.img", 4 * Bytes::GIB), journals }
+}
+
+fn lines(filesystem: &str, settings: &[(&str, &str)]) -> Vec<String> {
+    let configuration = Configuration {
+        name: String::new(),
+        filesystem: filesystem.to_string(),
+        settings: settings.iter().map(|(axis, level)| (axis.to_string(), level.to_string())).collect(),
+    };
+    commands(&configuration, &devices(), 42)
+}
+
+#[test]
+fn a_dry_run_shows_the_whole_trial() {
+    assert_eq!(
+        lines("ext4", &[("scheduler", "bfq"), ("barrier", "0"), ("sysctl.vm.dirty_ratio", "5")]),
+        [
+            "truncate -s 4G /var/tmp/d.img",
+            "losetup --direct-io=on -f /var/tmp/d.img",
+            "mkfs.ext4 -F -U 33f630c9-1527-4dd2-bf74-8f94152ef568 -E \
+             lazy_itable_init=0,lazy_journal_init=0,hash_seed=f4fe986a-578f-4327-9cfa-51dc8e8036f1 /var/tmp/d.img",
+            "echo bfq > /sys/block/loopN/queue/scheduler",
+            "echo 5 > /proc/sys/vm/dirty_ratio",
+            "mount -t ext4 -o barrier=0 /var/tmp/d.img /run/fsdyno-RANDOM",
+            "umount /run/fsdyno-RANDOM",
+            "e2fsck -f -n /var/tmp/d.img",
+        ]
+    );
+}
+
+#[test]
+fn an_external_journal_is_made_first_and_named_everywhere() {
+    let of = |filesystem: &str| -> Vec<String> {
+        lines(filesystem, &[("journal", "external")])
+            .into_iter()
+            .filter(|line| line.contains("j.img"))
+            .skip(2)
+            .collect()
+    };
+    let ext = of("ext4");
+    assert!(ext[0].starts_with("mke2fs -F -O journal_dev -b 4096 -U "), "{ext:#?}");
+    assert!(ext[1].contains(" -b 4096 -J device=/var/tmp/j.img -E "), "{ext:#?}");
+    assert_eq!(ext[2], "e2fsck -f -n -j /var/tmp/j.img /var/tmp/d.img");
+    let xfs = of("xfs");
+    assert!(xfs[0].ends_with("-l logdev=/var/tmp/j.img /var/tmp/d.img"), "{xfs:#?}");
+    assert!(xfs[1].contains("-o logdev=/var/tmp/j.img "), "{xfs:#?}");
+    assert_eq!(xfs[2], "xfs_repair -n -l /var/tmp/j.img /var/tmp/d.img");
+}
+
+#[test]
+fn each_level_has_its_words() {
+    // Filesystem, axis, level, and a piece of the command that it must give, without white space at its ends.
+    let table = [
+        ("ext2", "block_size", "1k", "mkfs.ext2: -b 1024"),
+        ("ext3", "block_size", "2k", "mkfs.ext3: -b 2048"),
+        ("ext4", "inode_size", "512", "mkfs.ext4: -I 512"),
+        ("ext4", "journal", "none", "mkfs.ext4: -O ^has_journal"),
+        ("ext4", "journal_size", "64M", "mkfs.ext4: -J size=64"),
+        ("ext4", "mkfs", "-O quota -E stride=8 -m 0", "mkfs.ext4: ,stride=8 -O quota -m 0"),
+        ("ext4", "data", "journal", "mount: data=journal"),
+        ("ext3", "data", "writeback", "mount: data=writeback"),
+        ("ext4", "commit", "30", "mount: commit=30"),
+        ("ext4", "delalloc", "0", "mount: nodelalloc"),
+        ("ext4", "delalloc", "1", "mount: -o delalloc"),
+        ("ext4", "journal_async_commit", "1", "mount: journal_async_commit"),
+        ("ext2", "barrier", "1", "mount: barrier=1"),
+        ("ext4", "atime", "noatime", "mount: -o noatime"),
+        ("xfs", "block_size", "1k", "mkfs.xfs: -b size=1024"),
+        ("xfs", "agcount", "8", "mkfs.xfs: -d agcount=8"),
+        ("xfs", "log_size", "64M", "mkfs.xfs: -l size=67108864"),
+        ("xfs", "lazy_count", "1", "mkfs.xfs: -l lazy-count=1"),
+        ("xfs", "mkfs", "-i size=1024", "mkfs.xfs: -i size=1024 /var/tmp/d.img"),
+        ("xfs", "logbufs", "4", "mount: logbufs=4"),
+        ("xfs", "logbsize", "262144", "mount: logbsize=256k"),
+        ("xfs", "atime", "strictatime", "mount: -o strictatime"),
+        ("btrfs", "block_size", "4k", "mkfs.btrfs: --sectorsize 4096"),
+        ("btrfs", "profile", "single", "mkfs.btrfs: --metadata single"),
+        ("btrfs", "barrier", "0", "mount: -o nobarrier"),
+        ("btrfs", "barrier", "1", "mount: -o barrier"),
+        ("btrfs", "datacow", "0", "mount: nodatacow"),
+        ("btrfs", "datacow", "1", "mount: -o datacow"),
+        ("btrfs", "compress", "zstd", "mount: compress=zstd"),
+        ("btrfs", "commit", "7", "mount: commit=7"),
+        ("btrfs", "mount", "autodefrag,noatime", "mount: -o autodefrag,noatime"),
+        ("xfs", "scheduler", "kyber", "echo: kyber > /sys/block/loopN/queue/scheduler"),
+        ("xfs", "readahead", "1M", "echo: 1024 > /sys/block/loopN/queue/read_ahead_kb"),
+        ("xfs", "nr_requests", "32", "echo: 32 > /sys/block/loopN/queue/nr_requests"),
+    ];
+    for (filesystem, axis, level, expected) in table {
+        let (program, words) = expected.split_once(": ").expect("a program and words");
+        let lines = lines(filesystem, &[(axis, level)]);
+        let found = lines.iter().any(|line| line.starts_with(&format!("{program} ")) && line.contains(words));
+        assert!(found, "{filesystem} {axis} = {level}: '{expected}' in {lines:#?}");
+        let plain = crate::lines(filesystem, &[]);
+        assert!(!plain.iter().any(|line| line.starts_with(&format!("{program} ")) && line.contains(words)));
+    }
+}
+
+#[test]
+fn levels_that_are_left_to_the_defaults_give_no_words() {
+    for filesystem in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
+        let default =
+            lines(filesystem, &[("barrier", "default"), ("scheduler", "default"), ("block_size", "default")]);
+        assert_eq!(default, lines(filesystem, &[]));
+    }
+}
+
+#[test]
+fn lazy_initialisation_is_off_and_no_tool_can_ask() {
+    for filesystem in ["ext2", "ext3", "ext4"] {
+        let mkfs = &lines(filesystem, &[])[2];
+        assert!(mkfs.contains("lazy_itable_init=0,lazy_journal_init=0") && mkfs.contains(" -F "), "{mkfs}");
+    }
+    assert!(lines("xfs", &[])[2].starts_with("mkfs.xfs -f "));
+    assert!(lines("btrfs", &[])[2].starts_with("mkfs.btrfs -f "));
+}
+
+#[test]
+fn only_the_seed_changes_identifiers() {
+    let configuration = Configuration { name: String::new(), filesystem: "xfs".into(), settings: [].into() };
+    let one = commands(&configuration, &devices(), 1);
+    assert_eq!(one, commands(&configuration, &devices(), 1));
+    let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
+    assert_eq!(differ, 1, "only the mkfs line");
+}
