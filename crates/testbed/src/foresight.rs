@@ -1,7 +1,7 @@
 //! What can be said of a configuration before anything is changed: whether it makes sense, whether this machine can run
 //! it, and which commands it takes.
 
-use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, all_mount_options, raw_mount};
+use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, all_mount_options, raw_mkfs, raw_mount};
 use crate::tunable;
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
@@ -38,6 +38,7 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     found.extend(filesystem.contradictions(configuration));
     found.extend(device_contradictions(configuration, devices));
     found.extend(mount_contradictions(filesystem, configuration));
+    found.extend(unguarded_devices(configuration));
     if let Some(count) = configuration.level("nr_requests").and_then(|level| level.parse::<u32>().ok())
         && count < NR_REQUESTS_MIN
     {
@@ -102,6 +103,35 @@ fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configurati
     found
 }
 
+/// Keys by which mkfs or mount words name another device, which no guard would have seen.
+const DEVICE_KEYS: &[&str] = &["device", "logdev", "rtdev", "name", "journal_dev", "journal_path"];
+
+fn names_device(word: &str) -> bool {
+    word.split(',').any(|part| part.split_once('=').is_some_and(|(key, _)| DEVICE_KEYS.contains(&key)))
+}
+
+/// Devices and files that the plan's `mkfs` and `mount` texts name past the guards.
+fn unguarded_devices(configuration: &Configuration) -> Vec<String> {
+    let words: Vec<&str> = raw_mkfs(configuration).collect();
+    let is_option = |word: &&str| word.starts_with('-');
+    let mut found = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        // Words that belong to no option would be taken for further devices.
+        let positional =
+            !is_option(word) && !index.checked_sub(1).is_some_and(|before| is_option(&words[before]));
+        if positional || word.contains('/') || names_device(word) {
+            found.push(format!(
+                "the mkfs word '{word}' names a device or a file; devices go into [device] and [device.journals], \
+                 where the guards see them"
+            ));
+        }
+    }
+    for word in raw_mount(configuration).filter(|word| names_device(word)) {
+        found.push(format!("the mount option '{word}' names a device; use journal = external"));
+    }
+    found
+}
+
 fn option_key(word: &str) -> &str {
     let key = word.split('=').next().unwrap_or(word);
     match key {
@@ -120,11 +150,13 @@ pub fn minimum_size(configuration: &Configuration) -> Bytes {
 /// business of [`contradictions`].
 pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut missing = missing_sysctls(host, configuration);
-    let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return missing };
-    let kernel = kernel_facts(host);
-    if unprivileged(host) {
-        missing.push("root, to attach, make and mount filesystems".to_string());
+    let filesystem = filesystem::find(&configuration.filesystem);
+    let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
+    if (filesystem.is_some() || sysctls) && unprivileged(host) {
+        missing.push("root, to make and mount filesystems and to change settings".to_string());
     }
+    let Some(filesystem) = filesystem else { return missing };
+    let kernel = kernel_facts(host);
     missing.extend(missing_tools(host, filesystem));
     missing.extend(missing_kernel_filesystem(host, filesystem.name()));
     missing.extend(missing_scheduler(host, configuration, &devices.data));

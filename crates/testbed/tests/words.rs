@@ -132,3 +132,33 @@ fn only_the_seed_changes_identifiers() {
     let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
     assert_eq!(differ, 1, "only the mkfs line");
 }
+
+#[test]
+fn no_raw_word_names_a_device_past_the_guards() {
+    let found = |filesystem: &str, axis: &str, text: &str| {
+        let settings = [(axis.to_string(), text.to_string())].into();
+        let configuration = Configuration { name: String::new(), filesystem: filesystem.into(), settings };
+        fsdyno_testbed::contradictions(&configuration, &devices()).len()
+    };
+    for (filesystem, axis, bad) in [
+        ("btrfs", "mkfs", "/dev/sdb"),
+        ("btrfs", "mkfs", "sdb"),
+        ("btrfs", "mkfs", "-O quota sdb"),
+        ("xfs", "mkfs", "-l logdev=sdb"),
+        ("xfs", "mkfs", "-d agcount=4,name=sdb"),
+        ("ext4", "mkfs", "-J device=LABEL=journal"),
+        ("xfs", "mount", "noatime,rtdev=/dev/sdb"),
+        ("ext4", "mount", "journal_path=/dev/sdb"),
+    ] {
+        assert!(found(filesystem, axis, bad) > 0, "{filesystem} {axis} = '{bad}'");
+    }
+    for (filesystem, axis, good) in [
+        ("xfs", "mkfs", "-d agcount=4 -l size=64m"),
+        ("ext4", "mkfs", "-O ^metadata_csum -E stride=4 -m 0"),
+        ("btrfs", "mkfs", "--nodesize 32768 -O quota"),
+        ("xfs", "mount", "noatime,logbufs=8"),
+        ("btrfs", "mount", "subvol=/,autodefrag"),
+    ] {
+        assert_eq!(found(filesystem, axis, good), 0, "{filesystem} {axis} = '{good}'");
+    }
+}
