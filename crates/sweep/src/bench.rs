@@ -1,8 +1,8 @@
 //! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it stands, with a first answer in a minute.
 //!
-//! Nothing is formatted, nothing is set, no root is needed. Sizes follow the free space, so that the trees cannot fill it:
-//! a fiftieth for the trees and at most as much for each writer, neither above 1 GiB. Three phases of a ramp and a window
-//! take 36 s; making and removing the trees takes the rest of the minute. Every parameter can be set.
+//! Nothing is formatted, nothing is set, no root is needed. Sizes follow the free space, so that they cannot fill it: a
+//! fiftieth for the trees, 512 MiB at most, and half as much for each writer. Three phases of a ramp and a window take
+//! 36 s; making and removing the trees takes the rest of the minute. Every parameter can be set.
 
 use crate::error::PlanError;
 use crate::plan::Plan;
@@ -12,10 +12,10 @@ use std::path::Path;
 
 /// The share of the free space that the trees take.
 const TREE_SHARE: u64 = 50;
-/// Largest default of the trees and of what a writer may occupy.
-const SIZE_MAX: Bytes = Bytes(Bytes::GIB);
-/// Smallest default: below, there are too few files for a window.
-const SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
+/// Largest default of the trees: a disk makes them in a few seconds.
+const TREE_SIZE_MAX: Bytes = Bytes(512 * Bytes::MIB);
+/// Smallest default of the trees: below, there are too few files for a window.
+const TREE_SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
 const RAMP: Nanos = Nanos::from_secs(4);
 const WINDOW: Nanos = Nanos::from_secs(8);
 const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
@@ -65,12 +65,13 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     let absolute = std::path::absolute(directory).unwrap_or(directory.to_path_buf());
     host.list_directory(&absolute).map_err(failed)?;
     let (free, _) = host.space(&absolute).map_err(failed)?;
-    let share = Bytes(free.0 / TREE_SHARE).clamp(SIZE_MIN, SIZE_MAX);
+    let share = Bytes(free.0 / TREE_SHARE).clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
+    let writer_space = Bytes(share.0 / 2);
     let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
     let text = format!(
         "name = \"bench\"\nmeasure = \"read-under-write\"\n\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = \
          \"fileserver\"\ntree_size = \"{}\"\nramp = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\nwriter_space \
-         = \"{share}\"\n",
+         = \"{writer_space}\"\n",
         toml::Value::String(path.to_string()),
         options.tree_size.unwrap_or(share),
         options.ramp.unwrap_or(RAMP),

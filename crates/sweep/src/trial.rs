@@ -222,7 +222,7 @@ pub(crate) fn skipped(slot: &Slot, case: &Case, device: &DeviceSpec, unmet: &[St
 pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[String]) -> TrialRecord {
     let mut error = Failure::new("build", "not begun: an earlier trial still holds the device");
     error.details = left.join("\n");
-    error.hint = Some("restart the machine, then go on with --resume in a new sweep".to_string());
+    error.hint = Some("end what holds it or restart the machine, then sweep again".to_string());
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
 }
 

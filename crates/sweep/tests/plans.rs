@@ -246,6 +246,24 @@ fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
 }
 
 #[test]
+fn contradictions_are_errors_unless_another_point_of_the_product_makes_sense() {
+    // ext4 cannot commit asynchronously with data=ordered (Documentation/admin-guide/ext4.rst).
+    let axes = "filesystem = \"ext4\"\njournal_async_commit = 1\n";
+    let error = parse(&with_axes(&format!("{axes}data = \"ordered\"")), &[]).unwrap_err();
+    assert!(error.to_string().starts_with("p.toml:7:1: configuration 'ext4' contradicts itself"), "{error}");
+    assert!(error.to_string().contains("journal_async_commit"), "{error}");
+
+    let plan = parse(&with_axes(&format!("{axes}data = [\"ordered\", \"writeback\"]")), &[]).unwrap();
+    let cases = plan.cases();
+    assert_eq!(cases.iter().map(|case| case.contradictions.len()).collect::<Vec<_>>(), [1, 0]);
+    assert!(order(&plan)[0].sentinel && order(&plan)[0].case == 1, "the sentinel is a case that can run");
+
+    let named = "[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\njournal_async_commit = 1\ndata = \"ordered\"\n";
+    let error = parse(&(with_axes("filesystem = \"ext4\"") + named), &[]).unwrap_err();
+    assert!(error.to_string().starts_with("p.toml:9:8: configuration 'a' contradicts itself"), "{error}");
+}
+
+#[test]
 fn arguments_change_one_workload_or_all_that_have_the_key() {
     let text = with_axes("filesystem = \"ext4\"")
         + "[[workloads]]\nkind = \"fileserver\"\n[[workloads]]\nkind = \"null\"\n";
