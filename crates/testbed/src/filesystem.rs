@@ -10,6 +10,7 @@ use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Output};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Every filesystem that can be built.
@@ -50,6 +51,8 @@ pub struct Target {
     pub handle: DeviceHandle,
     /// Its node.
     pub node: PathBuf,
+    /// The image or device as the plan names it.
+    pub planned: PathBuf,
 }
 
 /// The devices of one trial.
@@ -198,16 +201,24 @@ pub(crate) fn size_of(configuration: &Configuration, axis: &str) -> Option<u64> 
 }
 
 /// What a UUID is for; each purpose has its own, all of one trial from its seed.
+///
+/// Filesystems and journals on different devices differ in theirs, whatever the seed: the kernel refuses to mount an xfs or
+/// a btrfs beside another one with the same UUID. The hash seed orders directories, so that it must not depend on the device.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Purpose {
-    Filesystem = 1,
-    HashSeed = 2,
-    Journal = 3,
+pub(crate) enum Purpose<'a> {
+    Filesystem(&'a Target),
+    HashSeed,
+    Journal(&'a Target),
 }
 
-/// A version 4 UUID (RFC 9562) that follows from the trial's seed.
-pub(crate) fn uuid(seed: u64, purpose: Purpose) -> String {
-    let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ ((purpose as u64) << 56));
+/// A version 4 UUID (RFC 9562) that follows from the trial's seed and, where it names a device, from the device's path.
+pub(crate) fn uuid(seed: u64, purpose: Purpose<'_>) -> String {
+    let (number, place) = match purpose {
+        Purpose::Filesystem(target) => (1, fnv_1a(&target.planned)),
+        Purpose::HashSeed => (2, 0),
+        Purpose::Journal(target) => (3, fnv_1a(&target.planned)),
+    };
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ (number << 56) ^ place);
     let bits = (u128::from(generator.next_u64()) << 64) | u128::from(generator.next_u64());
     let version_4 = (bits & !(0xf_u128 << 76)) | (0x4_u128 << 76);
     let variant = (version_4 & !(0x3_u128 << 62)) | (0x2_u128 << 62);
@@ -215,15 +226,30 @@ pub(crate) fn uuid(seed: u64, purpose: Purpose) -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
+/// The FNV-1a hash of a path, the same in every release (draft-eastlake-fnv).
+fn fnv_1a(path: &Path) -> u64 {
+    path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn uuids_follow_from_the_seed_and_differ_by_purpose() {
-        let one = uuid(42, Purpose::Filesystem);
-        assert_eq!(one, uuid(42, Purpose::Filesystem));
-        assert_ne!(one, uuid(43, Purpose::Filesystem));
+    fn uuids_follow_from_seed_and_place_and_differ_by_purpose() {
+        let target = |planned: &str| Target {
+            handle: DeviceHandle(0),
+            node: "/dev/loop0".into(),
+            planned: planned.into(),
+        };
+        let (here, there) = (target("/var/tmp/a.img"), target("/var/tmp/a.img.1"));
+        let one = uuid(42, Purpose::Filesystem(&here));
+        assert_eq!(one, uuid(42, Purpose::Filesystem(&here)));
+        assert_ne!(one, uuid(43, Purpose::Filesystem(&here)));
+        assert_ne!(one, uuid(42, Purpose::Filesystem(&there)));
+        assert_ne!(one, uuid(42, Purpose::Journal(&here)));
         assert_ne!(one, uuid(42, Purpose::HashSeed));
         assert_eq!(one.len(), 36);
         assert_eq!(&one[14..15], "4");

@@ -292,8 +292,10 @@ pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> 
             lines.push(format!("losetup{direct} -f {}", path.display()));
         }
     }
-    let target =
-        |index, spec: &DeviceSpec| Target { handle: DeviceHandle(index), node: spec.path().to_path_buf() };
+    let target = |index, spec: &DeviceSpec| {
+        let path = spec.path().to_path_buf();
+        Target { handle: DeviceHandle(index), node: path.clone(), planned: path }
+    };
     let targets = Targets { data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
     lines.extend(filesystem.mkfs(configuration, &targets, seed).iter().map(fsdyno_host::Command::line));
     let name = match data {

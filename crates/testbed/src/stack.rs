@@ -212,7 +212,8 @@ fn open(
     };
     let handle = open_patiently(host, &node, &identity)?;
     journal.opened(handle);
-    Ok(Device { spec: spec.clone(), identity, model, target: Target { handle, node } })
+    let target = Target { handle, node, planned: spec.path().to_path_buf() };
+    Ok(Device { spec: spec.clone(), identity, model, target })
 }
 
 /// Which device a loop device is that was just attached. Nobody else can know it yet, so that there is nothing to guard

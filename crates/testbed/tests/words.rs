@@ -26,7 +26,7 @@ fn a_dry_run_shows_the_whole_trial() {
         [
             "truncate -s 4G /var/tmp/d.img",
             "losetup --direct-io=on -f /var/tmp/d.img",
-            "mkfs.ext4 -F -U 33f630c9-1527-4dd2-bf74-8f94152ef568 -E \
+            "mkfs.ext4 -F -U d85c9dc2-987f-45b5-b7ac-5a99f30c9fab -E \
              lazy_itable_init=0,lazy_journal_init=0,hash_seed=f4fe986a-578f-4327-9cfa-51dc8e8036f1 /var/tmp/d.img",
             "echo bfq > /sys/block/loopN/queue/scheduler",
             "echo 5 > /proc/sys/vm/dirty_ratio",
@@ -131,6 +131,26 @@ fn only_the_seed_changes_identifiers() {
     assert_eq!(one, commands(&configuration, &devices(), 1));
     let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
     assert_eq!(differ, 1, "only the mkfs line");
+}
+
+#[test]
+fn another_image_changes_the_uuid_and_not_the_hash_seed() {
+    let mkfs = |devices: &Devices| {
+        let configuration =
+            Configuration { name: String::new(), filesystem: "ext4".into(), settings: Default::default() };
+        let lines = commands(&configuration, devices, 42);
+        let line = lines.into_iter().find(|line| line.starts_with("mkfs.ext4")).expect("an mkfs line");
+        let word = |before: &str| {
+            line.split(before).nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_string)
+        };
+        (word("-U "), word("hash_seed="))
+    };
+    let mut other = devices();
+    other.data =
+        DeviceSpec::Image { path: "/var/tmp/d.img.1".into(), size: Bytes(Bytes::GIB), direct_io: true };
+    let (one, two) = (mkfs(&devices()), mkfs(&other));
+    assert_ne!(one.0, two.0);
+    assert_eq!(one.1, two.1);
 }
 
 #[test]

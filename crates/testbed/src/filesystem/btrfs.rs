@@ -75,7 +75,8 @@ impl Filesystem for Btrfs {
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
-        let mut mkfs = Command::new("mkfs.btrfs").args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem)]);
+        let uuid = uuid(seed, Purpose::Filesystem(&targets.data));
+        let mut mkfs = Command::new("mkfs.btrfs").args(["-f", "-U"]).args([uuid]);
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["--sectorsize".to_string(), bytes.to_string()]);
         }

@@ -142,7 +142,7 @@ impl Filesystem for Ext {
             words.journal.push(format!("size={}", size / Bytes::MIB));
         }
         let mut mkfs = Command::new(format!("mkfs.{}", self.name())).args(["-F"]);
-        mkfs = mkfs.args(["-U".to_string(), uuid(seed, Purpose::Filesystem)]);
+        mkfs = mkfs.args(["-U".to_string(), uuid(seed, Purpose::Filesystem(&targets.data))]);
         let block_size = block_size.map(|size| size.0.to_string());
         if let Some(size) = &block_size {
             mkfs = mkfs.args(["-b", size]);
@@ -154,7 +154,7 @@ impl Filesystem for Ext {
             // Filesystem and journal must agree in their block size, so both get one.
             let size = block_size.clone().unwrap_or("4096".to_string());
             let make = Command::new("mke2fs").args(["-F", "-O", "journal_dev", "-b", &size, "-U"]);
-            let make = make.args([uuid(seed, Purpose::Journal)]);
+            let make = make.args([uuid(seed, Purpose::Journal(journal))]);
             commands.push(make.device("", journal.handle, &journal.node));
             if block_size.is_none() {
                 mkfs = mkfs.args(["-b", &size]);

@@ -94,7 +94,7 @@ impl Filesystem for Xfs {
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
         let mut mkfs = Command::new("mkfs.xfs").args(["-f", "-m"]);
-        mkfs = mkfs.args([format!("uuid={}", uuid(seed, Purpose::Filesystem))]);
+        mkfs = mkfs.args([format!("uuid={}", uuid(seed, Purpose::Filesystem(&targets.data)))]);
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-b".to_string(), format!("size={bytes}")]);
         }
