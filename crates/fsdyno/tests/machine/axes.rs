@@ -8,7 +8,8 @@ use fsdyno_host::local::LocalHost;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build, contradictions, unmet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const TOOLS: &[Requirement] = &[
     Requirement::Root,
@@ -31,6 +32,7 @@ pub fn tests() -> Vec<Test> {
         test("axes::levels_of_xfs_are_in_force", || run(&xfs())),
         test("axes::levels_of_btrfs_are_in_force", || run(&btrfs())),
         test("axes::no_level_is_forgotten", no_level_is_forgotten),
+        test("axes::block_devices_serve_trial_after_trial", block_devices_serve_trial_after_trial),
     ]
 }
 
@@ -393,4 +395,61 @@ fn block_size(directory: &Path) -> u64 {
 
 fn sysctl(path: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(path)).expect("a sysctl").trim().to_string()
+}
+
+/// Named block devices, one for the filesystem and one for its journal: signatures of the trials before are the sweep's
+/// own, settings come back, and a third device is never touched.
+fn block_devices_serve_trial_after_trial() {
+    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let attached = Attached(
+        [("data", 512), ("journal", 128)].map(|(name, mib)| attach(&directory.path().join(name), mib)),
+    );
+    let [data, log] = attached.0.clone().map(|path| DeviceSpec::Block { path, identity: None });
+    let devices = Devices { data, journals: BTreeMap::from([("side".to_string(), log)]) };
+    let configurations: Vec<Configuration> =
+        [("ext4", "external"), ("xfs", "external"), ("btrfs", "internal"), ("ext3", "external")]
+            .map(|(filesystem, journal)| Configuration {
+                name: filesystem.to_string(),
+                filesystem: filesystem.to_string(),
+                settings: [("journal", journal), ("scheduler", "kyber"), ("readahead", "512k")]
+                    .map(|(axis, level)| (axis.to_string(), level.to_string()))
+                    .into(),
+            })
+            .into();
+    let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
+    let confirmation = Confirmation { destroy: attached.0.to_vec(), signatures: Vec::new() };
+    let testbed =
+        Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation).expect("verified");
+    let mut journal = UndoJournal::create(&directory.path().join("undo")).expect("a journal");
+    for (seed, configuration) in configurations.iter().enumerate() {
+        let stack = build(&mut host, &mut journal, &testbed, configuration, seed as u64).expect("build");
+        let formatted = stack.format(&mut host, &mut journal).expect("format");
+        let mounted = formatted.mount(&mut host, &mut journal).expect("mount");
+        assert_eq!(mounted.built().scheduler_in_force, "kyber");
+        fs::write(mounted.directory().join("file"), "content").expect("write");
+        let unmounted = mounted.unmount(&mut host, &mut journal).expect("unmount");
+        let check = unmounted.check(&mut host, &mut journal).expect("check").expect("a filesystem");
+        assert!(check.clean, "{check:?}");
+        assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
+    }
+    journal.close().expect("close the journal");
+    let again = Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation);
+    assert!(again.is_err(), "another sweep asks for the signatures that this one left");
+}
+
+/// Loop devices that last as long as their test.
+struct Attached([PathBuf; 2]);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        for node in &self.0 {
+            let _ = Command::new("losetup").arg("-d").arg(node).status();
+        }
+    }
+}
+
+fn attach(image: &Path, mib: u64) -> PathBuf {
+    fs::File::create(image).and_then(|file| file.set_len(mib * Bytes::MIB)).expect("an image");
+    let output = Command::new("losetup").args(["-f", "--show"]).arg(image).output().expect("losetup");
+    String::from_utf8_lossy(&output.stdout).trim().into()
 }
