@@ -58,6 +58,8 @@ pub struct Target {
 /// The devices of one trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
+    /// Size of the data device; absent in a dry run on a block device.
+    pub size: Option<Bytes>,
     /// Where the filesystem is.
     pub data: Target,
     /// Where its external journal is.

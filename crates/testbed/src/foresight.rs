@@ -296,7 +296,11 @@ pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> 
         let path = spec.path().to_path_buf();
         Target { handle: DeviceHandle(index), node: path.clone(), planned: path }
     };
-    let targets = Targets { data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
+    let size = match data {
+        DeviceSpec::Image { size, .. } => Some(*size),
+        DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
+    };
+    let targets = Targets { size, data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
     lines.extend(filesystem.mkfs(configuration, &targets, seed).iter().map(fsdyno_host::Command::line));
     let name = match data {
         DeviceSpec::Block { path, .. } => {

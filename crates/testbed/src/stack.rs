@@ -60,6 +60,7 @@ impl Volume {
 
     pub(crate) fn targets(&self) -> Targets {
         Targets {
+            size: Some(Bytes(self.data.identity.size_bytes)),
             data: self.data.target.clone(),
             journal: self.journal.as_ref().map(|device| device.target.clone()),
         }

@@ -47,7 +47,7 @@ fn an_external_journal_is_made_first_and_named_everywhere() {
             .collect()
     };
     let ext = of("ext4");
-    assert!(ext[0].starts_with("mke2fs -F -O journal_dev -b 4096 -U "), "{ext:#?}");
+    assert!(ext[0].starts_with("mke2fs -F -O journal_dev -U ") && ext[0].contains(" -b 4096 "), "{ext:#?}");
     assert!(ext[1].contains(" -b 4096 -J device=/var/tmp/j.img -E "), "{ext:#?}");
     assert_eq!(ext[2], "e2fsck -f -n -j /var/tmp/j.img /var/tmp/d.img");
     let xfs = of("xfs");

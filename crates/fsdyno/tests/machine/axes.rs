@@ -145,6 +145,11 @@ fn ext() -> Vec<Row> {
                 &[("journal", "external"), ("block_size", "1k"), ("data", "journal"), ("barrier", "0")],
                 &[Geometry("Journal UUID"), BlockSize(1024), Shows("data=journal"), Shows("nobarrier")],
             ),
+            row(
+                name,
+                &[("journal", "external"), ("mkfs", "-b 2048 -m 0")],
+                &[Geometry("Journal UUID"), BlockSize(2048)],
+            ),
             row(name, &[("data", "journal")], &[Shows("data=journal")]),
             row(name, &[("data", "ordered")], &[NoOption("data=journal"), NoOption("data=writeback")]),
             row(name, &[("data", "writeback")], &[Shows("data=writeback")]),

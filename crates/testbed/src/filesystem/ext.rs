@@ -19,6 +19,9 @@ pub(super) enum Ext {
 const JOURNAL_BLOCKS_MIN: u64 = 1024;
 const JOURNAL_BLOCKS_MAX: u64 = 10_240_000;
 
+/// Filesystems below this are `small` to mke2fs.
+const SMALL: u64 = 512 * Bytes::MIB;
+
 const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
 
 const fn tool(program: &'static str) -> Tool {
@@ -129,7 +132,6 @@ impl Filesystem for Ext {
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
-        let block_size = configuration.level("block_size").and_then(|level| level.parse::<Bytes>().ok());
         let mut commands = Vec::new();
         let mut words = Words::default();
         words.extended.push("lazy_itable_init=0".to_string());
@@ -143,7 +145,7 @@ impl Filesystem for Ext {
         }
         let mut mkfs = Command::new(format!("mkfs.{}", self.name())).args(["-F"]);
         mkfs = mkfs.args(["-U".to_string(), uuid(seed, Purpose::Filesystem(&targets.data))]);
-        let block_size = block_size.map(|size| size.0.to_string());
+        let block_size = block_size(configuration, targets);
         if let Some(size) = &block_size {
             mkfs = mkfs.args(["-b", size]);
         }
@@ -151,14 +153,10 @@ impl Filesystem for Ext {
             mkfs = mkfs.args(["-I".to_string(), size.to_string()]);
         }
         if let Some(journal) = &targets.journal {
-            // Filesystem and journal must agree in their block size, so both get one.
-            let size = block_size.clone().unwrap_or("4096".to_string());
-            let make = Command::new("mke2fs").args(["-F", "-O", "journal_dev", "-b", &size, "-U"]);
+            let make = Command::new("mke2fs").args(["-F", "-O", "journal_dev", "-U"]);
             let make = make.args([uuid(seed, Purpose::Journal(journal))]);
+            let make = make.args(block_size.iter().flat_map(|size| ["-b", size]));
             commands.push(make.device("", journal.handle, &journal.node));
-            if block_size.is_none() {
-                mkfs = mkfs.args(["-b", &size]);
-            }
             mkfs = mkfs.args(["-J"]).device("device=", journal.handle, &journal.node);
         }
         words.add_raw(configuration);
@@ -301,6 +299,16 @@ impl Ext {
         }
         found
     }
+}
+
+/// The block size to name. A filesystem and its external journal must agree in it, so then it is named even where it is
+/// left to mkfs, with what mkfs takes by itself (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there on).
+fn block_size(configuration: &Configuration, targets: &Targets) -> Option<String> {
+    let words: Vec<&str> = raw_mkfs(configuration).collect();
+    let raw = words.windows(2).rfind(|pair| pair[0] == "-b").map(|pair| pair[1].to_string());
+    let asked = raw.or(size_of(configuration, "block_size").map(|bytes| bytes.to_string()));
+    let small = targets.size.is_some_and(|size| size.0 < SMALL);
+    asked.or(targets.journal.is_some().then(|| if small { "1024" } else { "4096" }.to_string()))
 }
 
 /// Options of mke2fs of which only the last one counts, so that ours and the plan's have to be joined.
