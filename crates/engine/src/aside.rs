@@ -1,8 +1,12 @@
 //! Work outside the phases, on a thread of its own, so that the engine stays alive and stops when it is asked to,
 //! whatever the filesystem does to the thread.
+//!
+//! Such a thread has its own descriptor table without the standard streams, as workers have: were it to hang after the
+//! engine has ended, it would keep the pipe to the parent open. So it opens what it needs by path.
 
 use crate::error::EngineError;
 use crate::phase::LOOK_UP;
+use fsdyno_sys::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -52,8 +56,12 @@ pub(crate) fn run<T: Send + 'static>(
     let its_gauge = Arc::clone(&gauge);
     std::thread::Builder::new()
         .name(step.to_string())
-        // Nobody listens when the thread was left behind.
-        .spawn(move || drop(sender.send(work(&its_gauge))))
+        .spawn(move || {
+            // Without a table of its own the work can be done, too; only hanging in it would be worse.
+            let _ = thread::unshare_files().and_then(|()| thread::release_standard_streams());
+            // Nobody listens when the thread was left behind.
+            drop(sender.send(work(&its_gauge)));
+        })
         .map_err(|_| worker())?;
     let mut cancelled: Option<Instant> = None;
     loop {

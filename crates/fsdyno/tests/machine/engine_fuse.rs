@@ -1,0 +1,300 @@
+//! The engine on filesystems that hang, fail, and are slow by a known time.
+
+use crate::memory_fs::{Behaviour, Kind, mount};
+use crate::support::{Requirement, Sandbox, Test};
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Stage};
+use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
+use fsdyno_core::workload::Fileserver;
+use fsdyno_core::{
+    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Role, WarningKind, Workload,
+};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, body| Test { name, requires: FUSE, body };
+    vec![
+        test("engine_fuse::a_write_over_both_edges_is_at_least_the_window", a_write_over_both_edges),
+        test("engine_fuse::a_write_that_ends_in_the_drain_still_covered_the_window", ends_in_the_drain),
+        test("engine_fuse::a_write_that_never_ends_is_censored", a_write_that_never_ends),
+        test("engine_fuse::cleaning_up_gives_up_where_a_worker_hangs", cleaning_up_gives_up),
+        test("engine_fuse::an_error_names_operation_path_and_errno", an_error),
+        test("engine_fuse::delays_are_measured_as_they_are", delays_are_measured_as_they_are),
+    ]
+}
+
+fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
+    EngineRequest {
+        version: PROTOCOL_VERSION,
+        directory: directory.to_path_buf(),
+        workload: Workload::Fileserver(workload),
+        seed: 1,
+        drop_caches: false,
+        clean_up: false,
+    }
+}
+
+fn workload() -> Fileserver {
+    Fileserver {
+        tree_size: Bytes(Bytes::MIB),
+        readers: 1,
+        writers: 1,
+        ramp: Nanos::from_secs(1),
+        window: Nanos::from_millis(1500),
+        drain_limit: Nanos::from_secs(1),
+        writer_space: Some(Bytes(64 * Bytes::MIB)),
+        ..Fileserver::default()
+    }
+}
+
+/// Runs the engine as a process on a filesystem of this behaviour, and shows each event to the test. Requests that are
+/// held back are answered only when the engine has closed its output: that it does is what "on time" means.
+fn run(
+    behaviour: &Arc<Behaviour>,
+    change: impl FnOnce(&mut EngineRequest),
+    mut look: impl FnMut(&EngineEvent),
+) -> Vec<EngineEvent> {
+    let sandbox = Sandbox::new();
+    let mountpoint = sandbox.path("mnt");
+    std::fs::create_dir(&mountpoint).expect("a mountpoint");
+    let session = mount(&mountpoint, behaviour);
+    let mut request = request(&mountpoint, workload());
+    change(&mut request);
+
+    let mut engine = sandbox.fsdyno(&["engine"]);
+    let mut engine = engine.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the engine");
+    let mut stdin = engine.stdin.take().expect("stdin is piped");
+    serde_json::to_writer(&mut stdin, &request).expect("send the request");
+    stdin.write_all(b"\n").expect("send the request");
+    let stdout = BufReader::new(engine.stdout.take().expect("stdout is piped"));
+    let events: Vec<EngineEvent> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(&line.expect("a line")).expect("an event"))
+        .inspect(|event| look(event))
+        .collect();
+
+    behaviour.release();
+    engine.wait().expect("the engine is gone");
+    session.umount_and_join().expect("unmount");
+    events
+}
+
+fn with_writers(events: &[EngineEvent]) -> &PhaseResult {
+    let phase = events.iter().find_map(|event| match event {
+        EngineEvent::Phase(phase) if phase.name.contains("writer") => Some(&**phase),
+        _ => None,
+    });
+    phase.unwrap_or_else(|| panic!("no phase with writers: {events:?}"))
+}
+
+fn role(phase: &PhaseResult, role: Role) -> &RoleResult {
+    phase.roles.iter().find(|result| result.role == role).expect("the role took part")
+}
+
+fn row(role: &RoleResult, operation: Operation) -> &OperationResult {
+    role.operations.iter().find(|row| row.operation == operation).expect("the role performs the operation")
+}
+
+fn begins(event: &EngineEvent, wanted: Stage) -> bool {
+    matches!(event, EngineEvent::Progress { stage, phase, .. } if *stage == wanted && phase.contains("writer"))
+}
+
+fn warned(events: &[EngineEvent], wanted: WarningKind) -> bool {
+    events.iter().any(|event| matches!(event, EngineEvent::Warning(warning) if warning.kind == wanted))
+}
+
+fn a_write_over_both_edges() {
+    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let events = run(
+        &behaviour,
+        |_| (),
+        |event| {
+            if begins(event, Stage::Ramp) {
+                behaviour.hang_next_write();
+            }
+        },
+    );
+    assert_eq!(events.last(), Some(&EngineEvent::Done));
+    assert!(warned(&events, WarningKind::Censored));
+    let phase = with_writers(&events);
+    let writer = role(phase, Role::Writer);
+    let worker = &writer.worker_results[0];
+    assert_eq!((worker.completed, worker.spanning), (0, 1), "{worker:?}");
+    assert_eq!(worker.longest_stall_ns, phase.window_ns);
+    assert!((worker.time_over_1s - 1.0).abs() < 1e-9, "{worker:?}");
+    let unfinished = worker.unfinished.as_ref().expect("the write has not ended");
+    assert!(unfinished.at_least && unfinished.start_ns < 0, "{unfinished:?}");
+    assert_eq!(writer.blocked_at_start, std::slice::from_ref(unfinished));
+    let lat = &row(writer, unfinished.operation).lat_ns;
+    assert_eq!((lat.count, lat.max), (0, phase.window_ns.0), "{lat:?}");
+    assert!(lat.is_bound(lat.max), "the maximum is printed with >=");
+    assert_eq!(phase.drain_ns.0 / 100_000_000, 10, "the drain lasts to its limit");
+    assert!(role(phase, Role::Reader).worker_results[0].completed > 0, "the reader is not affected");
+}
+
+fn ends_in_the_drain() {
+    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let change = |request: &mut EngineRequest| {
+        request.workload =
+            Workload::Fileserver(Fileserver { drain_limit: Nanos::from_secs(60), ..workload() });
+    };
+    let events = run(&behaviour, change, |event| {
+        if begins(event, Stage::Ramp) {
+            behaviour.hang_next_write();
+        }
+        if begins(event, Stage::Drain) {
+            assert_eq!(behaviour.release(), 1);
+        }
+    });
+    let phase = with_writers(&events);
+    let writer = role(phase, Role::Writer);
+    let worker = &writer.worker_results[0];
+    assert_eq!((worker.completed, worker.spanning), (0, 1), "{worker:?}");
+    assert_eq!((worker.longest_stall_ns, worker.unfinished.as_ref()), (phase.window_ns, None));
+    let [blocked] = &writer.blocked_at_start[..] else { panic!("{:?}", writer.blocked_at_start) };
+    assert!(!blocked.at_least && blocked.duration_ns > phase.window_ns, "{blocked:?}");
+    assert!(phase.drain_ns < Nanos::from_secs(60));
+    assert!(!warned(&events, WarningKind::Censored));
+}
+
+fn a_write_that_never_ends() {
+    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let events = run(
+        &behaviour,
+        |_| (),
+        |event| {
+            if begins(event, Stage::Measure) {
+                // In the middle of the window, behind other writes.
+                let behaviour = Arc::clone(&behaviour);
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(500));
+                    behaviour.hang_next_write();
+                });
+            }
+        },
+    );
+    assert_eq!(events.last(), Some(&EngineEvent::Done));
+    assert!(warned(&events, WarningKind::Censored));
+    let phase = with_writers(&events);
+    let writer = role(phase, Role::Writer);
+    let worker = &writer.worker_results[0];
+    assert_eq!(worker.spanning, 0);
+    assert!(worker.completed > 0 && worker.longest_stall_ns < phase.window_ns, "{worker:?}");
+    let unfinished = worker.unfinished.as_ref().expect("the write has not ended");
+    assert!(unfinished.at_least && unfinished.start_ns >= 0, "{unfinished:?}");
+    assert!(unfinished.duration_ns > workload().drain_limit);
+    let row = row(writer, unfinished.operation);
+    assert_eq!((row.censored, row.lat_ns.max), (1, unfinished.duration_ns.0));
+    assert_eq!(row.lat_ns.at_least_from, Some(unfinished.duration_ns.0));
+    assert!(
+        row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.median),
+        "{:?}",
+        row.lat_ns
+    );
+    assert!(row.slowest[0].path.starts_with("new-0/round-"), "{:?}", row.slowest[0]);
+    assert_eq!(row.timeline.count.iter().sum::<u64>(), row.lat_ns.count);
+}
+
+fn cleaning_up_gives_up() {
+    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let events = run(
+        &behaviour,
+        |request| request.clean_up = true,
+        |event| {
+            if begins(event, Stage::Measure) {
+                behaviour.hang_next_write();
+            }
+        },
+    );
+    assert_eq!(events.last(), Some(&EngineEvent::Done));
+    assert!(warned(&events, WarningKind::LeftBehind), "{events:?}");
+}
+
+fn an_error() {
+    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let events = run(
+        &behaviour,
+        |request| request.clean_up = true,
+        |event| {
+            if begins(event, Stage::Measure) {
+                behaviour.fail_next_write();
+            }
+        },
+    );
+    let Some(EngineEvent::Failed(Failure { step, operation, path, errno, hint, .. })) = events.last() else {
+        panic!("{:?}", events.last());
+    };
+    assert_eq!((step.as_str(), *errno), ("1 reader, 1 writer", Some(5)));
+    assert!(matches!(operation, Some(Operation::Write | Operation::WriteFirstByte)), "{operation:?}");
+    assert!(path.as_ref().is_some_and(|path| path.starts_with("new-0/round-")), "{path:?}");
+    assert!(hint.is_some());
+}
+
+/// What is slow, and which operation of which role must show it.
+const DELAYS: &[(&[Kind], Role, &[Operation])] = &[
+    (&[Kind::Readdir], Role::Reader, &[Operation::Readdir]),
+    (&[Kind::Lookup], Role::Reader, &[Operation::Statx]),
+    (&[Kind::Open], Role::Reader, &[Operation::Openat]),
+    (&[Kind::Read], Role::Reader, &[Operation::ReadFirstByte, Operation::Read]),
+    (&[Kind::Flush], Role::Reader, &[Operation::Close]),
+    // The reader takes its time too, and leaves the processors to the writer.
+    (&[Kind::Create, Kind::Readdir], Role::Writer, &[Operation::Openat]),
+    (&[Kind::Write, Kind::Readdir], Role::Writer, &[Operation::WriteFirstByte, Operation::Write]),
+    (&[Kind::Flush, Kind::Readdir], Role::Writer, &[Operation::Close]),
+    (&[Kind::Mkdir, Kind::Readdir], Role::Writer, &[Operation::Mkdirat]),
+    (&[Kind::Unlink, Kind::Readdir], Role::Writer, &[Operation::Unlinkat, Operation::Rmdir]),
+];
+
+/// Never less than the delay; and at most 5 % and 100 us more, for which a busy machine gets a few attempts.
+fn delays_are_measured_as_they_are() {
+    const ATTEMPTS: u32 = 5;
+    let delay = Duration::from_millis(3);
+    let least = delay.as_nanos() as u64;
+    let most = least * 105 / 100 + 100_000;
+    for (kinds, role, operations) in DELAYS {
+        let within = (0..ATTEMPTS).any(|_| {
+            let medians = medians(kinds, delay, *role, operations);
+            for (operation, median) in &medians {
+                assert!(*median >= least, "{role} {operation}: {median} ns where {least} ns were injected");
+            }
+            let far: Vec<_> = medians.iter().filter(|(_, median)| *median > most).collect();
+            if !far.is_empty() {
+                eprintln!("{kinds:?} delayed by {least} ns, medians {far:?}");
+            }
+            far.is_empty()
+        });
+        assert!(within, "{kinds:?}: medians above {most} ns in each of {ATTEMPTS} attempts");
+    }
+}
+
+fn medians(kinds: &[Kind], delay: Duration, role: Role, operations: &[Operation]) -> Vec<(Operation, u64)> {
+    let behaviour = Behaviour::new(kinds, delay, kinds.contains(&Kind::Lookup));
+    let change = |request: &mut EngineRequest| {
+        request.workload = Workload::Fileserver(Fileserver {
+            tree_size: Bytes(512 << 10),
+            writers: u32::from(role == Role::Writer),
+            ramp: Nanos::from_millis(50),
+            window: Nanos::from_millis(700),
+            writer_space: Some(Bytes(256 << 10)),
+            ..workload()
+        });
+    };
+    let events = run(&behaviour, change, |_| ());
+    assert_eq!(events.last(), Some(&EngineEvent::Done));
+    let last = events.iter().rev().find_map(|event| match event {
+        EngineEvent::Phase(phase) => Some(&**phase),
+        _ => None,
+    });
+    let result = self::role(last.expect("a phase"), role);
+    let median = |operation: &Operation| {
+        let lat = &row(result, *operation).lat_ns;
+        assert!(lat.count > 5, "{operation}: {lat:?}");
+        (*operation, lat.median)
+    };
+    operations.iter().map(median).collect()
+}
