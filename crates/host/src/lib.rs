@@ -279,6 +279,10 @@ pub trait Host {
     /// Every mount that this process sees (`/proc/self/mountinfo`).
     fn mounts(&mut self) -> Result<Vec<MountInfo>>;
 
+    /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual. A host that cannot give up
+    /// a step waits for its end in any case.
+    fn limit_steps(&mut self, _limit: Option<Duration>) {}
+
     /// Starts an engine, which begins its work at once.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }

@@ -44,7 +44,8 @@ pub struct Plan {
     pub seed: u64,
     /// What the summary ranks by.
     pub measure: Measure,
-    /// How long an engine may show no progress beyond what its stage should take.
+    /// How long an engine may show no progress beyond what its stage should take, and a step of taking a trial down once
+    /// something hangs.
     pub watchdog: Nanos,
     /// What filesystems are made on.
     pub devices: Devices,

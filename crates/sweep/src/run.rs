@@ -330,6 +330,7 @@ impl Sweeping<'_> {
             (Ok(()), SweepEnd::Finished) => store.finish_sweep(sweep),
             _ => store.interrupt_sweep(sweep),
         };
+        host.limit_steps(Some(self.plan.watchdog.into()));
         for mut journal in std::mem::take(&mut self.ground.stuck) {
             journal.undo_all(host);
             journal.close()?;
@@ -457,7 +458,7 @@ fn overhead(plan: &Plan, host: &mut dyn Host, options: &RunOptions<'_>) -> Resul
     let load =
         watch::watch(engine.as_mut(), &request, plan.watchdog, options.interrupt, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {
-        (LoadEnd::Failed(failure), _) => Err(fail(failure)),
+        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(fail(failure)),
         (_, Some(pid)) => Err(fail(Failure::new("engine", format!("process {pid} does not end")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),

@@ -46,8 +46,8 @@ enum Stop {
     Failed(Box<Failure>),
     Skipped(Vec<String>),
     Interrupted,
-    /// Failed with a process that cannot be ended: nothing may wait for the filesystem any more.
-    Stuck(Box<Failure>, u32),
+    /// Something hangs, and the engine's process with it when it cannot be ended: nothing is waited for at length any more.
+    Hung(Box<Failure>, Option<u32>),
 }
 
 impl From<TestbedError> for Stop {
@@ -55,6 +55,9 @@ impl From<TestbedError> for Stop {
         match error {
             TestbedError::Unmet { unmet } => Stop::Skipped(unmet),
             TestbedError::Contradiction { contradictions } => Stop::Skipped(contradictions),
+            TestbedError::Host { source: HostError::Hung { .. }, .. } => {
+                Stop::Hung(Box::new(error.failure()), None)
+            }
             error => Stop::Failed(Box::new(error.failure())),
         }
     }
@@ -66,7 +69,10 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
     (bench.progress)("tear down", None);
+    let hung = matches!(result, Err(Stop::Hung(..)));
+    bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
     let mut left = bench.journal.undo_all(bench.host).left;
+    bench.host.limit_steps(None);
     // A tool that shares the user's Ctrl-C fails before the flag is looked at.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
@@ -75,8 +81,10 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
         Err(Stop::Skipped(unmet)) => Outcome::Skipped { unmet },
         Err(Stop::Failed(error)) => Outcome::Failed { error: *error },
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
-        Err(Stop::Stuck(error, pid)) => {
-            left.insert(0, format!("process {pid}, an engine that hangs in the kernel and cannot be killed"));
+        Err(Stop::Hung(error, pid)) => {
+            let process =
+                |pid| format!("process {pid}, an engine that hangs in the kernel and cannot be killed");
+            left.splice(..0, pid.map(process));
             Outcome::Failed { error: *error }
         }
     };
@@ -93,15 +101,12 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
         fsdyno_testbed::build(bench.host, bench.journal, bench.testbed, &case.configuration, slot.seed)?;
 
     bench.begin("mkfs")?;
-    let start = Instant::now();
     let formatted = stack.format(bench.host, bench.journal)?;
-    let formats = !matches!(bench.device, DeviceSpec::Directory { .. });
-    record.lifecycle_ns.mkfs = formats.then(|| start.elapsed().into());
+    record.lifecycle_ns = formatted.lifecycle().clone();
 
     bench.begin("mount")?;
-    let start = Instant::now();
     let mounted = formatted.mount(bench.host, bench.journal)?;
-    record.lifecycle_ns.mount = formats.then(|| start.elapsed().into());
+    record.lifecycle_ns = mounted.lifecycle().clone();
     record.built = mounted.built().clone();
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
@@ -154,10 +159,11 @@ fn load(
     record.phases = told.phases;
     record.warnings.extend(told.warnings);
     match (load.end, load.stuck_pid) {
-        (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Stuck(Box::new(failure), pid)),
+        (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),
+        (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Hung(Box::new(failure), Some(pid))),
         (_, Some(pid)) => {
             let failure = Failure::new("engine", "the engine did not end and cannot be killed");
-            Err(Stop::Stuck(Box::new(failure), pid))
+            Err(Stop::Hung(Box::new(failure), Some(pid)))
         }
         (LoadEnd::Done, None) => Ok(()),
         (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),

@@ -33,8 +33,10 @@ pub(crate) struct Told {
 pub(crate) enum LoadEnd {
     /// It did all phases.
     Done,
-    /// It failed, fell silent or made no sense.
+    /// It failed, ended early or made no sense.
     Failed(Failure),
+    /// It made no progress and was given up.
+    Hung(Failure),
     /// The user interrupted it.
     Interrupted,
 }
@@ -125,7 +127,7 @@ fn follow(
             EngineOutput::End(stderr) => return LoadEnd::Failed(ended_early(&place, stderr)),
         }
         if changed.elapsed() > limit {
-            return LoadEnd::Failed(hung(&place, limit, engine.pid()));
+            return LoadEnd::Hung(hung(&place, limit, engine.pid()));
         }
     }
 }

@@ -464,7 +464,8 @@ fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool 
 }
 
 /// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
-/// loop device is still attached, a setting that changes along with one that is not back yet.
+/// loop device is still attached, a directory that is still mounted, a setting that changes along with one that is not back
+/// yet.
 fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
     left.iter().find_map(|other| match (action, other) {
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
@@ -474,6 +475,9 @@ fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
             UndoAction::WriteSetting { path, new: None, .. },
             UndoAction::WriteSetting { path: other, new: Some(_), .. },
         ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not back yet"),
+        (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
+            (path == target).then_some("it is still mounted")
+        }
         _ => None,
     })
 }

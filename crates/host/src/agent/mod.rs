@@ -51,6 +51,8 @@ pub struct AgentHost {
     binary: PathBuf,
     protected: Vec<(String, PathBuf)>,
     limits: Limits,
+    /// Where less patience is asked for than `limits` have.
+    limit: Option<Duration>,
     agent: Option<Agent>,
     /// Agents that did not answer; some may still hang.
     given_up: Vec<Agent>,
@@ -65,6 +67,7 @@ impl AgentHost {
             binary,
             protected,
             limits: Limits::default(),
+            limit: None,
             agent: None,
             given_up: Vec::new(),
             started: 0,
@@ -110,14 +113,15 @@ impl AgentHost {
     }
 
     fn limit(&self, request: &Request) -> Duration {
-        match request {
+        let usual = match request {
             Request::Run { command } => command.limit + COMMAND_MARGIN,
             Request::Unmount { .. }
             | Request::DetachLoop { .. }
             | Request::CloseDevice { .. }
             | Request::CreateImage { .. } => self.limits.flush,
             _ => self.limits.step,
-        }
+        };
+        self.limit.map_or(usual, |limit| limit.min(usual))
     }
 
     fn start(&mut self) -> Result<Agent> {
@@ -259,6 +263,10 @@ impl Host for AgentHost {
 
     fn mounts(&mut self) -> Result<Vec<MountInfo>> {
         self.call(&Request::Mounts)
+    }
+
+    fn limit_steps(&mut self, limit: Option<Duration>) {
+        self.limit = limit;
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

@@ -6,7 +6,7 @@ use fsdyno_sys::child;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// An agent that was killed, or whose stdin was closed, has so long to go before it counts as hanging.
@@ -17,6 +17,8 @@ pub(super) struct Agent {
     /// `None` once it has been told to end.
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
+    /// Not the parent's own, which an agent that hangs would keep open beyond the parent's end.
+    stderr: ChildStderr,
 }
 
 /// What came of a question.
@@ -33,13 +35,15 @@ impl Agent {
     /// Starts `<binary> agent`. It dies with the calling thread.
     pub(super) fn start(binary: &Path) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         child::set_up(&mut command, Vec::new());
         let mut child =
             command.spawn().map_err(|error| HostError::system("start the agent by", binary, error))?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(stdin), Some(stdout)) => Ok(Agent { child, stdin: Some(stdin), stdout }),
-            _ => unreachable!("both were asked for as pipes"),
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(stdin), Some(stdout), Some(stderr)) => {
+                Ok(Agent { child, stdin: Some(stdin), stdout, stderr })
+            }
+            _ => unreachable!("all three were asked for as pipes"),
         }
     }
 
@@ -77,10 +81,24 @@ impl Agent {
 
     fn last_words(&mut self) -> String {
         self.gone_within(GRACE);
-        match self.child.try_wait() {
+        let how = match self.child.try_wait() {
             Ok(Some(status)) => status.to_string(),
             _ => "its pipe is closed".to_string(),
+        };
+        match self.complaint() {
+            complaint if complaint.is_empty() => how,
+            complaint => format!("{how}: {complaint}"),
         }
+    }
+
+    /// What it said on stderr. It says nothing there unless it panics, so that a pipe holds it.
+    fn complaint(&self) -> String {
+        let mut buffer = [0_u8; 4096];
+        if !wait_readable(self.stderr.as_fd(), Duration::ZERO) {
+            return String::new();
+        }
+        let length = rustix::io::read(&self.stderr, &mut buffer).unwrap_or(0);
+        String::from_utf8_lossy(&buffer[..length]).trim().to_string()
     }
 
     /// Kills it, and waits a moment. One that is stuck in the kernel stays.

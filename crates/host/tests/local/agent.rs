@@ -27,6 +27,7 @@ pub const TESTS: &[Test] = &[
         requires: &[Root, Loop, Program("wipefs")],
         body: hanging_step,
     },
+    Test { name: "agent::steps_can_be_given_less_time", requires: &[], body: less_time },
     Test { name: "agent::one_that_cannot_be_killed_is_abandoned", requires: &[Root, Fuse], body: unkillable },
     Test { name: "agent::a_command_that_takes_too_long_is_killed", requires: &[], body: long_command },
     Test { name: "agent::ctrl_c_reaches_only_the_parent", requires: &[], body: process_groups },
@@ -119,6 +120,20 @@ fn hanging_step(sandbox: &Sandbox) {
     assert_ne!(again, handle);
     host.close_device(again).unwrap();
     host.detach_loop(&device).unwrap();
+}
+
+fn less_time(sandbox: &Sandbox) {
+    let fifo = sandbox.path("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let limits = Limits { step: Duration::from_secs(2), flush: Duration::from_secs(2) };
+    let mut host = agent().with_limits(limits);
+    for (limit, seconds) in
+        [(Some(Duration::from_millis(300)), 0), (Some(Duration::from_secs(60)), 2), (None, 2)]
+    {
+        host.limit_steps(limit);
+        let error = host.read_text(&fifo).unwrap_err();
+        assert_eq!(error, HostError::Hung { action: format!("reading '{}'", fifo.display()), seconds });
+    }
 }
 
 /// A FUSE filesystem that takes a request and never answers holds its caller in the kernel, deaf to SIGKILL.
