@@ -4,7 +4,7 @@ use crate::error::TestbedError;
 use crate::stack::{Ground, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, environment};
-use fsdyno_core::result::{Built, CheckResult};
+use fsdyno_core::result::{Built, CheckResult, Lifecycle};
 use fsdyno_core::{Environment, Warning};
 use fsdyno_host::{Command, DeviceHandle, Host};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,11 @@ impl Mounted {
     /// Commands that were run, and what is in force because of them.
     pub fn built(&self) -> &Built {
         &self.trial.built
+    }
+
+    /// What mkfs and mount took.
+    pub fn lifecycle(&self) -> &Lifecycle {
+        &self.trial.lifecycle
     }
 
     /// Settings that are not in force, and settings that weaken what survives a power cut.

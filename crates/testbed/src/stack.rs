@@ -13,8 +13,8 @@ use crate::guard::{Refusal, Testbed, refusals};
 use crate::mounted::Mounted;
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use crate::{Result, tunable};
-use fsdyno_core::result::Built;
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Warning, WarningKind};
+use fsdyno_core::result::{Built, Lifecycle};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Warning, WarningKind};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, MountInfo, Use};
 use fsdyno_host::{Command, Host, HostError, LoopOptions, MountRequest, Output};
 use std::path::{Path, PathBuf};
@@ -77,6 +77,8 @@ pub(crate) struct Trial {
     /// Where it will be mounted: a new directory of a random name.
     pub target: PathBuf,
     pub built: Built,
+    /// What mkfs and mount took, themselves and nothing beside them.
+    pub lifecycle: Lifecycle,
     pub warnings: Vec<Warning>,
 }
 
@@ -128,6 +130,7 @@ pub fn build(
         ground,
         target,
         built: Built::default(),
+        lifecycle: Lifecycle::default(),
         warnings: Vec::new(),
     }))
 }
@@ -300,6 +303,7 @@ impl Stack {
         let targets = volume.targets();
         let mut lines = Vec::new();
         let mut said = String::new();
+        let mut took_ns = 0;
         for command in volume.filesystem.mkfs(&trial.configuration, &targets, trial.seed) {
             for device in volume.devices() {
                 host.verify_device(device.target.handle, &device.identity)
@@ -307,11 +311,14 @@ impl Stack {
                 // From here on its signatures are ours, also when mkfs fails half-way.
                 trial.testbed.knowledge().formatted.insert(device.spec.path().to_path_buf());
             }
-            said = run_to_success(host, "mkfs", &command)?.stdout;
+            let output = run_to_success(host, "mkfs", &command)?;
+            took_ns += output.duration.0;
+            said = output.stdout;
             lines.push(command.line());
         }
         trial.remember_geometry(host, volume, &targets, said)?;
         trial.built.mkfs_command = lines.join(" && ");
+        trial.lifecycle.mkfs = Some(Nanos(took_ns));
         Ok(Formatted(trial))
     }
 }
@@ -358,6 +365,11 @@ impl Trial {
 }
 
 impl Formatted {
+    /// What mkfs took.
+    pub fn lifecycle(&self) -> &Lifecycle {
+        &self.0.lifecycle
+    }
+
     /// Sets the tunables, mounts in a new directory, and reads back what is in force.
     ///
     /// # Errors
@@ -419,7 +431,9 @@ fn mount_volume(
         host.verify_device(device.target.handle, &device.identity).map_err(TestbedError::at("mount"))?;
         journal.close_device(host, device.target.handle).map_err(TestbedError::at("mount"))?;
     }
+    let start = Instant::now();
     host.mount(&request).map_err(TestbedError::at("mount"))?;
+    trial.lifecycle.mount = Some(start.elapsed().into());
     let mount = read_back(host, &request, &data.identity)?;
     trial.warnings = not_in_force(&all_expectations(filesystem, &trial.configuration), &mount.options);
     let risks = filesystem.risks(&trial.configuration);
