@@ -6,13 +6,24 @@
 
 mod axes;
 mod command_line;
+mod engine_fuse;
 mod guards;
 mod kill;
+mod memory_fs;
+mod sick_devices;
 mod support;
 
 use support::Test;
 
 fn main() {
-    let tests: Vec<Test> = [axes::tests(), command_line::tests(), guards::tests(), kill::tests()].concat();
+    let tests: Vec<Test> = [
+        axes::tests(),
+        command_line::tests(),
+        engine_fuse::tests(),
+        guards::tests(),
+        kill::tests(),
+        sick_devices::tests(),
+    ]
+    .concat();
     support::run(tests);
 }

@@ -1,5 +1,7 @@
 //! The harness: requirements, the state of the machine before and after, and how to run the built binary.
 
+pub mod sick;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;

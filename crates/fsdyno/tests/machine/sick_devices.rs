@@ -1,0 +1,315 @@
+//! Whole runs of the built binary on devices and filesystems that fail, hang, or block one worker: what is said of them,
+//! that the rest of a sweep goes on, and that the machine can be brought back.
+
+use crate::support::sick::{Asked, Behaviour, Kind, Treatment, mount};
+use crate::support::{Requirement, Sandbox, Test, describe};
+use fuser::Errno;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
+const FUSE_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Fuse, Requirement::Loop];
+const FUSE_LOOP_AND_XFS: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Fuse,
+    Requirement::Loop,
+    Requirement::Program("mkfs.xfs"),
+    Requirement::Filesystem("xfs"),
+];
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test {
+            name: "sick_devices::an_error_of_a_filesystem_fails_the_bench_with_its_errno",
+            requires: FUSE,
+            body: an_error_of_a_filesystem_fails_the_bench_with_its_errno,
+        },
+        Test {
+            name: "sick_devices::errors_of_a_device_fail_their_trial_only",
+            requires: FUSE_AND_LOOP,
+            body: errors_of_a_device_fail_their_trial_only,
+        },
+        Test {
+            name: "sick_devices::a_device_that_hangs_costs_its_trial_only",
+            requires: FUSE_LOOP_AND_XFS,
+            body: a_device_that_hangs_costs_its_trial_only,
+        },
+        Test {
+            name: "sick_devices::a_write_over_both_edges_of_the_window_is_told",
+            requires: FUSE,
+            body: a_write_over_both_edges_of_the_window_is_told,
+        },
+    ]
+}
+
+const BENCH: &[&str] =
+    &["--tree-size", "8M", "--set", "writer_space=32M", "--ramp", "50ms", "--window", "200ms"];
+
+fn an_error_of_a_filesystem_fails_the_bench_with_its_errno() {
+    // The phases in which nothing of it shows are kept: 1 reader in tree 0; 3 readers in trees 1 to 3; then the writers.
+    let cases: &[(Kind, &str, &[&str], usize)] = &[
+        (Kind::Read, "tree-0", &["read first byte", "read"], 0),
+        (Kind::Read, "tree-2", &["read first byte", "read"], 1),
+        (Kind::Write, "new-1", &["write first byte", "write"], 2),
+        (Kind::Create, "new-0", &["openat"], 2),
+    ];
+    for (kind, directory, operations, phases) in cases {
+        let sandbox = Sandbox::new();
+        let behaviour = Behaviour::healthy();
+        let _sick = mount(&sandbox.path("sick"), &behaviour);
+        fs::create_dir(sandbox.path("sick/work")).expect("a directory");
+        behaviour.treat(|asked| {
+            match asked.kind == *kind && asked.path.iter().any(|name| name == *directory) {
+                true => Treatment::Fails(Errno::EIO),
+                false => Treatment::Healthy,
+            }
+        });
+        let output = sandbox.run(&[&["bench", "sick/work", "--format", "json"], BENCH].concat());
+        assert_eq!(output.status.code(), Some(1), "{kind:?} {directory}: {}", describe(&output));
+        let trial = &json(&output)["trials"][0];
+        assert_eq!(trial["outcome"], "failed", "{}", describe(&output));
+        let error = &trial["error"];
+        assert_eq!(error["errno"], 5, "{kind:?} {directory}: {error}");
+        assert!(
+            operations.iter().any(|operation| error["operation"] == *operation),
+            "{kind:?} {directory}: {error}"
+        );
+        assert!(error["path"].as_str().is_some_and(|path| path.starts_with(directory)), "{error}");
+        assert_eq!(trial["phases"].as_array().map(Vec::len), Some(*phases), "{}", describe(&output));
+        assert_eq!(fs::read_dir(sandbox.path("sick/work")).expect("the directory").count(), 0);
+    }
+}
+
+/// A plan of three quick trials, the sentinel and one of each scheduler, on an image in the sick filesystem.
+fn plan(sandbox: &Sandbox, filesystem: &str, size: &str) -> String {
+    format!(
+        r#"name = "sick"
+repetitions = 1
+seed = 5
+watchdog = "3s"
+[device]
+image = "{}"
+size = "{size}"
+[axes]
+filesystem = ["{filesystem}"]
+scheduler = ["mq-deadline", "bfq"]
+[[workloads]]
+kind = "fileserver"
+tree_size = "8M"
+readers = 1
+writers = 1
+writer_space = "8M"
+ramp = "50ms"
+window = "200ms"
+"#,
+        image(sandbox).display()
+    )
+}
+
+fn image(sandbox: &Sandbox) -> PathBuf {
+    sandbox.path("sick/scratch.img")
+}
+
+/// Whether a request changes the image once its filesystem is mounted.
+fn changes(asked: &Asked<'_>, image: &Path) -> bool {
+    matches!(asked.kind, Kind::Write | Kind::Fsync | Kind::Fallocate)
+        && image.file_name().is_some_and(|name| asked.path == Path::new(name))
+        && is_mounted(image)
+}
+
+fn is_mounted(image: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let blocks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let attached = blocks.filter(|block| {
+        let file = fs::read_to_string(block.path().join("loop/backing_file"));
+        file.is_ok_and(|path| Path::new(path.trim_end()) == image)
+    });
+    let names: Vec<String> =
+        attached.map(|block| format!(" /dev/{} ", block.file_name().to_string_lossy())).collect();
+    names.iter().any(|name| mounts.contains(name))
+}
+
+fn errors_of_a_device_fail_their_trial_only() {
+    for (filesystem, size) in [("ext4", "128M"), ("ext2", "128M")] {
+        let sandbox = Sandbox::new();
+        let behaviour = Behaviour::healthy();
+        let _sick = mount(&sandbox.path("sick"), &behaviour);
+        let plan = sandbox.write("plan.toml", &plan(&sandbox, filesystem, size)).display().to_string();
+        let image = image(&sandbox);
+        behaviour.treat(move |asked| match asked.predecessors == 1 && changes(asked, &image) {
+            true => Treatment::Fails(Errno::EIO),
+            false => Treatment::Healthy,
+        });
+        let output = sandbox.run(&["sweep", &plan, "--format", "json"]);
+        assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+        let document = json(&output);
+        let trials = document["trials"].as_array().expect("trials");
+        let outcomes: Vec<&Value> = trials.iter().map(|trial| &trial["outcome"]).collect();
+        assert_eq!(outcomes, ["measured", "failed", "measured"], "{}", describe(&output));
+        let error = &trials[1]["error"];
+        assert_eq!(error["errno"], 5, "{error}");
+        assert!(error["step"].as_str().is_some_and(|step| !step.is_empty()), "{error}");
+    }
+}
+
+/// Long enough for everything that has a limit, and before the kernel complains of hung tasks (120 s).
+const ON_TIME: Duration = Duration::from_secs(100);
+
+fn a_device_that_hangs_costs_its_trial_only() {
+    let sandbox = Sandbox::new();
+    let behaviour = Behaviour::healthy();
+    let sick = mount(&sandbox.path("sick"), &behaviour);
+    let _aftercare = Aftercare { sandbox: &sandbox, behaviour: &behaviour };
+    let plan = sandbox.write("plan.toml", &plan(&sandbox, "xfs", "320M")).display().to_string();
+    let path = image(&sandbox);
+    behaviour.treat(move |asked| match changes(asked, &path) {
+        true => Treatment::Held,
+        false => Treatment::Healthy,
+    });
+
+    let output = thread::scope(|scope| {
+        let (ended, end) = channel::<()>();
+        let behaviour = &behaviour;
+        scope.spawn(move || {
+            if end.recv_timeout(ON_TIME) == Err(RecvTimeoutError::Timeout) {
+                behaviour.release();
+            }
+        });
+        let output = sandbox.run(&["sweep", &plan, "--format", "json"]);
+        drop(ended);
+        output
+    });
+    assert!(behaviour.held() > 0, "it did not end before its device was well again: {}", describe(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let document = json(&output);
+    let trials = document["trials"].as_array().expect("trials");
+    let outcomes: Vec<&Value> = trials.iter().map(|trial| &trial["outcome"]).collect();
+    assert_eq!(outcomes, ["failed", "measured", "measured"], "{}", describe(&output));
+    let told = trials[0]["error"]["details"].as_str().unwrap_or_default();
+    for left in ["process ", "mount '", "loop device on '", "file '"] {
+        assert!(told.contains(left), "{left} is not in {told}");
+    }
+    assert!(
+        trials[0]["error"]["message"].as_str().is_some_and(|text| text.contains("no progress")),
+        "{}",
+        trials[0]["error"]
+    );
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("left behind: process ") && told.contains("left behind: mount '"), "{told}");
+    for trial in &trials[1..] {
+        assert!(
+            trial["configuration"]["device"].to_string().contains("scratch.img.1"),
+            "{}",
+            trial["configuration"]
+        );
+    }
+    let stuck = sandbox.run(&["list"]);
+    assert!(stuck.status.success(), "the store is of use while the device hangs: {}", describe(&stuck));
+
+    behaviour.release();
+    let restored = restore(&sandbox);
+    assert!(restored.status.success(), "{}", describe(&restored));
+    assert_eq!(fs::read_dir(sandbox.path("sick")).expect("the sick filesystem").count(), 0);
+    drop(sick);
+}
+
+/// What hung may take a moment to die when it is released.
+fn restore(sandbox: &Sandbox) -> Output {
+    const ATTEMPTS: u32 = 10;
+    let mut output = sandbox.run(&["restore"]);
+    for _ in 1..ATTEMPTS {
+        if output.status.success() {
+            break;
+        }
+        thread::sleep(Duration::from_secs(1));
+        output = sandbox.run(&["restore"]);
+    }
+    output
+}
+
+/// Brings the machine back also when the test fails.
+struct Aftercare<'a> {
+    sandbox: &'a Sandbox,
+    behaviour: &'a Arc<Behaviour>,
+}
+
+impl Drop for Aftercare<'_> {
+    fn drop(&mut self) {
+        self.behaviour.release();
+        restore(self.sandbox);
+    }
+}
+
+fn a_write_over_both_edges_of_the_window_is_told() {
+    const RAMP: Duration = Duration::from_millis(1000);
+    const WINDOW: Duration = Duration::from_millis(1500);
+    const DRAIN: Duration = Duration::from_millis(500);
+    /// Beyond the drain, and before cleaning up is given up, which takes 5 s.
+    const LATE: Duration = Duration::from_millis(1500);
+    let millis = |duration: Duration| format!("{}ms", duration.as_millis());
+    let sandbox = Sandbox::new();
+    let behaviour = Behaviour::healthy();
+    let _sick = mount(&sandbox.path("sick"), &behaviour);
+    fs::create_dir(sandbox.path("sick/work")).expect("a directory");
+    behaviour.treat(|asked| {
+        match asked.kind == Kind::Write && asked.path.iter().any(|name| name == "new-1") {
+            true => Treatment::Held,
+            false => Treatment::Healthy,
+        }
+    });
+    let drain = format!("drain_limit={}", millis(DRAIN));
+    let output = thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = Instant::now();
+            while behaviour.held() == 0 && begin.elapsed() < ON_TIME {
+                thread::sleep(Duration::from_millis(5));
+            }
+            // The first write of the phase is early in its ramp.
+            thread::sleep(RAMP + WINDOW + DRAIN + LATE);
+            assert_eq!(behaviour.release(), 1, "one write hangs, and nothing else of its worker");
+        });
+        let (ramp, window) = (millis(RAMP), millis(WINDOW));
+        let arguments = ["bench", "sick/work", "--tree-size", "8M", "--ramp", &ramp, "--window", &window];
+        sandbox.run(&[&arguments[..], &["--set", "writer_space=32M", "--set", &drain]].concat())
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    assert_eq!(fs::read_dir(sandbox.path("sick/work")).expect("the directory").count(), 0);
+
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("writer 1: 0 completed, 1 operation >= 1.5 s (write first byte, >= "), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("write first byte") && line.ends_with(">=1.50s")),
+        "{text}"
+    );
+    assert!(text.contains("3 writers: longest stall >= 1.50 s"), "{text}");
+
+    let document = json(&sandbox.run(&["show", "--format", "json"]));
+    let phase = &document["trials"][0]["phases"][2];
+    let roles = phase["roles"].as_array().expect("roles");
+    let writer = roles.iter().find(|role| role["role"] == "writer").expect("writers");
+    let worker = &writer["worker_results"][1];
+    assert_eq!((&worker["completed"], &worker["spanning"]), (&Value::from(0), &Value::from(1)), "{worker}");
+    let window_ns = Value::from(WINDOW.as_nanos() as u64);
+    assert_eq!(
+        (&worker["longest_stall_ns"], &writer["longest_stall_ns"]),
+        (&window_ns, &window_ns),
+        "{worker}"
+    );
+    assert_eq!(worker["unfinished"]["at_least"], true, "{worker}");
+    assert!(
+        writer["worker_results"][0]["completed"].as_u64() > Some(0),
+        "the other writers are not affected: {writer}"
+    );
+    let drain_ns = phase["drain_ns"].as_u64().expect("a drain");
+    assert!(u128::from(drain_ns) >= DRAIN.as_nanos(), "{drain_ns}");
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
+}

@@ -1,0 +1,682 @@
+//! A filesystem in memory, served by FUSE, that falls ill when it is told to: slow by a known time, hanging, or failing.
+//! The ground truth for what fsdyno says of a filesystem or of a device.
+//!
+//! Every `read` and `write` of a program is one request (`FOPEN_DIRECT_IO`), and so is every step through a directory.
+//! Files are sparse, so that images fit. Nothing is written to a disk.
+
+use fuser::{
+    BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session, TimeOrNow,
+    WriteFlags,
+};
+use rustix::mount::{UnmountFlags, unmount};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The kinds of request that can be treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Lookup,
+    Create,
+    Open,
+    Read,
+    Write,
+    Flush,
+    Fsync,
+    /// Of discards, too.
+    Fallocate,
+    Mkdir,
+    Readdir,
+    /// Of files and of directories.
+    Unlink,
+}
+
+/// A request, as a rule sees it.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub kind: Kind,
+    /// Of the file or directory, below the mountpoint.
+    pub path: &'a Path,
+    /// How many other files had this path before it.
+    pub predecessors: u32,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy)]
+pub enum Treatment {
+    /// It is answered at once.
+    Healthy,
+    /// It is answered after this time, and neither much later nor earlier.
+    Slow(Duration),
+    /// It is answered when [`Behaviour::release`] is called.
+    Held,
+    /// It is refused.
+    Fails(Errno),
+}
+
+type Rule = Box<dyn FnMut(&Asked<'_>) -> Treatment + Send>;
+type Work = Box<dyn FnOnce() + Send>;
+
+/// How the filesystem behaves; shared with the test, which may change it at any moment.
+pub struct Behaviour {
+    rule: Mutex<Rule>,
+    held: Mutex<Vec<Work>>,
+    /// How long the kernel may remember names without asking.
+    names_last: Duration,
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+impl Behaviour {
+    /// Every request is answered at once.
+    pub fn healthy() -> Arc<Self> {
+        Self::with(HOUR, |_| Treatment::Healthy)
+    }
+
+    /// Requests of these kinds take this long. Where looking at names is slow, every look at one is a request.
+    pub fn slow(kinds: &[Kind], delay: Duration) -> Arc<Self> {
+        let kinds = kinds.to_vec();
+        let names_last = if kinds.contains(&Kind::Lookup) { Duration::ZERO } else { HOUR };
+        Self::with(names_last, move |asked| match kinds.contains(&asked.kind) {
+            true => Treatment::Slow(delay),
+            false => Treatment::Healthy,
+        })
+    }
+
+    fn with(names_last: Duration, rule: impl FnMut(&Asked<'_>) -> Treatment + Send + 'static) -> Arc<Self> {
+        Arc::new(Behaviour { rule: Mutex::new(Box::new(rule)), held: Mutex::default(), names_last })
+    }
+
+    /// From now on this rule decides. It must not touch the filesystem itself.
+    pub fn treat(&self, rule: impl FnMut(&Asked<'_>) -> Treatment + Send + 'static) {
+        *lock(&self.rule) = Box::new(rule);
+    }
+
+    /// The next `write` is treated like this, and everything else is healthy.
+    pub fn treat_next_write(&self, treatment: Treatment) {
+        let mut next = Some(treatment);
+        self.treat(move |asked| match asked.kind {
+            Kind::Write => next.take().unwrap_or(Treatment::Healthy),
+            _ => Treatment::Healthy,
+        });
+    }
+
+    /// Heals: answers the requests that were held, and holds no others. Returns how many there were.
+    pub fn release(&self) -> usize {
+        self.treat(|_| Treatment::Healthy);
+        let held = std::mem::take(&mut *lock(&self.held));
+        let count = held.len();
+        held.into_iter().for_each(|work| work());
+        count
+    }
+
+    /// How many requests are held.
+    pub fn held(&self) -> usize {
+        lock(&self.held).len()
+    }
+}
+
+/// A panic of a test under a lock must not keep its filesystem from being unmounted.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A mounted filesystem. Dropped, it heals and is unmounted, by force when something still uses it.
+pub struct Sick {
+    mountpoint: PathBuf,
+    behaviour: Arc<Behaviour>,
+    session: Option<BackgroundSession>,
+}
+
+/// How long whatever uses the filesystem may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SERVERS: usize = 4;
+
+/// Mounts a new, empty filesystem in a new directory.
+pub fn mount(mountpoint: &Path, behaviour: &Arc<Behaviour>) -> Sick {
+    std::fs::create_dir(mountpoint).expect("a mountpoint");
+    let mut config = Config::default();
+    config.n_threads = Some(SERVERS);
+    config.clone_fd = true;
+    let session = Session::new(MemoryFs::new(behaviour), mountpoint, &config).expect("mount");
+    let session = Some(session.spawn().expect("serve"));
+    Sick { mountpoint: mountpoint.to_path_buf(), behaviour: Arc::clone(behaviour), session }
+}
+
+impl Drop for Sick {
+    fn drop(&mut self) {
+        self.behaviour.release();
+        let begin = Instant::now();
+        while unmount(&self.mountpoint, UnmountFlags::empty()).is_err() {
+            if begin.elapsed() > PATIENCE {
+                eprintln!("'{}' is in use, and unmounted by force", self.mountpoint.display());
+                let _ = unmount(&self.mountpoint, UnmountFlags::FORCE | UnmountFlags::DETACH);
+                break;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        if let Some(session) = self.session.take()
+            && let Err(error) = session.join()
+        {
+            eprintln!("serving '{}' ended with: {error}", self.mountpoint.display());
+        }
+    }
+}
+
+#[derive(Clone)]
+struct MemoryFs {
+    nodes: Arc<Mutex<Nodes>>,
+    behaviour: Arc<Behaviour>,
+}
+
+struct Nodes {
+    nodes: HashMap<u64, Node>,
+    last: u64,
+    /// How many files each path has had.
+    made: HashMap<PathBuf, u32>,
+}
+
+struct Node {
+    parent: u64,
+    name: OsString,
+    predecessors: u32,
+    /// Whether it has no name any more, and goes when nobody uses it.
+    unlinked: bool,
+    content: Content,
+}
+
+enum Content {
+    File(Sparse),
+    Directory(BTreeMap<OsString, u64>),
+}
+
+/// The bytes of a file, in pieces that are there once they were written.
+#[derive(Default)]
+struct Sparse {
+    size: u64,
+    pieces: BTreeMap<u64, Box<[u8]>>,
+}
+
+const PIECE: u64 = 64 << 10;
+
+impl Sparse {
+    /// Calls `part` with each piece of a range: its number, and where the range begins and ends within it.
+    fn parts(offset: u64, length: u64, mut part: impl FnMut(u64, std::ops::Range<usize>)) {
+        let mut position = offset;
+        while position < offset + length {
+            let begin = position % PIECE;
+            let end = PIECE.min(begin + offset + length - position);
+            part(position / PIECE, begin as usize..end as usize);
+            position += end - begin;
+        }
+    }
+
+    fn read(&self, offset: u64, length: u64) -> Vec<u8> {
+        let length = length.min(self.size.saturating_sub(offset));
+        let mut data = Vec::with_capacity(length as usize);
+        Self::parts(offset, length, |number, range| match self.pieces.get(&number) {
+            Some(piece) => data.extend_from_slice(&piece[range]),
+            None => data.resize(data.len() + range.len(), 0),
+        });
+        data
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        let mut rest = data;
+        Self::parts(offset, data.len() as u64, |number, range| {
+            let piece = self.pieces.entry(number).or_insert_with(|| vec![0; PIECE as usize].into());
+            let (now, later) = rest.split_at(range.len());
+            piece[range].copy_from_slice(now);
+            rest = later;
+        });
+        self.size = self.size.max(offset + data.len() as u64);
+    }
+
+    fn zero(&mut self, offset: u64, length: u64) {
+        Self::parts(offset, length, |number, range| {
+            if range.len() as u64 == PIECE {
+                self.pieces.remove(&number);
+            } else if let Some(piece) = self.pieces.get_mut(&number) {
+                piece[range].fill(0);
+            }
+        });
+    }
+
+    fn truncate(&mut self, size: u64) {
+        if size < self.size {
+            self.zero(size, self.size - size);
+        }
+        self.size = size;
+    }
+}
+
+impl Nodes {
+    fn child(&self, parent: u64, name: &OsStr) -> Result<u64, Errno> {
+        match &self.nodes.get(&parent).ok_or(Errno::ENOENT)?.content {
+            Content::Directory(children) => children.get(name).copied().ok_or(Errno::ENOENT),
+            Content::File(_) => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn children(&mut self, directory: u64) -> Result<&mut BTreeMap<OsString, u64>, Errno> {
+        match self.nodes.get_mut(&directory).map(|node| &mut node.content) {
+            Some(Content::Directory(children)) => Ok(children),
+            Some(Content::File(_)) => Err(Errno::ENOTDIR),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn file(&mut self, number: u64) -> Result<&mut Sparse, Errno> {
+        match self.nodes.get_mut(&number).map(|node| &mut node.content) {
+            Some(Content::File(file)) => Ok(file),
+            Some(Content::Directory(_)) => Err(Errno::EISDIR),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        match self.nodes.get(&number) {
+            Some(node) if number != INodeNo::ROOT.0 => self.path(node.parent).join(&node.name),
+            _ => PathBuf::new(),
+        }
+    }
+
+    /// Counts the files of a path.
+    fn predecessors(&mut self, parent: u64, name: &OsStr) -> u32 {
+        let made = self.made.entry(self.path(parent).join(name)).or_default();
+        *made += 1;
+        *made - 1
+    }
+
+    fn add(&mut self, parent: u64, name: &OsStr, content: Content) -> Result<FileAttr, Errno> {
+        if self.child(parent, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        let predecessors = self.predecessors(parent, name);
+        self.last += 1;
+        let number = self.last;
+        self.children(parent)?.insert(name.to_os_string(), number);
+        let node = Node { parent, name: name.to_os_string(), predecessors, unlinked: false, content };
+        self.nodes.insert(number, node);
+        self.attributes(number)
+    }
+
+    fn remove(&mut self, parent: u64, name: &OsStr) -> Result<(), Errno> {
+        let number = self.child(parent, name)?;
+        if self.children(number).is_ok_and(|children| !children.is_empty()) {
+            return Err(Errno::ENOTEMPTY);
+        }
+        self.children(parent)?.remove(name);
+        self.nodes.get_mut(&number).ok_or(Errno::ENOENT)?.unlinked = true;
+        Ok(())
+    }
+
+    fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), replace: bool) -> Result<(), Errno> {
+        let number = self.child(from.0, from.1)?;
+        match self.child(to.0, to.1) {
+            Ok(_) if !replace => return Err(Errno::EEXIST),
+            Ok(_) => self.remove(to.0, to.1)?,
+            Err(_) => {}
+        }
+        self.children(from.0)?.remove(from.1);
+        self.children(to.0)?.insert(to.1.to_os_string(), number);
+        let predecessors = self.predecessors(to.0, to.1);
+        let node = self.nodes.get_mut(&number).ok_or(Errno::ENOENT)?;
+        (node.parent, node.name, node.predecessors) = (to.0, to.1.to_os_string(), predecessors);
+        Ok(())
+    }
+
+    /// The entry of a directory that follows this offset: the offset behind it, its number, kind and name. Numbers only
+    /// grow, so that no entry is passed over when another one is removed.
+    fn entry(&self, directory: u64, offset: u64) -> Result<Option<(u64, u64, FileType, OsString)>, Errno> {
+        let node = self.nodes.get(&directory).ok_or(Errno::ENOENT)?;
+        let Content::Directory(children) = &node.content else { return Err(Errno::ENOTDIR) };
+        Ok(match offset {
+            0 => Some((1, directory, FileType::Directory, ".".into())),
+            1 => Some((2, node.parent, FileType::Directory, "..".into())),
+            _ => children
+                .iter()
+                .filter(|(_, number)| **number + 2 > offset)
+                .min_by_key(|(_, number)| **number)
+                .and_then(|(name, number)| {
+                    Some((number + 2, *number, self.nodes.get(number)?.kind(), name.clone()))
+                }),
+        })
+    }
+
+    fn attributes(&self, number: u64) -> Result<FileAttr, Errno> {
+        let node = self.nodes.get(&number).ok_or(Errno::ENOENT)?;
+        let (size, blocks, perm) = match &node.content {
+            Content::File(file) => (file.size, file.pieces.len() as u64 * (PIECE / 512), 0o644),
+            Content::Directory(_) => (4096, 8, 0o755),
+        };
+        Ok(FileAttr {
+            ino: INodeNo(number),
+            size,
+            blocks,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind: node.kind(),
+            perm,
+            nlink: u32::from(!node.unlinked),
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        })
+    }
+}
+
+impl Node {
+    fn kind(&self) -> FileType {
+        match self.content {
+            Content::File(_) => FileType::RegularFile,
+            Content::Directory(_) => FileType::Directory,
+        }
+    }
+}
+
+impl MemoryFs {
+    fn new(behaviour: &Arc<Behaviour>) -> Self {
+        let root = Node {
+            parent: INodeNo::ROOT.0,
+            name: OsString::new(),
+            predecessors: 0,
+            unlinked: false,
+            content: Content::Directory(BTreeMap::new()),
+        };
+        let nodes = Nodes {
+            nodes: HashMap::from([(INodeNo::ROOT.0, root)]),
+            last: INodeNo::ROOT.0,
+            made: HashMap::new(),
+        };
+        MemoryFs { nodes: Arc::new(Mutex::new(nodes)), behaviour: Arc::clone(behaviour) }
+    }
+
+    /// Answers a request on a node as it is to be treated: `work` gets the error that it has to be refused with.
+    fn attend(
+        &self,
+        kind: Kind,
+        node: INodeNo,
+        work: impl FnOnce(Result<MutexGuard<'_, Nodes>, Errno>) + Send + 'static,
+    ) {
+        self.attend_name(kind, node, None, work);
+    }
+
+    /// The same for a name in a directory.
+    fn attend_name(
+        &self,
+        kind: Kind,
+        node: INodeNo,
+        name: Option<&OsStr>,
+        work: impl FnOnce(Result<MutexGuard<'_, Nodes>, Errno>) + Send + 'static,
+    ) {
+        let arrived = Instant::now();
+        let (path, predecessors) = {
+            let nodes = lock(&self.nodes);
+            let path = nodes.path(node.0);
+            let number = name.map_or(Ok(node.0), |name| nodes.child(node.0, name));
+            let known = number.ok().and_then(|number| nodes.nodes.get(&number));
+            (name.map_or(path.clone(), |name| path.join(name)), known.map_or(0, |node| node.predecessors))
+        };
+        let treatment = lock(&self.behaviour.rule)(&Asked { kind, path: &path, predecessors });
+        match treatment {
+            Treatment::Healthy => work(Ok(lock(&self.nodes))),
+            Treatment::Slow(delay) => {
+                wait_until(arrived + delay);
+                work(Ok(lock(&self.nodes)));
+            }
+            Treatment::Held => {
+                let nodes = Arc::clone(&self.nodes);
+                lock(&self.behaviour.held).push(Box::new(move || work(Ok(lock(&nodes)))));
+            }
+            Treatment::Fails(errno) => work(Err(errno)),
+        }
+    }
+}
+
+/// Asleep at first, so that others may run, and then awake, so that the delay is what it should be.
+fn wait_until(moment: Instant) {
+    thread::sleep(
+        moment.saturating_duration_since(Instant::now()).saturating_sub(Duration::from_micros(300)),
+    );
+    while Instant::now() < moment {
+        std::hint::spin_loop();
+    }
+}
+
+impl Filesystem for MemoryFs {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Requests that are held must not keep the kernel from sending others.
+        let _ = config.set_max_background(u16::MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (names_last, wanted) = (self.behaviour.names_last, name.to_os_string());
+        let known = lock(&self.nodes).child(parent.0, name).is_ok();
+        // What is not there is no operation of its own, but the first half of making it.
+        if !known {
+            return reply.error(Errno::ENOENT);
+        }
+        self.attend_name(Kind::Lookup, parent, Some(name), move |nodes| {
+            let found = nodes.and_then(|nodes| nodes.attributes(nodes.child(parent.0, &wanted)?));
+            match found {
+                Ok(attributes) => reply.entry_with_ttls(&HOUR, &names_last, &attributes, Generation(0)),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, _: u64) {
+        let mut nodes = lock(&self.nodes);
+        if nodes.nodes.get(&number.0).is_some_and(|node| node.unlinked) {
+            nodes.nodes.remove(&number.0);
+        }
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match lock(&self.nodes).attributes(number.0) {
+            Ok(attributes) => reply.attr(&HOUR, &attributes),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let mut nodes = lock(&self.nodes);
+        let resized = size.map_or(Ok(()), |size| nodes.file(number.0).map(|file| file.truncate(size)));
+        match resized.and_then(|()| nodes.attributes(number.0)) {
+            Ok(attributes) => reply.attr(&HOUR, &attributes),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        let (names_last, wanted) = (self.behaviour.names_last, name.to_os_string());
+        self.attend_name(Kind::Mkdir, parent, Some(name), move |nodes| {
+            match nodes
+                .and_then(|mut nodes| nodes.add(parent.0, &wanted, Content::Directory(BTreeMap::new())))
+            {
+                Ok(attributes) => reply.entry_with_ttls(&HOUR, &names_last, &attributes, Generation(0)),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn create(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
+        let (names_last, wanted) = (self.behaviour.names_last, name.to_os_string());
+        self.attend_name(Kind::Create, parent, Some(name), move |nodes| {
+            match nodes.and_then(|mut nodes| nodes.add(parent.0, &wanted, Content::File(Sparse::default()))) {
+                Ok(attributes) => {
+                    let flags = FopenFlags::FOPEN_DIRECT_IO;
+                    reply.created(&names_last, &attributes, Generation(0), FileHandle(0), flags);
+                }
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.attend(Kind::Open, number, move |nodes| match nodes {
+            Ok(_) => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.attend(Kind::Read, number, move |nodes| {
+            match nodes.and_then(|mut nodes| Ok(nodes.file(number.0)?.read(offset, size.into()))) {
+                Ok(data) => reply.data(&data),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let data = data.to_vec();
+        self.attend(Kind::Write, number, move |nodes| {
+            match nodes.and_then(|mut nodes| Ok(nodes.file(number.0)?.write(offset, &data))) {
+                Ok(()) => reply.written(data.len() as u32),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        // FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE and FALLOC_FL_ZERO_RANGE of fallocate(2).
+        const KEEP_SIZE: i32 = 1;
+        const PUNCH_HOLE: i32 = 2;
+        const ZERO_RANGE: i32 = 16;
+        self.attend(Kind::Fallocate, number, move |nodes| {
+            let done = nodes.and_then(|mut nodes| {
+                let file = nodes.file(number.0)?;
+                if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 {
+                    file.zero(offset, length);
+                }
+                if mode & KEEP_SIZE == 0 {
+                    file.size = file.size.max(offset + length);
+                }
+                Ok(())
+            });
+            answer(reply, done);
+        });
+    }
+
+    fn flush(&self, _: &Request, number: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.attend(Kind::Flush, number, move |nodes| answer(reply, nodes.map(drop)));
+    }
+
+    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.attend(Kind::Fsync, number, move |nodes| answer(reply, nodes.map(drop)));
+    }
+
+    fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        self.attend(Kind::Readdir, number, move |nodes| {
+            match nodes.and_then(|nodes| nodes.entry(number.0, offset)) {
+                Ok(entry) => {
+                    if let Some((next, child, kind, name)) = entry {
+                        let _ = reply.add(INodeNo(child), next, kind, name);
+                    }
+                    reply.ok();
+                }
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let wanted = name.to_os_string();
+        self.attend_name(Kind::Unlink, parent, Some(name), move |nodes| {
+            answer(reply, nodes.and_then(|mut nodes| nodes.remove(parent.0, &wanted)));
+        });
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.unlink(request, parent, name, reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let replace = !flags.contains(RenameFlags::RENAME_NOREPLACE);
+        answer(reply, lock(&self.nodes).rename((parent.0, name), (new_parent.0, new_name), replace));
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        const BLOCKS: u64 = (4 << 30) / 4096;
+        reply.statfs(BLOCKS, BLOCKS, BLOCKS, 0, 0, 4096, 255, 4096);
+    }
+}
+
+fn answer(reply: ReplyEmpty, result: Result<(), Errno>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
