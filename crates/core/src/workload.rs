@@ -76,7 +76,10 @@ impl Fileserver {
     /// Every parameter, with one line for the reference.
     pub const PARAMETERS: &'static [(&'static str, &'static str)] = &[
         ("tree_size", "all trees together; a share such as `50%` is of the device"),
-        ("tree", "sizes and shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`"),
+        (
+            "tree",
+            "sizes and shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`",
+        ),
         ("readers", "readers in the phases with many; the first phase has one"),
         ("writers", "writers in the last phase; 0 leaves that phase out"),
         ("ramp", "load before each window"),
@@ -85,8 +88,11 @@ impl Fileserver {
         ("io_size", "buffer of each `read` and `write` after the first byte"),
         ("direct", "`true`: `O_DIRECT`, with sizes rounded up to whole 4 KiB"),
         ("content", "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`"),
-        ("writer_space", "what one writer may occupy before it removes its tree and starts anew; by default 80 % of the \
-          free space, shared by the writers"),
+        (
+            "writer_space",
+            "what one writer may occupy before it removes its tree and starts anew; by default 80 % of the \
+          free space, shared by the writers",
+        ),
     ];
 }
 

@@ -1,7 +1,9 @@
 //! What a trial costs beside what it is for: everything but mkfs, tree, windows and check, on a 4 GiB image.
 //!
 //! Runs the built binary with the null workload, which has windows but touches no file, and takes the recorded durations
-//! apart. Needs root, loop devices and the tools of ext4, xfs and btrfs. `cargo bench -p fsdyno --bench trial_cost`.
+//! apart, once with the scheduler as it is and once switching it, which the kernel itself takes tens of milliseconds for.
+//! Needs root, loop devices and the tools of ext4, xfs and btrfs. `cargo bench -p fsdyno --bench trial_cost`.
+#![allow(clippy::print_stdout)]
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ fn main() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
     let plan = format!(
         "name = \"trial-cost\"\nrepetitions = {TRIALS}\n[device]\nimage = \"{}\"\nsize = \"4G\"\n[axes]\nfilesystem = [\"ext4\", \
-         \"xfs\", \"btrfs\"]\n[[workloads]]\nkind = \"null\"\nramp = \"1ms\"\nwindow = \"10ms\"\n",
+         \"xfs\", \"btrfs\"]\nscheduler = [\"default\", \"bfq\"]\n[[workloads]]\nkind = \"null\"\nramp = \"1ms\"\nwindow = \"10ms\"\n",
         directory.path().join("cost.img").display()
     );
     let file = directory.path().join("plan.toml");
@@ -33,19 +35,19 @@ fn main() {
 
     let mut costs: BTreeMap<&str, Vec<Cost>> = BTreeMap::new();
     for trial in document["trials"].as_array().expect("trials") {
-        let filesystem = trial["configuration"]["filesystem"].as_str().expect("a name");
-        costs.entry(filesystem).or_default().push(Cost::of(trial));
+        let configuration = trial["configuration"]["name"].as_str().expect("a name");
+        costs.entry(configuration).or_default().push(Cost::of(trial));
     }
     println!("milliseconds, median (least) of {TRIALS} trials or more; aim: rest below {AIM_MS}");
-    println!("{:<10} {:>16} {:>16} {:>16} {:>16}", "", "rest", "of it mount", "of it umount", "mkfs");
-    for (filesystem, costs) in &costs {
+    println!("{:<14} {:>16} {:>16} {:>16} {:>16}", "", "rest", "of it mount", "of it umount", "mkfs");
+    for (configuration, costs) in &costs {
         let column = |pick: fn(&Cost) -> f64| {
             let mut values: Vec<f64> = costs.iter().map(pick).collect();
             values.sort_by(f64::total_cmp);
             format!("{:.1} ({:.1})", values[values.len() / 2], values[0])
         };
         println!(
-            "{filesystem:<10} {:>16} {:>16} {:>16} {:>16}",
+            "{configuration:<14} {:>16} {:>16} {:>16} {:>16}",
             column(|cost| cost.rest),
             column(|cost| cost.mount),
             column(|cost| cost.umount),

@@ -18,7 +18,8 @@ impl Display {
         let terminal = std::io::stderr().is_terminal();
         let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(trials * 1000), target);
-        let style = ProgressStyle::with_template("{bar:20} {prefix} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template("{bar:20} {prefix} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("=> "));
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(500));

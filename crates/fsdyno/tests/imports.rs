@@ -48,9 +48,15 @@ fn only_sys_allows_unsafe_code() {
             let path = entry.path();
             if path.is_dir() {
                 pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.starts_with(crates.join("sys")) {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.starts_with(crates.join("sys"))
+            {
                 let text = std::fs::read_to_string(&path).expect("a readable file");
-                assert!(needles.iter().all(|needle| !text.contains(needle)), "{} allows unsafe code", path.display());
+                assert!(
+                    needles.iter().all(|needle| !text.contains(needle)),
+                    "{} allows unsafe code",
+                    path.display()
+                );
             }
         }
     }

@@ -14,10 +14,13 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         window: options.window,
         set: options.set.clone(),
     };
-    let plan = bench_plan(&mut surroundings.host()?, &options.directory, &settings).map_err(|error| match error {
-        BenchError::Plan(error) => plan_trouble(error),
-        other => Trouble::new(Status::Usage, other),
-    })?;
+    let plan =
+        bench_plan(&mut surroundings.host()?, &options.directory, &settings).map_err(
+            |error| match error {
+                BenchError::Plan(error) => plan_trouble(error),
+                other => Trouble::new(Status::Usage, other),
+            },
+        )?;
     // A directory is used, never destroyed: there is nothing to confirm.
     let ended = measure(surroundings, &plan, &Confirmation::default(), None, options.format)?;
     Ok(status(&ended))

@@ -49,7 +49,8 @@ fn root() -> Finding {
         subject: "root".to_string(),
         ok: root,
         found: if root { "yes" } else { "no" }.to_string(),
-        remedy: (!root).then(|| "sweeps need root: sudo fsdyno sweep PLAN; without: fsdyno bench DIR".to_string()),
+        remedy: (!root)
+            .then(|| "sweeps need root: sudo fsdyno sweep PLAN; without: fsdyno bench DIR".to_string()),
     }
 }
 
@@ -82,8 +83,11 @@ fn filesystems(host: &mut dyn Host) -> Vec<Finding> {
 
 fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem, known: &str) -> Finding {
     let kernel = known.lines().any(|line| line.split_whitespace().next_back() == Some(filesystem.name()));
-    let missing: Vec<&filesystem::Tool> =
-        filesystem.tools().iter().filter(|tool| !matches!(host.find_program(tool.program), Ok(Some(_)))).collect();
+    let missing: Vec<&filesystem::Tool> = filesystem
+        .tools()
+        .iter()
+        .filter(|tool| !matches!(host.find_program(tool.program), Ok(Some(_))))
+        .collect();
     let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     packages.dedup();
     let mut remedies = Vec::new();
@@ -116,7 +120,8 @@ fn schedulers(host: &mut dyn Host) -> Finding {
         subject: "schedulers".to_string(),
         ok: absent.is_empty(),
         found: if offered.is_empty() { "not known".to_string() } else { offered.join(", ") },
-        remedy: (!absent.is_empty()).then(|| format!("not offered: {}; modules may bring them", absent.join(", "))),
+        remedy: (!absent.is_empty())
+            .then(|| format!("not offered: {}; modules may bring them", absent.join(", "))),
     }
 }
 

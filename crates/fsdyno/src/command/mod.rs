@@ -63,7 +63,11 @@ impl Surroundings {
             Colour::Never => false,
             Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none(),
         };
-        let width = if terminal { terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)) } else { None };
+        let width = if terminal {
+            terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+        } else {
+            None
+        };
         let style = Style { width: width.unwrap_or(80).max(80), colour };
         Ok(Surroundings { store: cli.store.clone().unwrap_or(default), undo, style })
     }

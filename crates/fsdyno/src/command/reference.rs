@@ -41,13 +41,20 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
 }
 
 fn axes(page: &mut String) -> std::fmt::Result {
-    writeln!(page, "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also takes `default`.\n")?;
+    writeln!(
+        page,
+        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also takes `default`.\n"
+    )?;
     writeln!(page, "| axis | filesystems | levels | meaning |\n|---|---|---|---|")?;
     for axis in AXES {
-        let filesystems = if axis.filesystems.is_empty() { "all".to_string() } else { axis.filesystems.join(", ") };
+        let filesystems =
+            if axis.filesystems.is_empty() { "all".to_string() } else { axis.filesystems.join(", ") };
         writeln!(page, "| `{}` | {filesystems} | {} | {} |", axis.name, axis.levels, axis.help)?;
     }
-    writeln!(page, "| `{SYSCTL_PREFIX}NAME` | all | text | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |")
+    writeln!(
+        page,
+        "| `{SYSCTL_PREFIX}NAME` | all | text | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |"
+    )
 }
 
 fn workloads(page: &mut String) -> std::fmt::Result {
@@ -72,7 +79,9 @@ fn kinds() -> String {
 fn shown(name: &str, value: &Value) -> String {
     match (value, value.as_u64()) {
         (_, Some(bytes)) if name.ends_with("_size") => format!("`{}`", Bytes(bytes)),
-        (_, Some(nanos)) if ["ramp", "window", "drain_limit"].contains(&name) => format!("`{}`", Nanos(nanos)),
+        (_, Some(nanos)) if ["ramp", "window", "drain_limit"].contains(&name) => {
+            format!("`{}`", Nanos(nanos))
+        }
         (Value::Null, _) => "from the free space".to_string(),
         (Value::String(word), _) => format!("`{word}`"),
         (other, _) => format!("`{other}`"),
@@ -85,6 +94,10 @@ fn measures(page: &mut String) -> std::fmt::Result {
         writeln!(page, "- `{name}`: {help}")?;
     }
     let list = |words: Vec<&str>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-    writeln!(page, "- `PHASE/ROLE/OPERATION/STATISTIC` with the statistic one of {}", list(Measure::statistics().collect()))?;
+    writeln!(
+        page,
+        "- `PHASE/ROLE/OPERATION/STATISTIC` with the statistic one of {}",
+        list(Measure::statistics().collect())
+    )?;
     writeln!(page, "- `PHASE/ROLE/FIGURE` with the figure one of {}", list(Measure::figures().collect()))
 }

@@ -56,7 +56,9 @@ fn no_such_case(text: &str, names: &[String]) -> Trouble {
     let error = anyhow!("no case of the sweep contains '{text}'");
     let nearest = fsdyno_core::nearest(text, names.iter().map(String::as_str));
     match nearest.or(names.first().map(String::as_str)) {
-        Some(name) => Trouble::new(Status::Usage, error).hint(format!("one of its configurations is '{name}'")),
+        Some(name) => {
+            Trouble::new(Status::Usage, error).hint(format!("one of its configurations is '{name}'"))
+        }
         None => Trouble::new(Status::Usage, error).hint("the sweep has no stored trial"),
     }
 }

@@ -7,7 +7,10 @@ use crate::progress::{Display, human};
 use anyhow::anyhow;
 use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_store::SweepId;
-use fsdyno_sweep::{Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order, run as execute};
+use fsdyno_sweep::{
+    Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
+    run as execute,
+};
 use fsdyno_testbed::{Confirmation, TestbedError};
 use signal_hook::consts::TERM_SIGNALS;
 use std::path::Path;
@@ -63,7 +66,9 @@ pub fn measure(
     let mut store = surroundings.open_store()?;
     let options = RunOptions { state_dir: &surroundings.undo, confirmation, interrupt: &interrupt, resume };
     let display = Display::new(order(plan).len() as u64);
-    let ended = execute(plan, &mut surroundings.host()?, &mut store, &options, &mut |progress| tell(&display, &progress));
+    let ended = execute(plan, &mut surroundings.host()?, &mut store, &options, &mut |progress| {
+        tell(&display, &progress)
+    });
     display.finish();
     let ended = ended.map_err(trouble)?;
     for line in &ended.left {
@@ -72,7 +77,11 @@ pub fn measure(
     let sweep = store.sweep(ended.sweep)?;
     let trials = store.trials(ended.sweep)?;
     show::print(&header(&sweep, None)?, &trials, format, false, &surroundings.style)?;
-    eprintln!("sweep {} is in {}; fsdyno show {0} prints it again", ended.sweep, surroundings.store.display());
+    eprintln!(
+        "sweep {} is in {}; fsdyno show {0} prints it again",
+        ended.sweep,
+        surroundings.store.display()
+    );
     Ok(ended)
 }
 
@@ -101,7 +110,8 @@ fn tell(display: &Display, progress: &Progress<'_>) {
             display.update(done as u64, &format!("{}: {}", name(at), at.stage), Some(at.left));
         }
         Progress::Stored(at, trial) => {
-            let left = if at.trial < at.trials { format!(", {} left", human(at.left)) } else { String::new() };
+            let left =
+                if at.trial < at.trials { format!(", {} left", human(at.left)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(at), ended(trial)));
         }
     }
@@ -125,7 +135,9 @@ fn trouble(error: SweepError) -> Trouble {
         SweepError::Testbed(TestbedError::Refused { refusals }) => {
             let lines: Vec<String> = refusals
                 .iter()
-                .map(|refusal| format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint))
+                .map(|refusal| {
+                    format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)
+                })
                 .collect();
             Trouble::new(Status::Refused, anyhow!("refused, nothing was written\n{}", lines.join("\n")))
         }

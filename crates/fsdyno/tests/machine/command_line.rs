@@ -13,7 +13,11 @@ const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
 
 pub fn tests() -> Vec<Test> {
     vec![
-        Test { name: "command_line::bad_plans_get_one_clear_error", requires: &[], body: bad_plans_get_one_clear_error },
+        Test {
+            name: "command_line::bad_plans_get_one_clear_error",
+            requires: &[],
+            body: bad_plans_get_one_clear_error,
+        },
         Test {
             name: "command_line::bench_needs_no_root_and_tidies_up",
             requires: &[Requirement::Root],
@@ -86,7 +90,11 @@ fn bad_plans_get_one_clear_error() {
     // What is replaced, by what, and what the error must contain.
     let cases: &[(&str, &str, &[&str])] = &[
         ("scheduler =", "schedular =", &["plan.toml:9:1", "schedular", "did you mean 'scheduler'"]),
-        ("\"mq-deadline\"", "\"mq-dedline\"", &["plan.toml:9:14", "mq-dedline", "did you mean 'mq-deadline'"]),
+        (
+            "\"mq-deadline\"",
+            "\"mq-dedline\"",
+            &["plan.toml:9:14", "mq-dedline", "did you mean 'mq-deadline'"],
+        ),
         ("\"ext4\"", "\"ext5\"", &["plan.toml:8:15", "ext5", "ext"]),
         ("\"256M\"", "\"256 potatoes\"", &["plan.toml:6:8", "256 potatoes", "64M"]),
         ("\"200ms\"", "\"3 parsecs\"", &["plan.toml:", "3 parsecs", "500ms"]),
@@ -113,7 +121,10 @@ fn bad_plans_get_one_clear_error() {
     refused_as_usage(&sandbox.run(&["sweep", "plan.toml"]), &["20480000 cases", "hint: "]);
 
     sandbox.write("plan.toml", &good);
-    refused_as_usage(&sandbox.run(&["plan", "plan.toml", "--set", "device.size"]), &["--set 'device.size'", "PATH=VALUE"]);
+    refused_as_usage(
+        &sandbox.run(&["plan", "plan.toml", "--set", "device.size"]),
+        &["--set 'device.size'", "PATH=VALUE"],
+    );
     refused_as_usage(&sandbox.run(&["sweep", "absent.toml"]), &["absent.toml"]);
     refused_as_usage(&sandbox.run(&["show"]), &["hint"]);
     refused_as_usage(&sandbox.run(&["bench", "absent"]), &["absent"]);
@@ -131,7 +142,8 @@ fn refused_as_usage(output: &Output, expected: &[&str]) {
     }
 }
 
-const QUICK_BENCH: &[&str] = &["--tree-size", "8M", "--ramp", "50ms", "--window", "200ms", "--format", "json"];
+const QUICK_BENCH: &[&str] =
+    &["--tree-size", "8M", "--ramp", "50ms", "--window", "200ms", "--format", "json"];
 
 fn bench_needs_no_root_and_tidies_up() {
     const NOBODY: u32 = 65534;
@@ -213,8 +225,12 @@ fn an_interrupted_sweep_is_undone_and_goes_on() {
     let resumed = sandbox.run(&["sweep", "plan.toml", "--resume", "--format", "json"]);
     assert!(resumed.status.success(), "{}", describe(&resumed));
     let document = json(&resumed);
-    let mut numbers: Vec<u64> =
-        document["trials"].as_array().expect("trials").iter().filter_map(|trial| trial["trial"].as_u64()).collect();
+    let mut numbers: Vec<u64> = document["trials"]
+        .as_array()
+        .expect("trials")
+        .iter()
+        .filter_map(|trial| trial["trial"].as_u64())
+        .collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
     let run_again = stderr(&resumed).matches(": measured").count();
@@ -236,7 +252,10 @@ fn a_full_device_fails_its_trial_only() {
     let failed = trials.iter().find(|trial| trial["outcome"] == "failed").expect("counted above");
     let error = &failed["error"];
     assert_eq!(error["errno"], 28, "{error}");
-    assert!(["openat", "write first byte", "write", "mkdirat"].contains(&error["operation"].as_str().unwrap_or_default()));
+    assert!(
+        ["openat", "write first byte", "write", "mkdirat"]
+            .contains(&error["operation"].as_str().unwrap_or_default())
+    );
     assert!(error["path"].as_str().is_some_and(|path| path.contains("new-")), "{error}");
     assert_eq!(failed["phases"].as_array().map(Vec::len), Some(1), "the phase before the failure is kept");
 }
@@ -250,7 +269,8 @@ fn a_profile_shapes_the_trees_of_a_plan() {
     fs::create_dir(sandbox.path("work")).expect("a directory");
     let profiled = sandbox.run(&["profile", "real", "-o", "real.json"]);
     assert!(profiled.status.success(), "{}", describe(&profiled));
-    let profile: Value = serde_json::from_slice(&fs::read(sandbox.path("real.json")).expect("a profile")).expect("JSON");
+    let profile: Value =
+        serde_json::from_slice(&fs::read(sandbox.path("real.json")).expect("a profile")).expect("JSON");
     assert_eq!((profile["files"].as_u64(), profile["directories"].as_u64()), (Some(40), Some(2)));
 
     let tree = format!("tree=profile:{}", sandbox.path("real.json").display());

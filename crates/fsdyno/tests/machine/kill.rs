@@ -78,7 +78,11 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
         let restore = sandbox.run(&["restore"]);
         assert!(restore.status.success(), "kill {kill} at {share:.2}: {}", describe(&restore));
         let difference = untouched.difference(&Machine::look());
-        assert!(difference.is_empty(), "kill {kill} at {share:.2} left {difference:?}\n{}", describe(&restore));
+        assert!(
+            difference.is_empty(),
+            "kill {kill} at {share:.2} left {difference:?}\n{}",
+            describe(&restore)
+        );
         let strays = strays(&sandbox);
         assert!(strays.is_empty(), "kill {kill} at {share:.2} left {strays:?}\n{}", describe(&restore));
 
@@ -91,7 +95,10 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
             );
         }
     }
-    assert!(interrupted > KILLS / 2, "only {interrupted} of {KILLS} sweeps were still running when they were killed");
+    assert!(
+        interrupted > KILLS / 2,
+        "only {interrupted} of {KILLS} sweeps were still running when they were killed"
+    );
 }
 
 struct Reported {
@@ -130,7 +137,12 @@ fn stored_trials(sandbox: &Sandbox) -> BTreeSet<u64> {
     let shown = sandbox.run(&["show", "--format", "json"]);
     assert!(shown.status.success(), "{}", describe(&shown));
     let document: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
-    document["trials"].as_array().expect("trials").iter().filter_map(|trial| trial["trial"].as_u64()).collect()
+    document["trials"]
+        .as_array()
+        .expect("trials")
+        .iter()
+        .filter_map(|trial| trial["trial"].as_u64())
+        .collect()
 }
 
 /// Files, mount directories and processes that should be gone.
@@ -152,9 +164,14 @@ fn strays(sandbox: &Sandbox) -> Vec<String> {
     for entry in fs::read_dir(undo).into_iter().flatten().flatten() {
         strays.push(entry.path().display().to_string());
     }
-    let processes = Command::new("pgrep").args(["-a", "-f", &sandbox.path("").display().to_string()]).output();
+    let processes =
+        Command::new("pgrep").args(["-a", "-f", &sandbox.path("").display().to_string()]).output();
     strays.extend(
-        processes.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default().lines().map(String::from),
+        processes
+            .map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+            .unwrap_or_default()
+            .lines()
+            .map(String::from),
     );
     strays
 }
