@@ -1,6 +1,6 @@
 //! The engine on filesystems that hang, fail, and are slow by a known time.
 
-use crate::memory_fs::{Behaviour, Kind, mount};
+use crate::support::sick::{Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox, Test};
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Stage};
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
@@ -61,8 +61,7 @@ fn run(
 ) -> Vec<EngineEvent> {
     let sandbox = Sandbox::new();
     let mountpoint = sandbox.path("mnt");
-    std::fs::create_dir(&mountpoint).expect("a mountpoint");
-    let session = mount(&mountpoint, behaviour);
+    let _sick = mount(&mountpoint, behaviour);
     let mut request = request(&mountpoint, workload());
     change(&mut request);
 
@@ -80,7 +79,6 @@ fn run(
 
     behaviour.release();
     engine.wait().expect("the engine is gone");
-    session.umount_and_join().expect("unmount");
     events
 }
 
@@ -109,13 +107,13 @@ fn warned(events: &[EngineEvent], wanted: WarningKind) -> bool {
 }
 
 fn a_write_over_both_edges() {
-    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
         |_| (),
         |event| {
             if begins(event, Stage::Ramp) {
-                behaviour.hang_next_write();
+                behaviour.treat_next_write(Treatment::Held);
             }
         },
     );
@@ -138,14 +136,14 @@ fn a_write_over_both_edges() {
 }
 
 fn ends_in_the_drain() {
-    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let behaviour = Behaviour::healthy();
     let change = |request: &mut EngineRequest| {
         request.workload =
             Workload::Fileserver(Fileserver { drain_limit: Nanos::from_secs(60), ..workload() });
     };
     let events = run(&behaviour, change, |event| {
         if begins(event, Stage::Ramp) {
-            behaviour.hang_next_write();
+            behaviour.treat_next_write(Treatment::Held);
         }
         if begins(event, Stage::Drain) {
             assert_eq!(behaviour.release(), 1);
@@ -163,7 +161,7 @@ fn ends_in_the_drain() {
 }
 
 fn a_write_that_never_ends() {
-    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
         |_| (),
@@ -173,7 +171,7 @@ fn a_write_that_never_ends() {
                 let behaviour = Arc::clone(&behaviour);
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(500));
-                    behaviour.hang_next_write();
+                    behaviour.treat_next_write(Treatment::Held);
                 });
             }
         },
@@ -201,13 +199,13 @@ fn a_write_that_never_ends() {
 }
 
 fn cleaning_up_gives_up() {
-    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
         |request| request.clean_up = true,
         |event| {
             if begins(event, Stage::Measure) {
-                behaviour.hang_next_write();
+                behaviour.treat_next_write(Treatment::Held);
             }
         },
     );
@@ -216,13 +214,13 @@ fn cleaning_up_gives_up() {
 }
 
 fn an_error() {
-    let behaviour = Behaviour::new(&[], Duration::ZERO, false);
+    let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
         |request| request.clean_up = true,
         |event| {
             if begins(event, Stage::Measure) {
-                behaviour.fail_next_write();
+                behaviour.treat_next_write(Treatment::Fails(fuser::Errno::EIO));
             }
         },
     );
@@ -273,7 +271,7 @@ fn delays_are_measured_as_they_are() {
 }
 
 fn medians(kinds: &[Kind], delay: Duration, role: Role, operations: &[Operation]) -> Vec<(Operation, u64)> {
-    let behaviour = Behaviour::new(kinds, delay, kinds.contains(&Kind::Lookup));
+    let behaviour = Behaviour::slow(kinds, delay);
     let change = |request: &mut EngineRequest| {
         request.workload = Workload::Fileserver(Fileserver {
             tree_size: Bytes(512 << 10),

@@ -9,7 +9,6 @@ mod command_line;
 mod engine_fuse;
 mod guards;
 mod kill;
-mod memory_fs;
 mod sick_devices;
 mod support;
 

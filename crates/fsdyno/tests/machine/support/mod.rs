@@ -63,7 +63,8 @@ pub fn run(tests: Vec<Test>) {
     let trials = tests
         .into_iter()
         .map(|test| {
-            let unmet: Vec<String> = test.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
+            let unmet: Vec<String> =
+                test.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
             if !unmet.is_empty() {
                 eprintln!("skipped {}: requires {}", test.name, unmet.join(", "));
             }
@@ -111,12 +112,17 @@ impl Machine {
         for setting in fs::read_dir("/proc/sys/vm").into_iter().flatten().flatten() {
             let name = setting.file_name().to_string_lossy().into_owned();
             if name.starts_with("dirty") {
-                state.insert(format!("sysctl vm.{name}"), fs::read_to_string(setting.path()).unwrap_or_default());
+                state.insert(
+                    format!("sysctl vm.{name}"),
+                    fs::read_to_string(setting.path()).unwrap_or_default(),
+                );
             }
         }
         let log = Command::new("dmesg").output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
         let complaints = ["BUG:", "WARNING:", "Oops", "blocked for more than"];
-        for line in log.unwrap_or_default().lines().filter(|line| complaints.iter().any(|word| line.contains(word))) {
+        for line in
+            log.unwrap_or_default().lines().filter(|line| complaints.iter().any(|word| line.contains(word)))
+        {
             state.insert(format!("kernel log {line}"), String::new());
         }
         Machine(state)
@@ -133,7 +139,8 @@ impl Machine {
                 None => lines.push(format!("{key}: new, '{value}'")),
             }
         }
-        let gone = self.0.iter().filter(|(key, _)| !after.0.contains_key(*key) && !key.starts_with("kernel log"));
+        let gone =
+            self.0.iter().filter(|(key, _)| !after.0.contains_key(*key) && !key.starts_with("kernel log"));
         lines.extend(gone.map(|(key, value)| format!("{key}: gone, was '{value}'")));
         lines
     }
