@@ -273,10 +273,18 @@ pub fn refusals(
             format!("everything on it will be lost; confirm with --destroy {}", path.display()),
         ));
     }
-    refusals.extend(probe.uses.iter().map(|usage| {
+    let (carried, uses): (Vec<&Use>, Vec<&Use>) =
+        probe.uses.iter().partition(|usage| matches!(usage, Use::Carries { .. }));
+    refusals.extend(uses.into_iter().map(|usage| {
         let (reason, hint) = explain(usage);
         refusal(path, reason, hint)
     }));
+    if !carried.is_empty() {
+        // A disk that carries the system carries many things: one refusal names them all.
+        let reasons: Vec<String> = carried.into_iter().map(|usage| explain(usage).0).collect();
+        let list = reasons.join(", ").replace(", carries ", ", ");
+        refusals.push(refusal(path, list, "name another device"));
+    }
     if !ours {
         let unconfirmed = probe.signatures.iter().filter(|kind| !confirmation.signatures.contains(kind));
         refusals.extend(unconfirmed.map(|kind| {

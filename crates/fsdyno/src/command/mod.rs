@@ -76,13 +76,12 @@ impl Surroundings {
         Ok(Store::open(&self.store)?)
     }
 
-    /// This machine, its steps carried out by a process of their own; its own binary and store are not to be destroyed.
+    /// This machine, its steps carried out by a process of their own; the store is not to be destroyed.
     fn host(&self) -> anyhow::Result<AgentHost> {
         let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
         let protected = vec![
             ("the store".to_string(), self.store.clone()),
             ("the undo journals".to_string(), self.undo.clone()),
-            ("fsdyno itself".to_string(), binary.clone()),
         ];
         Ok(AgentHost::new(binary, protected))
     }

@@ -8,6 +8,7 @@ use crate::progress::human;
 use anyhow::anyhow;
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
+use fsdyno_report::terminal::plural;
 use fsdyno_sweep::{DryRun, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
 use std::io::{self, Write};
@@ -60,14 +61,17 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
         writeln!(out, "device {path}: identity = \"{identity}\"")?;
     }
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
+    let cases = plural(run.cases.len() as u64, "case");
+    let trials = plural(u64::from(run.trials), "trial");
+    let space = match run.space_bytes.0 {
+        0 => String::new(),
+        _ => format!(", up to {}", fsdyno_report::terminal::size(run.space_bytes)),
+    };
     writeln!(
         out,
-        "{}: {} cases ({skipped} skipped on this machine), {} trials; about {}, up to {} on {}",
+        "{}: {cases} ({skipped} skipped on this machine), {trials}; about {}{space} on {}",
         plan.name,
-        run.cases.len(),
-        run.trials,
         human(run.time_ns),
-        fsdyno_report::terminal::size(run.space_bytes),
         plan.devices.data
     )
 }

@@ -14,7 +14,7 @@ pub use full::full;
 pub use list::sweep_list;
 pub use summary::summary;
 
-pub use crate::text::size;
+pub use crate::text::{plural, size};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
