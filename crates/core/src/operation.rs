@@ -49,7 +49,7 @@ operations! {
     Openat = "openat", Moves::Nothing;
     /// The first `read` after opening, of one byte (one block with direct I/O).
     ReadFirstByte = "read first byte", Moves::Reads;
-    /// A `read` of the rest, one buffer at a time, the one that finds the end included.
+    /// A `read` of the rest, one buffer at a time, as many as the size of the file asks for.
     Read = "read", Moves::Reads;
     /// The first `write` after creating, of one byte (one block with direct I/O).
     WriteFirstByte = "write first byte", Moves::Writes;

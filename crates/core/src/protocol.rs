@@ -1,7 +1,7 @@
 //! What the engine is asked and what it answers: one request as JSON on its stdin, events as JSON lines on its stdout.
 //!
 //! The same boundary serves an engine on this machine and one in a guest. The parent may close the engine's stdin at any
-//! moment: the engine then stops its workers, removes nothing, and exits.
+//! moment: the engine then stops its workers, tidies up where it was asked to (`clean_up`), and exits.
 
 use crate::outcome::Failure;
 use crate::result::{PhaseResult, TimerFacts, TreeSummary};

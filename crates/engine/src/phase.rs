@@ -48,13 +48,6 @@ pub(crate) struct Phase {
     pub(crate) teams: Vec<Team>,
 }
 
-/// What a phase gave.
-pub(crate) struct Report {
-    pub(crate) result: PhaseResult,
-    /// Workers that hang in the kernel.
-    pub(crate) left_behind: u32,
-}
-
 /// Where workers wait for the window to be known.
 #[derive(Debug, Default)]
 struct Gate {
@@ -111,7 +104,7 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Runs a phase to its end.
+/// Runs a phase to its end. Adds to `left_behind` the workers that hang in the kernel, however the phase ends.
 ///
 /// # Errors
 /// [`EngineError::Operation`] when a worker failed, [`EngineError::Stopped`] when the parent wants the engine to stop.
@@ -120,7 +113,8 @@ pub(crate) fn run(
     timer: Timer,
     stop: &AtomicBool,
     progress: &mut Progress<'_>,
-) -> Result<Report, EngineError> {
+    left_behind: &mut u32,
+) -> Result<PhaseResult, EngineError> {
     let Phase { name, ramp, window, drain_limit, teams } = phase;
     let (sender, messages) = channel();
     let gate = Arc::new(Gate::default());
@@ -137,18 +131,17 @@ pub(crate) fn run(
     if outcome.is_err() {
         crew.dismiss(&gate);
     }
+    *left_behind += crew.remaining();
     let (window, given_up_ns) = outcome?;
     let finished: Vec<Finished> = crew
         .workers
         .iter()
         .map(|worker| Finished::read(&worker.record, window, timer, given_up_ns))
         .collect();
-    let left_behind = crew.remaining();
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
     let length = Nanos(window.length_ns());
-    let result = PhaseResult { name, ramp_ns: ramp, window_ns: length, drain_ns: Nanos(drain_ns), roles };
-    Ok(Report { result, left_behind })
+    Ok(PhaseResult { name, ramp_ns: ramp, window_ns: length, drain_ns: Nanos(drain_ns), roles })
 }
 
 struct Crew {

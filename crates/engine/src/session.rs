@@ -7,6 +7,7 @@ use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::progress::Progress;
 use crate::removal::{self, Remover};
 use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
@@ -21,7 +22,9 @@ use std::time::{Duration, Instant};
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// How long removing may make no progress while a worker hangs in the same filesystem.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may make no progress otherwise: a slow disk that writes back much may take its time for one name.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// One request in execution.
 pub(crate) struct Session<'a, 'e> {
@@ -33,6 +36,8 @@ pub(crate) struct Session<'a, 'e> {
     base: Option<PathBuf>,
     /// Threads that hang in the kernel.
     left_behind: u32,
+    /// Files and directories that were made before the phases.
+    names: u64,
 }
 
 impl<'a, 'e> Session<'a, 'e> {
@@ -42,7 +47,7 @@ impl<'a, 'e> Session<'a, 'e> {
         stop: &'a AtomicBool,
         progress: &'a mut Progress<'e>,
     ) -> Self {
-        Session { request, timer, stop, progress, base: None, left_behind: 0 }
+        Session { request, timer, stop, progress, base: None, left_behind: 0, names: 0 }
     }
 
     /// Makes the engine's own directory; it must not exist. Everything else happens below it.
@@ -52,6 +57,12 @@ impl<'a, 'e> Session<'a, 'e> {
             .map_err(EngineError::system("make the directory", &base))?;
         self.base = Some(base.clone());
         Ok(base)
+    }
+
+    /// Tells that the trees are there.
+    pub(crate) fn prepared(&mut self, duration_ns: Nanos, trees: TreeSummary) {
+        self.names = trees.files + trees.directories;
+        self.progress.event(EngineEvent::Prepared { duration_ns, trees });
     }
 
     /// Tells the reader of the result something.
@@ -86,32 +97,33 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Runs a phase and tells its result.
     pub(crate) fn phase(&mut self, phase: Phase) -> Result<(), EngineError> {
-        let report = phase::run(phase, self.timer, self.stop, self.progress)?;
-        self.left_behind += report.left_behind;
-        for warning in warnings(&report.result) {
+        let result = phase::run(phase, self.timer, self.stop, self.progress, &mut self.left_behind)?;
+        for warning in warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));
         }
-        self.progress.event(EngineEvent::Phase(Box::new(report.result)));
+        self.progress.event(EngineEvent::Phase(Box::new(result)));
         Ok(())
     }
 
-    /// Removes the engine's own directory. Where a worker hangs, removing may hang, too: then it is given up, and the
-    /// reader is told what is left.
+    /// Removes the engine's own directory. When that makes no progress for long, because a worker hangs in the same
+    /// filesystem or because the filesystem does, it is given up, and the reader is told what is left.
     pub(crate) fn clean_up(&mut self) -> Result<(), EngineError> {
         let Some(base) = self.base.take() else { return Ok(()) };
         let work = {
             let base = base.clone();
             move |gauge: &aside::Gauge| remove_base(base, gauge)
         };
-        let impatient = self.left_behind > 0;
+        let patience = if self.left_behind > 0 { SHORT_PATIENCE } else { LONG_PATIENCE };
         let (mut seen, mut since) = (0, Instant::now());
-        let progress = &mut *self.progress;
+        let (progress, names) = (&mut *self.progress, self.names);
         let removed = aside::run("clean up", &AtomicBool::new(false), work, |gauge| {
-            progress.tell(Stage::CleanUp, "", 0.0, 0);
-            if gauge.done() > seen {
-                (seen, since) = (gauge.done(), Instant::now());
+            let removed = gauge.done();
+            // How much the writers have left is not known: as long as something is removed, there is progress.
+            progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
+            if removed > seen {
+                (seen, since) = (removed, Instant::now());
             }
-            !impatient || since.elapsed() < PATIENCE
+            since.elapsed() < patience
         });
         match removed {
             Ok(result) => result,

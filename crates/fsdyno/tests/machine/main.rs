@@ -7,6 +7,7 @@
 mod axes;
 mod command_line;
 mod engine_fuse;
+mod engine_tree;
 mod guards;
 mod kill;
 mod sick_devices;
@@ -19,6 +20,7 @@ fn main() {
         axes::tests(),
         command_line::tests(),
         engine_fuse::tests(),
+        engine_tree::tests(),
         guards::tests(),
         kill::tests(),
         sick_devices::tests(),

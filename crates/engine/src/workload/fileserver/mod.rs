@@ -20,7 +20,7 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::{self, Fileserver};
-use fsdyno_core::{EngineEvent, Role, WarningKind};
+use fsdyno_core::{Role, WarningKind};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -185,13 +185,17 @@ fn prepare(
     };
     let whole = (tree_bytes * u64::from(trees)) as f64;
     let progress = &mut *session.progress;
+    let mut seen = (0.0, left_ns(0.0, 0.0, whole));
     let trees = aside::run("prepare", session.stop, work, |gauge| {
         let done = gauge.done() as f64 / whole;
-        let left_ns = left_ns(begin.elapsed().as_nanos() as f64, done, whole);
-        progress.tell(Stage::Prepare, "", done, left_ns);
+        // An estimate that changes says that something was done.
+        if done > seen.0 {
+            seen = (done, left_ns(begin.elapsed().as_nanos() as f64, done, whole));
+        }
+        progress.tell(Stage::Prepare, "", seen.0, seen.1);
         true
     })??;
-    session.progress.event(EngineEvent::Prepared { duration_ns: begin.elapsed().into(), trees });
+    session.prepared(begin.elapsed().into(), trees);
     let memory = rustix::system::sysinfo();
     let memory_bytes = memory.totalram as u64 * u64::from(memory.mem_unit.max(1));
     if trees.bytes < memory_bytes {
