@@ -14,7 +14,7 @@ const SWEEP: SweepId = SweepId(1);
 /// This test program again, as another process that does only `child`.
 fn spawn(child: &str, store: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("durability::{child}"), "--ignored", "--nocapture"])
+        .args(["--exact", &format!("durability::{child}"), "--nocapture"])
         .env(STORE, store)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -22,6 +22,7 @@ fn spawn(child: &str, store: &Path) -> Child {
         .unwrap()
 }
 
+/// Where the parent wants the child to work; `None` in an ordinary run of the suite, in which a child has nothing to do.
 fn store_of_the_child() -> Option<PathBuf> {
     std::env::var_os(STORE).map(PathBuf::from)
 }
@@ -33,7 +34,6 @@ fn stored(child: &mut Child) -> impl Iterator<Item = u32> + use<> {
 }
 
 #[test]
-#[ignore = "a child process of the other tests"]
 fn child_stores_trials_without_end() {
     let Some(path) = store_of_the_child() else { return };
     let mut store = Store::open(&path).unwrap();
@@ -71,7 +71,6 @@ fn every_trial_that_was_stored_survives_a_kill() {
 }
 
 #[test]
-#[ignore = "a child process of the other tests"]
 fn child_dies_in_mid_transaction() {
     let Some(path) = store_of_the_child() else { return };
     let database = Connection::open(path).unwrap();
