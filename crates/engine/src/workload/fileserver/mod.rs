@@ -186,6 +186,8 @@ fn prepare(
     let whole = (tree_bytes * u64::from(trees)) as f64;
     let progress = &mut *session.progress;
     let mut seen = (0.0, left_ns(0.0, 0.0, whole));
+    // Also when the trees are there before anybody has looked up.
+    progress.tell(Stage::Prepare, "", seen.0, seen.1);
     let trees = aside::run("prepare", session.stop, work, |gauge| {
         let done = gauge.done() as f64 / whole;
         // An estimate that changes says that something was done.
