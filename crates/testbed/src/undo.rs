@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 /// How long undoing waits for something that is still busy: an engine that was killed may still be dying.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long writing back what memory holds for a slow device may take.
+const WRITE_BACK: Duration = Duration::from_secs(300);
 const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
 const ENOTEMPTY: i32 = 39;
@@ -227,13 +229,17 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Undoes everything in reverse. What could be undone leaves the journal; what is left can be tried again.
+    /// Undoes everything in reverse, mounts first. What could be undone leaves the journal; what is left can be tried again.
     pub fn undo_all(&mut self, host: &mut dyn Host) -> UndoReport {
         let mut report = UndoReport::default();
         // A device that cannot be closed shows itself when what it stands on stays busy.
         self.open.retain(|handle| host.close_device(*handle).is_err());
         let mut left: Vec<UndoAction> = Vec::new();
-        for action in std::mem::take(&mut self.actions).into_iter().rev() {
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.reverse();
+        // Settings of a device wait for what is under way on it, which unmounting completes.
+        actions.sort_by_key(|action| !matches!(action, UndoAction::Unmount { .. }));
+        for action in actions {
             if self.rebooted && !action.outlives_reboot() {
                 continue;
             }
@@ -433,9 +439,21 @@ fn undo(host: &mut dyn Host, action: &UndoAction, rebooted: bool) -> fsdyno_host
             if !host.mounts()?.iter().any(|mount| mount.target == *target) {
                 return Ok(Undone::Nothing);
             }
+            write_back(host, target)?;
             host.unmount(target)?;
             Ok(Undone::Done(format!("unmounted '{}'", target.display())))
         }
+    }
+}
+
+/// Writes a filesystem back before it is unmounted. Unmounting keeps it locked meanwhile, and where writing hangs, so would
+/// everybody who goes through all filesystems, `drop_caches` among them: such a filesystem stays mounted.
+fn write_back(host: &mut dyn Host, target: &Path) -> fsdyno_host::Result<()> {
+    let sync = Command::new("sync").args(["-f", &target.to_string_lossy()]);
+    match host.run(&Command { limit: WRITE_BACK, ..sync }) {
+        Err(error @ HostError::Hung { .. }) => Err(error),
+        // Unmounting tells of every other error.
+        _ => Ok(()),
     }
 }
 
@@ -464,8 +482,8 @@ fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool 
 }
 
 /// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
-/// loop device is still attached, a directory that is still mounted, a setting that changes along with one that is not back
-/// yet.
+/// loop device is still attached, a device whose filesystem is still mounted, a setting that changes along with one that is
+/// not back yet.
 fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
     left.iter().find_map(|other| match (action, other) {
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
@@ -477,6 +495,13 @@ fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
         ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not back yet"),
         (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
             (path == target).then_some("it is still mounted")
+        }
+        // A journal is that of one trial, so that its mount is on its devices.
+        (UndoAction::DetachLoop { .. }, UndoAction::Unmount { .. }) => {
+            Some("its filesystem is still mounted")
+        }
+        (UndoAction::WriteSetting { path, .. }, UndoAction::Unmount { .. }) => {
+            path.starts_with("/sys").then_some("the filesystem on its device is still mounted")
         }
         _ => None,
     })
