@@ -39,7 +39,8 @@ impl Gauge {
     }
 }
 
-/// Runs `work` on its own thread. `look` is called every now and then while it lasts, and says whether to go on waiting.
+/// Runs `work` on its own thread. `look` is called at once and then every now and then
+/// while it lasts, and says whether to go on waiting.
 ///
 /// # Errors
 /// [`EngineError::Stopped`] when `stop` was set or `look` lost patience: the thread is told, and left behind when it does
@@ -65,12 +66,6 @@ pub(crate) fn run<T: Send + 'static>(
         .map_err(|_| worker())?;
     let mut cancelled: Option<Instant> = None;
     loop {
-        match results.recv_timeout(LOOK_UP) {
-            Ok(_) if cancelled.is_some() => return Err(EngineError::Stopped),
-            Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Disconnected) => return Err(worker()),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
         match cancelled {
             Some(since) if since.elapsed() > PATIENCE => return Err(EngineError::Stopped),
             None if stop.load(Ordering::Relaxed) || !look(&gauge) => {
@@ -78,6 +73,12 @@ pub(crate) fn run<T: Send + 'static>(
                 cancelled = Some(Instant::now());
             }
             _ => {}
+        }
+        match results.recv_timeout(LOOK_UP) {
+            Ok(_) if cancelled.is_some() => return Err(EngineError::Stopped),
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Disconnected) => return Err(worker()),
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }
