@@ -26,6 +26,11 @@ const SECTOR: u32 = 512;
 const GLANCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 const EWOULDBLOCK: i32 = 11;
+/// Bytes per second of a slow disk.
+const SLOW_RATE: u64 = 10_000_000;
+/// What mkfs may take beside writing.
+const MKFS_BASE: Duration = Duration::from_secs(30);
+const MKFS_MOST: Duration = Duration::from_secs(3600);
 
 /// A device of a trial.
 #[derive(Debug, Clone)]
@@ -56,6 +61,13 @@ pub(crate) struct Volume {
 impl Volume {
     pub(crate) fn devices(&self) -> impl Iterator<Item = &Device> {
         std::iter::once(&self.data).chain(&self.journal)
+    }
+
+    /// What mkfs may take: writing all of a slow device, which none does. It may hang although its own device is well:
+    /// mkfs.btrfs reads every device of the machine to see whether a UUID is new.
+    fn mkfs_limit(&self) -> Duration {
+        let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
+        MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
     }
 
     pub(crate) fn targets(&self) -> Targets {
@@ -304,7 +316,9 @@ impl Stack {
         let mut lines = Vec::new();
         let mut said = String::new();
         let mut took_ns = 0;
+        let limit = volume.mkfs_limit();
         for command in volume.filesystem.mkfs(&trial.configuration, &targets, trial.seed) {
+            let command = Command { limit, ..command };
             for device in volume.devices() {
                 host.verify_device(device.target.handle, &device.identity)
                     .map_err(TestbedError::at("mkfs"))?;
