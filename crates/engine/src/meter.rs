@@ -141,8 +141,9 @@ impl Meter {
         self.record.rounds.add(1);
     }
 
+    /// Records an operation that has ended.
     #[inline(always)]
-    fn record(
+    pub(crate) fn record(
         &mut self,
         step: Step,
         start_ns: u64,

@@ -88,7 +88,9 @@ impl Finished {
 
     /// The operation of the sample that had not ended at the drain limit.
     fn censored(&self, window: Window) -> Option<Flight> {
-        self.edges.at_end.filter(|flight| !flight.ended && flight.start_ns >= window.begin_ns)
+        self.edges.at_end.filter(|flight| {
+            !flight.ended && flight.start_ns >= window.begin_ns && flight.start_ns < window.end_ns
+        })
     }
 
     fn samples(&self) -> u64 {
@@ -359,5 +361,129 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
         aggregate_bytes_per_s: bytes as f64 / seconds,
         operations_per_s: ended as f64 / seconds,
         bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::{Meter, Place};
+    use proptest::prelude::*;
+
+    const STEPS: &[Operation] = &[Operation::Openat, Operation::Read];
+    const READ: Step = Step(1);
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at `now_ns`.
+    fn role(operations: &[(u64, u64)], hangs: bool, window: Window, timer: Timer, now_ns: u64) -> RoleResult {
+        let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, window.length_ns()));
+        record.deadline_ns.set(window.end_ns);
+        record.work_in(b"tree-0/somewhere");
+        let mut meter = Meter::new(timer, window, Arc::clone(&record));
+        let place = Place { directory: b"tree-0", name: c"file" };
+        let halted =
+            operations.iter().any(|(start, end)| meter.record(READ, *start, *end, 1, place).is_err());
+        if hangs && !halted {
+            record.slot.announce(READ);
+            record.slot.enter(timer.ticks());
+        }
+        let mut roles = roles(window, vec![Finished::read(&record, window, timer, now_ns)]);
+        roles.remove(0)
+    }
+
+    fn read_row(role: &RoleResult) -> &OperationResult {
+        role.operations.iter().find(|row| row.operation == Operation::Read).unwrap()
+    }
+
+    #[test]
+    fn an_operation_that_began_after_the_window_is_no_sample() {
+        let timer = Timer::monotonic();
+        let window = Window { begin_ns: 0, end_ns: 1 };
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let result = role(&[], true, window, timer, timer.now_ns() + MILLISECOND);
+        let row = read_row(&result);
+        assert_eq!((row.lat_ns.count, row.censored), (0, 0));
+        assert!(result.worker_results[0].unfinished.is_some());
+    }
+
+    #[test]
+    fn a_hanging_operation_bounds_the_quantiles_that_fall_on_it() {
+        let timer = Timer::monotonic();
+        // 99 reads of a microsecond, and one that hangs from now on, in the middle of the window.
+        let begin = timer.now_ns();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let operations: Vec<(u64, u64)> =
+            (0..99).map(|n| (begin + n * 2000, begin + n * 2000 + 1000)).collect();
+        let window = Window { begin_ns: begin, end_ns: begin + 1_000_000 * MILLISECOND };
+        let result = role(&operations, true, window, timer, window.end_ns + 5 * MILLISECOND);
+        let row = read_row(&result);
+        let lat = &row.lat_ns;
+        assert_eq!((lat.count, row.censored), (100, 1));
+        assert_eq!((lat.min, lat.median), (1000, 1000));
+        assert!(!lat.is_bound(lat.median) && !lat.is_bound(lat.p90) && !lat.is_bound(lat.p99));
+        assert!(lat.is_bound(lat.p999) && lat.is_bound(lat.max), "{lat:?}");
+        assert_eq!(row.slowest[0].path, "tree-0/somewhere");
+        assert_eq!(row.slowest[1].path, "tree-0/file");
+    }
+
+    #[test]
+    fn deviations_are_exact() {
+        let timer = Timer::monotonic();
+        let window = Window { begin_ns: 0, end_ns: 1000 * MILLISECOND };
+        let result = role(
+            &[(0, 2), (10, 14), (20, 24), (30, 34), (40, 45), (50, 55), (60, 67), (70, 79)],
+            false,
+            window,
+            timer,
+            0,
+        );
+        let lat = &read_row(&result).lat_ns;
+        assert_eq!((lat.mean, lat.stddev), (5.0, 2.0));
+        assert_eq!((lat.min, lat.max, lat.median), (2, 9, 4));
+    }
+
+    prop_compose! {
+        /// One after the other, with pauses, over the three seconds of ramp, window and drain.
+        fn operations()(steps in prop::collection::vec((0..200 * MILLISECOND, 0..600 * MILLISECOND), 0..30))
+            -> Vec<(u64, u64)>
+        {
+            let mut now = 0;
+            steps.into_iter().map(|(pause, duration)| {
+                let start = now + pause;
+                now = start + duration;
+                (start, now)
+            }).collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_rule_holds_from_the_meter_to_the_result(operations in operations()) {
+            let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
+            let inside = |time: u64| time >= window.begin_ns && time < window.end_ns;
+            // A worker does nothing more after the first operation that ends after the window.
+            let last = operations.iter().position(|(_, end)| *end >= window.end_ns);
+            let performed = &operations[..last.map_or(operations.len(), |last| last + 1)];
+            let durations: Vec<u64> =
+                performed.iter().filter(|(start, _)| inside(*start)).map(|(start, end)| end - start).collect();
+            let spanning = performed.iter().any(|(start, end)| *start < window.begin_ns && *end >= window.end_ns);
+            let completions = performed.iter().filter(|(_, end)| inside(*end)).count() as u64;
+
+            let result = role(&operations, false, window, Timer::monotonic(), 3000 * MILLISECOND);
+            let (worker, row) = (&result.worker_results[0], read_row(&result));
+            prop_assert_eq!(row.lat_ns.count, durations.len() as u64);
+            prop_assert_eq!(row.timeline.count.iter().sum::<u64>(), durations.len() as u64);
+            prop_assert_eq!(row.timeline.sum_ns.iter().sum::<u64>(), durations.iter().sum::<u64>());
+            let both = performed.iter().filter(|(start, end)| inside(*start) && inside(*end)).count() as u64;
+            prop_assert_eq!(worker.completed, both);
+            prop_assert_eq!(worker.spanning, u64::from(spanning));
+            prop_assert_eq!(result.rates.bytes, completions);
+            prop_assert!((result.rates.operations_per_s - completions as f64).abs() < 1e-9);
+            let longest = durations.iter().copied().max().unwrap_or(0);
+            prop_assert_eq!(row.lat_ns.max, if spanning { window.length_ns() } else { longest });
+            prop_assert_eq!(row.lat_ns.at_least_from, spanning.then(|| window.length_ns()));
+            let blocked = performed.iter().filter(|(start, end)| *start < window.begin_ns && *end >= window.begin_ns);
+            prop_assert_eq!(result.blocked_at_start.len(), blocked.count());
+        }
     }
 }

@@ -4,7 +4,7 @@ use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{Fileserver, Null};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
-use fsdyno_engine::{EngineError, reader_pass, run};
+use fsdyno_engine::{EngineError, reader_pass, run, serve};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
@@ -282,4 +282,18 @@ fn another_version_of_the_protocol_is_refused() {
     let request =
         EngineRequest { version: 999, ..request(directory.path(), Workload::Null(Null::default())) };
     assert!(matches!(events(&request).0, Err(EngineError::Version { got: 999, .. })));
+}
+
+#[test]
+fn what_is_no_request_is_answered_with_a_failure() {
+    for (input, message) in
+        [("", "no request came"), ("{\"version\": 1}\n", "the request is not understood: ")]
+    {
+        let mut output = Vec::new();
+        assert_eq!(serve(&mut input.as_bytes(), &mut output), 1);
+        let text = String::from_utf8(output).unwrap();
+        let [line] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        let EngineEvent::Failed(failure) = serde_json::from_str(line).unwrap() else { panic!("{line}") };
+        assert!(failure.message.starts_with(message), "{failure:?}");
+    }
 }
