@@ -494,7 +494,7 @@ fn disk_under_root() -> PathBuf {
 fn asked_to_destroy_root(sandbox: &Sandbox, path: &Path) {
     let refusals = ask(sandbox, &block(path), &confirming(path));
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
-    assert!(reasons.contains(&"carries /"), "{reasons:#?}");
+    assert!(reasons.iter().any(|reason| reason.starts_with("carries /,")), "{reasons:#?}");
     assert!(reasons.iter().any(|reason| reason.contains("mounted on '/'")), "{reasons:#?}");
 }
 
