@@ -17,9 +17,9 @@ mod write;
 pub use error::{Result, StoreError};
 pub use sweeps::{NewSweep, Sweep, SweepId, SweepState, SweepSummary};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long to wait for another process that writes.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
@@ -71,11 +71,29 @@ fn default_path_in(state_home: Option<PathBuf>, home: Option<PathBuf>) -> Option
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(32);
-    // Refused on filesystems without shared memory; the mode that stays is as durable, only readers wait for writers.
-    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    switch_to_write_ahead(connection)?;
     // In write-ahead mode, FULL is one fsync for each transaction (https://sqlite.org/pragma.html#pragma_synchronous).
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)
+}
+
+/// Refused on filesystems without shared memory; the mode that stays is as durable, only readers wait for writers.
+///
+/// The switch upgrades a read lock, for which SQLite asks no busy handler lest two connections wait for each other
+/// (https://sqlite.org/c3ref/busy_handler.html): whoever meets another connection at it must try again.
+fn switch_to_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())) {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && begin.elapsed() < BUSY_LIMIT =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
 }
 
 #[cfg(test)]
