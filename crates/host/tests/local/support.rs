@@ -1,45 +1,16 @@
 //! The harness: requirements, a directory of a test's own, and a look at what a test has left behind.
 
+#[path = "requirement.rs"]
+mod requirement;
+
+pub use requirement::Requirement;
+
 use fsdyno_core::Bytes;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::{Command, Host, LoopOptions, MountRequest};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Something that a test needs from the machine.
-#[derive(Debug, Clone, Copy)]
-pub enum Requirement {
-    /// Effective user 0.
-    Root,
-    /// `/dev/loop-control`.
-    Loop,
-    /// `/dev/fuse`.
-    Fuse,
-    /// A program in the usual places.
-    Program(&'static str),
-    /// A filesystem that the kernel has.
-    Filesystem(&'static str),
-}
-
-impl Requirement {
-    fn unmet(self) -> Option<String> {
-        let (met, text) = match self {
-            Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
-            Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
-            Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
-            Requirement::Program(name) => {
-                let found = host().find_program(name).expect("search a program").is_some();
-                (found, format!("program {name}"))
-            }
-            Requirement::Filesystem(name) => {
-                let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-                (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
-            }
-        };
-        (!met).then_some(text)
-    }
-}
 
 /// A test with its requirements.
 #[derive(Clone, Copy)]

@@ -1,49 +1,16 @@
 //! The harness: requirements, the state of the machine before and after, and how to run the built binary.
 
+#[path = "../../../../host/tests/local/requirement.rs"]
+mod requirement;
 pub mod sick;
+
+pub use requirement::Requirement;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
-
-/// Something that a test needs from the machine.
-#[derive(Debug, Clone, Copy)]
-pub enum Requirement {
-    /// Effective user 0.
-    Root,
-    /// `/dev/loop-control`.
-    Loop,
-    /// `/dev/fuse`.
-    Fuse,
-    /// A program in the usual places.
-    Program(&'static str),
-    /// A filesystem that the kernel has.
-    Filesystem(&'static str),
-}
-
-impl Requirement {
-    /// What is missing, if it is.
-    fn unmet(self) -> Option<String> {
-        let (met, text) = match self {
-            Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
-            Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
-            Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
-            Requirement::Program(name) => {
-                let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
-                    .iter()
-                    .any(|directory| Path::new(directory).join(name).exists());
-                (found, format!("program {name}"))
-            }
-            Requirement::Filesystem(name) => {
-                let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-                (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
-            }
-        };
-        (!met).then_some(text)
-    }
-}
 
 /// A test with its requirements.
 #[derive(Clone)]

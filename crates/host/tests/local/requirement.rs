@@ -1,0 +1,41 @@
+//! What a test needs from the machine, and how to tell what is missing: shared by all suites on real machines.
+
+use std::fs;
+use std::path::Path;
+
+/// Something that a test needs from the machine.
+#[derive(Debug, Clone, Copy)]
+pub enum Requirement {
+    /// Effective user 0.
+    Root,
+    /// `/dev/loop-control`.
+    Loop,
+    /// `/dev/fuse`.
+    Fuse,
+    /// A program in the usual places.
+    Program(&'static str),
+    /// A filesystem that the kernel has.
+    Filesystem(&'static str),
+}
+
+impl Requirement {
+    /// What is missing, if it is.
+    pub fn unmet(self) -> Option<String> {
+        let (met, text) = match self {
+            Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
+            Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
+            Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
+            Requirement::Program(name) => {
+                let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
+                    .iter()
+                    .any(|directory| Path::new(directory).join(name).exists());
+                (found, format!("program {name}"))
+            }
+            Requirement::Filesystem(name) => {
+                let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+                (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
+            }
+        };
+        (!met).then_some(text)
+    }
+}
