@@ -62,6 +62,8 @@ pub enum Unit {
     BytesPerSecond,
     /// Operations per second.
     OperationsPerSecond,
+    /// Files, transactions or seeks per second: what the workload counts.
+    ItemsPerSecond,
     /// Nanoseconds.
     Nanoseconds,
     /// Operations.
@@ -76,6 +78,7 @@ impl Unit {
         match self {
             Unit::BytesPerSecond => "MB/s",
             Unit::OperationsPerSecond => "ops/s",
+            Unit::ItemsPerSecond => "/s",
             Unit::Nanoseconds => "ns",
             Unit::Operations => "ops",
             Unit::Share => "%",
@@ -87,7 +90,7 @@ impl Unit {
         match self {
             Unit::BytesPerSecond => value / 1e6,
             Unit::Share => value * 100.0,
-            Unit::OperationsPerSecond | Unit::Nanoseconds | Unit::Operations => value,
+            Unit::OperationsPerSecond | Unit::ItemsPerSecond | Unit::Nanoseconds | Unit::Operations => value,
         }
     }
 }
@@ -118,6 +121,7 @@ enum Figure {
     DataRate,
     OverheadRate,
     OperationRate,
+    ItemRate,
     LongestStall,
     TimeOver100Ms,
     TimeOver1S,
@@ -185,13 +189,12 @@ static NAMED: &[Named] = &[
     },
 ];
 
-const ROLES: &[Role] = &[Role::Reader, Role::Writer, Role::Null];
-
 const FIGURES: &[(&str, Figure)] = &[
     ("rate", Figure::Rate),
     ("data-rate", Figure::DataRate),
     ("overhead-rate", Figure::OverheadRate),
     ("operation-rate", Figure::OperationRate),
+    ("item-rate", Figure::ItemRate),
     ("longest-stall", Figure::LongestStall),
     ("time-over-100ms", Figure::TimeOver100Ms),
     ("time-over-1s", Figure::TimeOver1S),
@@ -257,12 +260,12 @@ impl FromStr for Measure {
             [name] => short_name(name)?,
             [phase, role, figure] => Source::Role(
                 phase_of(text, phase)?,
-                known(text, "role", role, ROLES.iter().map(|role| (role.name(), *role)))?,
+                known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
                 known(text, "figure", figure, FIGURES.iter().copied())?,
             ),
             [phase, role, operation, statistic] => Source::Operation(
                 phase_of(text, phase)?,
-                known(text, "role", role, ROLES.iter().map(|role| (role.name(), *role)))?,
+                known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
                 known(text, "operation", operation, Operation::ALL.iter().map(|op| (op.name(), *op)))?,
                 known(text, "statistic", statistic, STATISTICS.iter().copied())?,
             ),
@@ -293,7 +296,8 @@ fn phase_of(name: &str, text: &str) -> Result<Phase, MeasureError> {
             return Ok(Phase::Named(text.to_string()));
         };
         let singular = word.trim().strip_suffix('s').unwrap_or(word.trim());
-        workers.push((known(name, "role", singular, ROLES.iter().map(|role| (role.name(), *role)))?, count));
+        workers
+            .push((known(name, "role", singular, Role::ALL.iter().map(|role| (role.name(), *role)))?, count));
     }
     workers.sort_unstable();
     Ok(Phase::Workers(workers))
@@ -348,7 +352,9 @@ impl Measure {
     /// Which way is better.
     pub fn direction(&self) -> Direction {
         match self.unit() {
-            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::Operations => Direction::HigherIsBetter,
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond | Unit::Operations => {
+                Direction::HigherIsBetter
+            }
             Unit::Nanoseconds | Unit::Share => Direction::LowerIsBetter,
         }
     }
@@ -356,7 +362,7 @@ impl Measure {
     /// How values of several trials are averaged.
     pub fn averaging(&self) -> Averaging {
         match self.unit() {
-            Unit::BytesPerSecond | Unit::OperationsPerSecond => Averaging::Harmonic,
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond => Averaging::Harmonic,
             Unit::Nanoseconds | Unit::Operations | Unit::Share => Averaging::Arithmetic,
         }
     }
@@ -423,6 +429,7 @@ impl Figure {
         match self {
             Figure::Rate | Figure::DataRate | Figure::OverheadRate => Unit::BytesPerSecond,
             Figure::OperationRate => Unit::OperationsPerSecond,
+            Figure::ItemRate => Unit::ItemsPerSecond,
             Figure::LongestStall => Unit::Nanoseconds,
             Figure::TimeOver100Ms | Figure::TimeOver1S => Unit::Share,
         }
@@ -435,6 +442,7 @@ impl Figure {
             Figure::DataRate => role.rates.data_bytes_per_s.map(exact),
             Figure::OverheadRate => role.rates.with_overhead_bytes_per_s.map(exact),
             Figure::OperationRate => Some(exact(role.rates.operations_per_s)),
+            Figure::ItemRate => Some(exact(role.rates.items_per_s)),
             Figure::LongestStall => Some(stall(role, phase)),
             Figure::TimeOver100Ms => Some(exact(role.time_over_100ms)),
             Figure::TimeOver1S => Some(exact(role.time_over_1s)),

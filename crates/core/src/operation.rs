@@ -55,6 +55,22 @@ operations! {
     WriteFirstByte = "write first byte", Moves::Writes;
     /// A `write` of the rest, one buffer at a time.
     Write = "write", Moves::Writes;
+    /// A `pread64` at a random place.
+    Pread = "pread64", Moves::Reads;
+    /// A `pwrite64` at a random place.
+    Pwrite = "pwrite64", Moves::Writes;
+    /// A read through a ring, from the submission that carries it to the look that finds it done.
+    UringRead = "io_uring read", Moves::Reads;
+    /// A write through a ring, likewise.
+    UringWrite = "io_uring write", Moves::Writes;
+    /// Moving the position in an open file.
+    Lseek = "lseek", Moves::Nothing;
+    /// Having the device keep what was written to a file.
+    Fsync = "fsync", Moves::Nothing;
+    /// Creating and opening a file, by a role that opens existing ones, too.
+    Create = "openat create", Moves::Nothing;
+    /// Opening an existing file to write at its end.
+    OpenAppend = "openat append", Moves::Nothing;
     /// Closing a file.
     Close = "close", Moves::Nothing;
     /// Making a directory.
@@ -73,27 +89,48 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A group of workers that does the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Walks trees and reads their files.
-    Reader,
-    /// Makes new trees.
-    Writer,
-    /// Does nothing, very often.
-    Null,
+/// Declares the roles once: variant and printed name.
+macro_rules! roles {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// A group of workers that does the same.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Role {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Role {
+            /// Every role, in the order of declaration.
+            pub const ALL: &'static [Role] = &[$(Role::$variant),*];
+
+            /// The name in tables, plans and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Role::$variant => $name,)* }
+            }
+        }
+    };
 }
 
-impl Role {
-    /// The name in tables, plans and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Reader => "reader",
-            Role::Writer => "writer",
-            Role::Null => "null",
-        }
-    }
+roles! {
+    /// Reads files.
+    Reader = "reader";
+    /// Makes files and writes them.
+    Writer = "writer";
+    /// Reads blocks of a file, changes them and writes them back.
+    Rewriter = "rewriter";
+    /// Goes to random places of a file.
+    Seeker = "seeker";
+    /// Makes files.
+    Creator = "creator";
+    /// Looks at the attributes of files.
+    Examiner = "examiner";
+    /// Removes files.
+    Deleter = "deleter";
+    /// Performs transactions on a pool of files.
+    Transactor = "transactor";
+    /// Copies files.
+    Copier = "copier";
+    /// Does nothing, very often.
+    Null = "null";
 }
 
 impl fmt::Display for Role {

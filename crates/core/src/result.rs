@@ -125,7 +125,7 @@ pub struct PhaseResult {
     pub name: String,
     /// Load before the window.
     pub ramp_ns: Nanos,
-    /// The measured part.
+    /// The measured part; from the first operation to the last where the phase lasts until its work is done.
     pub window_ns: Nanos,
     /// Time after the window until the last operation had ended, or the limit.
     pub drain_ns: Nanos,
@@ -150,6 +150,9 @@ pub struct RoleResult {
     pub blocked_at_start: Vec<InFlight>,
     /// Rates over the window.
     pub rates: Rates,
+    /// Processor time of the workers in the window.
+    #[serde(default)]
+    pub cpu: CpuTime,
     /// Each worker by itself.
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].
@@ -171,6 +174,12 @@ pub struct WorkerResult {
     pub time_over_1s: f64,
     /// Times it finished its tree (a reader) or had to start a new one for want of space (a writer).
     pub rounds: u64,
+    /// Bytes of operations that ended inside the window.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Processor time in the window.
+    #[serde(default)]
+    pub cpu: CpuTime,
     /// The operation that had not ended when the drain limit passed.
     pub unfinished: Option<InFlight>,
 }
@@ -205,6 +214,48 @@ pub struct Rates {
     pub operations_per_s: f64,
     /// Bytes of operations that ended inside the window.
     pub bytes: u64,
+    /// Items that were finished inside the window over the window.
+    #[serde(default)]
+    pub items_per_s: f64,
+    /// Items that were finished inside the window: files, transactions or seeks, whatever the workload counts.
+    #[serde(default)]
+    pub items: u64,
+}
+
+/// Processor time of threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_ns: Nanos,
+    /// In the kernel.
+    pub system_ns: Nanos,
+}
+
+impl CpuTime {
+    /// Both together.
+    pub fn total(&self) -> Nanos {
+        Nanos(self.user_ns.0.saturating_add(self.system_ns.0))
+    }
+
+    /// What was used since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &CpuTime) -> CpuTime {
+        CpuTime {
+            user_ns: Nanos(self.user_ns.0.saturating_sub(earlier.user_ns.0)),
+            system_ns: Nanos(self.system_ns.0.saturating_sub(earlier.system_ns.0)),
+        }
+    }
+}
+
+impl std::ops::Add for CpuTime {
+    type Output = CpuTime;
+
+    fn add(self, other: CpuTime) -> CpuTime {
+        CpuTime {
+            user_ns: Nanos(self.user_ns.0.saturating_add(other.user_ns.0)),
+            system_ns: Nanos(self.system_ns.0.saturating_add(other.system_ns.0)),
+        }
+    }
 }
 
 /// The sample of one operation: those that started inside the window.
@@ -260,7 +311,7 @@ impl Latency {
     }
 }
 
-/// Counts, sums and maxima per interval, by the start of the operation.
+/// Counts, sums, maxima and bytes per interval, by the start of the operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Length of an interval; the first begins with the window.
@@ -271,6 +322,9 @@ pub struct Timeline {
     pub sum_ns: Vec<u64>,
     /// The longest.
     pub max_ns: Vec<u64>,
+    /// Bytes that they moved; empty for operations that move none.
+    #[serde(default)]
+    pub bytes: Vec<u64>,
 }
 
 /// A slow operation.

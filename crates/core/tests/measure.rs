@@ -4,7 +4,9 @@
 
 use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
-use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord};
+use fsdyno_core::result::{
+    CpuTime, Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord,
+};
 use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Workload};
 use proptest::prelude::*;
@@ -25,7 +27,10 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
             aggregate_bytes_per_s: bytes_per_s,
             operations_per_s: bytes_per_s / 4096.0,
             bytes: 30 * bytes_per_s as u64,
+            items_per_s: 7.0,
+            items: 210,
         },
+        cpu: CpuTime::default(),
         worker_results: vec![],
         operations: vec![],
     }

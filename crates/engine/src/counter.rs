@@ -30,6 +30,13 @@ impl Counter {
         self.set(self.get().wrapping_add(value));
     }
 
+    /// Becomes zero, and gives what it was; only the writer may.
+    pub(crate) fn take(&self) -> u64 {
+        let value = self.get();
+        self.set(0);
+        value
+    }
+
     /// Becomes the larger of the two; only the writer may.
     #[inline(always)]
     pub(crate) fn raise(&self, value: u64) {

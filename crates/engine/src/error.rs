@@ -46,12 +46,12 @@ pub enum EngineError {
         expected: u32,
     },
     /// A parameter that no workload can run with.
-    #[error("parameter '{parameter}' of the workload {problem}")]
+    #[error("parameter '{parameter}' of the workload takes {expected}")]
     Parameter {
         /// Its key in a plan.
         parameter: &'static str,
-        /// What is wrong with it.
-        problem: String,
+        /// What it takes.
+        expected: String,
     },
     /// A system call outside the workload failed.
     #[error("cannot {action} '{}'", path.display())]

@@ -33,6 +33,7 @@ pub use workload::null::overhead_ns as null_overhead_ns;
 
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
+use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload};
 use fsdyno_sys::timer::{Source, Timer};
 use progress::Progress;
@@ -142,10 +143,15 @@ fn execute(
             format!("the time comes from {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
         session.warn(WarningKind::SlowTimer, text);
     }
-    let result = match &request.workload {
+    let checked = request
+        .workload
+        .load()
+        .check()
+        .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected });
+    let result = checked.and_then(|()| match &request.workload {
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
-    };
+    });
     let tidied = if request.clean_up { session.clean_up() } else { Ok(()) };
     // What went wrong first is what counts.
     result.and(tidied)

@@ -6,7 +6,7 @@
 //! among the slowest so far, and for errors.
 
 use crate::error::OperationFailure;
-use crate::record::{Crossing, OperationRecord, Step, WorkerRecord, timeline_interval};
+use crate::record::{Crossing, OperationRecord, Step, WorkerRecord};
 use crate::window::{Standing, Window};
 use fsdyno_core::result::SlowOperation;
 use fsdyno_core::{Operation, Role};
@@ -109,7 +109,7 @@ impl Meter {
     pub fn alone(timer: Timer, role: Role, steps: &'static [Operation], window_ns: u64) -> Self {
         let begin_ns = timer.now_ns();
         let window = Window { begin_ns, end_ns: begin_ns.saturating_add(window_ns) };
-        Self::new(timer, window, Arc::new(WorkerRecord::new(role, steps, window.length_ns())))
+        Self::new(timer, window, Arc::new(WorkerRecord::new(role, steps, Some(window.length_ns()))))
     }
 
     /// How often each operation was performed inside the window.
@@ -125,9 +125,9 @@ impl Meter {
             timer,
             window,
             floors_ns: record.steps.iter().map(|_| 0).collect(),
-            record,
             interval: 0,
-            interval_end_ns: window.begin_ns + timeline_interval(window.length_ns()).0,
+            interval_end_ns: window.begin_ns + record.interval_ns.get(),
+            record,
         }
     }
 
@@ -139,6 +139,14 @@ impl Meter {
     /// Notes that a reader has finished its tree, or that a writer begins anew.
     pub(crate) fn next_round(&self) {
         self.record.rounds.add(1);
+    }
+
+    /// Notes that the operation that ended last has finished a file, a transaction or whatever the workload counts.
+    #[inline(always)]
+    pub(crate) fn item(&self) {
+        if self.record.tally.any(self.window) {
+            self.record.items.add(1);
+        }
     }
 
     /// Records an operation that has ended.
@@ -176,8 +184,8 @@ impl Meter {
     #[inline(never)]
     fn turn_the_page(&mut self, start_ns: u64) {
         self.interval = self.record.interval_of(self.window, start_ns);
-        let length = timeline_interval(self.window.length_ns()).0;
-        self.interval_end_ns = self.window.begin_ns + length * (self.interval as u64 + 1);
+        self.interval_end_ns =
+            self.window.begin_ns + self.record.interval_ns.get() * (self.interval as u64 + 1);
     }
 
     #[cold]

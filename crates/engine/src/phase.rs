@@ -1,4 +1,5 @@
-//! One phase: workers line up, run through ramp and window, and are waited for in the drain.
+//! One phase: workers line up, run through ramp and window, and are waited for in the drain; or they work until their work is
+//! done, and the window is what that took.
 //!
 //! The coordinator is the calling thread. It never touches what the workers do: it opens the gate, looks at the clock ten
 //! times a second, and after the drain reads the records, also that of a worker that hangs in the kernel and will never
@@ -11,7 +12,9 @@ use crate::record::WorkerRecord;
 use crate::summary::{self, Finished};
 use crate::window::Window;
 use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::Timing;
 use fsdyno_core::{Operation, PhaseResult, Role};
 use fsdyno_sys::thread;
 use fsdyno_sys::timer::Timer;
@@ -28,7 +31,7 @@ pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 /// How long workers that were told to stop are waited for before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What one worker does: prepares, lines up, and works until it is halted.
+/// What one worker does: prepares, lines up, and works until it is halted or has done its work ([`Halt::Over`] both).
 pub(crate) type Job = Box<dyn FnOnce(Lineup) -> Halt + Send>;
 
 /// The workers of one role.
@@ -41,11 +44,47 @@ pub(crate) struct Team {
 /// A phase to run.
 pub(crate) struct Phase {
     pub(crate) name: String,
-    pub(crate) ramp: Nanos,
-    pub(crate) window: Nanos,
-    pub(crate) drain_limit: Nanos,
+    pub(crate) span: Span,
     /// In the order of the result.
     pub(crate) teams: Vec<Team>,
+}
+
+/// How long a phase lasts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Span {
+    /// A given time.
+    Timed {
+        ramp: Nanos,
+        window: Nanos,
+        /// How long operations in flight at the end of the window are waited for.
+        drain_limit: Nanos,
+    },
+    /// Until every worker has done its work. About so many operations, for the estimate of what is left.
+    #[allow(dead_code)]
+    Whole { operations: u64 },
+}
+
+impl From<Timing> for Span {
+    fn from(timing: Timing) -> Span {
+        let Timing { ramp, window, drain_limit, .. } = timing;
+        Span::Timed { ramp, window, drain_limit }
+    }
+}
+
+impl Span {
+    fn window_ns(self) -> Option<u64> {
+        match self {
+            Span::Timed { window, .. } => Some(window.0),
+            Span::Whole { .. } => None,
+        }
+    }
+
+    fn ramp(self) -> Nanos {
+        match self {
+            Span::Timed { ramp, .. } => ramp,
+            Span::Whole { .. } => Nanos(0),
+        }
+    }
 }
 
 /// Where workers wait for the window to be known.
@@ -115,19 +154,20 @@ pub(crate) fn run(
     progress: &mut Progress<'_>,
     left_behind: &mut u32,
 ) -> Result<PhaseResult, EngineError> {
-    let Phase { name, ramp, window, drain_limit, teams } = phase;
+    let Phase { name, span, teams } = phase;
     let (sender, messages) = channel();
     let gate = Arc::new(Gate::default());
-    let mut crew = Crew { phase: name.clone(), workers: Vec::new(), messages, ready: 0, ended: 0 };
+    let mut crew =
+        Crew { phase: name.clone(), workers: Vec::new(), messages, ready: 0, ended: 0, cpu: Vec::new() };
     let hired = teams.into_iter().try_for_each(|Team { role, steps, jobs }| {
         jobs.into_iter().try_for_each(|job| {
-            crew.hire(job, Arc::new(WorkerRecord::new(role, steps, window.0)), timer, &gate, &sender)
+            let record = Arc::new(WorkerRecord::new(role, steps, span.window_ns()));
+            crew.hire(job, record, timer, &gate, &sender)
         })
     });
     drop(sender);
 
-    let outcome =
-        hired.and_then(|()| crew.through(timer, stop, progress, &gate, [ramp, window, drain_limit]));
+    let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span));
     if outcome.is_err() {
         crew.dismiss(&gate);
     }
@@ -136,12 +176,13 @@ pub(crate) fn run(
     let finished: Vec<Finished> = crew
         .workers
         .iter()
-        .map(|worker| Finished::read(&worker.record, window, timer, given_up_ns))
+        .zip(&crew.cpu)
+        .map(|(worker, cpu)| Finished::read(&worker.record, span, window, timer, given_up_ns, *cpu))
         .collect();
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
     let length = Nanos(window.length_ns());
-    Ok(PhaseResult { name, ramp_ns: ramp, window_ns: length, drain_ns: Nanos(drain_ns), roles })
+    Ok(PhaseResult { name, ramp_ns: span.ramp(), window_ns: length, drain_ns: Nanos(drain_ns), roles })
 }
 
 struct Crew {
@@ -150,6 +191,8 @@ struct Crew {
     messages: Receiver<Message>,
     ready: usize,
     ended: usize,
+    /// Processor time of each worker: at the beginning of the window, and then within it.
+    cpu: Vec<CpuTime>,
 }
 
 impl Crew {
@@ -177,8 +220,29 @@ impl Crew {
         Ok(())
     }
 
-    /// Lines up, ramps, measures and drains. Returns the window and the moment at which the drain was over.
+    /// Lines up and works. Returns the window and the moment at which the last worker was done or given up.
     fn through(
+        &mut self,
+        timer: Timer,
+        stop: &AtomicBool,
+        progress: &mut Progress<'_>,
+        gate: &Gate,
+        span: Span,
+    ) -> Result<(Window, u64), EngineError> {
+        while self.ready < self.workers.len() {
+            self.listen(LOOK_UP, stop)?;
+            progress.tell(Stage::Settle, &self.phase, 1.0, span.ramp().0 + span.window_ns().unwrap_or(0));
+        }
+        match span {
+            Span::Timed { ramp, window, drain_limit } => {
+                self.through_window(timer, stop, progress, gate, [ramp, window, drain_limit])
+            }
+            Span::Whole { operations } => self.until_done(timer, stop, progress, gate, operations),
+        }
+    }
+
+    /// Ramps, measures and drains.
+    fn through_window(
         &mut self,
         timer: Timer,
         stop: &AtomicBool,
@@ -186,10 +250,6 @@ impl Crew {
         gate: &Gate,
         [ramp, window, drain_limit]: [Nanos; 3],
     ) -> Result<(Window, u64), EngineError> {
-        while self.ready < self.workers.len() {
-            self.listen(LOOK_UP, stop)?;
-            progress.tell(Stage::Settle, &self.phase, 1.0, ramp.0 + window.0);
-        }
         let start_ns = timer.now_ns();
         let begin_ns = start_ns + ramp.0;
         let window = Window { begin_ns, end_ns: begin_ns + window.0 };
@@ -198,6 +258,7 @@ impl Crew {
         }
         gate.open(window);
         let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
+        let mut stage_before = None;
         loop {
             let now = timer.now_ns();
             let (stage, from, to) = match now {
@@ -205,12 +266,58 @@ impl Crew {
                 _ if now < window.end_ns => (Stage::Measure, window.begin_ns, window.end_ns),
                 _ => (Stage::Drain, window.end_ns, give_up_ns),
             };
+            if stage_before != Some(stage) {
+                match stage {
+                    Stage::Measure => self.begin_window(),
+                    Stage::Drain => self.end_window(),
+                    _ => {}
+                }
+                stage_before = Some(stage);
+            }
             if self.ended == self.workers.len() || now >= give_up_ns {
                 return Ok((window, now));
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             progress.tell(stage, &self.phase, done, window.end_ns.saturating_sub(now));
             self.listen(Duration::from_nanos(to - now).min(LOOK_UP), stop)?;
+        }
+    }
+
+    /// Works until everybody has ended.
+    fn until_done(
+        &mut self,
+        timer: Timer,
+        stop: &AtomicBool,
+        progress: &mut Progress<'_>,
+        gate: &Gate,
+        operations: u64,
+    ) -> Result<(Window, u64), EngineError> {
+        self.begin_window();
+        let begin_ns = timer.now_ns();
+        gate.open(Window { begin_ns, end_ns: u64::MAX });
+        while self.ended < self.workers.len() {
+            let elapsed_ns = (timer.now_ns() - begin_ns) as f64;
+            let performed: u64 = self.workers.iter().map(|worker| worker.record.performed()).sum();
+            let done = (performed as f64 / operations.max(1) as f64).min(0.999);
+            let left_ns = if done > 0.0 { elapsed_ns / done - elapsed_ns } else { 0.0 };
+            progress.tell(Stage::Measure, &self.phase, done, left_ns as u64);
+            self.listen(LOOK_UP, stop)?;
+        }
+        self.end_window();
+        let finished = self.workers.iter().map(|worker| worker.record.finished_ns.get()).max();
+        let end_ns = finished.unwrap_or(0).max(begin_ns + 1);
+        Ok((Window { begin_ns, end_ns }, end_ns))
+    }
+
+    /// The window begins now.
+    fn begin_window(&mut self) {
+        self.cpu = self.workers.iter().map(|worker| worker.record.cpu()).collect();
+    }
+
+    /// The window has ended just now.
+    fn end_window(&mut self) {
+        for (worker, cpu) in self.workers.iter().zip(&mut self.cpu) {
+            *cpu = worker.record.cpu().since(cpu);
         }
     }
 
@@ -261,6 +368,8 @@ impl Crew {
 /// The life of a worker's thread.
 fn work(job: Job, lineup: Lineup) {
     let (messages, worker) = (lineup.messages.clone(), lineup.worker);
+    let (record, timer) = (Arc::clone(&lineup.record), lineup.timer);
+    record.thread.set(thread::id().into());
     thread::block_signals();
     let set_up = thread::unshare_files().and_then(|()| thread::release_standard_streams());
     let halt = match set_up {
@@ -270,6 +379,77 @@ fn work(job: Job, lineup: Lineup) {
             Ok(Halt::Failed(OperationFailure { operation: None, path, errno }))
         }
     };
+    record.finish(timer.now_ns());
     // Nobody listens when the worker was left behind.
     let _ = messages.send(Message::Ended { worker, halt });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::{Place, timed};
+    use crate::record::Step;
+
+    const STEPS: &[Operation] = &[Operation::Null];
+
+    /// A worker that does so many operations of this length, and then has nothing more to do.
+    fn worker(operations: u64, each: Duration) -> Job {
+        Box::new(move |lineup| {
+            let mut meter = lineup.start();
+            for _ in 0..operations {
+                let place = Place { directory: b"", name: c"" };
+                let call = || {
+                    std::thread::sleep(each);
+                    Ok(())
+                };
+                if let Err(halt) = timed(&mut meter, Step(0), place, |()| 7, call) {
+                    return halt;
+                }
+                meter.item();
+            }
+            Halt::Over
+        })
+    }
+
+    #[test]
+    fn a_phase_without_a_window_lasts_until_the_work_is_done() {
+        let short = worker(3, Duration::from_millis(1));
+        let long = worker(5, Duration::from_millis(40));
+        let phase = Phase {
+            name: "work".to_string(),
+            span: Span::Whole { operations: 8 },
+            teams: vec![Team { role: Role::Null, steps: STEPS, jobs: vec![short, long] }],
+        };
+        let mut events = Vec::new();
+        let mut listen = |event| events.push(event);
+        let mut progress = Progress::new(&mut listen);
+        let result = run(phase, Timer::monotonic(), &AtomicBool::new(false), &mut progress, &mut 0).unwrap();
+        assert!(result.window_ns >= Nanos::from_millis(200), "{}", result.window_ns);
+        let role = &result.roles[0];
+        assert_eq!((role.rates.items, role.rates.bytes, role.operations[0].lat_ns.count), (8, 56, 8));
+        assert_eq!(role.operations[0].timeline.count.iter().sum::<u64>(), 8);
+        assert_eq!(role.worker_results[0].completed, 3);
+        // The one that had done its work early has not stalled since.
+        assert!(role.worker_results[0].longest_stall_ns < role.worker_results[1].longest_stall_ns);
+        assert!(role.longest_stall_ns < result.window_ns);
+    }
+
+    #[test]
+    fn whoever_is_stopped_leaves_no_result() {
+        let phase = Phase {
+            name: "work".to_string(),
+            span: Span::Whole { operations: 1000 },
+            teams: vec![Team {
+                role: Role::Null,
+                steps: STEPS,
+                jobs: vec![worker(1000, Duration::from_millis(5))],
+            }],
+        };
+        let mut ignore = |_| {};
+        let mut progress = Progress::new(&mut ignore);
+        let mut left_behind = 0;
+        let stopped = run(phase, Timer::monotonic(), &AtomicBool::new(true), &mut progress, &mut left_behind);
+        assert!(matches!(stopped, Err(EngineError::Stopped)));
+        assert_eq!(left_behind, 0);
+    }
 }

@@ -8,7 +8,7 @@
 use crate::buckets;
 use crate::counter::Counter;
 use crate::window::{Tally, Window};
-use fsdyno_core::result::SlowOperation;
+use fsdyno_core::result::{CpuTime, SlowOperation};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{Operation, Role};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,14 +20,20 @@ pub(crate) const SLOWEST: usize = 64;
 /// Most intervals that a timeline has; longer windows get longer intervals.
 const TIMELINE_INTERVALS: u64 = 6000;
 
+/// Length of the intervals of a timeline before it has to grow.
+const SHORTEST_INTERVAL_NS: u64 = 100_000_000;
+
 /// Position of an operation in the list that its role performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step(pub u32);
 
-/// Length of the intervals of a timeline: 100 ms, or more where the window would have more than 6000 of them.
-pub(crate) fn timeline_interval(window_ns: u64) -> Nanos {
-    let unit = Nanos::from_millis(100).0;
-    Nanos(unit * window_ns.div_ceil(unit * TIMELINE_INTERVALS).max(1))
+/// Length of the intervals of a timeline: 100 ms, doubled until no more than 6000 of them fill the window.
+fn timeline_interval(window_ns: u64) -> u64 {
+    let mut interval_ns = SHORTEST_INTERVAL_NS;
+    while window_ns.div_ceil(interval_ns) > TIMELINE_INTERVALS {
+        interval_ns = interval_ns.saturating_mul(2);
+    }
+    interval_ns
 }
 
 /// One interval of a timeline.
@@ -36,15 +42,25 @@ pub(crate) struct Interval {
     pub(crate) count: Counter,
     pub(crate) sum_ns: Counter,
     pub(crate) max_ns: Counter,
+    pub(crate) bytes: Counter,
 }
 
-/// The sample of one operation of one worker. Count, sum and maximum are those of the timeline.
+impl Interval {
+    /// Takes over what another one holds, and leaves it empty.
+    fn absorb(&self, other: &Interval) {
+        self.count.add(other.count.take());
+        self.sum_ns.add(other.sum_ns.take());
+        self.max_ns.raise(other.max_ns.take());
+        self.bytes.add(other.bytes.take());
+    }
+}
+
+/// The sample of one operation of one worker. Count, sum, maximum and bytes are those of the timeline.
 #[derive(Debug)]
 pub(crate) struct OperationRecord {
     pub(crate) buckets: Box<[Counter]>,
     pub(crate) timeline: Box<[Interval]>,
     pub(crate) min_ns: Counter,
-    pub(crate) bytes: Counter,
     squares_low: Counter,
     squares_high: Counter,
     slowest: Mutex<Vec<SlowOperation>>,
@@ -56,7 +72,6 @@ impl OperationRecord {
             buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
             timeline: (0..intervals).map(|_| Interval::default()).collect(),
             min_ns: Counter::new(u64::MAX),
-            bytes: Counter::default(),
             squares_low: Counter::default(),
             squares_high: Counter::default(),
             slowest: Mutex::new(Vec::with_capacity(SLOWEST)),
@@ -71,8 +86,8 @@ impl OperationRecord {
         interval.count.add(1);
         interval.sum_ns.add(duration_ns);
         interval.max_ns.raise(duration_ns);
+        interval.bytes.add(bytes);
         self.min_ns.lower(duration_ns);
-        self.bytes.add(bytes);
         let squares = self.squares() + u128::from(duration_ns) * u128::from(duration_ns);
         self.squares_low.set(squares as u64);
         self.squares_high.set((squares >> 64) as u64);
@@ -81,6 +96,23 @@ impl OperationRecord {
     /// How many were counted.
     pub(crate) fn samples(&self) -> u64 {
         self.timeline.iter().map(|interval| interval.count.get()).sum()
+    }
+
+    /// Bytes that they moved.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.timeline.iter().map(|interval| interval.bytes.get()).sum()
+    }
+
+    /// Makes each interval of the timeline twice as long.
+    fn double(&self) {
+        for (index, interval) in self.timeline.iter().enumerate() {
+            for source in [2 * index, 2 * index + 1] {
+                match self.timeline.get(source) {
+                    Some(source) if !std::ptr::eq(source, interval) => interval.absorb(source),
+                    _ => {}
+                }
+            }
+        }
     }
 
     /// Sum of the squares of all durations, in ns^2.
@@ -186,15 +218,28 @@ pub(crate) struct WorkerRecord {
     pub(crate) tally: Tally,
     /// Trees finished (a reader) or rounds begun anew (a writer).
     pub(crate) rounds: Counter,
+    /// Files, transactions or seeks finished inside the window.
+    pub(crate) items: Counter,
+    /// Length of the intervals of all timelines.
+    pub(crate) interval_ns: Counter,
+    /// The worker's thread; 0 before it runs.
+    pub(crate) thread: Counter,
+    /// When the worker had nothing more to do; 0 before.
+    pub(crate) finished_ns: Counter,
+    /// Its processor time by then.
+    user_ns_at_end: Counter,
+    system_ns_at_end: Counter,
     /// Where it works, for the case that it never comes back.
     directory: Mutex<String>,
     closing: Mutex<Closing>,
 }
 
 impl WorkerRecord {
-    /// A record for a window of this length.
-    pub(crate) fn new(role: Role, steps: &'static [Operation], window_ns: u64) -> Self {
-        let intervals = window_ns.div_ceil(timeline_interval(window_ns).0).max(1) as usize;
+    /// A record for a window of this length; `None`: until the work is done.
+    pub(crate) fn new(role: Role, steps: &'static [Operation], window_ns: Option<u64>) -> Self {
+        let interval_ns = window_ns.map_or(SHORTEST_INTERVAL_NS, timeline_interval);
+        let intervals = window_ns.map_or(TIMELINE_INTERVALS, |window_ns| window_ns.div_ceil(interval_ns));
+        let intervals = intervals.max(1) as usize;
         WorkerRecord {
             role,
             steps,
@@ -203,6 +248,12 @@ impl WorkerRecord {
             deadline_ns: Counter::new(u64::MAX),
             tally: Tally::new(),
             rounds: Counter::default(),
+            items: Counter::default(),
+            interval_ns: Counter::new(interval_ns),
+            thread: Counter::default(),
+            finished_ns: Counter::default(),
+            user_ns_at_end: Counter::default(),
+            system_ns_at_end: Counter::default(),
             directory: Mutex::default(),
             closing: Mutex::new(Closing::default()),
         }
@@ -230,15 +281,45 @@ impl WorkerRecord {
         self.deadline_ns.set(0);
     }
 
+    /// How many operations were counted so far.
+    pub(crate) fn performed(&self) -> u64 {
+        self.operations.iter().map(OperationRecord::samples).sum()
+    }
+
     pub(crate) fn operation(&self, step: Step) -> Operation {
         self.steps[step.0 as usize]
     }
 
-    /// The interval of the timeline in which an operation started.
+    /// The interval of the timeline in which an operation started. Timelines that are too short for it grow.
     pub(crate) fn interval_of(&self, window: Window, start_ns: u64) -> usize {
-        let length = timeline_interval(window.length_ns()).0;
         let intervals = self.operations.first().map_or(1, |operation| operation.timeline.len());
-        ((start_ns.saturating_sub(window.begin_ns) / length) as usize).min(intervals - 1)
+        let since_begin_ns = start_ns.saturating_sub(window.begin_ns);
+        loop {
+            let interval = (since_begin_ns / self.interval_ns.get()) as usize;
+            if interval < intervals {
+                return interval;
+            }
+            self.operations.iter().for_each(OperationRecord::double);
+            self.interval_ns.set(self.interval_ns.get().saturating_mul(2));
+        }
+    }
+
+    /// Notes that the worker has nothing more to do.
+    pub(crate) fn finish(&self, now_ns: u64) {
+        let (user_ns, system_ns) = fsdyno_sys::thread::cpu_time(self.thread.get() as u32).unwrap_or_default();
+        self.user_ns_at_end.set(user_ns);
+        self.system_ns_at_end.set(system_ns);
+        self.finished_ns.set(now_ns);
+    }
+
+    /// Processor time of the worker so far; for the coordinator.
+    pub(crate) fn cpu(&self) -> CpuTime {
+        let (user_ns, system_ns) = match (self.finished_ns.get(), self.thread.get()) {
+            (0, 0) => (0, 0),
+            (0, thread) => fsdyno_sys::thread::cpu_time(thread as u32).unwrap_or_default(),
+            _ => (self.user_ns_at_end.get(), self.system_ns_at_end.get()),
+        };
+        CpuTime { user_ns: Nanos(user_ns), system_ns: Nanos(system_ns) }
     }
 }
 
@@ -278,9 +359,34 @@ mod tests {
 
     #[test]
     fn long_windows_have_longer_intervals() {
-        assert_eq!(timeline_interval(30_000_000_000), Nanos::from_millis(100));
-        assert_eq!(timeline_interval(600_000_000_000), Nanos::from_millis(100));
-        assert_eq!(timeline_interval(600_000_000_001), Nanos::from_millis(200));
-        assert_eq!(timeline_interval(1), Nanos::from_millis(100));
+        assert_eq!(timeline_interval(30_000_000_000), 100_000_000);
+        assert_eq!(timeline_interval(600_000_000_000), 100_000_000);
+        assert_eq!(timeline_interval(600_000_000_001), 200_000_000);
+        assert_eq!(timeline_interval(1), 100_000_000);
+    }
+
+    #[test]
+    fn a_timeline_that_grows_loses_nothing() {
+        const STEPS: &[Operation] = &[Operation::Read];
+        const SECOND: u64 = 1_000_000_000;
+        let record = WorkerRecord::new(Role::Reader, STEPS, None);
+        let window = Window { begin_ns: 5, end_ns: u64::MAX };
+        // An operation every second for two hours: twelve times what the first intervals hold.
+        for second in 0..7200 {
+            let interval = record.interval_of(window, 5 + second * SECOND);
+            record.operations[0].count(interval, 1000 + second, 7);
+        }
+        let timeline = &record.operations[0].timeline;
+        assert_eq!(timeline.len(), TIMELINE_INTERVALS as usize);
+        assert_eq!((record.operations[0].samples(), record.operations[0].bytes()), (7200, 7 * 7200));
+        let interval_ns = record.interval_ns.get();
+        assert_eq!(interval_ns, 1_600_000_000);
+        for (index, interval) in (0..).zip(timeline) {
+            let seconds: Vec<u64> =
+                (0..7200).filter(|second| second * SECOND / interval_ns == index).collect();
+            assert_eq!(interval.count.get(), seconds.len() as u64, "interval {index}");
+            assert_eq!(interval.sum_ns.get(), seconds.iter().map(|second| 1000 + second).sum::<u64>());
+            assert_eq!(interval.max_ns.get(), seconds.last().map_or(0, |second| 1000 + second));
+        }
     }
 }

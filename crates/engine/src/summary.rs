@@ -1,11 +1,12 @@
 //! From the records of workers to the result of a phase.
 
 use crate::buckets;
-use crate::record::{Closing, OperationRecord, SLOWEST, Step, WorkerRecord, timeline_interval};
+use crate::phase::Span;
+use crate::record::{Closing, OperationRecord, SLOWEST, Step, WorkerRecord};
 use crate::window::{Stalls, Window};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{
-    InFlight, Latency, OperationResult, Rates, RoleResult, SlowOperation, Timeline, WorkerResult,
+    CpuTime, InFlight, Latency, OperationResult, Rates, RoleResult, SlowOperation, Timeline, WorkerResult,
 };
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{Operation, Role};
@@ -18,6 +19,7 @@ pub(crate) struct Finished {
     record: Arc<WorkerRecord>,
     edges: Edges,
     stalls: Stalls,
+    cpu: CpuTime,
 }
 
 /// What was in flight at the edges of the window.
@@ -56,7 +58,14 @@ impl Flight {
 
 impl Finished {
     /// Closes a worker's record at the end of the drain and reads it.
-    pub(crate) fn read(record: &Arc<WorkerRecord>, window: Window, timer: Timer, now_ns: u64) -> Self {
+    pub(crate) fn read(
+        record: &Arc<WorkerRecord>,
+        span: Span,
+        window: Window,
+        timer: Timer,
+        now_ns: u64,
+        cpu: CpuTime,
+    ) -> Self {
         let mut closing = record.closing();
         closing.sealed = true;
         let mut edges = Edges::of(&closing);
@@ -73,7 +82,13 @@ impl Finished {
             edges.at_end = Some(flight);
         }
         drop(closing);
-        Finished { record: Arc::clone(record), edges, stalls: record.tally.verdict(window) }
+        // Whoever has done its work before the others does not stall.
+        let until_ns = match (span, record.finished_ns.get()) {
+            (Span::Whole { .. }, finished_ns @ 1..) => finished_ns.max(window.begin_ns + 1),
+            _ => window.end_ns,
+        };
+        let stalls = record.tally.verdict(Window { end_ns: until_ns, ..window });
+        Finished { record: Arc::clone(record), edges, stalls, cpu }
     }
 
     /// How long after the window its last operation ended or was given up.
@@ -93,20 +108,16 @@ impl Finished {
         })
     }
 
-    fn samples(&self) -> u64 {
-        self.record.operations.iter().map(OperationRecord::samples).sum()
-    }
-
     /// Operations that started and ended inside the window.
     fn completed(&self, window: Window) -> u64 {
         let crossed =
             self.edges.at_end.is_some_and(|flight| flight.ended && flight.start_ns >= window.begin_ns);
-        self.samples() - u64::from(crossed)
+        self.record.performed() - u64::from(crossed)
     }
 
     /// Operations that ended inside the window, and their bytes.
     fn ended_inside(&self, window: Window) -> (u64, u64) {
-        let bytes: u64 = self.record.operations.iter().map(|operation| operation.bytes.get()).sum();
+        let bytes: u64 = self.record.operations.iter().map(OperationRecord::bytes).sum();
         let entered = self.edges.at_begin.filter(|flight| flight.until_ns < window.end_ns);
         let left = self.edges.at_end.filter(|flight| flight.ended && flight.start_ns >= window.begin_ns);
         let count = self.completed(window) + u64::from(entered.is_some());
@@ -122,6 +133,8 @@ impl Finished {
             time_over_100ms: self.stalls.over_100ms,
             time_over_1s: self.stalls.over_1s,
             rounds: self.record.rounds.get(),
+            bytes: self.ended_inside(window).1,
+            cpu: self.cpu,
             unfinished: unfinished.map(|flight| flight.in_flight(worker, &self.record, window)),
         }
     }
@@ -176,6 +189,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
         time_over_1s: mean(|worker| worker.time_over_1s),
         blocked_at_start: blocked.collect(),
         rates: rates(steps, &samples, workers, window),
+        cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
         operations: steps
             .iter()
             .zip(samples)
@@ -208,14 +222,19 @@ struct Sample {
 
 impl Sample {
     fn of(step: Step, workers: &[Finished], window: Window) -> Self {
-        let intervals = workers.first().map_or(0, |worker| worker.record.operations[0].timeline.len());
+        // Timelines grow by doubling, each worker's by itself.
+        let interval_ns = workers.iter().map(|worker| worker.record.interval_ns.get()).max().unwrap_or(1);
+        let intervals = window.length_ns().div_ceil(interval_ns) as usize;
+        let moves =
+            workers.first().is_some_and(|worker| worker.record.operation(step).moves() != Moves::Nothing);
         let mut sample = Sample {
             histogram: buckets::histogram(),
             timeline: Timeline {
-                interval_ns: timeline_interval(window.length_ns()),
+                interval_ns: Nanos(interval_ns),
                 count: vec![0; intervals],
                 sum_ns: vec![0; intervals],
                 max_ns: vec![0; intervals],
+                bytes: vec![0; if moves { intervals } else { 0 }],
             },
             slowest: Vec::new(),
             count: 0,
@@ -228,7 +247,8 @@ impl Sample {
             bound_ns: None,
         };
         for worker in workers {
-            sample.add(&worker.record.operations[step.0 as usize]);
+            let shrink = interval_ns / worker.record.interval_ns.get();
+            sample.add(&worker.record.operations[step.0 as usize], shrink as usize);
             if let Some(flight) = worker.censored(window).filter(|flight| flight.step == step) {
                 sample.add_censored(flight, &worker.record, window);
             }
@@ -241,13 +261,22 @@ impl Sample {
         sample
     }
 
-    fn add(&mut self, record: &OperationRecord) {
+    /// Adds a worker's sample, `shrink` intervals of its timeline to one.
+    fn add(&mut self, record: &OperationRecord, shrink: usize) {
         for (index, bucket) in record.buckets.iter().enumerate().filter(|(_, bucket)| bucket.get() > 0) {
             self.histogram.saturating_record_n(buckets::lowest_value(index), bucket.get());
         }
         for (index, interval) in record.timeline.iter().enumerate() {
             let (count, sum_ns, max_ns) =
                 (interval.count.get(), interval.sum_ns.get(), interval.max_ns.get());
+            if count == 0 {
+                continue;
+            }
+            // An operation that began in the very last moment may lie a rounding behind the end.
+            let index = (index / shrink).min(self.timeline.count.len().saturating_sub(1));
+            if let Some(bytes) = self.timeline.bytes.get_mut(index) {
+                *bytes += interval.bytes.get();
+            }
             self.count += count;
             self.sum_ns += u128::from(sum_ns);
             self.max_ns = self.max_ns.max(max_ns);
@@ -257,14 +286,15 @@ impl Sample {
         }
         self.squares += record.squares();
         self.min_ns = self.min_ns.min(record.min_ns.get());
-        self.bytes += record.bytes.get();
+        self.bytes += record.bytes();
         self.slowest.extend(record.slowest());
     }
 
     /// An operation whose end nobody saw is in the sample with the time seen so far.
     fn add_censored(&mut self, flight: Flight, record: &WorkerRecord, window: Window) {
         let duration_ns = flight.duration_ns();
-        let interval = record.interval_of(window, flight.start_ns);
+        let since_begin_ns = flight.start_ns - window.begin_ns;
+        let interval = (since_begin_ns / self.timeline.interval_ns.0) as usize;
         self.histogram.saturating_record(duration_ns);
         self.timeline.count[interval] += 1;
         self.timeline.sum_ns[interval] += duration_ns;
@@ -343,17 +373,21 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
     let per_second =
         |(bytes, time_ns): (u64, u128)| (time_ns > 0).then(|| bytes as f64 * 1e9 / time_ns as f64);
     let moves = |step: Operation| step.moves() != Moves::Nothing;
-    let data = of(&|step| matches!(step, Operation::Read | Operation::Write));
-    // As in the published tables, a reader pays for finding the file, and a writer for closing it.
+    let first = |step: Operation| matches!(step, Operation::ReadFirstByte | Operation::WriteFirstByte);
+    let data = of(&|step| moves(step) && !first(step));
+    // As in the published tables, a reader pays for finding the file, and a writer for closing it. Without a first byte
+    // there is no such table, and a worker pays for all that it does.
     let reads = steps.contains(&Operation::Read);
+    let published = steps.iter().any(|step| first(*step));
     let whole = of(&|step| {
         let overhead = if reads { Operation::Readdir } else { Operation::Close };
-        moves(step) || step == Operation::Openat || step == overhead
+        !published || moves(step) || step == Operation::Openat || step == overhead
     });
     let (ended, bytes) = workers.iter().fold((0, 0), |sums, worker| {
         let (count, bytes) = worker.ended_inside(window);
         (sums.0 + count, sums.1 + bytes)
     });
+    let items: u64 = workers.iter().map(|worker| worker.record.items.get()).sum();
     let seconds = window.length_ns() as f64 / 1e9;
     Rates {
         data_bytes_per_s: per_second(data),
@@ -361,6 +395,8 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
         aggregate_bytes_per_s: bytes as f64 / seconds,
         operations_per_s: ended as f64 / seconds,
         bytes,
+        items_per_s: items as f64 / seconds,
+        items,
     }
 }
 
@@ -373,10 +409,11 @@ mod tests {
     const STEPS: &[Operation] = &[Operation::Openat, Operation::Read];
     const READ: Step = Step(1);
     const MILLISECOND: u64 = 1_000_000;
+    const SPAN: Span = Span::Timed { ramp: Nanos(0), window: Nanos(0), drain_limit: Nanos(0) };
 
     /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at `now_ns`.
     fn role(operations: &[(u64, u64)], hangs: bool, window: Window, timer: Timer, now_ns: u64) -> RoleResult {
-        let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, window.length_ns()));
+        let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
         record.deadline_ns.set(window.end_ns);
         record.work_in(b"tree-0/somewhere");
         let mut meter = Meter::new(timer, window, Arc::clone(&record));
@@ -387,7 +424,8 @@ mod tests {
             record.slot.announce(READ);
             record.slot.enter(timer.ticks());
         }
-        let mut roles = roles(window, vec![Finished::read(&record, window, timer, now_ns)]);
+        let mut roles =
+            roles(window, vec![Finished::read(&record, SPAN, window, timer, now_ns, CpuTime::default())]);
         roles.remove(0)
     }
 

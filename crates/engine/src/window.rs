@@ -99,6 +99,12 @@ impl Tally {
         self.last_completion_ns.set(window.begin_ns);
     }
 
+    /// Whether an operation has ended inside the window.
+    #[inline(always)]
+    pub(crate) fn any(&self, window: Window) -> bool {
+        self.last_completion_ns.get() > window.begin_ns
+    }
+
     /// Notes an operation that ended inside the window.
     #[inline(always)]
     pub(crate) fn completed(&self, window: Window, start_ns: u64, end_ns: u64) {

@@ -45,6 +45,7 @@ pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
             count: vec![values_ns.len() as u64],
             sum_ns: vec![values_ns.iter().sum()],
             max_ns: vec![max],
+            bytes: Vec::new(),
         },
         slowest: vec![SlowOperation { start_ns: 17, duration_ns: max, path: "r0/d3/f12".to_string() }],
     }
@@ -67,6 +68,8 @@ fn worker(completed: u64) -> WorkerResult {
         time_over_100ms: 0.0,
         time_over_1s: 0.0,
         rounds: 0,
+        bytes: completed * 4096,
+        cpu: CpuTime { user_ns: Nanos::from_millis(300), system_ns: Nanos::from_millis(900) },
         unfinished: None,
     }
 }
@@ -86,7 +89,10 @@ fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult
             aggregate_bytes_per_s: mb_per_s * 1e6,
             operations_per_s: completed as f64 / 30.0,
             bytes: (mb_per_s * 30e6) as u64,
+            items_per_s: completed as f64 / 90.0,
+            items: completed / 3,
         },
+        cpu: CpuTime { user_ns: Nanos::from_millis(900), system_ns: Nanos::from_millis(2700) },
         worker_results: (0..workers).map(|_| worker(completed / u64::from(workers))).collect(),
         operations,
     }
@@ -147,6 +153,8 @@ pub fn block_writer(role: &mut RoleResult) {
         time_over_100ms: 1.0,
         time_over_1s: 1.0,
         rounds: 0,
+        bytes: 0,
+        cpu: CpuTime::default(),
         unfinished: Some(blocked),
     };
     for result in role.operations.iter_mut().filter(|result| result.operation == Operation::Mkdirat) {

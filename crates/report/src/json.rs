@@ -280,11 +280,11 @@ impl<'a> Trial<'a> {
 
 impl WorkloadParameters {
     fn new(workload: &Workload) -> serde_json::Result<Self> {
-        let parameters = match workload {
-            Workload::Fileserver(parameters) => serde_json::to_value(parameters),
-            Workload::Null(parameters) => serde_json::to_value(parameters),
-        };
-        Ok(WorkloadParameters { kind: workload.kind(), parameters: parameters? })
+        let mut parameters = serde_json::to_value(workload)?;
+        if let Some(parameters) = parameters.as_object_mut() {
+            parameters.remove("kind");
+        }
+        Ok(WorkloadParameters { kind: workload.kind(), parameters })
     }
 }
 

@@ -74,6 +74,8 @@ pub fn rates(parts: &[Rates]) -> Rates {
         aggregate_bytes_per_s: average(&|rates| Some(rates.aggregate_bytes_per_s)).unwrap_or(0.0),
         operations_per_s: average(&|rates| Some(rates.operations_per_s)).unwrap_or(0.0),
         bytes: parts.iter().map(|rates| rates.bytes).sum(),
+        items_per_s: average(&|rates| Some(rates.items_per_s)).unwrap_or(0.0),
+        items: parts.iter().map(|rates| rates.items).sum(),
     }
 }
 

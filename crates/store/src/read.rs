@@ -6,7 +6,8 @@ use crate::sweeps::SweepId;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fsdyno_core::result::{
-    Built, Latency, Lifecycle, OperationResult, Rates, RoleResult, TimerFacts, TreeSummary, WorkerResult,
+    Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, TimerFacts, TreeSummary,
+    WorkerResult,
 };
 use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, TrialRecord, Warning};
 use rusqlite::Row;
@@ -114,7 +115,10 @@ impl Store {
                     aggregate_bytes_per_s: get(row, "aggregate_bytes_per_s")?,
                     operations_per_s: get(row, "operations_per_s")?,
                     bytes: get(row, "bytes")?,
+                    items_per_s: get(row, "items_per_s")?,
+                    items: get(row, "items")?,
                 },
+                cpu: cpu(row)?,
                 worker_results: self.workers(id)?,
                 operations: self.operations(id)?,
             })
@@ -130,6 +134,8 @@ impl Store {
                 time_over_100ms: get(row, "time_over_100ms")?,
                 time_over_1s: get(row, "time_over_1s")?,
                 rounds: get(row, "rounds")?,
+                bytes: get(row, "bytes")?,
+                cpu: cpu(row)?,
                 unfinished: from_json_or_none(row, "unfinished")?,
             })
         })
@@ -172,6 +178,11 @@ fn timer(row: &Row<'_>) -> Result<Option<TimerFacts>> {
     };
     let overhead_ns_per_op = get(row, "timer_overhead_ns_per_op")?;
     Ok(Some(TimerFacts { source, read_ns: get(row, "timer_read_ns")?, overhead_ns_per_op }))
+}
+
+fn cpu(row: &Row<'_>) -> Result<CpuTime> {
+    let (user_ns, system_ns) = (Nanos(get(row, "cpu_user_ns")?), Nanos(get(row, "cpu_system_ns")?));
+    Ok(CpuTime { user_ns, system_ns })
 }
 
 fn latency(row: &Row<'_>) -> Result<Latency> {

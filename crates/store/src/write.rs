@@ -142,6 +142,10 @@ fn write_role(connection: &Connection, phase_id: i64, position: usize, role: &Ro
         ("aggregate_bytes_per_s", &role.rates.aggregate_bytes_per_s),
         ("operations_per_s", &role.rates.operations_per_s),
         ("bytes", &role.rates.bytes),
+        ("items", &role.rates.items),
+        ("items_per_s", &role.rates.items_per_s),
+        ("cpu_user_ns", &role.cpu.user_ns.0),
+        ("cpu_system_ns", &role.cpu.system_ns.0),
     ];
     let id = insert(connection, "roles", columns).trying_to(STORE)?;
     for (position, worker) in role.worker_results.iter().enumerate() {
@@ -164,6 +168,9 @@ fn write_worker(connection: &Connection, role_id: i64, position: usize, worker: 
         ("time_over_100ms", &worker.time_over_100ms),
         ("time_over_1s", &worker.time_over_1s),
         ("rounds", &worker.rounds),
+        ("bytes", &worker.bytes),
+        ("cpu_user_ns", &worker.cpu.user_ns.0),
+        ("cpu_system_ns", &worker.cpu.system_ns.0),
         ("unfinished", &unfinished.transpose()?),
     ];
     insert(connection, "workers", columns).map(drop).trying_to(STORE)

@@ -7,7 +7,6 @@
 use crate::cases::Case;
 use crate::order::order;
 use crate::plan::Plan;
-use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::Host;
 use serde::Serialize;
@@ -105,35 +104,17 @@ impl DryCase {
 
 /// Estimated time of a trial from mkfs to umount.
 pub(crate) fn trial_time(workload: &Workload) -> Nanos {
-    match workload {
-        Workload::Fileserver(fileserver) => {
-            let tree = Nanos(fileserver.tree_size.0.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE));
-            let load =
-                (fileserver.ramp.0.saturating_add(fileserver.window.0)).saturating_mul(phases(fileserver));
-            Nanos(ASSUMED_LIFECYCLE.0.saturating_add(tree.0).saturating_add(load))
-        }
-        Workload::Null(null) => {
-            Nanos(ASSUMED_LIFECYCLE.0.saturating_add(null.ramp.0).saturating_add(null.window.0))
-        }
-    }
-}
-
-/// One reader, many readers, and readers with writers.
-fn phases(fileserver: &Fileserver) -> u64 {
-    if fileserver.writers > 0 { 3 } else { 2 }
+    let load = workload.load();
+    let moved = load.prepares().0.saturating_add(load.moves().0);
+    let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
+    Nanos(ASSUMED_LIFECYCLE.0.saturating_add(made).saturating_add(load.timing().total().0))
 }
 
 /// The images are sparse: they come to occupy what is written to them, and never more than their size.
 fn space(plan: &Plan) -> Bytes {
-    let written = plan.workloads.iter().map(|workload| match workload {
-        Workload::Fileserver(fileserver) => {
-            let written = fileserver
-                .writer_space
-                .map_or(u64::MAX, |space| space.0.saturating_mul(fileserver.writers.into()));
-            let written = if fileserver.writers == 0 { 0 } else { written };
-            fileserver.tree_size.0.saturating_add(written)
-        }
-        Workload::Null(_) => 0,
+    let written = plan.workloads.iter().map(|workload| {
+        let load = workload.load();
+        load.prepares().0.saturating_add(load.writes().0)
     });
     // Metadata, internal journals and half-filled blocks of small files: a quarter beside the data is ample.
     let data = written.max().unwrap_or(0);

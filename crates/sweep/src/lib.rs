@@ -17,6 +17,7 @@ mod raw;
 mod run;
 mod trial;
 mod watch;
+mod workload;
 
 pub use bench::{BenchError, BenchOptions, bench_plan};
 pub use cases::Case;

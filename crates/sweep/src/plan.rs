@@ -14,9 +14,8 @@
 use crate::cases::{self, Planned};
 use crate::document::{Document, Origin};
 use crate::error::{PlanError, PlanProblem};
-use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan, RawWorkload};
-use fsdyno_core::units::Size;
-use fsdyno_core::workload::{Profile, TreeModel};
+use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
+use crate::workload;
 use fsdyno_core::{Configuration, DeviceSpec, Devices, Measure, Nanos, Workload};
 use fsdyno_testbed::contradictions;
 use std::collections::BTreeSet;
@@ -92,11 +91,20 @@ fn resolve(
     let workloads = raw
         .workloads
         .iter()
-        .map(|workload| resolve_workload(document, workload, &devices.data, base))
+        .map(|workload| workload::resolve(document, workload, &devices.data, base))
         .collect::<Result<Vec<_>, _>>()?;
     let configurations = match devices.data {
         DeviceSpec::Directory { .. } => existing(document, &raw)?,
         _ => configurations(document, &raw, &devices)?,
+    };
+    let measure = match (raw.measure, workloads.first()) {
+        (Some(measure), _) => measure,
+        (None, Some(workload)) => workload
+            .load()
+            .default_measure()
+            .parse()
+            .map_err(|error| document.error(&Origin::Document, PlanProblem::Measure(error)))?,
+        (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
     };
     Ok(Plan {
         name: raw.name,
@@ -104,7 +112,7 @@ fn resolve(
         overrides: overrides.to_vec(),
         repetitions: raw.repetitions,
         seed: raw.seed,
-        measure: raw.measure,
+        measure,
         watchdog: raw.watchdog,
         devices,
         workloads,
@@ -122,44 +130,6 @@ fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {
     }
     let journals = raw.journals.iter().map(|(name, journal)| (name.clone(), journal.spec.clone())).collect();
     Ok(Devices { data: raw.device.clone(), journals })
-}
-
-/// Takes the share of the device and reads the profile.
-fn resolve_workload(
-    document: &Document,
-    raw: &RawWorkload,
-    device: &DeviceSpec,
-    base: &Path,
-) -> Result<Workload, PlanError> {
-    let mut workload = raw.workload.clone();
-    let Workload::Fileserver(fileserver) = &mut workload else { return Ok(workload) };
-    fileserver.tree_size = match (raw.tree_size, device) {
-        (None, _) => fileserver.tree_size,
-        (Some(Size::Absolute(bytes)), _) => bytes,
-        (Some(share @ Size::Percent(_)), DeviceSpec::Image { size, .. }) => share.of(*size),
-        (Some(Size::Percent(_)), _) => {
-            let problem = PlanProblem::ShareOfUnknown { key: "tree_size".to_string() };
-            return Err(document.error(&raw.tree_size_at, problem));
-        }
-    };
-    if let Some(path) = &raw.profile {
-        let path = base.join(path);
-        let problem = |reason| PlanProblem::Profile { path: path.display().to_string(), reason };
-        let profile =
-            read_profile(&path).map_err(|reason| document.error(&raw.profile_at, problem(reason)))?;
-        fileserver.tree = TreeModel::Profile(Box::new(profile));
-    }
-    Ok(workload)
-}
-
-/// Reads a profile as `fsdyno profile` writes it.
-fn read_profile(path: &Path) -> Result<Profile, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let profile: Profile = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    if profile.files == 0 || profile.file_size_bytes.iter().all(|bin| bin.count == 0) {
-        return Err("it has no files".to_string());
-    }
-    Ok(profile)
 }
 
 /// The one configuration of a plan that uses a directory as it stands.

@@ -6,45 +6,18 @@
 use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, FILESYSTEMS, SYSCTL_PREFIX};
-use fsdyno_core::units::Size;
-use fsdyno_core::workload::{Content, Fileserver, Null, TreeModel};
 use fsdyno_core::{AXES, Bytes, DeviceSpec, Measure, Nanos, Workload};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How long an engine may be silent beyond what its stage should take, when the plan does not say.
 const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
-/// Measure when the plan does not say.
-const DEFAULT_MEASURE: &str = "read-under-write";
 /// Most repetitions that a plan may ask for.
 const MAX_REPETITIONS: u32 = 100_000;
-/// Most workers of one role.
-const MAX_WORKERS: u32 = 1024;
-/// Largest buffer of one read or write.
-const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
-/// Direct I/O is aligned to this.
-const DIRECT_ALIGNMENT: u64 = 4 * Bytes::KIB;
-
 const PLAN_KEYS: &[&str] =
     &["name", "repetitions", "seed", "measure", "watchdog", "device", "axes", "configurations", "workloads"];
 const DEVICE_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity", "directory", "journals"];
 const JOURNAL_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity"];
-const FILESERVER_KEYS: &[&str] = &[
-    "kind",
-    "tree_size",
-    "tree",
-    "readers",
-    "writers",
-    "ramp",
-    "window",
-    "drain_limit",
-    "io_size",
-    "direct",
-    "content",
-    "writer_space",
-];
-const NULL_KEYS: &[&str] = &["kind", "workers", "ramp", "window"];
-
 /// A plan as written.
 #[derive(Debug)]
 pub(crate) struct RawPlan {
@@ -52,7 +25,7 @@ pub(crate) struct RawPlan {
     pub repetitions: u32,
     pub repetitions_at: Origin,
     pub seed: u64,
-    pub measure: Measure,
+    pub measure: Option<Measure>,
     pub watchdog: Nanos,
     pub device: DeviceSpec,
     pub journals: BTreeMap<String, RawJournal>,
@@ -99,16 +72,13 @@ pub(crate) struct RawConfiguration {
 /// A setting of a named configuration.
 pub(crate) type RawSetting = (String, &'static Axis, RawLevel);
 
-/// A workload whose tree and size may hang on things outside the plan.
+/// A workload of a known kind with known keys, whose values may hang on things outside the plan.
 #[derive(Debug)]
 pub(crate) struct RawWorkload {
+    /// Its kind with the default parameters.
     pub workload: Workload,
-    /// Where the tree's profile is, if it has one.
-    pub profile: Option<PathBuf>,
-    pub profile_at: Origin,
-    /// The size of the trees, which may be a share of the device.
-    pub tree_size: Option<Size>,
-    pub tree_size_at: Origin,
+    /// The table.
+    pub node: Node,
 }
 
 /// Whether `--set ARRAY.KEY=VALUE` means this table of the array: only workloads of a kind that has the key.
@@ -117,11 +87,15 @@ pub(crate) fn takes_key(array: &str, table: &Table, key: &str) -> bool {
         Value::String(kind) => Some(kind.as_str()),
         _ => None,
     });
-    match (array, kind) {
-        ("workloads", Some("fileserver")) => FILESERVER_KEYS.contains(&key),
-        ("workloads", Some("null")) => NULL_KEYS.contains(&key),
+    match (array, kind.and_then(Workload::of_kind)) {
+        ("workloads", Some(workload)) => workload_keys(&workload).contains(&key),
         _ => true,
     }
+}
+
+/// The keys of a workload's table.
+fn workload_keys(workload: &Workload) -> Vec<&'static str> {
+    std::iter::once("kind").chain(workload.list().iter().map(|listed| listed.name)).collect()
 }
 
 impl RawPlan {
@@ -134,13 +108,15 @@ impl RawPlan {
             None => return Err(document.error(&Origin::Document, PlanProblem::NoDevice)),
         };
         device.only(DEVICE_KEYS)?;
-        let measure = plan.string("measure")?.unwrap_or(DEFAULT_MEASURE);
+        let measure = plan.string("measure")?.map(|measure| {
+            measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))
+        });
         Ok(RawPlan {
             name: plan.string("name")?.unwrap_or(file_stem).to_string(),
             repetitions: plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1),
             repetitions_at: plan.at("repetitions").clone(),
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
-            measure: measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))?,
+            measure: measure.transpose()?,
             watchdog: watchdog(&plan)?,
             device: device_spec(&device, &["image", "block", "directory"])?,
             journals: journals(document, &device)?,
@@ -351,78 +327,15 @@ fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>
     if nodes.is_empty() {
         return Err(document.error(&Origin::Document, PlanProblem::NoWorkload));
     }
-    nodes.iter().map(|node| workload(&Section::new(document, node, "[[workloads]]")?)).collect()
+    nodes.iter().map(|node| workload(&Section::new(document, node, "[[workloads]]")?, node)).collect()
 }
 
-fn workload(table: &Section<'_>) -> Result<RawWorkload, PlanError> {
-    match table.required_string("kind")? {
-        "fileserver" => {
-            table.only(FILESERVER_KEYS)?;
-            fileserver(table)
-        }
-        "null" => {
-            table.only(NULL_KEYS)?;
-            let default = Null::default();
-            let null = Null {
-                workers: table.integer("workers", 1..=MAX_WORKERS)?.unwrap_or(default.workers),
-                ramp: table.unit("ramp")?.unwrap_or(default.ramp),
-                window: window(table, default.window)?,
-            };
-            Ok(RawWorkload {
-                workload: Workload::Null(null),
-                profile: None,
-                profile_at: Origin::Document,
-                tree_size: None,
-                tree_size_at: Origin::Document,
-            })
-        }
-        other => Err(table.error("kind", unknown_word("workload", other, Workload::KINDS))),
-    }
-}
-
-fn fileserver(table: &Section<'_>) -> Result<RawWorkload, PlanError> {
-    let default = Fileserver::default();
-    let (tree, profile) = tree(table)?;
-    let fileserver = Fileserver {
-        tree_size: default.tree_size,
-        tree,
-        readers: table.integer("readers", 1..=MAX_WORKERS)?.unwrap_or(default.readers),
-        writers: table.integer("writers", 0..=MAX_WORKERS)?.unwrap_or(default.writers),
-        ramp: table.unit("ramp")?.unwrap_or(default.ramp),
-        window: window(table, default.window)?,
-        drain_limit: table.unit("drain_limit")?.unwrap_or(default.drain_limit),
-        io_size: table.unit("io_size")?.unwrap_or(default.io_size),
-        direct: table.boolean("direct")?.unwrap_or(default.direct),
-        content: content(table)?.unwrap_or(default.content),
-        writer_space: table.unit("writer_space")?,
-    };
-    if fileserver.io_size.0 == 0 || fileserver.io_size > MAX_IO_SIZE {
-        return Err(table.refuse("io_size", format!("a size from 1 to {MAX_IO_SIZE}")));
-    }
-    if fileserver.direct && !fileserver.io_size.0.is_multiple_of(DIRECT_ALIGNMENT) {
-        return Err(table.refuse("io_size", "a multiple of 4k with direct I/O"));
-    }
-    if fileserver.writer_space == Some(Bytes(0)) {
-        return Err(table.refuse("writer_space", "more than nothing"));
-    }
-    let tree_size = table.unit("tree_size")?;
-    if matches!(tree_size, Some(Size::Absolute(Bytes(0)) | Size::Percent(0.0))) {
-        return Err(table.refuse("tree_size", "more than nothing"));
-    }
-    Ok(RawWorkload {
-        workload: Workload::Fileserver(fileserver),
-        profile,
-        profile_at: table.at("tree").clone(),
-        tree_size,
-        tree_size_at: table.at("tree_size").clone(),
-    })
-}
-
-fn window(table: &Section<'_>, default: Nanos) -> Result<Nanos, PlanError> {
-    match table.unit("window")? {
-        Some(Nanos(0)) => Err(table.refuse("window", "more than nothing")),
-        window => Ok(window.unwrap_or(default)),
-    }
+fn workload(table: &Section<'_>, node: &Node) -> Result<RawWorkload, PlanError> {
+    let kind = table.required_string("kind")?;
+    let workload = Workload::of_kind(kind)
+        .ok_or_else(|| table.error("kind", unknown_word("workload", kind, Workload::KINDS)))?;
+    table.only(&workload_keys(&workload))?;
+    Ok(RawWorkload { workload, node: node.clone() })
 }
 
 fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {
@@ -432,48 +345,7 @@ fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {
     }
 }
 
-/// The tree by name; a profile is only named here, and read when the plan is resolved.
-fn tree(table: &Section<'_>) -> Result<(TreeModel, Option<PathBuf>), PlanError> {
-    match table.string("tree")? {
-        None | Some("home") => Ok((TreeModel::Home, None)),
-        Some("impressions") => Ok((TreeModel::Impressions, None)),
-        Some(other) => {
-            match other.strip_prefix("profile:").map(str::trim) {
-                Some(path) if !path.is_empty() => Ok((TreeModel::Home, Some(Path::new(path).to_path_buf()))),
-                _ => Err(table
-                    .error("tree", unknown_word("tree", other, &["home", "impressions", "profile:PATH"]))),
-            }
-        }
-    }
-}
-
-fn content(table: &Section<'_>) -> Result<Option<Content>, PlanError> {
-    let expected = "\"random\", \"zeros\" or { compressible = 0.5 }";
-    let Some(node) = table.get("content") else { return Ok(None) };
-    match &node.value {
-        Value::String(word) if word == "random" => Ok(Some(Content::Random)),
-        Value::String(word) if word == "zeros" => Ok(Some(Content::Zeros)),
-        Value::String(word) => {
-            Err(table.error("content", unknown_word("content", word, &["random", "zeros"])))
-        }
-        Value::Table(_) => {
-            let inner = Section::new(table.document(), node, "content")?;
-            inner.only(&["compressible"])?;
-            let share = match inner.get("compressible").map(|node| &node.value) {
-                Some(Value::Float(share)) => *share,
-                Some(Value::Integer(share)) => *share as f64,
-                _ => return Err(table.refuse("content", expected)),
-            };
-            if !(0.0..=1.0).contains(&share) {
-                return Err(inner.refuse("compressible", "a share from 0 to 1"));
-            }
-            Ok(Some(Content::Compressible(share)))
-        }
-        _ => Err(table.refuse("content", expected)),
-    }
-}
-
-fn unknown_word(what: &'static str, word: &str, known: &[&str]) -> PlanProblem {
+pub(crate) fn unknown_word(what: &'static str, word: &str, known: &[&str]) -> PlanProblem {
     PlanProblem::UnknownWord {
         what,
         word: word.to_string(),

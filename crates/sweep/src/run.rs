@@ -399,12 +399,9 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
     configurations
 }
 
-/// What the largest trees of the plan occupy at least.
+/// What the files that workloads make beforehand occupy at least.
 fn tree_space(plan: &Plan) -> Bytes {
-    let sizes = plan.workloads.iter().map(|workload| match workload {
-        Workload::Fileserver(fileserver) => fileserver.tree_size,
-        Workload::Null(_) => Bytes(0),
-    });
+    let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
     sizes.max().unwrap_or_default()
 }
 

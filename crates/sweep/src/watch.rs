@@ -134,30 +134,22 @@ fn follow(
 
 /// What a stage should take at most when nothing is wrong.
 fn allowance(stage: Stage, workload: &Workload) -> Duration {
-    let (ramp, window, drain) = match workload {
-        Workload::Fileserver(fileserver) => (fileserver.ramp, fileserver.window, fileserver.drain_limit),
-        Workload::Null(null) => (null.ramp, null.window, Nanos(0)),
-    };
+    let load = workload.load();
+    let timing = load.timing();
+    let slow = |bytes: u64| Duration::from_secs(bytes / SLOW_TREE_RATE);
     match stage {
-        Stage::Prepare | Stage::Settle | Stage::CleanUp => {
-            Duration::from_secs(most_bytes(workload) / SLOW_TREE_RATE)
-        }
-        Stage::Ramp => ramp.into(),
-        Stage::Measure => window.into(),
-        Stage::Drain => drain.into(),
+        Stage::Prepare | Stage::Settle | Stage::CleanUp => slow(most_bytes(workload)),
+        Stage::Ramp => timing.ramp.into(),
+        // A phase without a window may end in writing back all that it wrote.
+        Stage::Measure => Duration::from(timing.window) + slow(load.moves().0),
+        Stage::Drain => timing.drain_limit.into(),
     }
 }
 
-/// The trees, and what writers may have written beside them; as much as the trees where the plan sets no limit.
+/// What is made before the phases and written by them; as much again where only the free space limits that.
 fn most_bytes(workload: &Workload) -> u64 {
-    match workload {
-        Workload::Fileserver(fileserver) => {
-            let each = fileserver.writer_space.unwrap_or(fileserver.tree_size);
-            let written = each.0.saturating_mul(fileserver.writers.into());
-            fileserver.tree_size.0.saturating_add(written)
-        }
-        Workload::Null(_) => 0,
-    }
+    let (prepared, written) = (workload.load().prepares().0, workload.load().writes().0);
+    prepared.saturating_add(if written == u64::MAX { prepared.saturating_mul(3) } else { written })
 }
 
 /// The step that a failure is filed under: the phase, or what was done outside of phases.

@@ -100,6 +100,7 @@ fn phase(name: &str) -> PhaseResult {
             time_over_1s: 0.0,
             blocked_at_start: Vec::new(),
             rates: Rates { operations_per_s: 1e8, ..Rates::default() },
+            cpu: Default::default(),
             worker_results: Vec::new(),
             operations: Vec::new(),
         }],

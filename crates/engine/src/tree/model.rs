@@ -106,7 +106,7 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
     let bins = |parameter: &'static str, bins: &[Bin]| {
         Bins::new(bins).ok_or_else(|| EngineError::Parameter {
             parameter,
-            problem: "has no values, or a bin whose low end is above its high end".to_string(),
+            expected: "values in bins whose low end is not above the high end".to_string(),
         })
     };
     let size = bins("tree.profile.file_size_bytes", &profile.file_size_bytes)?;
@@ -118,7 +118,10 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
         [("tree.profile.file_size_bytes", size.mean()), ("tree.profile.files_per_directory", files.mean())]
     {
         if mean <= 0.0 {
-            return Err(EngineError::Parameter { parameter, problem: "has no value above 0".to_string() });
+            return Err(EngineError::Parameter {
+                parameter,
+                expected: "at least one value above 0".to_string(),
+            });
         }
     }
     let mean = directories.as_ref().map_or(0.0, Bins::mean);

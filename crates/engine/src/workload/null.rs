@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::record::Step;
 use crate::session::Session;
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::Null;
+use fsdyno_core::workload::{Load, Null};
 use fsdyno_core::{EngineEvent, Operation, Role};
 use fsdyno_sys::timer::Timer;
 use std::sync::atomic::AtomicBool;
@@ -16,9 +16,6 @@ const STEPS: &[Operation] = &[Operation::Null];
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    if parameters.workers == 0 {
-        return Err(EngineError::Parameter { parameter: "workers", problem: "must be at least 1".into() });
-    }
     session.phase(phase(parameters)).map(drop)
 }
 
@@ -49,11 +46,10 @@ fn phase(parameters: &Null) -> Phase {
         })
     };
     let jobs = (0..parameters.workers).map(|_| job()).collect();
+    let timing = parameters.timing();
     Phase {
         name: "null".to_string(),
-        ramp: parameters.ramp,
-        window: parameters.window,
-        drain_limit: Nanos::from_secs(1),
+        span: timing.into(),
         teams: vec![Team { role: Role::Null, steps: STEPS, jobs }],
     }
 }

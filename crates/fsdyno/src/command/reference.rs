@@ -7,9 +7,7 @@ use anyhow::Context;
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::workload::{Fileserver, Null, Workload};
-use fsdyno_core::{Bytes, Nanos, WarningKind};
-use serde_json::Value;
+use fsdyno_core::{WarningKind, Workload};
 use std::fmt::Write;
 
 pub fn run(options: &Reference) -> Result {
@@ -59,33 +57,18 @@ fn axes(page: &mut String) -> std::fmt::Result {
 
 fn workloads(page: &mut String) -> std::fmt::Result {
     writeln!(page, "\n## Workloads\n\nKeys of `[[workloads]]` beside `kind`: {}.", kinds())?;
-    let defaults = serde_json::to_value(Fileserver::default()).unwrap_or_default();
-    writeln!(page, "\n### fileserver\n\n| key | default | meaning |\n|---|---|---|")?;
-    for (name, help) in Fileserver::PARAMETERS {
-        writeln!(page, "| `{name}` | {} | {help} |", shown(name, &defaults[name]))?;
+    for workload in Workload::KINDS.iter().filter_map(|kind| Workload::of_kind(kind)) {
+        writeln!(page, "\n### {}\n\n| key | default | meaning |\n|---|---|---|", workload.kind())?;
+        for listed in workload.list() {
+            let value = if listed.value.is_empty() { String::new() } else { format!("`{}`", listed.value) };
+            writeln!(page, "| `{}` | {value} | {} |", listed.name, listed.help)?;
+        }
     }
-    let null = Null::default();
-    writeln!(page, "\n### null\n\n| key | default | meaning |\n|---|---|---|")?;
-    writeln!(page, "| `workers` | `{}` | workers at once |", null.workers)?;
-    writeln!(page, "| `ramp` | `{}` | before the window |", null.ramp)?;
-    writeln!(page, "| `window` | `{}` | the measured part |", null.window)
+    Ok(())
 }
 
 fn kinds() -> String {
     Workload::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// A default as a plan would write it.
-fn shown(name: &str, value: &Value) -> String {
-    match (value, value.as_u64()) {
-        (_, Some(bytes)) if name.ends_with("_size") => format!("`{}`", Bytes(bytes)),
-        (_, Some(nanos)) if ["ramp", "window", "drain_limit"].contains(&name) => {
-            format!("`{}`", Nanos(nanos))
-        }
-        (Value::Null, _) => "from the free space".to_string(),
-        (Value::String(word), _) => format!("`{word}`"),
-        (other, _) => format!("`{other}`"),
-    }
 }
 
 fn measures(page: &mut String) -> std::fmt::Result {

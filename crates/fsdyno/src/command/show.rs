@@ -40,7 +40,7 @@ pub fn print(
             let view = View::new(header, trials)?;
             if !summary_only {
                 for case in &view.cases {
-                    terminal::compatible(&mut out, case, style)?;
+                    terminal::classic(&mut out, case, style)?;
                     writeln!(out)?;
                     terminal::full(&mut out, case, style)?;
                     writeln!(out)?;

@@ -152,7 +152,7 @@ fn block(view: &RoleView) -> Option<Vec<String>> {
     let (rows, (label, parts)) = match view.role {
         Role::Reader => (READER, READER_RATE),
         Role::Writer => (WRITER, WRITER_RATE),
-        Role::Null => return None,
+        _ => return None,
     };
     let mut lines: Vec<String> =
         rows.iter().map(|(label, operation)| latency_row(label, view.operation(*operation))).collect();

@@ -9,15 +9,17 @@ mod full;
 mod list;
 mod summary;
 
-pub use compatible::compatible;
+use compatible::compatible;
 pub use full::full;
 pub use list::sweep_list;
 pub use summary::summary;
 
 pub use crate::text::{plural, size};
 
+use crate::view::CaseView;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
+use fsdyno_core::Workload;
 use std::io::{self, Write};
 
 /// How text is laid out.
@@ -33,6 +35,16 @@ impl Default for Style {
     /// 80 columns, no colour.
     fn default() -> Self {
         Style { width: 80, colour: false }
+    }
+}
+
+/// Writes a case in the layout in which its workload's figures have always been published.
+///
+/// # Errors
+/// Those of `out`.
+pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
+    match case.workload {
+        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }
 

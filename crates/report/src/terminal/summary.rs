@@ -9,7 +9,6 @@ use crate::ranking::{Drift, Figure, RankedCase, Ranking};
 use crate::text;
 use crate::view::View;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
-use fsdyno_core::Workload;
 use fsdyno_core::measure::{Measure, Unit};
 use std::io::{self, Write};
 
@@ -32,7 +31,7 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
         let title = format!(
             "{}: {}, best first by {}",
             view.header.name,
-            workload(&ranking.workload),
+            ranking.workload.load().title(),
             ranking.measure()
         );
         style.paragraph(out, Paint::Heading, 0, &title)?;
@@ -48,19 +47,6 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
         textwrap::wrap(&verdict(ranking), style.width).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     Ok(())
-}
-
-fn workload(workload: &Workload) -> String {
-    match workload {
-        Workload::Fileserver(parameters) => format!(
-            "fileserver on {} of trees, {} and {}, window {}",
-            parameters.tree_size,
-            text::plural(u64::from(parameters.readers), "reader"),
-            text::plural(u64::from(parameters.writers), "writer"),
-            text::setting(parameters.window)
-        ),
-        Workload::Null(parameters) => format!("null, window {}", text::setting(parameters.window)),
-    }
 }
 
 /// One column of the table: the lines of its head, and a cell for each row.
@@ -324,7 +310,7 @@ mod tests {
         assert_eq!(
             text("read-under-write", &fixture::trials()),
             "\
-demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30 s, best
+demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s, best
   first by read-under-write
 
                                                read-       first-

@@ -245,7 +245,7 @@ impl Dice {
 
     fn role(&mut self) -> RoleResult {
         RoleResult {
-            role: self.pick(&[Role::Reader, Role::Writer, Role::Null]),
+            role: self.pick(Role::ALL),
             workers: self.small(),
             longest_stall_ns: self.ns(),
             time_over_100ms: self.float(),
@@ -257,7 +257,10 @@ impl Dice {
                 aggregate_bytes_per_s: self.float(),
                 operations_per_s: self.float(),
                 bytes: self.int(),
+                items_per_s: self.float(),
+                items: self.int(),
             },
+            cpu: self.cpu(),
             worker_results: self.some(3, Dice::worker),
             operations: self.some(3, Dice::operation),
         }
@@ -272,6 +275,7 @@ impl Dice {
                 count: (0..300).map(|_| u64::from(dice.small())).collect(),
                 sum_ns: (0..300).map(|_| 1000 * u64::from(dice.small())).collect(),
                 max_ns: (0..300).map(|_| 1000 * u64::from(dice.small())).collect(),
+                bytes: (0..300).map(|_| 4096 * u64::from(dice.small())).collect(),
             },
             slowest: (0..64)
                 .map(|rank| SlowOperation {
@@ -299,8 +303,14 @@ impl Dice {
             time_over_100ms: self.float(),
             time_over_1s: self.float(),
             rounds: self.int(),
+            bytes: self.int(),
+            cpu: self.cpu(),
             unfinished: self.maybe(Dice::in_flight),
         }
+    }
+
+    fn cpu(&mut self) -> CpuTime {
+        CpuTime { user_ns: self.ns(), system_ns: self.ns() }
     }
 
     fn in_flight(&mut self) -> InFlight {
@@ -336,6 +346,7 @@ impl Dice {
                 count: self.some(3, Dice::int),
                 sum_ns: self.some(3, Dice::int),
                 max_ns: self.some(3, Dice::int),
+                bytes: self.some(3, Dice::int),
             },
             slowest: self.some(2, |dice| SlowOperation {
                 start_ns: dice.int(),

@@ -10,7 +10,7 @@ mod writer;
 pub use reader::pass as reader_pass;
 
 use crate::aside;
-use crate::content::{ALIGNMENT, Content};
+use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::phase::{Job, Phase, Team};
 use crate::plant::{self, DIRECTORY};
@@ -18,8 +18,7 @@ use crate::session::Session;
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::units::{Bytes, Nanos};
-use fsdyno_core::workload::{self, Fileserver};
+use fsdyno_core::workload::{Fileserver, Load};
 use fsdyno_core::{Role, WarningKind};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -35,7 +34,6 @@ const NEW_TREES: u64 = 2;
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
-    check(parameters)?;
     let model = Arc::new(Model::new(&parameters.tree)?);
     let base = session.make_base()?;
     if !session.request.drop_caches {
@@ -78,35 +76,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
             })
         });
         teams.push(Team { role: Role::Reader, steps: reader::STEPS, jobs: jobs.collect() });
-        let Fileserver { ramp, window, drain_limit, .. } = *parameters;
-        session.phase(Phase { name, ramp, window, drain_limit, teams })?;
-    }
-    Ok(())
-}
-
-fn check(parameters: &Fileserver) -> Result<(), EngineError> {
-    let refuse =
-        |parameter, problem: &str| Err(EngineError::Parameter { parameter, problem: problem.into() });
-    if parameters.readers == 0 {
-        return refuse("readers", "must be at least 1");
-    }
-    if parameters.window == Nanos(0) {
-        return refuse("window", "must be longer than 0");
-    }
-    if parameters.io_size.0 == 0 || parameters.io_size.0 > Bytes::GIB {
-        return refuse("io_size", "must be between 1 and 1G");
-    }
-    if parameters.direct && !parameters.io_size.0.is_multiple_of(ALIGNMENT as u64) {
-        return refuse("io_size", "must be a multiple of 4k with direct I/O");
-    }
-    if tree_bytes(parameters) < multiple(parameters) {
-        return refuse("tree_size", "leaves nothing for some tree");
-    }
-    if matches!(parameters.content, workload::Content::Compressible(share) if !(0.0..=1.0).contains(&share)) {
-        return refuse("content", "must be compressible by a share between 0 and 1");
-    }
-    if parameters.writer_space.is_some_and(|space| space.0 < SMALLEST_SPACE) {
-        return refuse("writer_space", "must be at least 64k");
+        session.phase(Phase { name, span: parameters.timing().into(), teams })?;
     }
     Ok(())
 }
@@ -143,16 +113,6 @@ fn io_size(parameters: &Fileserver) -> usize {
     parameters.io_size.0 as usize
 }
 
-/// Sizes of files are multiples of this.
-fn multiple(parameters: &Fileserver) -> u64 {
-    if parameters.direct { ALIGNMENT as u64 } else { 1 }
-}
-
-/// Size of one tree.
-fn tree_bytes(parameters: &Fileserver) -> u64 {
-    parameters.tree_size.0 / (u64::from(parameters.readers) + 1) / multiple(parameters) * multiple(parameters)
-}
-
 /// Makes the trees, and writes them back.
 fn prepare(
     parameters: &Fileserver,
@@ -161,8 +121,8 @@ fn prepare(
     session: &mut Session<'_, '_>,
 ) -> Result<(), EngineError> {
     let begin = Instant::now();
-    let (tree_bytes, trees) = (tree_bytes(parameters), parameters.readers + 1);
-    let limits = Limits::new(tree_bytes, multiple(parameters));
+    let (tree_bytes, trees) = (parameters.tree_bytes(), parameters.readers + 1);
+    let limits = Limits::new(tree_bytes, parameters.multiple());
     let (model, directory) = (Arc::clone(model), base.to_path_buf());
     let (content, seed) = (parameters.content, session.request.seed);
     let work = move |gauge: &aside::Gauge| -> Result<TreeSummary, EngineError> {
@@ -255,25 +215,5 @@ mod tests {
     fn the_estimate_follows_the_rate() {
         assert_eq!(left_ns(1e9, 0.25, 1e9), 3_000_000_000);
         assert_eq!(left_ns(1e9, 0.0, 1e9), 10_000_000_000);
-    }
-
-    #[test]
-    fn impossible_parameters_are_refused() {
-        let refused = |parameters: Fileserver| match check(&parameters) {
-            Err(EngineError::Parameter { parameter, .. }) => parameter,
-            other => panic!("{other:?}"),
-        };
-        let good = Fileserver::default;
-        assert!(check(&good()).is_ok());
-        assert_eq!(refused(Fileserver { readers: 0, ..good() }), "readers");
-        assert_eq!(refused(Fileserver { window: Nanos(0), ..good() }), "window");
-        assert_eq!(refused(Fileserver { io_size: Bytes(0), ..good() }), "io_size");
-        assert_eq!(refused(Fileserver { io_size: Bytes(5000), direct: true, ..good() }), "io_size");
-        assert_eq!(refused(Fileserver { tree_size: Bytes(3), ..good() }), "tree_size");
-        assert_eq!(
-            refused(Fileserver { content: workload::Content::Compressible(1.5), ..good() }),
-            "content"
-        );
-        assert_eq!(refused(Fileserver { writer_space: Some(Bytes(1)), ..good() }), "writer_space");
     }
 }

@@ -217,7 +217,9 @@ impl Reader {
             read = timed(meter, READ, place, count, || rustix::io::read(&file, &mut *rest))?;
             position += read as u64;
         }
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(file))
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(file))?;
+        meter.item();
+        Ok(())
     }
 
     fn take_buffer(&mut self) -> Box<[MaybeUninit<u8>]> {

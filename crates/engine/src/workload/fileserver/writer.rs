@@ -225,7 +225,9 @@ impl Writer {
             )?;
             position += written as u64;
         }
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))?;
+        meter.item();
+        Ok(())
     }
 }
 

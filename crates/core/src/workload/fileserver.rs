@@ -1,0 +1,123 @@
+//! Parameters of `fileserver` (FsOpBench, 2009).
+
+use super::parameter::{Refusal, parameters};
+use super::{Content, Load, Timing, TreeModel};
+use crate::units::{Bytes, Nanos};
+
+parameters! {
+    /// Readers through trees of small files, then writers beside them. Sizes in bytes, times in nanoseconds.
+    Fileserver {
+        tree_size: Bytes = Bytes(20 * Bytes::GIB), "all trees together; a share such as `50%` is of the device";
+        tree: TreeModel = TreeModel::Home, "sizes and shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`";
+        readers: u32 = 3, "readers in the phases with many; the first phase has one";
+        writers: u32 = 3, "writers in the last phase; 0 leaves that phase out";
+        ramp: Nanos = Nanos::from_secs(30), "load before each window";
+        window: Nanos = Nanos::from_secs(30), "the measured part of each phase";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long operations in flight at the end of the window are waited for";
+        io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer of each `read` and `write` after the first byte";
+        direct: bool = false, "`true`: `O_DIRECT`, with sizes rounded up to whole 4 KiB";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+        writer_space: Option<Bytes> = None, "what one writer may occupy before it removes its tree and starts anew; by default 80 % of the free space, shared by the writers";
+    }
+}
+
+impl Fileserver {
+    /// Sizes of files are multiples of this.
+    pub fn multiple(&self) -> u64 {
+        if self.direct { super::DIRECT_ALIGNMENT } else { 1 }
+    }
+
+    /// Size of one tree: one for each reader, and one for the first phase.
+    pub fn tree_bytes(&self) -> u64 {
+        self.tree_size.0 / (u64::from(self.readers) + 1) / self.multiple() * self.multiple()
+    }
+
+    /// One reader, many readers where that is something else, and readers with writers where there are any.
+    fn phases(&self) -> u32 {
+        1 + u32::from(self.readers > 1) + u32::from(self.writers > 0)
+    }
+}
+
+impl Load for Fileserver {
+    fn check(&self) -> Result<(), Refusal> {
+        super::check_workers("readers", self.readers)?;
+        Refusal::unless(
+            self.writers <= super::MAX_WORKERS,
+            "writers",
+            format!("a whole number from 0 to {}", super::MAX_WORKERS),
+        )?;
+        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")?;
+        super::check_io_size("io_size", self.io_size, self.direct)?;
+        Refusal::unless(self.tree_size > Bytes(0), "tree_size", "more than nothing")?;
+        Refusal::unless(
+            self.tree_bytes() >= self.multiple(),
+            "tree_size",
+            "at least one block for each tree",
+        )?;
+        super::check_content(&self.content)?;
+        let space = self.writer_space.is_none_or(|space| space.0 >= 64 * Bytes::KIB);
+        Refusal::unless(space, "writer_space", "at least 64k")
+    }
+
+    fn prepares(&self) -> Bytes {
+        self.tree_size
+    }
+
+    fn writes(&self) -> Bytes {
+        match self.writers {
+            0 => Bytes(0),
+            writers => {
+                Bytes(self.writer_space.map_or(u64::MAX, |space| space.0.saturating_mul(writers.into())))
+            }
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        let Fileserver { ramp, window, drain_limit, .. } = *self;
+        Timing { windows: self.phases(), ramp, window, drain_limit }
+    }
+
+    fn title(&self) -> String {
+        format!(
+            "fileserver on {} of trees, {} and {}, window {}",
+            self.tree_size,
+            super::plural(self.readers, "reader"),
+            super::plural(self.writers, "writer"),
+            self.window
+        )
+    }
+
+    fn default_measure(&self) -> &'static str {
+        match self.writers {
+            0 => "read",
+            _ => "read-under-write",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Fileserver| parameters.check().unwrap_err().parameter;
+        let good = Fileserver::default;
+        assert!(good().check().is_ok());
+        assert_eq!(refused(Fileserver { readers: 0, ..good() }), "readers");
+        assert_eq!(refused(Fileserver { writers: 1_000_000, ..good() }), "writers");
+        assert_eq!(refused(Fileserver { window: Nanos(0), ..good() }), "window");
+        assert_eq!(refused(Fileserver { io_size: Bytes(0), ..good() }), "io_size");
+        assert_eq!(refused(Fileserver { io_size: Bytes(5000), direct: true, ..good() }), "io_size");
+        assert_eq!(refused(Fileserver { tree_size: Bytes(3), ..good() }), "tree_size");
+        assert_eq!(refused(Fileserver { content: Content::Compressible(1.5), ..good() }), "content");
+        assert_eq!(refused(Fileserver { writer_space: Some(Bytes(1)), ..good() }), "writer_space");
+    }
+
+    #[test]
+    fn a_phase_of_many_readers_needs_many() {
+        let windows =
+            |readers, writers| Fileserver { readers, writers, ..Default::default() }.timing().windows;
+        assert_eq!((windows(3, 3), windows(3, 0), windows(1, 1), windows(1, 0)), (3, 2, 2, 1));
+    }
+}

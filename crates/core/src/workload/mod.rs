@@ -1,0 +1,255 @@
+//! Workloads as a plan describes them and the engine executes them: one file each, and a line in [`workloads!`].
+
+mod fileserver;
+mod null;
+pub mod parameter;
+
+pub use fileserver::Fileserver;
+pub use null::Null;
+
+use crate::units::{Bytes, Nanos};
+use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Surroundings};
+use serde::{Deserialize, Serialize};
+
+/// Most workers of one role.
+pub const MAX_WORKERS: u32 = 1024;
+/// Largest buffer of one read or write.
+pub const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
+/// Direct I/O is aligned to this.
+pub const DIRECT_ALIGNMENT: u64 = 4 * Bytes::KIB;
+
+/// What a sweep must know of a workload to check, plan and watch it.
+pub trait Load {
+    /// Whether the parameters make sense, each by itself and together.
+    ///
+    /// # Errors
+    /// The first that does not.
+    fn check(&self) -> Result<(), Refusal>;
+    /// Bytes in files that are made before the phases.
+    fn prepares(&self) -> Bytes;
+    /// Most bytes that the phases come to occupy beside those; `u64::MAX` where only the free space limits it.
+    fn writes(&self) -> Bytes;
+    /// Bytes that those phases move which last until their work is done.
+    fn moves(&self) -> Bytes {
+        Bytes(0)
+    }
+    /// The phases that last a given time.
+    fn timing(&self) -> Timing;
+    /// One line for the head of a table, the kind first.
+    fn title(&self) -> String;
+    /// What a plan ranks by when it does not say.
+    fn default_measure(&self) -> &'static str;
+}
+
+/// Phases that last a given time. Those that last until their work is done are not among them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// How many there are.
+    pub windows: u32,
+    /// Load before each window.
+    pub ramp: Nanos,
+    /// The measured part.
+    pub window: Nanos,
+    /// How long operations in flight at the end of the window are waited for.
+    pub drain_limit: Nanos,
+}
+
+impl Timing {
+    /// Ramps and windows together.
+    pub fn total(&self) -> Nanos {
+        Nanos(self.ramp.0.saturating_add(self.window.0).saturating_mul(self.windows.into()))
+    }
+}
+
+/// Declares the workloads once: variant and name in plans and results.
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// A workload with all its parameters.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Workload {
+            $($(#[$doc])* #[serde(rename = $name)] $variant($variant),)*
+        }
+
+        impl Workload {
+            /// The kinds that a plan may name.
+            pub const KINDS: &'static [&'static str] = &[$($name),*];
+
+            /// A workload of this kind with its default parameters.
+            pub fn of_kind(kind: &str) -> Option<Workload> {
+                match kind {
+                    $($name => Some(Workload::$variant($variant::default())),)*
+                    _ => None,
+                }
+            }
+
+            /// The name in plans and results.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Workload::$variant(_) => $name,)* }
+            }
+
+            /// What a sweep must know of it.
+            pub fn load(&self) -> &dyn Load {
+                match self { $(Workload::$variant(parameters) => parameters,)* }
+            }
+
+            fn parameters(&self) -> &dyn Parameters {
+                match self { $(Workload::$variant(parameters) => parameters,)* }
+            }
+
+            fn parameters_mut(&mut self) -> &mut dyn Parameters {
+                match self { $(Workload::$variant(parameters) => parameters,)* }
+            }
+        }
+    };
+}
+
+workloads! {
+    /// Readers through trees of small files, then writers beside them (FsOpBench, 2009).
+    Fileserver = "fileserver",
+    /// Everything that a workload does but the syscall: what the tool itself costs.
+    Null = "null",
+}
+
+impl Workload {
+    /// Sets a parameter from what a plan says.
+    ///
+    /// # Errors
+    /// Why the literal was not taken.
+    pub fn set(
+        &mut self,
+        name: &str,
+        literal: &Literal,
+        surroundings: &dyn Surroundings,
+    ) -> Result<(), ParameterError> {
+        self.parameters_mut().set(name, literal, surroundings)
+    }
+
+    /// Every parameter with its value, in the order of declaration.
+    pub fn list(&self) -> Vec<Listed> {
+        self.parameters().list()
+    }
+}
+
+fn plural(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn check_workers(parameter: &'static str, workers: u32) -> Result<(), Refusal> {
+    let expected = format!("a whole number from 1 to {MAX_WORKERS}");
+    Refusal::unless((1..=MAX_WORKERS).contains(&workers), parameter, expected)
+}
+
+fn check_io_size(parameter: &'static str, size: Bytes, direct: bool) -> Result<(), Refusal> {
+    let sensible = size > Bytes(0) && size <= MAX_IO_SIZE;
+    Refusal::unless(sensible, parameter, format!("a size from 1 to {MAX_IO_SIZE}"))?;
+    let aligned = !direct || size.0.is_multiple_of(DIRECT_ALIGNMENT);
+    Refusal::unless(aligned, parameter, "a multiple of 4k with direct I/O")
+}
+
+fn check_content(content: &Content) -> Result<(), Refusal> {
+    let sensible = !matches!(content, Content::Compressible(share) if !(0.0..=1.0).contains(share));
+    Refusal::unless(sensible, "content", "compressible by a share from 0 to 1")
+}
+
+/// What files contain. No two files share a block, whatever the content but zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Incompressible.
+    Random,
+    /// Zeros only.
+    Zeros,
+    /// This share of each block, 0 to 1, is zeros.
+    Compressible(f64),
+}
+
+/// Where the sizes of files and the shape of directories come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TreeModel {
+    /// Home directories as the 2009 tables imply them: mean 38 KB, 10.8 files per directory.
+    Home,
+    /// Agrawal et al., "Generating Realistic Impressions for File-System Benchmarking", FAST 2009.
+    Impressions,
+    /// Scanned from a real directory by `fsdyno profile`.
+    Profile(Box<Profile>),
+}
+
+impl TreeModel {
+    /// The name in plans and results.
+    pub fn name(&self) -> &str {
+        match self {
+            TreeModel::Home => "home",
+            TreeModel::Impressions => "impressions",
+            TreeModel::Profile(_) => "profile",
+        }
+    }
+}
+
+/// The shape of a real directory tree: four histograms, nothing that identifies its owner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Regular files scanned.
+    pub files: u64,
+    /// Directories scanned, the top one included.
+    pub directories: u64,
+    /// Sum of the sizes of regular files, in bytes.
+    pub bytes: u64,
+    /// Names and directories that could not be looked at, and so are missing.
+    #[serde(default)]
+    pub unreadable: u64,
+    /// Files by size in bytes.
+    pub file_size_bytes: Vec<Bin>,
+    /// Directories by the number of regular files in them.
+    pub files_per_directory: Vec<Bin>,
+    /// Directories by the number of directories in them.
+    pub directories_per_directory: Vec<Bin>,
+    /// Regular files by depth below the top (1: directly in it).
+    pub depth: Vec<Bin>,
+    /// Regular files by the length of their names in bytes.
+    pub name_length_bytes: Vec<Bin>,
+}
+
+/// One bin of a histogram: values from `low` to `high`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bin {
+    /// Smallest value.
+    pub low: u64,
+    /// Largest value.
+    pub high: u64,
+    /// How many.
+    pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_make_sense_and_have_a_measure() {
+        for kind in Workload::KINDS {
+            let workload = Workload::of_kind(kind).unwrap();
+            assert_eq!(workload.kind(), *kind);
+            assert_eq!(workload.load().check(), Ok(()), "{kind}");
+            assert!(workload.load().default_measure().parse::<crate::Measure>().is_ok(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_is_listed_and_stored_under_its_name() {
+        for kind in Workload::KINDS {
+            let workload = Workload::of_kind(kind).unwrap();
+            let value = serde_json::to_value(&workload).unwrap();
+            let mut stored: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+            let mut listed: Vec<&str> = workload.list().iter().map(|listed| listed.name).collect();
+            listed.push("kind");
+            stored.sort_unstable();
+            listed.sort_unstable();
+            assert_eq!(stored, listed);
+            assert_eq!(serde_json::from_value::<Workload>(value).unwrap(), workload);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Parameters of `null`, which measures the tool.
+
+use super::parameter::{Refusal, parameters};
+use super::{Load, Timing};
+use crate::units::{Bytes, Nanos};
+
+parameters! {
+    /// Everything that a workload does but the syscall. Times in nanoseconds.
+    Null {
+        workers: u32 = 1, "workers at once";
+        ramp: Nanos = Nanos::from_millis(10), "before the window";
+        window: Nanos = Nanos::from_millis(100), "the measured part";
+    }
+}
+
+impl Load for Null {
+    fn check(&self) -> Result<(), Refusal> {
+        super::check_workers("workers", self.workers)?;
+        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn writes(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn timing(&self) -> Timing {
+        Timing { windows: 1, ramp: self.ramp, window: self.window, drain_limit: Nanos::from_secs(1) }
+    }
+
+    fn title(&self) -> String {
+        format!("null, {}, window {}", super::plural(self.workers, "worker"), self.window)
+    }
+
+    fn default_measure(&self) -> &'static str {
+        "longest-stall"
+    }
+}

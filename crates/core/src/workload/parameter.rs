@@ -1,0 +1,396 @@
+//! Parameters of workloads: declared once, for parsing, checking, the reference and the store.
+//!
+//! A plan gives [`Literal`]s; what a parameter makes of one is the business of its type ([`Parameter`]). What a literal may
+//! refer to outside the plan (the size of the device, a file beside the plan) comes from its [`Surroundings`], so that
+//! nothing here touches a machine. Places in the plan and suggestions for mistyped words are the caller's.
+
+use super::{Content, Profile, TreeModel};
+use crate::units::{Bytes, Nanos, Size, UnitError};
+use std::collections::BTreeMap;
+
+/// A value as a plan writes it, free of its place.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    /// A string.
+    Text(String),
+    /// A whole number.
+    Integer(i128),
+    /// A number with a fraction.
+    Float(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A list.
+    Array(Vec<Literal>),
+    /// A table.
+    Table(BTreeMap<String, Literal>),
+}
+
+impl Literal {
+    /// A string or a number as text, as sizes and durations are written.
+    fn scalar(&self) -> Option<String> {
+        match self {
+            Literal::Text(text) => Some(text.clone()),
+            Literal::Integer(number) => Some(number.to_string()),
+            Literal::Float(number) => Some(number.to_string()),
+            Literal::Boolean(_) | Literal::Array(_) | Literal::Table(_) => None,
+        }
+    }
+}
+
+/// What a literal may refer to outside the plan.
+pub trait Surroundings {
+    /// Size of the device that filesystems are made on, where it is known beforehand.
+    fn device_size(&self) -> Option<Bytes>;
+
+    /// The text of a file; a relative path is relative to the plan's directory.
+    ///
+    /// # Errors
+    /// The path in full, and why it cannot be read.
+    fn read_file(&self, path: &str) -> Result<String, (String, String)>;
+}
+
+/// Why a literal was not taken.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParameterError {
+    /// There is no such parameter.
+    Unknown,
+    /// Something else is expected; a phrase such as `a whole number from 1 to 9`.
+    Expected(String),
+    /// Something else is expected of this key inside the value.
+    ExpectedInside(&'static str, String),
+    /// A key inside the value that it does not take.
+    UnknownInside(String, &'static [&'static str]),
+    /// A word that is none of the known ones: what kind of word, the word, the known ones.
+    UnknownWord(&'static str, String, Vec<&'static str>),
+    /// A size, a duration or a share that is none.
+    Unit(UnitError),
+    /// A share of a device whose size is not known beforehand.
+    ShareOfUnknown,
+    /// A file that cannot be used: its path and why.
+    File(String, String),
+}
+
+/// Why parameters that are fine by themselves do not go together, or lie outside their range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The parameter to blame.
+    pub parameter: &'static str,
+    /// What it takes; a phrase such as `a multiple of 4k with direct I/O`.
+    pub expected: String,
+}
+
+impl Refusal {
+    /// An error unless the condition holds.
+    ///
+    /// # Errors
+    /// The refusal of this parameter, with what it takes.
+    pub fn unless(holds: bool, parameter: &'static str, expected: impl Into<String>) -> Result<(), Refusal> {
+        if holds { Ok(()) } else { Err(Refusal { parameter, expected: expected.into() }) }
+    }
+}
+
+/// A type of parameters.
+pub trait Parameter: Sized {
+    /// What a literal means.
+    ///
+    /// # Errors
+    /// Why it means nothing.
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError>;
+
+    /// As a plan would write it, and as reports show it. Empty: left to be decided later.
+    fn written(&self) -> String;
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty)*) => {$(
+        impl Parameter for $type {
+            fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
+                let number = match literal {
+                    Literal::Integer(number) => <$type>::try_from(*number).ok(),
+                    _ => None,
+                };
+                number.ok_or_else(|| {
+                    ParameterError::Expected(format!("a whole number from {} to {}", <$type>::MIN, <$type>::MAX))
+                })
+            }
+
+            fn written(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+whole_numbers!(u32 u64);
+
+impl Parameter for f64 {
+    fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match literal {
+            Literal::Float(number) => Ok(*number),
+            Literal::Integer(number) => Ok(*number as f64),
+            _ => Err(ParameterError::Expected("a number".to_string())),
+        }
+    }
+
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Parameter for bool {
+    fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match literal {
+            Literal::Boolean(boolean) => Ok(*boolean),
+            _ => Err(ParameterError::Expected("true or false".to_string())),
+        }
+    }
+
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Parameter for String {
+    fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match literal {
+            Literal::Text(text) => Ok(text.clone()),
+            _ => Err(ParameterError::Expected("a string".to_string())),
+        }
+    }
+
+    fn written(&self) -> String {
+        self.clone()
+    }
+}
+
+/// A number or a string with its unit, as text.
+fn with_unit(literal: &Literal) -> Result<String, ParameterError> {
+    let expected = || ParameterError::Expected("a number or a string with its unit".to_string());
+    literal.scalar().ok_or_else(expected)
+}
+
+/// A size, or a share of the device.
+impl Parameter for Bytes {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match with_unit(literal)?.parse().map_err(ParameterError::Unit)? {
+            Size::Absolute(bytes) => Ok(bytes),
+            share @ Size::Percent(_) => {
+                surroundings.device_size().map(|whole| share.of(whole)).ok_or(ParameterError::ShareOfUnknown)
+            }
+        }
+    }
+
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Parameter for Nanos {
+    fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
+        with_unit(literal)?.parse().map_err(ParameterError::Unit)
+    }
+
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A parameter that is left to be decided later when the plan does not give it.
+impl<T: Parameter> Parameter for Option<T> {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        T::read(literal, surroundings).map(Some)
+    }
+
+    fn written(&self) -> String {
+        self.as_ref().map(T::written).unwrap_or_default()
+    }
+}
+
+/// A list; a single value is a list of one.
+impl<T: Parameter> Parameter for Vec<T> {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        match literal {
+            Literal::Array(items) => items.iter().map(|item| T::read(item, surroundings)).collect(),
+            single => T::read(single, surroundings).map(|item| vec![item]),
+        }
+    }
+
+    fn written(&self) -> String {
+        self.iter().map(T::written).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Parameter for Content {
+    fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
+        const KEYS: &[&str] = &["compressible"];
+        let expected =
+            || ParameterError::Expected("\"random\", \"zeros\" or { compressible = 0.5 }".to_string());
+        match literal {
+            Literal::Text(word) if word == "random" => Ok(Content::Random),
+            Literal::Text(word) if word == "zeros" => Ok(Content::Zeros),
+            Literal::Text(word) => {
+                Err(ParameterError::UnknownWord("content", word.clone(), vec!["random", "zeros"]))
+            }
+            Literal::Table(table) => {
+                if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+                    return Err(ParameterError::UnknownInside(key.clone(), KEYS));
+                }
+                let share = match table.get("compressible") {
+                    Some(Literal::Float(share)) => *share,
+                    Some(Literal::Integer(share)) => *share as f64,
+                    _ => return Err(expected()),
+                };
+                let inside =
+                    || ParameterError::ExpectedInside("compressible", "a share from 0 to 1".to_string());
+                (0.0..=1.0).contains(&share).then_some(Content::Compressible(share)).ok_or_else(inside)
+            }
+            _ => Err(expected()),
+        }
+    }
+
+    fn written(&self) -> String {
+        match self {
+            Content::Random => "random".to_string(),
+            Content::Zeros => "zeros".to_string(),
+            Content::Compressible(share) => format!("{{ compressible = {share} }}"),
+        }
+    }
+}
+
+impl Parameter for TreeModel {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        let Literal::Text(text) = literal else {
+            return Err(ParameterError::Expected("a string".to_string()));
+        };
+        match (text.as_str(), text.strip_prefix("profile:").map(str::trim)) {
+            ("home", _) => Ok(TreeModel::Home),
+            ("impressions", _) => Ok(TreeModel::Impressions),
+            (_, Some(path)) if !path.is_empty() => {
+                let (path, text) = match surroundings.read_file(path) {
+                    Ok(text) => (path.to_string(), text),
+                    Err((path, reason)) => return Err(ParameterError::File(path, reason)),
+                };
+                let profile: Profile = serde_json::from_str(&text)
+                    .map_err(|error| ParameterError::File(path.clone(), error.to_string()))?;
+                if profile.files == 0 || profile.file_size_bytes.iter().all(|bin| bin.count == 0) {
+                    return Err(ParameterError::File(path, "it has no files".to_string()));
+                }
+                Ok(TreeModel::Profile(Box::new(profile)))
+            }
+            (other, _) => {
+                let known = vec!["home", "impressions", "profile:PATH"];
+                Err(ParameterError::UnknownWord("tree", other.to_string(), known))
+            }
+        }
+    }
+
+    fn written(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+/// Declares the parameters of a workload: each with its type, its default and one line for the reference.
+macro_rules! parameters {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $help:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            $(#[doc = $help] pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::workload::parameter::Parameters for $name {
+            fn set(
+                &mut self,
+                name: &str,
+                literal: &$crate::workload::parameter::Literal,
+                surroundings: &dyn $crate::workload::parameter::Surroundings,
+            ) -> Result<(), $crate::workload::parameter::ParameterError> {
+                match name {
+                    $(stringify!($field) => {
+                        self.$field = $crate::workload::parameter::Parameter::read(literal, surroundings)?;
+                    })*
+                    _ => return Err($crate::workload::parameter::ParameterError::Unknown),
+                }
+                Ok(())
+            }
+
+            fn list(&self) -> Vec<$crate::workload::parameter::Listed> {
+                vec![$($crate::workload::parameter::Listed {
+                    name: stringify!($field),
+                    help: $help,
+                    value: $crate::workload::parameter::Parameter::written(&self.$field),
+                },)*]
+            }
+        }
+    };
+}
+pub(super) use parameters;
+
+/// Declares a parameter that is one of some words.
+#[allow(unused_macros)]
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $crate::workload::parameter::Parameter for $name {
+            fn read(
+                literal: &$crate::workload::parameter::Literal,
+                _: &dyn $crate::workload::parameter::Surroundings,
+            ) -> Result<Self, $crate::workload::parameter::ParameterError> {
+                use $crate::workload::parameter::{Literal, ParameterError};
+                match literal {
+                    $(Literal::Text(word) if word == $word => Ok($name::$variant),)*
+                    Literal::Text(word) => {
+                        Err(ParameterError::UnknownWord($what, word.clone(), vec![$($word),*]))
+                    }
+                    _ => Err(ParameterError::Expected(format!("one of {}", [$($word),*].join(", ")))),
+                }
+            }
+
+            fn written(&self) -> String {
+                match self { $($name::$variant => $word.to_string(),)* }
+            }
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(super) use words;
+
+/// One parameter with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key in plans.
+    pub name: &'static str,
+    /// One line for the reference.
+    pub help: &'static str,
+    /// As a plan would write it; empty when it is left to be decided later.
+    pub value: String,
+}
+
+/// The parameters of a workload by their names.
+pub trait Parameters {
+    /// Sets one.
+    ///
+    /// # Errors
+    /// Why the literal was not taken; the parameter has its old value then.
+    fn set(
+        &mut self,
+        name: &str,
+        literal: &Literal,
+        surroundings: &dyn Surroundings,
+    ) -> Result<(), ParameterError>;
+
+    /// Every parameter, in the order of declaration.
+    fn list(&self) -> Vec<Listed>;
+}

@@ -1,0 +1,9 @@
+-- Processor time of workers in the window, the bytes of each, and the items (files, transactions, seeks) that a workload
+-- counts.
+ALTER TABLE roles ADD COLUMN cpu_user_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE roles ADD COLUMN cpu_system_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE roles ADD COLUMN items INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE roles ADD COLUMN items_per_s REAL NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN cpu_user_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN cpu_system_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;

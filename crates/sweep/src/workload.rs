@@ -1,0 +1,101 @@
+//! A workload of a plan, resolved: its values set, with what they refer to outside the plan.
+
+use crate::document::{Document, Node, Origin, Section, Value};
+use crate::error::{PlanError, PlanProblem};
+use crate::raw::{RawWorkload, unknown_word};
+use fsdyno_core::workload::parameter::{Literal, ParameterError, Surroundings};
+use fsdyno_core::{Bytes, DeviceSpec, Workload};
+use std::path::Path;
+
+/// Sets every parameter that the plan gives, and checks them together.
+pub(crate) fn resolve(
+    document: &Document,
+    raw: &RawWorkload,
+    device: &DeviceSpec,
+    base: &Path,
+) -> Result<Workload, PlanError> {
+    let table = Section::new(document, &raw.node, "[[workloads]]")?;
+    let mut workload = raw.workload.clone();
+    let around = Around { device, base };
+    for (key, entry) in table.entries().filter(|(key, _)| *key != "kind") {
+        let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value that is no date"))?;
+        workload.set(key, &literal, &around).map_err(|error| refused(&table, key, &entry.node, error))?;
+    }
+    workload.load().check().map_err(|refusal| {
+        // What the plan does not say is shown as it came to be.
+        let written = workload.list().into_iter().find(|listed| listed.name == refusal.parameter);
+        let found = match table.get(refusal.parameter) {
+            Some(node) => node.describe(),
+            None => written.map(|listed| listed.value).unwrap_or_default(),
+        };
+        let key = refusal.parameter.to_string();
+        table.error(refusal.parameter, PlanProblem::Value { key, expected: refusal.expected, found })
+    })?;
+    Ok(workload)
+}
+
+struct Around<'a> {
+    device: &'a DeviceSpec,
+    base: &'a Path,
+}
+
+impl Surroundings for Around<'_> {
+    fn device_size(&self) -> Option<Bytes> {
+        match self.device {
+            DeviceSpec::Image { size, .. } => Some(*size),
+            DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
+        }
+    }
+
+    fn read_file(&self, path: &str) -> Result<String, (String, String)> {
+        let path = self.base.join(path);
+        std::fs::read_to_string(&path).map_err(|error| (path.display().to_string(), error.to_string()))
+    }
+}
+
+/// A value without its place; `None` for dates, which nothing takes.
+fn literal(node: &Node) -> Option<Literal> {
+    Some(match &node.value {
+        Value::String(text) => Literal::Text(text.clone()),
+        Value::Integer(number) => Literal::Integer(*number),
+        Value::Float(number) => Literal::Float(*number),
+        Value::Boolean(boolean) => Literal::Boolean(*boolean),
+        Value::Datetime(_) => return None,
+        Value::Array(nodes) => Literal::Array(nodes.iter().map(literal).collect::<Option<_>>()?),
+        Value::Table(table) => {
+            let entries = table.iter().map(|(key, entry)| Some((key.clone(), literal(&entry.node)?)));
+            Literal::Table(entries.collect::<Option<_>>()?)
+        }
+    })
+}
+
+/// The error at its place in the plan.
+fn refused(table: &Section<'_>, key: &str, node: &Node, error: ParameterError) -> PlanError {
+    let problem = match error {
+        ParameterError::Expected(expected) => return table.refuse(key, expected),
+        ParameterError::ExpectedInside(inner, expected) => {
+            return match Section::new(table.document(), node, key) {
+                Ok(section) => section.refuse(inner, expected),
+                Err(error) => error,
+            };
+        }
+        ParameterError::UnknownInside(inner, known) => {
+            let at = match &node.value {
+                Value::Table(entries) => entries.get(&inner).map_or(&node.origin, |entry| &entry.key),
+                _ => &node.origin,
+            };
+            return match Section::new(table.document(), node, key) {
+                Ok(section) => section.unknown_key(&inner, at, known),
+                Err(error) => error,
+            };
+        }
+        ParameterError::Unknown => {
+            return table.unknown_key(key, &Origin::Document, &[]);
+        }
+        ParameterError::UnknownWord(what, word, known) => unknown_word(what, &word, &known),
+        ParameterError::Unit(error) => PlanProblem::Unit { key: key.to_string(), error },
+        ParameterError::ShareOfUnknown => PlanProblem::ShareOfUnknown { key: key.to_string() },
+        ParameterError::File(path, reason) => PlanProblem::Profile { path, reason },
+    };
+    table.error(key, problem)
+}
