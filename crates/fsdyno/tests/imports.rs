@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("host", &["core", "sys"]),
     ("engine", &["core", "stats", "sys"]),
+    ("telemetry", &["core"]),
     ("testbed", &["core", "sys", "host"]),
     ("store", &["core", "stats"]),
     ("sweep", &["core", "host", "testbed", "store", "stats"]),
