@@ -10,6 +10,7 @@ use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Everything about one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -153,6 +154,9 @@ pub struct RoleResult {
     /// Processor time of the workers in the window.
     #[serde(default)]
     pub cpu: CpuTime,
+    /// What a workload counts by name beside its items, such as the files that postmark created, read and appended to.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
     /// Each worker by itself.
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].

@@ -31,6 +31,7 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
             items: 210,
         },
         cpu: CpuTime::default(),
+        counts: Default::default(),
         worker_results: vec![],
         operations: vec![],
     }

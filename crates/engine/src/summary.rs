@@ -189,6 +189,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
         time_over_1s: mean(|worker| worker.time_over_1s),
         blocked_at_start: blocked.collect(),
         rates: rates(steps, &samples, workers, window),
+        counts: Default::default(),
         cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
         operations: steps
             .iter()

@@ -119,6 +119,7 @@ impl Store {
                     items: get(row, "items")?,
                 },
                 cpu: cpu(row)?,
+                counts: from_json(row, "counts")?,
                 worker_results: self.workers(id)?,
                 operations: self.operations(id)?,
             })

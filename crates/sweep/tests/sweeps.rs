@@ -101,6 +101,7 @@ fn phase(name: &str) -> PhaseResult {
             blocked_at_start: Vec::new(),
             rates: Rates { operations_per_s: 1e8, ..Rates::default() },
             cpu: Default::default(),
+            counts: Default::default(),
             worker_results: Vec::new(),
             operations: Vec::new(),
         }],

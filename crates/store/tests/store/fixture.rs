@@ -261,6 +261,7 @@ impl Dice {
                 items: self.int(),
             },
             cpu: self.cpu(),
+            counts: self.some(3, |dice| (dice.text(), dice.int())).into_iter().collect(),
             worker_results: self.some(3, Dice::worker),
             operations: self.some(3, Dice::operation),
         }
