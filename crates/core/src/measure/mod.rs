@@ -5,10 +5,14 @@
 //! by its name; any single figure of a result can be named in full as `phase/role/operation/statistic` or
 //! `phase/role/figure`. A trial that was not measured to its end has no measures: half a trial is no replication.
 
+mod named;
+
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{Latency, PhaseResult, RoleResult, TrialRecord};
+use named::NAMED;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -43,7 +47,7 @@ enum Phase {
     /// The first with exactly these workers.
     Workers(Vec<(Role, u32)>),
     /// The first of this name.
-    Named(String),
+    Named(Cow<'static, str>),
 }
 
 /// A value of a measure.
@@ -142,53 +146,6 @@ enum Statistic {
     P9999,
 }
 
-/// A measure with a short name.
-struct Named {
-    name: &'static str,
-    help: &'static str,
-    source: fn() -> Source,
-}
-
-static NAMED: &[Named] = &[
-    Named {
-        name: "read",
-        help: "bytes per second of one reader alone",
-        source: || Source::Role(Phase::OneReader, Role::Reader, Figure::Rate),
-    },
-    Named {
-        name: "read-many",
-        help: "bytes per second of several readers together",
-        source: || Source::Role(Phase::ManyReaders, Role::Reader, Figure::Rate),
-    },
-    Named {
-        name: "read-under-write",
-        help: "bytes per second of the readers while writers write",
-        source: || Source::Role(Phase::ReadersAndWriters, Role::Reader, Figure::Rate),
-    },
-    Named {
-        name: "write",
-        help: "bytes per second of the writers while readers read",
-        source: || Source::Role(Phase::ReadersAndWriters, Role::Writer, Figure::Rate),
-    },
-    Named {
-        name: "first-byte-p999",
-        help: "p99.9 of reading a file's first byte while writers write",
-        source: || {
-            Source::Operation(
-                Phase::ReadersAndWriters,
-                Role::Reader,
-                Operation::ReadFirstByte,
-                Statistic::P999,
-            )
-        },
-    },
-    Named {
-        name: "longest-stall",
-        help: "longest time in which some worker, of any role in any phase, completed nothing",
-        source: || Source::LongestStall,
-    },
-];
-
 const FIGURES: &[(&str, Figure)] = &[
     ("rate", Figure::Rate),
     ("data-rate", Figure::DataRate),
@@ -279,7 +236,7 @@ impl FromStr for Measure {
 
 fn short_name(name: &str) -> Result<Source, MeasureError> {
     let named = NAMED.iter().find(|named| named.name == name);
-    named.map(|named| (named.source)()).ok_or_else(|| MeasureError::UnknownName {
+    named.map(|named| named.source.clone()).ok_or_else(|| MeasureError::UnknownName {
         name: name.to_string(),
         nearest: crate::nearest(name, NAMED.iter().map(|named| named.name)).map(str::to_string),
     })
@@ -290,10 +247,10 @@ fn phase_of(name: &str, text: &str) -> Result<Phase, MeasureError> {
     let mut workers = Vec::new();
     for part in text.split(',').map(str::trim) {
         let Some((count, word)) = part.split_once(' ') else {
-            return Ok(Phase::Named(text.to_string()));
+            return Ok(Phase::Named(Cow::Owned(text.to_string())));
         };
         let Ok(count) = count.parse::<u32>() else {
-            return Ok(Phase::Named(text.to_string()));
+            return Ok(Phase::Named(Cow::Owned(text.to_string())));
         };
         let singular = word.trim().strip_suffix('s').unwrap_or(word.trim());
         workers

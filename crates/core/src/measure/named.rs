@@ -1,0 +1,56 @@
+//! The measures that have a short name: a table, one entry each.
+
+use super::{Figure, Phase, Source, Statistic};
+use crate::operation::{Operation, Role};
+
+/// A measure with a short name.
+pub(super) struct Named {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) source: Source,
+}
+
+/// A figure of a role.
+const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, figure: Figure) -> Named {
+    Named { name, help, source: Source::Role(phase, role, figure) }
+}
+
+pub(super) static NAMED: &[Named] = &[
+    role("read", "bytes per second of one reader alone", Phase::OneReader, Role::Reader, Figure::Rate),
+    role(
+        "read-many",
+        "bytes per second of several readers together",
+        Phase::ManyReaders,
+        Role::Reader,
+        Figure::Rate,
+    ),
+    role(
+        "read-under-write",
+        "bytes per second of the readers while writers write",
+        Phase::ReadersAndWriters,
+        Role::Reader,
+        Figure::Rate,
+    ),
+    role(
+        "write",
+        "bytes per second of the writers while readers read",
+        Phase::ReadersAndWriters,
+        Role::Writer,
+        Figure::Rate,
+    ),
+    Named {
+        name: "first-byte-p999",
+        help: "p99.9 of reading a file's first byte while writers write",
+        source: Source::Operation(
+            Phase::ReadersAndWriters,
+            Role::Reader,
+            Operation::ReadFirstByte,
+            Statistic::P999,
+        ),
+    },
+    Named {
+        name: "longest-stall",
+        help: "longest time in which some worker, of any role in any phase, completed nothing",
+        source: Source::LongestStall,
+    },
+];
