@@ -1,0 +1,33 @@
+//! An engine that does nothing.
+
+use crate::{EngineOutput, EngineProcess};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// An engine that says what it was told to say.
+#[derive(Debug, Clone, Default)]
+pub struct FakeEngine {
+    /// What comes from it, in order.
+    pub outputs: VecDeque<EngineOutput>,
+    /// Whether it stays silent after that, as one whose worker hangs; else its stdout ends.
+    pub hangs: bool,
+    /// Whether it cannot be ended.
+    pub unstoppable: bool,
+}
+
+impl EngineProcess for FakeEngine {
+    fn next(&mut self, _timeout: Duration) -> EngineOutput {
+        let after = if self.hangs { EngineOutput::Silence } else { EngineOutput::End(String::new()) };
+        self.outputs.pop_front().unwrap_or(after)
+    }
+
+    fn ask_to_stop(&mut self) {}
+
+    fn stop(&mut self, _limit: Duration) -> bool {
+        !self.unstoppable
+    }
+
+    fn pid(&self) -> u32 {
+        1
+    }
+}

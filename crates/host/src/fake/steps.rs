@@ -1,0 +1,249 @@
+//! The steps of a host, carried out in memory.
+
+use super::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, system};
+use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use crate::{
+    Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
+};
+use fsdyno_core::{Bytes, EngineRequest};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+impl Host for FakeHost {
+    fn name(&self) -> String {
+        "fake machine".to_string()
+    }
+
+    fn run(&mut self, command: &Command) -> Result<Output> {
+        self.step(format!("run {}", command.line()), |host| {
+            host.commands.push(command.line());
+            let missing = || HostError::NoProgram { program: command.program.clone() };
+            host.programs.get(&command.program).cloned().ok_or_else(missing)
+        })
+    }
+
+    fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>> {
+        self.step(format!("find program {program}"), |host| {
+            Ok(host.programs.contains_key(program).then(|| Path::new("/usr/sbin").join(program)))
+        })
+    }
+
+    fn read_text(&mut self, path: &Path) -> Result<String> {
+        self.step(format!("read {}", path.display()), |host| {
+            let text = host.machine.texts.get(path).cloned().or_else(|| host.loop_attribute(path));
+            text.ok_or_else(|| system("read", path, ENOENT))
+        })
+    }
+
+    fn write_text(&mut self, path: &Path, text: &str) -> Result<()> {
+        self.step(format!("write '{text}' to {}", path.display()), |host| {
+            if !host.machine.texts.contains_key(path) {
+                return Err(system("write", path, ENOENT));
+            }
+            host.write_known_setting(path, text)
+        })
+    }
+
+    fn list_directory(&mut self, path: &Path) -> Result<Vec<String>> {
+        self.step(format!("list {}", path.display()), |host| {
+            let paths =
+                host.machine.texts.keys().chain(host.machine.files.keys()).chain(&host.machine.directories);
+            let names: BTreeSet<String> = paths
+                .filter_map(|child| child.strip_prefix(path).ok()?.components().next())
+                .map(|first| first.as_os_str().to_string_lossy().into_owned())
+                .collect();
+            if names.is_empty() && !host.machine.directories.contains(path) {
+                return Err(system("list", path, ENOENT));
+            }
+            Ok(names.into_iter().collect())
+        })
+    }
+
+    fn create_directory(&mut self, path: &Path) -> Result<()> {
+        self.step(format!("mkdir {}", path.display()), |host| {
+            let new = host.machine.directories.insert(path.to_path_buf());
+            if new { Ok(()) } else { Err(system("make directory", path, EEXIST)) }
+        })
+    }
+
+    fn remove_directory(&mut self, path: &Path) -> Result<()> {
+        self.step(format!("rmdir {}", path.display()), |host| {
+            let busy = host.machine.mounts.iter().any(|mount| mount.target == path);
+            let full = host.machine.files.keys().any(|file| file.starts_with(path));
+            match (busy, full) {
+                (true, _) => Err(system("remove directory", path, EBUSY)),
+                (_, true) => Err(system("remove directory", path, ENOTEMPTY)),
+                _ if host.machine.directories.remove(path) => Ok(()),
+                _ => Err(system("remove directory", path, ENOENT)),
+            }
+        })
+    }
+
+    fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {
+        self.step(format!("stat {}", path.display()), |host| {
+            let other = FileIdentity { device: FILES, inode: 0, birth_ns: None, regular: false };
+            let known = host.machine.directories.contains(path)
+                || host.machine.texts.contains_key(path)
+                || host.blocks.contains_key(path);
+            let file = host.machine.files.get(path).map(|(identity, _)| identity.clone());
+            Ok(file.or(known.then_some(other)))
+        })
+    }
+
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
+        self.step(format!("create {} of {size}", path.display()), |host| {
+            if host.machine.files.contains_key(path) {
+                return Err(system("create", path, EEXIST));
+            }
+            let identity = host.new_identity();
+            host.machine.files.insert(path.to_path_buf(), (identity.clone(), size));
+            Ok(identity)
+        })
+    }
+
+    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.step(format!("rename {} to {}", from.display(), to.display()), |host| {
+            if host.machine.files.contains_key(to) {
+                return Err(system("rename", to, EEXIST));
+            }
+            let file = host.machine.files.remove(from).ok_or_else(|| system("rename", from, ENOENT))?;
+            host.machine.files.insert(to.to_path_buf(), file);
+            Ok(())
+        })
+    }
+
+    fn remove_file(&mut self, path: &Path) -> Result<()> {
+        self.step(format!("remove {}", path.display()), |host| {
+            host.machine.files.remove(path).map(|_| ()).ok_or_else(|| system("remove", path, ENOENT))
+        })
+    }
+
+    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
+        self.step(format!("space at {}", path.display()), |host| {
+            let known = host.machine.directories.contains(path);
+            if known { Ok(host.space) } else { Err(system("look at", path, ENOENT)) }
+        })
+    }
+
+    fn loops(&mut self) -> Result<Vec<LoopInfo>> {
+        self.step("loops".to_string(), |host| {
+            let info = |(device, inode): (&PathBuf, &u64)| LoopInfo {
+                device: device.clone(),
+                backing_device: FILES,
+                backing_inode: *inode,
+                backing_path: host
+                    .file_of_inode(*inode)
+                    .map(|(path, _)| path.display().to_string())
+                    .unwrap_or_default(),
+            };
+            Ok(host.machine.loops.iter().map(info).collect())
+        })
+    }
+
+    fn attach_loop(&mut self, image: &Path, _options: &LoopOptions) -> Result<PathBuf> {
+        self.step(format!("attach {}", image.display()), |host| {
+            let identity = host.machine.files.get(image).map(|(identity, _)| identity.inode);
+            let inode = identity.ok_or_else(|| system("attach", image, ENOENT))?;
+            let nodes = (0..2).map(|index| PathBuf::from(format!("/dev/loop{index}")));
+            let free = nodes.into_iter().find(|node| !host.machine.loops.contains_key(node));
+            let node = free.ok_or_else(|| system("attach", image, EBUSY))?;
+            host.machine.loops.insert(node.clone(), inode);
+            *host.attachments.entry(node.clone()).or_default() += 1;
+            Ok(node)
+        })
+    }
+
+    fn detach_loop(&mut self, device: &Path) -> Result<()> {
+        self.step(format!("detach {}", device.display()), |host| {
+            if host.is_busy(device) || host.open.values().any(|(node, _)| node == device) {
+                return Err(system("detach", device, EBUSY));
+            }
+            host.machine.loops.remove(device).map(|_| ()).ok_or_else(|| system("detach", device, ENXIO))
+        })
+    }
+
+    fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe> {
+        self.step(format!("probe {}", path.display()), |host| host.probe(path))
+    }
+
+    fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle> {
+        self.step(format!("open {}", path.display()), |host| {
+            if host.open.values().any(|(node, _)| node == path) {
+                return Err(system("lock", path, EAGAIN));
+            }
+            let identity = host.probe(path)?.identity;
+            same_device(path, expected, &identity)?;
+            host.last_handle += 1;
+            host.open.insert(host.last_handle, (path.to_path_buf(), identity));
+            Ok(DeviceHandle(host.last_handle))
+        })
+    }
+
+    fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()> {
+        self.step(format!("verify device {}", handle.0), |host| match host.open.get(&handle.0) {
+            Some((path, identity)) => same_device(path, expected, identity),
+            None => Err(system("verify", "a closed device", ENXIO)),
+        })
+    }
+
+    fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        self.step(format!("close device {}", handle.0), |host| {
+            host.open.remove(&handle.0).map(|_| ()).ok_or_else(|| system("close", "a closed device", ENXIO))
+        })
+    }
+
+    fn mount(&mut self, request: &MountRequest) -> Result<()> {
+        self.step(request.line(), |host| {
+            if !host.machine.directories.contains(&request.target) {
+                return Err(system("mount on", &request.target, ENOENT));
+            }
+            let number = host.probe(&request.source)?.identity.number;
+            let device = if request.filesystem == "btrfs" { (0, 99) } else { number };
+            let mount = MountInfo {
+                device,
+                target: request.target.clone(),
+                filesystem: request.filesystem.clone(),
+                source: request.source.display().to_string(),
+                options: host.shown_options(request),
+            };
+            host.machine.mounts.push(mount);
+            Ok(())
+        })
+    }
+
+    fn unmount(&mut self, target: &Path) -> Result<()> {
+        self.step(format!("umount {}", target.display()), |host| {
+            if host.busy_unmounts > 0 {
+                host.busy_unmounts -= 1;
+                return Err(system("unmount", target, EBUSY));
+            }
+            let position = host.machine.mounts.iter().rposition(|mount| mount.target == target);
+            position
+                .map(|index| host.machine.mounts.remove(index))
+                .map(|_| ())
+                .ok_or_else(|| system("unmount", target, EINVAL))
+        })
+    }
+
+    fn mounts(&mut self) -> Result<Vec<MountInfo>> {
+        self.step("mounts".to_string(), |host| Ok(host.machine.mounts.clone()))
+    }
+
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+        self.step(format!("engine in {}", request.directory.display()), |host| {
+            host.requests.push(request.clone());
+            let engine = host.engines.pop_front();
+            engine
+                .map(|engine| Box::new(engine) as Box<dyn EngineProcess>)
+                .ok_or_else(|| HostError::NoProgram { program: "fake engine".to_string() })
+        })
+    }
+}
+
+fn same_device(path: &Path, expected: &DeviceIdentity, found: &DeviceIdentity) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let difference = format!("{expected:?} became {found:?}");
+    Err(HostError::IdentityChanged { path: path.display().to_string(), difference })
+}
