@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 pub struct Ranking {
     /// The workload.
     pub workload: Workload,
-    /// The columns; the first is the plan's measure and decides the order. Others that no configuration has are left out.
+    /// The columns; the first decides the order: the plan's measure, or the workload's own where none of its trials has a
+    /// value of that. Others that no configuration has are left out.
     pub measures: Vec<Measure>,
     /// The configurations, best first.
     pub rows: Vec<RankedCase>,
@@ -47,12 +48,12 @@ pub struct Figure {
 }
 
 impl Ranking {
-    /// The plan's measure, which decides the order.
+    /// What decides the order.
     pub fn measure(&self) -> &Measure {
         &self.measures[0]
     }
 
-    /// The configurations that have a value of the plan's measure, best first.
+    /// The configurations that have a value of what decides the order, best first.
     pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, Figure)> {
         self.rows.iter().filter_map(|row| Some((row, row.figures[0]?)))
     }
@@ -81,11 +82,14 @@ fn ranking(
 ) -> Ranking {
     let cases: Vec<&Vec<&TrialRecord>> =
         cases.values().filter(|trials| trials[0].workload == *workload).collect();
+    let some_case_has = |measure: &Measure| {
+        cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
+    };
+    let own = || workload.load().default_measure().parse().ok().filter(some_case_has);
+    let measure = if some_case_has(measure) { measure.clone() } else { own().unwrap_or(measure.clone()) };
     let others = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
-    let others = others.filter(|other| other.name() != measure.name());
-    let some_case_has = |other: &Measure| cases.iter().any(|trials| figure(other, seed, trials).is_some());
-    let measures: Vec<Measure> =
-        std::iter::once(measure.clone()).chain(others.filter(some_case_has)).collect();
+    let others = others.filter(|other| other.name() != measure.name()).filter(some_case_has);
+    let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
 
     let rows: Vec<RankedCase> = cases.iter().map(|trials| ranked_case(&measures, seed, trials)).collect();
     let values: Vec<Option<f64>> =
@@ -184,6 +188,19 @@ mod tests {
         assert_eq!(rankings.iter().map(|r| r.workload.kind()).collect::<Vec<_>>(), ["fileserver", "null"]);
         assert_eq!(rankings[1].measures.len(), 1);
         assert_eq!(rankings[1].ranked().count(), 0);
+    }
+
+    #[test]
+    fn a_workload_without_the_measure_of_the_plan_is_ranked_by_its_own() {
+        let mut trials = fixture::trials();
+        let mut null = fixture::trial(6, 0, 3, fixture::configuration("ext4", "bfq"), 10.0);
+        null.workload = Workload::Null(fsdyno_core::workload::Null::default());
+        null.phases.truncate(1);
+        trials.push(null);
+        let rankings = rankings(&"read-under-write".parse().unwrap(), 42, &trials);
+        let by: Vec<&str> = rankings.iter().map(|ranking| ranking.measure().name()).collect();
+        assert_eq!(by, ["read-under-write", "longest-stall"]);
+        assert_eq!(rankings[1].ranked().count(), 1);
     }
 
     #[test]
