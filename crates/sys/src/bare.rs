@@ -1,0 +1,76 @@
+//! A loop over io_uring with nothing around it: what benchmarks hold the engine against. Built for them only.
+//!
+//! Registered buffers and file, the same flags as [`crate::ring`], straight on the library: no slot is looked after, no
+//! request is timed, nothing is recorded.
+
+use crate::ring::{ALIGNMENT, errno, set_up};
+use io_uring::{opcode, types};
+use rustix::io::{Errno, Result};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What one run of the loop does.
+#[derive(Debug, Clone, Copy)]
+pub struct Reads {
+    /// Requests in flight.
+    pub depth: u32,
+    /// Completions to wait for, each time.
+    pub want: usize,
+    /// Bytes of each.
+    pub length: usize,
+    /// How many in all.
+    pub count: u64,
+}
+
+/// Reads at the positions that `next` gives, always `depth` at once.
+///
+/// # Errors
+/// The kernel's error number; `EIO` for a short read.
+pub fn read(reads: Reads, file: BorrowedFd<'_>, mut next: impl FnMut() -> u64) -> Result<()> {
+    let Reads { depth, want, length, count } = reads;
+    let stride = length.next_multiple_of(ALIGNMENT);
+    // Never freed: nothing here waits for what is in flight when a request fails.
+    let memory: &'static mut [u8] = vec![0; stride * depth as usize + ALIGNMENT].leak();
+    let begin = memory.as_ptr().align_offset(ALIGNMENT);
+    let address = memory[begin..].as_mut_ptr();
+
+    let mut ring = set_up(depth)?;
+    let buffer = |slot: usize| address.wrapping_add(slot * stride);
+    let vectors: Vec<libc::iovec> = (0..depth as usize)
+        .map(|slot| libc::iovec { iov_base: buffer(slot).cast(), iov_len: length })
+        .collect();
+    // SAFETY: the memory was leaked above, so that it lives on whatever happens.
+    unsafe { ring.submitter().register_buffers(&vectors) }.map_err(errno)?;
+    ring.submitter().register_files(&[file.as_raw_fd()]).map_err(errno)?;
+
+    let entry = |slot: usize, position: u64| {
+        opcode::ReadFixed::new(types::Fixed(0), buffer(slot), length as u32, slot as u16)
+            .offset(position)
+            .build()
+            .user_data(slot as u64)
+    };
+    let (mut started, mut ended) = (0, 0);
+    while started < count.min(u64::from(depth)) {
+        let entry = entry(started as usize, next());
+        // SAFETY: the buffer is registered and lives on; each slot has one request at a time.
+        unsafe { ring.submission().push(&entry) }.map_err(|_| Errno::BUSY)?;
+        started += 1;
+    }
+    while ended < count {
+        let in_flight = (started - ended) as usize;
+        ring.submit_and_wait(want.min(in_flight)).map_err(errno)?;
+        let (_, mut submission, completion) = ring.split();
+        for completed in completion {
+            if completed.result() as usize != length {
+                return Err(Errno::IO);
+            }
+            ended += 1;
+            if started < count {
+                let entry = entry(completed.user_data() as usize, next());
+                // SAFETY: as above; the request that stood in this slot has ended.
+                unsafe { submission.push(&entry) }.map_err(|_| Errno::BUSY)?;
+                started += 1;
+            }
+        }
+    }
+    Ok(())
+}
