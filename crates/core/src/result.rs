@@ -168,11 +168,11 @@ pub struct RoleResult {
 pub struct WorkerResult {
     /// Operations that started and ended inside the window.
     pub completed: u64,
-    /// Operations that covered the whole window: 0 or 1.
+    /// Operations that covered the whole window: 0 or 1, or up to as many as the worker keeps in flight at once.
     pub spanning: u64,
     /// The longest time in which it completed nothing, cut at the edges of the window.
     pub longest_stall_ns: Nanos,
-    /// Share of the window spent in operations longer than 100 ms.
+    /// Share of the window spent in operations longer than 100 ms; of several in flight at once, the mean.
     pub time_over_100ms: f64,
     /// The same for 1 s.
     pub time_over_1s: f64,
@@ -184,7 +184,7 @@ pub struct WorkerResult {
     /// Processor time in the window.
     #[serde(default)]
     pub cpu: CpuTime,
-    /// The operation that had not ended when the drain limit passed.
+    /// The operation that had not ended when the drain limit passed; of several, the one that started first.
     pub unfinished: Option<InFlight>,
 }
 

@@ -29,7 +29,7 @@ warnings! {
     CachesNotDropped = "caches-not-dropped";
     /// The tree fits into memory, so later passes may read from the page cache.
     TreeSmallerThanMemory = "tree-smaller-than-memory";
-    /// Readers finished their tree and started it again.
+    /// Readers came to the end of what they read and began again.
     ReaderPasses = "reader-passes";
     /// Writers used up their space and removed what they had written to go on.
     WriterRounds = "writer-rounds";

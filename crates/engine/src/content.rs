@@ -99,16 +99,48 @@ impl Content {
         &self.pool.as_slice()[begin..begin + length]
     }
 
+    /// Puts the bytes of a file from `position` on into a buffer of the caller's. Where it holds the same part of the pool
+    /// from last time, as the buffers of blocks of whole megabytes always do, it is only stamped anew.
+    #[inline]
+    pub(crate) fn fill(&mut self, file: FileIdentity, position: u64, buffer: &mut [u8], held: &mut Held) {
+        if !position.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
+            buffer.copy_from_slice(self.bytes(file, position, buffer.len()));
+            *held = Held::default();
+            return;
+        }
+        let begin = (file.offset as u64 + position) as usize % POOL;
+        if held.begin != begin || held.length < buffer.len() {
+            buffer.copy_from_slice(&self.pool.as_slice()[begin..begin + buffer.len()]);
+            *held = Held { begin, length: buffer.len() };
+        }
+        if self.stamped {
+            stamp(file, position, buffer);
+        }
+    }
+
     fn stamp(&mut self, file: FileIdentity, position: u64, begin: usize, length: usize) {
         let into = position as usize % SECTOR;
         let begin = begin - into;
         let pool = &mut self.pool.as_mut_slice()[begin..begin + (into + length).next_multiple_of(SECTOR)];
-        for (sector, number) in pool.chunks_exact_mut(SECTOR).zip(position / SECTOR as u64..) {
-            // An odd factor makes different numbers differ in all their upper bytes, too.
-            let number = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.stamp.rotate_left(32);
-            sector[..STAMP / 2].copy_from_slice(&file.stamp.to_le_bytes());
-            sector[STAMP / 2..STAMP].copy_from_slice(&number.to_le_bytes());
-        }
+        stamp(file, position, pool);
+    }
+}
+
+/// What a buffer of the caller's holds of the pool.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    begin: usize,
+    length: usize,
+}
+
+/// Stamps whole sectors, of which the first holds `position`.
+#[inline]
+fn stamp(file: FileIdentity, position: u64, sectors: &mut [u8]) {
+    for (sector, number) in sectors.chunks_exact_mut(SECTOR).zip(position / SECTOR as u64..) {
+        // An odd factor makes different numbers differ in all their upper bytes, too.
+        let number = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.stamp.rotate_left(32);
+        sector[..STAMP / 2].copy_from_slice(&file.stamp.to_le_bytes());
+        sector[STAMP / 2..STAMP].copy_from_slice(&number.to_le_bytes());
     }
 }
 
@@ -178,6 +210,32 @@ mod tests {
         for index in 0..50 {
             let bytes = content.bytes(FileIdentity::new(1, index), 8192, 65536);
             assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0);
+        }
+    }
+
+    #[test]
+    fn a_buffer_of_the_callers_gets_the_same_bytes() {
+        for kind in [workload::Content::Random, workload::Content::Zeros] {
+            let (mut one, mut other) = (Content::new(kind, 1, 3 << 20), Content::new(kind, 1, 3 << 20));
+            let (mut buffer, mut held) = (vec![0; 3 << 20], Held::default());
+            let pieces = [
+                (0, 0, 1 << 20),
+                (0, 1 << 20, 1 << 20),
+                (0, 5 << 20, 3 << 20),
+                (0, 8 << 20, 4096),
+                (0, 9 << 20, 1 << 20),
+                (1, 8192, 4096),
+                (1, 12_289, 4096),
+                (1, 16_384, 4096),
+                (1, 512, 777),
+                (0, 0, 2 << 20),
+            ];
+            for (file, position, length) in pieces {
+                let identity = FileIdentity::new(9, file);
+                one.fill(identity, position, &mut buffer[..length], &mut held);
+                let same = &buffer[..length] == other.bytes(identity, position, length);
+                assert!(same, "file {file} from {position}, {length} bytes");
+            }
         }
     }
 }

@@ -53,6 +53,13 @@ pub enum EngineError {
         /// What it takes.
         expected: String,
     },
+    /// The kernel gives no ring.
+    #[error("io_uring cannot be used")]
+    IoUring {
+        /// What the kernel said.
+        #[source]
+        errno: Errno,
+    },
     /// A system call outside the workload failed.
     #[error("cannot {action} '{}'", path.display())]
     System {
@@ -115,6 +122,15 @@ impl EngineError {
                 failure.message = format!("cannot {action}: {errno}");
                 failure.hint = hint(*errno).map(str::to_string);
             }
+            EngineError::IoUring { errno } => {
+                failure.errno = Some(errno.raw_os_error());
+                failure.hint = Some(match *errno {
+                    Errno::PERM => {
+                        "set the sysctl kernel.io_uring_disabled to 0, or take io = \"sync\"".to_string()
+                    }
+                    _ => "take a kernel with CONFIG_IO_URING, or io = \"sync\"".to_string(),
+                });
+            }
             EngineError::Worker { step } => failure.step.clone_from(step),
             _ => {}
         }
@@ -136,11 +152,15 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 fn hint(errno: Errno) -> Option<&'static str> {
     match errno {
-        Errno::NOSPC => Some("make tree_size or writer_space smaller, or the device larger"),
+        Errno::NOSPC => Some(
+            "make what the workload writes smaller (tree_size, writer_space, file_size), or the device larger",
+        ),
         Errno::DQUOT => Some("the quota of this user is used up; make tree_size smaller"),
         Errno::IO => Some("the device or the filesystem reports an error; see the kernel log"),
         Errno::ROFS => Some("the filesystem is mounted or has become read-only; see the kernel log"),
         Errno::ACCESS | Errno::PERM => Some("choose a directory in which this user may write"),
+        Errno::INVAL => Some("the filesystem may not know O_DIRECT, or not in this block size"),
+        Errno::NODATA => Some("something else has shortened the file"),
         Errno::MFILE | Errno::NFILE => Some("raise the limit of open files"),
         _ => None,
     }

@@ -18,6 +18,7 @@ mod phase;
 mod plant;
 pub mod profile;
 mod progress;
+mod queue;
 mod record;
 mod removal;
 mod session;
@@ -30,6 +31,7 @@ pub use error::{EngineError, OperationFailure};
 pub use record::Step;
 pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
+pub use workload::streaming::{Pass as StreamingPass, pass as streaming_pass};
 
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
@@ -150,6 +152,7 @@ fn execute(
         .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected });
     let result = checked.and_then(|()| match &request.workload {
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
+        Workload::Streaming(parameters) => workload::streaming::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
     let tidied = if request.clean_up { session.clean_up() } else { Ok(()) };

@@ -4,6 +4,9 @@
 //! which tells the coordinator since when the worker is in it. Everything else follows after the second timestamp, costs
 //! some tens of instructions, allocates nothing and shares nothing. Paths are put together only for operations that are
 //! among the slowest so far, and for errors.
+//!
+//! A worker that keeps many operations in flight has a slot for each ([`Meter::depart`], [`Meter::arrive`]): the time of
+//! an operation is that from the submission that carried it to the look that found it done.
 
 use crate::error::OperationFailure;
 use crate::record::{Crossing, OperationRecord, Step, WorkerRecord};
@@ -53,8 +56,10 @@ pub struct Meter {
     record: Arc<WorkerRecord>,
     /// Durations that a slow operation must exceed, per step.
     floors_ns: Box<[u64]>,
+    /// The interval of the timelines that was written last, and where it lies.
     interval: usize,
-    interval_end_ns: u64,
+    interval_begin_ns: u64,
+    interval_ns: u64,
 }
 
 /// Performs `call` as the operation `step` and records it. `bytes` tells how much data the result stands for.
@@ -126,7 +131,8 @@ impl Meter {
             window,
             floors_ns: record.steps.iter().map(|_| 0).collect(),
             interval: 0,
-            interval_end_ns: window.begin_ns + record.interval_ns.get(),
+            interval_begin_ns: window.begin_ns,
+            interval_ns: record.interval_ns.get(),
             record,
         }
     }
@@ -160,16 +166,73 @@ impl Meter {
         place: Place<'_>,
     ) -> Result<(), Halt> {
         if start_ns < self.window.begin_ns || end_ns >= self.record.deadline_ns.get() {
-            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, place);
+            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, None, place);
         }
         self.sample(step, start_ns, end_ns, bytes, place);
         self.record.tally.completed(self.window, start_ns, end_ns);
         Ok(())
     }
 
+    /// Reads the clock, before a submission or after what it brought.
+    #[inline(always)]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.timer.ticks()
+    }
+
+    /// A reading of the clock as nanoseconds.
+    #[inline(always)]
+    pub(crate) fn to_ns(&self, ticks: u64) -> u64 {
+        self.timer.to_ns(ticks)
+    }
+
+    /// Gives the worker slots for so many operations in flight at once.
+    pub(crate) fn open_slots(&self, count: usize) {
+        self.record.open_slots(count);
+    }
+
+    /// An operation is about to go off in a slot.
+    #[inline(always)]
+    pub(crate) fn depart(&self, slot: usize, step: Step, start_ticks: u64) {
+        let slot = &self.record.slots()[slot];
+        slot.announce(step);
+        slot.enter(start_ticks);
+    }
+
+    /// Records the operation of a slot, which has ended. The slot is left only then, so that the coordinator never sees
+    /// neither.
+    ///
+    /// # Errors
+    /// [`Halt::Over`] when the phase is over: no other may depart, and those in flight are to be brought home.
+    #[inline(always)]
+    pub(crate) fn arrive(
+        &mut self,
+        slot: usize,
+        end_ns: u64,
+        bytes: u64,
+        place: Place<'_>,
+    ) -> Result<(), Halt> {
+        let (step, start) = self.record.slots()[slot].entered();
+        let start_ns = self.timer.to_ns(start);
+        if start_ns < self.window.begin_ns || end_ns >= self.record.deadline_ns.get() {
+            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, Some(slot), place);
+        }
+        self.sample(step, start_ns, end_ns, bytes, place);
+        self.record.tally.completed(self.window, start_ns, end_ns);
+        self.record.slots()[slot].leave();
+        Ok(())
+    }
+
+    /// The operation of a slot has failed.
+    pub(crate) fn crash(&self, slot: usize, place: Place<'_>, errno: Errno) -> Halt {
+        let slot = &self.record.slots()[slot];
+        slot.leave();
+        self.failed(slot.entered().0, place, errno)
+    }
+
     #[inline(always)]
     fn sample(&mut self, step: Step, start_ns: u64, end_ns: u64, bytes: u64, place: Place<'_>) {
-        if start_ns >= self.interval_end_ns {
+        // Of many in flight, one that started earlier may end later.
+        if start_ns.wrapping_sub(self.interval_begin_ns) >= self.interval_ns {
             self.turn_the_page(start_ns);
         }
         let duration_ns = end_ns.saturating_sub(start_ns);
@@ -184,8 +247,8 @@ impl Meter {
     #[inline(never)]
     fn turn_the_page(&mut self, start_ns: u64) {
         self.interval = self.record.interval_of(self.window, start_ns);
-        self.interval_end_ns =
-            self.window.begin_ns + self.record.interval_ns.get() * (self.interval as u64 + 1);
+        self.interval_ns = self.record.interval_ns.get();
+        self.interval_begin_ns = self.window.begin_ns + self.interval_ns * self.interval as u64;
     }
 
     #[cold]
@@ -196,40 +259,41 @@ impl Meter {
         self.floors_ns[index] = self.record.operations[index].keep_slow(slow);
     }
 
-    /// An operation that started before the window, or did not end inside it.
+    /// An operation, of a slot or of the worker itself, that started before the window, or did not end inside it.
     #[cold]
     #[inline(never)]
-    fn at_an_edge(&mut self, crossing: Crossing, place: Place<'_>) -> Result<(), Halt> {
+    fn at_an_edge(&mut self, crossing: Crossing, slot: Option<usize>, place: Place<'_>) -> Result<(), Halt> {
         let Crossing { step, start_ns, end_ns, bytes } = crossing;
-        if self.record.deadline_ns.get() == 0 {
-            return Err(Halt::Over);
-        }
-        let standing = self.window.standing(start_ns, end_ns);
-        if standing == Standing::Before {
-            return Ok(());
-        }
         let record = Arc::clone(&self.record);
         let mut closing = record.closing();
         if closing.sealed {
             return Err(Halt::Over);
         }
-        match standing {
+        // Under the lock: for the coordinator an operation is either in flight or in the record.
+        if let Some(slot) = slot {
+            record.slots()[slot].leave();
+        }
+        if record.deadline_ns.get() == 0 {
+            return Err(Halt::Over);
+        }
+        match self.window.standing(start_ns, end_ns) {
+            Standing::Before => return Ok(()),
             Standing::AcrossBegin => {
-                closing.at_begin = Some(crossing);
+                closing.at_begin.push(crossing);
                 record.tally.completed(self.window, start_ns, end_ns);
                 return Ok(());
             }
             Standing::Spanning => {
-                closing.at_begin = Some(crossing);
-                closing.at_end = Some(crossing);
+                closing.at_begin.push(crossing);
+                closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
             Standing::AcrossEnd => {
                 self.sample(step, start_ns, end_ns, bytes, place);
-                closing.at_end = Some(crossing);
+                closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
-            Standing::Before | Standing::Inside | Standing::After => {}
+            Standing::Inside | Standing::After => {}
         }
         closing.over = true;
         Err(Halt::Over)
@@ -237,7 +301,7 @@ impl Meter {
 
     #[cold]
     #[inline(never)]
-    fn failed(&self, step: Step, place: Place<'_>, errno: Errno) -> Halt {
+    pub(crate) fn failed(&self, step: Step, place: Place<'_>, errno: Errno) -> Halt {
         let operation = self.record.operation(step);
         Halt::Failed(OperationFailure { operation: Some(operation), path: place.path(), errno })
     }

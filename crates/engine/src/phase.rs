@@ -60,7 +60,6 @@ pub(crate) enum Span {
         drain_limit: Nanos,
     },
     /// Until every worker has done its work. About so many operations, for the estimate of what is left.
-    #[allow(dead_code)]
     Whole { operations: u64 },
 }
 

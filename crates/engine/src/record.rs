@@ -12,7 +12,7 @@ use fsdyno_core::result::{CpuTime, SlowOperation};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{Operation, Role};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How many slow operations are kept per worker and operation.
 pub(crate) const SLOWEST: usize = 64;
@@ -169,6 +169,12 @@ impl Slot {
         self.start_ticks.store(0, Ordering::Release);
     }
 
+    /// What it was entered with; for the worker itself.
+    #[inline(always)]
+    pub(crate) fn entered(&self) -> (Step, u64) {
+        (Step(self.step.load(Ordering::Relaxed)), self.start_ticks.load(Ordering::Relaxed))
+    }
+
     /// What the worker is in, and since when.
     pub(crate) fn look(&self) -> Option<(Step, u64)> {
         loop {
@@ -196,12 +202,20 @@ pub(crate) struct Crossing {
 pub(crate) struct Closing {
     /// The coordinator has read the record; nothing may be added.
     pub(crate) sealed: bool,
-    /// The worker has seen the end of the window; it is in no operation of interest any more.
+    /// The worker has seen the end of the window: what it is in by itself is of no interest any more.
     pub(crate) over: bool,
-    /// In flight when the window began.
-    pub(crate) at_begin: Option<Crossing>,
-    /// In flight when the window ended; the same as `at_begin` for one that covered the window.
-    pub(crate) at_end: Option<Crossing>,
+    /// In flight when the window began: one, or as many as the worker has slots.
+    pub(crate) at_begin: Vec<Crossing>,
+    /// In flight when the window ended; those that covered the window are in both.
+    pub(crate) at_end: Vec<Crossing>,
+}
+
+impl Closing {
+    /// Room for what this many slots can hold.
+    fn reserve(&mut self, slots: usize) {
+        self.at_begin.reserve_exact(slots);
+        self.at_end.reserve_exact(slots);
+    }
 }
 
 /// Everything that one worker leaves behind. Aligned so that no two workers share a cache line or its neighbour.
@@ -212,7 +226,10 @@ pub(crate) struct WorkerRecord {
     /// What [`Step`] counts.
     pub(crate) steps: &'static [Operation],
     pub(crate) operations: Box<[OperationRecord]>,
+    /// What the worker is in by itself.
     pub(crate) slot: Slot,
+    /// What it has in flight beside that, where it keeps many at once.
+    slots: OnceLock<Box<[Slot]>>,
     /// The end of the window, or 0: stop now.
     pub(crate) deadline_ns: Counter,
     pub(crate) tally: Tally,
@@ -240,11 +257,14 @@ impl WorkerRecord {
         let interval_ns = window_ns.map_or(SHORTEST_INTERVAL_NS, timeline_interval);
         let intervals = window_ns.map_or(TIMELINE_INTERVALS, |window_ns| window_ns.div_ceil(interval_ns));
         let intervals = intervals.max(1) as usize;
+        let mut closing = Closing::default();
+        closing.reserve(1);
         WorkerRecord {
             role,
             steps,
             operations: steps.iter().map(|_| OperationRecord::new(intervals)).collect(),
             slot: Slot::default(),
+            slots: OnceLock::new(),
             deadline_ns: Counter::new(u64::MAX),
             tally: Tally::new(),
             rounds: Counter::default(),
@@ -255,8 +275,25 @@ impl WorkerRecord {
             user_ns_at_end: Counter::default(),
             system_ns_at_end: Counter::default(),
             directory: Mutex::default(),
-            closing: Mutex::new(Closing::default()),
+            closing: Mutex::new(closing),
         }
+    }
+
+    /// Gives the worker slots for so many operations at once; once only, and before the phase begins.
+    pub(crate) fn open_slots(&self, count: usize) {
+        self.slots.get_or_init(|| (0..count).map(|_| Slot::default()).collect());
+        self.closing().reserve(count);
+    }
+
+    /// Operations in flight beside the one that the worker is in by itself.
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.slots.get().map_or(&[], |slots| slots)
+    }
+
+    /// How many operations can be in flight at once.
+    pub(crate) fn depth(&self) -> u64 {
+        self.slots().len().max(1) as u64
     }
 
     /// Says where the worker works from now on.

@@ -2,7 +2,7 @@
 
 use crate::buckets;
 use crate::phase::Span;
-use crate::record::{Closing, OperationRecord, SLOWEST, Step, WorkerRecord};
+use crate::record::{Closing, Crossing, OperationRecord, SLOWEST, Slot, Step, WorkerRecord};
 use crate::window::{Stalls, Window};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{
@@ -23,10 +23,10 @@ pub(crate) struct Finished {
 }
 
 /// What was in flight at the edges of the window.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Edges {
-    at_begin: Option<Flight>,
-    at_end: Option<Flight>,
+    at_begin: Vec<Flight>,
+    at_end: Vec<Flight>,
 }
 
 /// An operation that crossed an edge.
@@ -69,17 +69,16 @@ impl Finished {
         let mut closing = record.closing();
         closing.sealed = true;
         let mut edges = Edges::of(&closing);
-        if !closing.over
-            && let Some((step, start)) = record.slot.look()
-        {
+        let alone = record.slot.look().filter(|_| !closing.over);
+        for (step, start) in record.slots().iter().filter_map(Slot::look).chain(alone) {
             let start_ns = timer.to_ns(start);
             let flight = Flight { step, start_ns, until_ns: now_ns.max(start_ns), bytes: 0, ended: false };
             // From here on the worker writes nothing, so this thread may.
             record.tally.occupied(window, start_ns, flight.until_ns);
             if start_ns < window.begin_ns {
-                edges.at_begin = Some(flight);
+                edges.at_begin.push(flight);
             }
-            edges.at_end = Some(flight);
+            edges.at_end.push(flight);
         }
         drop(closing);
         // Whoever has done its work before the others does not stall.
@@ -87,48 +86,55 @@ impl Finished {
             (Span::Whole { .. }, finished_ns @ 1..) => finished_ns.max(window.begin_ns + 1),
             _ => window.end_ns,
         };
-        let stalls = record.tally.verdict(Window { end_ns: until_ns, ..window });
+        let stalls = record.tally.verdict(Window { end_ns: until_ns, ..window }, record.depth());
         Finished { record: Arc::clone(record), edges, stalls, cpu }
     }
 
     /// How long after the window its last operation ended or was given up.
     pub(crate) fn drain_ns(&self, window: Window) -> u64 {
-        self.edges.at_end.map_or(0, |flight| flight.until_ns.saturating_sub(window.end_ns))
+        let last_ns = self.edges.at_end.iter().map(|flight| flight.until_ns).max().unwrap_or(0);
+        last_ns.saturating_sub(window.end_ns)
     }
 
-    /// The operation that covered the whole window.
-    fn spanning(&self, window: Window) -> Option<Flight> {
-        self.edges.at_begin.filter(|flight| flight.until_ns >= window.end_ns)
+    /// The operations that covered the whole window.
+    fn spanning(&self, window: Window) -> impl Iterator<Item = &Flight> {
+        self.edges.at_begin.iter().filter(move |flight| flight.until_ns >= window.end_ns)
     }
 
-    /// The operation of the sample that had not ended at the drain limit.
-    fn censored(&self, window: Window) -> Option<Flight> {
-        self.edges.at_end.filter(|flight| {
-            !flight.ended && flight.start_ns >= window.begin_ns && flight.start_ns < window.end_ns
-        })
+    /// The operations of the sample that had not ended at the drain limit.
+    fn censored(&self, window: Window) -> impl Iterator<Item = &Flight> {
+        let inside = window.begin_ns..window.end_ns;
+        self.edges.at_end.iter().filter(move |flight| !flight.ended && inside.contains(&flight.start_ns))
+    }
+
+    /// The operations of the sample that ended in the drain.
+    fn left(&self, window: Window) -> impl Iterator<Item = &Flight> {
+        self.edges.at_end.iter().filter(move |flight| flight.ended && flight.start_ns >= window.begin_ns)
+    }
+
+    /// The operations that were in flight when the window began, and ended inside.
+    fn entered(&self, window: Window) -> impl Iterator<Item = &Flight> {
+        self.edges.at_begin.iter().filter(move |flight| flight.until_ns < window.end_ns)
     }
 
     /// Operations that started and ended inside the window.
     fn completed(&self, window: Window) -> u64 {
-        let crossed =
-            self.edges.at_end.is_some_and(|flight| flight.ended && flight.start_ns >= window.begin_ns);
-        self.record.performed() - u64::from(crossed)
+        self.record.performed() - self.left(window).count() as u64
     }
 
     /// Operations that ended inside the window, and their bytes.
     fn ended_inside(&self, window: Window) -> (u64, u64) {
         let bytes: u64 = self.record.operations.iter().map(OperationRecord::bytes).sum();
-        let entered = self.edges.at_begin.filter(|flight| flight.until_ns < window.end_ns);
-        let left = self.edges.at_end.filter(|flight| flight.ended && flight.start_ns >= window.begin_ns);
-        let count = self.completed(window) + u64::from(entered.is_some());
-        (count, bytes + entered.map_or(0, |flight| flight.bytes) - left.map_or(0, |flight| flight.bytes))
+        let entered: u64 = self.entered(window).map(|flight| flight.bytes).sum();
+        let left: u64 = self.left(window).map(|flight| flight.bytes).sum();
+        (self.completed(window) + self.entered(window).count() as u64, bytes + entered - left)
     }
 
     fn result(&self, worker: usize, window: Window) -> WorkerResult {
-        let unfinished = self.edges.at_end.filter(|flight| !flight.ended);
+        let unfinished = self.edges.at_end.iter().filter(|flight| !flight.ended).min_by_key(|f| f.start_ns);
         WorkerResult {
             completed: self.completed(window),
-            spanning: u64::from(self.spanning(window).is_some()),
+            spanning: self.spanning(window).count() as u64,
             longest_stall_ns: Nanos(self.stalls.longest_ns),
             time_over_100ms: self.stalls.over_100ms,
             time_over_1s: self.stalls.over_1s,
@@ -142,14 +148,17 @@ impl Finished {
 
 impl Edges {
     fn of(closing: &Closing) -> Self {
-        let ended = |crossing: crate::record::Crossing| Flight {
-            step: crossing.step,
-            start_ns: crossing.start_ns,
-            until_ns: crossing.end_ns,
-            bytes: crossing.bytes,
-            ended: true,
+        let ended = |crossings: &[Crossing]| {
+            let ended = crossings.iter().map(|crossing| Flight {
+                step: crossing.step,
+                start_ns: crossing.start_ns,
+                until_ns: crossing.end_ns,
+                bytes: crossing.bytes,
+                ended: true,
+            });
+            ended.collect()
         };
-        Edges { at_begin: closing.at_begin.map(ended), at_end: closing.at_end.map(ended) }
+        Edges { at_begin: ended(&closing.at_begin), at_end: ended(&closing.at_end) }
     }
 }
 
@@ -171,8 +180,9 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
     let mean = |share: fn(&WorkerResult) -> f64| {
         worker_results.iter().map(share).sum::<f64>() / worker_results.len().max(1) as f64
     };
-    let blocked = workers.iter().enumerate().filter_map(|(index, worker)| {
-        worker.edges.at_begin.map(|flight| flight.in_flight(index, &worker.record, window))
+    let blocked = workers.iter().enumerate().flat_map(|(index, worker)| {
+        let at_begin = worker.edges.at_begin.iter();
+        at_begin.map(move |flight| flight.in_flight(index, &worker.record, window))
     });
     let steps = workers.first().map_or(&[][..], |worker| worker.record.steps);
     let samples: Vec<Sample> =
@@ -250,10 +260,10 @@ impl Sample {
         for worker in workers {
             let shrink = interval_ns / worker.record.interval_ns.get();
             sample.add(&worker.record.operations[step.0 as usize], shrink as usize);
-            if let Some(flight) = worker.censored(window).filter(|flight| flight.step == step) {
+            for flight in worker.censored(window).filter(|flight| flight.step == step) {
                 sample.add_censored(flight, &worker.record, window);
             }
-            if worker.spanning(window).is_some_and(|flight| flight.step == step) {
+            if worker.spanning(window).any(|flight| flight.step == step) {
                 sample.bound(window.length_ns());
             }
         }
@@ -292,7 +302,7 @@ impl Sample {
     }
 
     /// An operation whose end nobody saw is in the sample with the time seen so far.
-    fn add_censored(&mut self, flight: Flight, record: &WorkerRecord, window: Window) {
+    fn add_censored(&mut self, flight: &Flight, record: &WorkerRecord, window: Window) {
         let duration_ns = flight.duration_ns();
         let since_begin_ns = flight.start_ns - window.begin_ns;
         let interval = (since_begin_ns / self.timeline.interval_ns.0) as usize;
@@ -430,6 +440,37 @@ mod tests {
         roles.remove(0)
     }
 
+    /// A worker that keeps several reads of one byte in flight, by slot; given up at `now_ns`, where what has not ended is
+    /// still in flight.
+    fn queued(slots: &[Vec<(u64, u64)>], window: Window, timer: Timer, now_ns: u64) -> RoleResult {
+        let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
+        record.deadline_ns.set(window.end_ns);
+        let mut meter = Meter::new(timer, window, Arc::clone(&record));
+        meter.open_slots(slots.len());
+        let zero = {
+            let now = timer.ticks();
+            now - timer.to_ns(now)
+        };
+        let place = Place { directory: b"tree-0", name: c"file" };
+        let of_slot = |(slot, reads): (usize, &Vec<(u64, u64)>)| -> Vec<(u64, u64, usize)> {
+            reads.iter().map(|(start, end)| (*end, *start, slot)).collect()
+        };
+        let mut by_end: Vec<_> = slots.iter().enumerate().flat_map(of_slot).collect();
+        by_end.sort_unstable();
+        for (end, start, slot) in by_end {
+            // The next one in a slot departs after the last one there has arrived; one that hangs lets nothing follow.
+            if record.slots()[slot].look().is_none() && start <= now_ns {
+                meter.depart(slot, READ, zero + start);
+                if end <= now_ns {
+                    let _ = meter.arrive(slot, end, 1, place);
+                }
+            }
+        }
+        let mut roles =
+            roles(window, vec![Finished::read(&record, SPAN, window, timer, now_ns, CpuTime::default())]);
+        roles.remove(0)
+    }
+
     fn read_row(role: &RoleResult) -> &OperationResult {
         role.operations.iter().find(|row| row.operation == Operation::Read).unwrap()
     }
@@ -481,6 +522,43 @@ mod tests {
         assert_eq!((lat.min, lat.max, lat.median), (2, 9, 4));
     }
 
+    #[test]
+    fn of_many_in_flight_the_one_that_hangs_is_censored_and_the_others_count() {
+        let timer = Timer::monotonic();
+        let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
+        // 32 slots; each reads every 10 ms from before the window on, but one hangs from its middle on.
+        let slots: Vec<Vec<(u64, u64)>> = (0..32)
+            .map(|slot| {
+                let end = if slot == 7 { 1500 } else { 2000 };
+                let mut reads: Vec<(u64, u64)> = (900..end)
+                    .step_by(10)
+                    .map(|start| (start * MILLISECOND, (start + 10) * MILLISECOND))
+                    .collect();
+                if slot == 7 {
+                    reads.push((end * MILLISECOND, u64::MAX));
+                }
+                reads
+            })
+            .collect();
+        let result = queued(&slots, window, timer, 5000 * MILLISECOND);
+        let (worker, row) = (&result.worker_results[0], read_row(&result));
+        assert_eq!((row.lat_ns.count, row.censored), (31 * 100 + 50 + 1, 1));
+        assert_eq!(row.lat_ns.max, 3500 * MILLISECOND);
+        assert!(row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.p999));
+        assert_eq!(worker.longest_stall_ns, Nanos(10 * MILLISECOND));
+        // Half of the window in one slot of 32.
+        assert!((worker.time_over_1s - 0.5 / 32.0).abs() < 1e-9);
+        let unfinished = worker.unfinished.as_ref().unwrap();
+        assert_eq!((unfinished.start_ns, unfinished.at_least), (500 * MILLISECOND as i64, true));
+    }
+
+    prop_compose! {
+        /// What the slots of a queue do, each one after the other, some without an end that anybody sees.
+        fn slots()(slots in prop::collection::vec(operations(), 1..6)) -> Vec<Vec<(u64, u64)>> {
+            slots
+        }
+    }
+
     prop_compose! {
         /// One after the other, with pauses, over the three seconds of ramp, window and drain.
         fn operations()(steps in prop::collection::vec((0..200 * MILLISECOND, 0..600 * MILLISECOND), 0..30))
@@ -523,6 +601,59 @@ mod tests {
             prop_assert_eq!(row.lat_ns.at_least_from, spanning.then(|| window.length_ns()));
             let blocked = performed.iter().filter(|(start, end)| *start < window.begin_ns && *end >= window.begin_ns);
             prop_assert_eq!(result.blocked_at_start.len(), blocked.count());
+        }
+
+        #[test]
+        fn the_window_rule_holds_for_many_in_flight(slots in slots()) {
+            let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
+            let give_up_ns = 3000 * MILLISECOND;
+            let inside = |time: u64| time >= window.begin_ns && time < window.end_ns;
+            let performed: Vec<(u64, u64)> =
+                slots.iter().flatten().copied().filter(|(start, _)| *start <= give_up_ns).collect();
+            let seen = |(start, end): (u64, u64)| end.min(give_up_ns) - start;
+            let sample: Vec<(u64, u64)> =
+                performed.iter().copied().filter(|(start, _)| inside(*start)).collect();
+            let hanging = |(_, end): &&(u64, u64)| *end > give_up_ns;
+            let spanning = |(start, end): &&(u64, u64)| *start < window.begin_ns && *end >= window.end_ns;
+
+            let result = queued(&slots, window, Timer::monotonic(), give_up_ns);
+            let (worker, row) = (&result.worker_results[0], read_row(&result));
+            prop_assert_eq!(row.lat_ns.count, sample.len() as u64);
+            prop_assert_eq!(row.censored, sample.iter().filter(hanging).count() as u64);
+            for (index, count) in row.timeline.count.iter().enumerate() {
+                let interval = |start: u64| (start - window.begin_ns) / row.timeline.interval_ns.0;
+                let of_interval = sample.iter().filter(|(start, _)| interval(*start) == index as u64);
+                let expected = of_interval.fold((0, 0, 0), |(count, sum, max), read| {
+                    (count + 1, sum + seen(*read), seen(*read).max(max))
+                });
+                prop_assert_eq!((*count, row.timeline.sum_ns[index], row.timeline.max_ns[index]), expected);
+            }
+            let both = sample.iter().filter(|(_, end)| inside(*end)).count() as u64;
+            prop_assert_eq!(worker.completed, both);
+            prop_assert_eq!(worker.spanning, performed.iter().filter(spanning).count() as u64);
+            let completions: Vec<u64> = performed.iter().map(|read| read.1).filter(|end| inside(*end)).collect();
+            prop_assert_eq!((result.rates.bytes, worker.bytes), (completions.len() as u64, completions.len() as u64));
+            prop_assert!((result.rates.operations_per_s - completions.len() as f64).abs() < 1e-9);
+
+            let mut moments = completions;
+            moments.extend([window.begin_ns, window.end_ns]);
+            moments.sort_unstable();
+            let longest = moments.windows(2).map(|pair| pair[1] - pair[0]).max();
+            prop_assert_eq!(Some(worker.longest_stall_ns.0), longest);
+            let overlap = |limit: u64| -> f64 {
+                let long = performed.iter().copied().filter(|read| seen(*read) > limit);
+                let overlap: u64 =
+                    long.map(|(start, end)| window.overlap_ns(start, end.min(give_up_ns))).sum();
+                overlap as f64 / window.length_ns() as f64 / slots.len() as f64
+            };
+            prop_assert!((worker.time_over_100ms - overlap(crate::window::LONG_NS)).abs() < 1e-9);
+            prop_assert!((worker.time_over_1s - overlap(crate::window::VERY_LONG_NS)).abs() < 1e-9);
+
+            let blocked = performed.iter().filter(|(start, end)| *start < window.begin_ns && *end >= window.begin_ns);
+            prop_assert_eq!(result.blocked_at_start.len(), blocked.count());
+            let hangs = performed.iter().filter(hanging).map(|(start, _)| *start).min();
+            let unfinished = worker.unfinished.as_ref();
+            prop_assert_eq!(unfinished.map(|flight| flight.start_ns), hangs.map(|start| start as i64 - window.begin_ns as i64));
         }
     }
 }

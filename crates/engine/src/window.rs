@@ -4,7 +4,8 @@
 //! whenever it ends. One in flight when the window begins is no sample, but the time that it takes from the window counts.
 //! A *completion* is the end of an operation inside the window; a *stall* is the time between two completions of a worker,
 //! cut at the edges of the window: a worker that completes nothing has stalled for all of it. The share of time in long
-//! operations counts the part of each that lies inside the window.
+//! operations counts the part of each that lies inside the window; of a worker that keeps many in flight at once, it is
+//! the mean over their slots.
 //!
 //! This module is arithmetic: it reads no clock. All times are nanoseconds of one [`fsdyno_sys::timer::Timer`].
 
@@ -128,9 +129,9 @@ impl Tally {
         }
     }
 
-    /// The verdict, when the window has ended.
-    pub(crate) fn verdict(&self, window: Window) -> Stalls {
-        let share = |counter: &Counter| counter.get() as f64 / window.length_ns() as f64;
+    /// The verdict, when the window has ended, on a worker that may have had `depth` operations in flight at once.
+    pub(crate) fn verdict(&self, window: Window, depth: u64) -> Stalls {
+        let share = |counter: &Counter| counter.get() as f64 / window.length_ns() as f64 / depth as f64;
         let last = window.end_ns.saturating_sub(self.last_completion_ns.get());
         Stalls {
             longest_ns: self.longest_stall_ns.get().max(last),
@@ -159,7 +160,7 @@ mod tests {
                 Standing::Before | Standing::After => {}
             }
         }
-        tally.verdict(window)
+        tally.verdict(window, 1)
     }
 
     #[test]

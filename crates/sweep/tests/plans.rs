@@ -291,7 +291,7 @@ fn arguments_change_one_workload_or_all_that_have_the_key() {
                 assert_eq!(*tree_size, Bytes(1 << 30));
                 *window
             }
-            Workload::Null(null) => null.window,
+            other => other.load().timing().window,
         })
         .collect();
     assert_eq!(windows, [Nanos::from_secs(2), Nanos::from_secs(3), Nanos::from_secs(2)]);

@@ -2,6 +2,7 @@
 
 use super::{Figure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
+use std::borrow::Cow;
 
 /// A measure with a short name.
 pub(super) struct Named {
@@ -13,6 +14,11 @@ pub(super) struct Named {
 /// A figure of a role.
 const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, figure: Figure) -> Named {
     Named { name, help, source: Source::Role(phase, role, figure) }
+}
+
+/// The rate of a stage of `streaming`.
+const fn streaming(name: &'static str, help: &'static str, stage: &'static str, of: Role) -> Named {
+    role(name, help, Phase::Named(Cow::Borrowed(stage)), of, Figure::Rate)
 }
 
 pub(super) static NAMED: &[Named] = &[
@@ -48,6 +54,37 @@ pub(super) static NAMED: &[Named] = &[
             Statistic::P999,
         ),
     },
+    streaming(
+        "streaming-write",
+        "bytes per second of all streams writing in sequence",
+        "write",
+        Role::Writer,
+    ),
+    streaming("streaming-read", "bytes per second of all streams reading in sequence", "read", Role::Reader),
+    streaming(
+        "streaming-random-write",
+        "bytes per second of all streams writing at random places",
+        "random-write",
+        Role::Writer,
+    ),
+    streaming(
+        "streaming-random-read",
+        "bytes per second of all streams reading at random places",
+        "random-read",
+        Role::Reader,
+    ),
+    streaming(
+        "streaming-mixed-write",
+        "bytes per second of the streams that write while others read",
+        "mixed",
+        Role::Writer,
+    ),
+    streaming(
+        "streaming-mixed-read",
+        "bytes per second of the streams that read while others write",
+        "mixed",
+        Role::Reader,
+    ),
     Named {
         name: "longest-stall",
         help: "longest time in which some worker, of any role in any phase, completed nothing",

@@ -3,9 +3,11 @@
 mod fileserver;
 mod null;
 pub mod parameter;
+mod streaming;
 
 pub use fileserver::Fileserver;
 pub use null::Null;
+pub use streaming::{IoEngine, Stage, Streaming};
 
 use crate::units::{Bytes, Nanos};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Surroundings};
@@ -107,6 +109,8 @@ macro_rules! workloads {
 workloads! {
     /// Readers through trees of small files, then writers beside them (FsOpBench, 2009).
     Fileserver = "fileserver",
+    /// Large files written and read in sequence, and blocks of them in random order (aiod, aio-stress).
+    Streaming = "streaming",
     /// Everything that a workload does but the syscall: what the tool itself costs.
     Null = "null",
 }

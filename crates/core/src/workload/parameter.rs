@@ -334,7 +334,6 @@ macro_rules! parameters {
 pub(super) use parameters;
 
 /// Declares a parameter that is one of some words.
-#[allow(unused_macros)]
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
@@ -364,7 +363,6 @@ macro_rules! words {
         }
     };
 }
-#[allow(unused_imports)]
 pub(super) use words;
 
 /// One parameter with its value.

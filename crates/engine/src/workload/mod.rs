@@ -2,3 +2,4 @@
 
 pub mod fileserver;
 pub mod null;
+pub mod streaming;

@@ -44,7 +44,7 @@ impl Default for Style {
 /// Those of `out`.
 pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     match case.workload {
-        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
+        Workload::Fileserver(_) | Workload::Streaming(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }
 

@@ -1,0 +1,203 @@
+//! Parameters of `streaming` (aiod, aio-stress).
+
+use super::parameter::{Parameter, Refusal, parameters, words};
+use super::{Content, Load, Timing};
+use crate::units::{Bytes, Nanos};
+
+words! {
+    /// How requests reach the kernel.
+    IoEngine, "I/O engine" {
+        /// One system call each.
+        Sync = "sync",
+        /// Many at once through a ring, with registered buffers and files.
+        IoUring = "io_uring",
+    }
+}
+
+words! {
+    /// A part of the workload.
+    Stage, "stage" {
+        /// Every file is written once, from its beginning to its end.
+        Write = "write",
+        /// Every file is read once, from its beginning to its end, with empty caches.
+        Read = "read",
+        /// Blocks of the files in random order are written for the length of the window.
+        RandomWrite = "random-write",
+        /// Blocks of the files in random order are read for the length of the window.
+        RandomRead = "random-read",
+        /// Readers read files in sequence while writers write others, for the length of the window.
+        Mixed = "mixed",
+    }
+}
+
+parameters! {
+    /// Large files in sequence, and blocks of them in random order. Sizes in bytes, times in nanoseconds.
+    Streaming {
+        file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a share such as `50%` is of the device";
+        streams: u32 = 1, "files, each with a worker of its own";
+        bs: Bytes = Bytes(4 * Bytes::MIB), "size of each sequential read and write";
+        random_bs: Bytes = Bytes(4 * Bytes::KIB), "size of each random read and write";
+        direct: bool = false, "`true`: `O_DIRECT`";
+        io: IoEngine = IoEngine::Sync, "`sync`, or `io_uring` with registered buffers and files";
+        iodepth: u32 = 32, "requests that each worker has in flight, with `io_uring`";
+        stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "what is done, in this order: `write`, `read`, `random-write`, `random-read`, `mixed`";
+        readers: u32 = 1, "readers of the stage `mixed`";
+        writers: u32 = 1, "writers of the stage `mixed`";
+        fsync: bool = true, "whether the stage `write` syncs each file at its end, inside the measured time";
+        ramp: Nanos = Nanos::from_secs(5), "load before the window of the stages that have one";
+        window: Nanos = Nanos::from_secs(30), "the measured part of the random and mixed stages";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long requests in flight at the end of the window are waited for";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+    }
+}
+
+/// Most memory for the buffers of one worker.
+const MAX_BUFFERS: Bytes = Bytes(Bytes::GIB);
+
+impl Stage {
+    /// The name in plans, and of the phase in results.
+    pub fn name(self) -> String {
+        self.written()
+    }
+
+    /// Whether it lasts a given time, and not until its work is done.
+    pub fn timed(self) -> bool {
+        matches!(self, Stage::RandomRead | Stage::RandomWrite | Stage::Mixed)
+    }
+}
+
+impl Streaming {
+    /// The length of each file: whole blocks of the device with direct I/O.
+    pub fn file_bytes(&self) -> u64 {
+        let multiple = if self.direct { super::DIRECT_ALIGNMENT } else { 1 };
+        self.file_size.0 / multiple * multiple
+    }
+
+    /// Whether the files have to be made before the first stage.
+    pub fn needs_files(&self) -> bool {
+        self.stages.first() != Some(&Stage::Write)
+    }
+
+    /// Bytes of all files that the streams have.
+    fn all_bytes(&self) -> u64 {
+        self.file_bytes().saturating_mul(self.streams.into())
+    }
+}
+
+impl Load for Streaming {
+    fn check(&self) -> Result<(), Refusal> {
+        super::check_workers("streams", self.streams)?;
+        super::check_workers("iodepth", self.iodepth)?;
+        super::check_workers("readers", self.readers)?;
+        super::check_workers("writers", self.writers)?;
+        super::check_io_size("bs", self.bs, self.direct)?;
+        super::check_io_size("random_bs", self.random_bs, self.direct)?;
+        Refusal::unless(self.file_bytes() >= self.bs.0, "file_size", "at least one block (`bs`)")?;
+        let holds = self.file_bytes() >= self.random_bs.0;
+        Refusal::unless(holds, "random_bs", "at most the size of a file (`file_size`)")?;
+        let distinct = self.stages.iter().enumerate().all(|(at, stage)| !self.stages[..at].contains(stage));
+        Refusal::unless(
+            distinct && !self.stages.is_empty(),
+            "stages",
+            "at least one stage, each at most once",
+        )?;
+        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")?;
+        let largest = self.bs.max(self.random_bs).0;
+        let fits = self.io == IoEngine::Sync || largest * u64::from(self.iodepth) <= MAX_BUFFERS.0;
+        Refusal::unless(
+            fits,
+            "iodepth",
+            format!("so few that as many blocks (`bs`) fit into {MAX_BUFFERS}"),
+        )?;
+        super::check_content(&self.content)
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(if self.needs_files() { self.all_bytes() } else { 0 })
+    }
+
+    fn writes(&self) -> Bytes {
+        let files = if self.needs_files() { 0 } else { self.all_bytes() };
+        let mixed = if self.stages.contains(&Stage::Mixed) { self.writers } else { 0 };
+        Bytes(files.saturating_add(self.file_bytes().saturating_mul(mixed.into())))
+    }
+
+    fn moves(&self) -> Bytes {
+        let whole = self.stages.iter().filter(|stage| !stage.timed()).count() as u64;
+        Bytes(self.all_bytes().saturating_mul(whole))
+    }
+
+    fn timing(&self) -> Timing {
+        let windows = self.stages.iter().filter(|stage| stage.timed()).count() as u32;
+        let Streaming { ramp, window, drain_limit, .. } = *self;
+        Timing { windows, ramp, window, drain_limit }
+    }
+
+    fn title(&self) -> String {
+        let direct = if self.direct { ", O_DIRECT" } else { "" };
+        let io = match self.io {
+            IoEngine::Sync => String::new(),
+            IoEngine::IoUring => format!(", io_uring depth {}", self.iodepth),
+        };
+        let files = super::plural(self.streams, "file");
+        format!("streaming, {files} of {}, bs {}{direct}{io}", self.file_size, self.bs)
+    }
+
+    fn default_measure(&self) -> &'static str {
+        match self.stages.first() {
+            Some(Stage::Read) => "streaming-read",
+            Some(Stage::RandomWrite) => "streaming-random-write",
+            Some(Stage::RandomRead) => "streaming-random-read",
+            Some(Stage::Mixed) => "streaming-mixed-read",
+            Some(Stage::Write) | None => "streaming-write",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Streaming| parameters.check().unwrap_err().parameter;
+        let good = Streaming::default;
+        assert_eq!(good().check(), Ok(()));
+        assert_eq!(refused(Streaming { streams: 0, ..good() }), "streams");
+        assert_eq!(refused(Streaming { bs: Bytes(5000), direct: true, ..good() }), "bs");
+        assert_eq!(refused(Streaming { random_bs: Bytes(512), direct: true, ..good() }), "random_bs");
+        assert_eq!(refused(Streaming { file_size: Bytes(1), ..good() }), "file_size");
+        assert_eq!(refused(Streaming { stages: vec![], ..good() }), "stages");
+        assert_eq!(refused(Streaming { stages: vec![Stage::Read, Stage::Read], ..good() }), "stages");
+        let deep = Streaming { bs: Bytes(64 * Bytes::MIB), iodepth: 17, ..good() };
+        assert_eq!(deep.check(), Ok(()));
+        assert_eq!(refused(Streaming { io: IoEngine::IoUring, ..deep }), "iodepth");
+        let (bs, random_bs) = (Bytes(4096), Bytes(Bytes::MIB));
+        assert_eq!(refused(Streaming { file_size: Bytes(8192), bs, random_bs, ..good() }), "random_bs");
+    }
+
+    #[test]
+    fn space_and_work_follow_from_the_stages() {
+        let gib = |n: u64| Bytes(n * Bytes::GIB);
+        let streaming = |stages: &[Stage]| Streaming {
+            file_size: gib(1),
+            streams: 3,
+            writers: 2,
+            stages: stages.to_vec(),
+            ..Streaming::default()
+        };
+        let plain = streaming(&[Stage::Write, Stage::Read]);
+        assert_eq!((plain.prepares(), plain.writes(), plain.moves()), (gib(0), gib(3), gib(6)));
+        assert_eq!(plain.timing().windows, 0);
+        let later = streaming(&[Stage::RandomRead, Stage::Mixed]);
+        assert_eq!((later.prepares(), later.writes(), later.moves()), (gib(3), gib(2), gib(0)));
+        assert_eq!(later.timing().windows, 2);
+    }
+
+    #[test]
+    fn direct_files_have_whole_blocks() {
+        let odd = Streaming { file_size: Bytes(10_000_000), ..Streaming::default() };
+        assert_eq!(odd.file_bytes(), 10_000_000);
+        assert_eq!(Streaming { direct: true, ..odd }.file_bytes(), 9_998_336);
+    }
+}

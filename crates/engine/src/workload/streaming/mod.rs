@@ -1,0 +1,248 @@
+//! `streaming` (aiod, aio-stress): large files written and read in sequence, and blocks of them at random places.
+//!
+//! A stage is a phase. `write` makes every file, one worker each; `read` reads every file, `random-write` and
+//! `random-read` take blocks of them, one worker each; in `mixed`, readers go round the files while writers go round files
+//! of their own. The first two last until every file is done, the others for a window. A trial whose first stage is not
+//! `write` finds the files made beforehand.
+//!
+//! The published study emptied the cache between writing and reading by unmounting and mounting again. The engine knows no
+//! mount: what comes nearest is to have everything written back, to have the kernel drop every clean page, and to say of
+//! each file that none of it will be needed (posix_fadvise(2)), which needs no privilege. What a mount would forget beside
+//! that are the filesystem's own caches of metadata, little for files of this size.
+
+mod stream;
+
+use crate::aside;
+use crate::content::FileIdentity;
+use crate::error::EngineError;
+use crate::meter::{Halt, Meter};
+use crate::phase::{Job, Phase, Span, Team};
+use crate::session::Session;
+use crate::tree::derive_seed;
+use fsdyno_core::protocol::Stage as Progress;
+use fsdyno_core::result::TreeSummary;
+use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::{Content, IoEngine, Load, Stage, Streaming};
+use fsdyno_core::{Operation, WarningKind};
+use fsdyno_sys::ring::Ring;
+use fsdyno_sys::timer::Timer;
+use rustix::fs::{Advice, Mode, OFlags};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use stream::{Course, Stream};
+
+/// What seeds and identities of files derive from.
+const FILES: u64 = 3;
+const RANDOM: u64 = 4;
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    if parameters.io == IoEngine::IoUring {
+        // Before anything is made: what will not work later does not work now.
+        Ring::new(1, 4096).map_err(|errno| EngineError::IoUring { errno })?;
+    }
+    let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
+    if !session.request.drop_caches && !parameters.direct {
+        let text =
+            "the page cache was not dropped before each stage: only what the files themselves left in it";
+        session.warn(WarningKind::CachesNotDropped, text);
+    }
+    let timing = parameters.timing();
+    let window_ns = timing.ramp.0 + timing.window.0;
+    session.progress.expect(timing.total().0);
+    if parameters.needs_files() {
+        plan.make_files(session)?;
+    }
+    let mut left_ns = timing.total().0;
+    for stage in &parameters.stages {
+        let after_ns = if stage.timed() { window_ns } else { 0 };
+        left_ns -= after_ns;
+        session.progress.expect(left_ns);
+        session.settle(&stage.name(), after_ns)?;
+        plan.forget(session, &stage.name(), after_ns)?;
+        session.phase(plan.phase(*stage))?;
+    }
+    Ok(())
+}
+
+/// What the parameters mean here.
+struct Plan<'a> {
+    parameters: &'a Streaming,
+    base: PathBuf,
+    seed: u64,
+}
+
+impl Plan<'_> {
+    fn phase(&self, stage: Stage) -> Phase {
+        let Streaming { streams, readers, writers, fsync, .. } = *self.parameters;
+        let random = |stream: u32| {
+            let seed = derive_seed(self.seed, &[RANDOM, stage as u64, u64::from(stream)]);
+            Course::Random { seed, count: None }
+        };
+        let each = |writes, course: &dyn Fn(u32) -> Course| -> Vec<Stream> {
+            (0..streams)
+                .map(|stream| self.stream(&file_name(stream), stream, writes, course(stream)))
+                .collect()
+        };
+        let streams: Vec<Stream> = match stage {
+            Stage::Write => {
+                let files = each(true, &|_| Course::Once);
+                files.into_iter().map(|stream| Stream { fsync, ..stream }).collect()
+            }
+            Stage::Read => each(false, &|_| Course::Once),
+            Stage::RandomWrite => each(true, &random),
+            Stage::RandomRead => each(false, &random),
+            Stage::Mixed => {
+                let new = (0..writers).map(|writer| {
+                    let name = format!("mixed-{writer}");
+                    self.stream(&name, streams + writer, true, Course::Around)
+                });
+                let old = (0..readers).map(|reader| {
+                    let stream = reader % streams;
+                    self.stream(&file_name(stream), stream, false, Course::Around)
+                });
+                new.chain(old).collect()
+            }
+        };
+        let operations = streams.iter().filter_map(Stream::operations).sum();
+        let span = if stage.timed() { self.parameters.timing().into() } else { Span::Whole { operations } };
+        Phase { name: stage.name(), span, teams: self.teams(streams) }
+    }
+
+    /// A worker for each stream, those of one role together.
+    fn teams(&self, streams: Vec<Stream>) -> Vec<Team> {
+        let mut teams: Vec<Team> = Vec::new();
+        for stream in streams {
+            let (role, steps, base) = (stream.role(), stream.steps(), self.base.clone());
+            let job: Job = Box::new(move |lineup| match stream.open(&base) {
+                Ok(ready) => ready.run(&mut lineup.start()),
+                Err(failure) => Halt::Failed(failure),
+            });
+            match teams.iter_mut().find(|team| team.role == role) {
+                Some(team) => team.jobs.push(job),
+                None => teams.push(Team { role, steps, jobs: vec![job] }),
+            }
+        }
+        teams
+    }
+
+    /// The stream of this number on a file.
+    fn stream(&self, name: &str, number: u32, writes: bool, course: Course) -> Stream {
+        let Streaming { bs, random_bs, direct, io, iodepth, content, .. } = *self.parameters;
+        let block = if matches!(course, Course::Random { .. }) { random_bs } else { bs };
+        Stream {
+            name: name.to_string(),
+            writes,
+            course,
+            file_bytes: self.parameters.file_bytes(),
+            block: block.0 as usize,
+            direct,
+            depth: (io == IoEngine::IoUring).then_some(iodepth),
+            fsync: false,
+            content,
+            seed: self.seed,
+            identity: FileIdentity::new(derive_seed(self.seed, &[FILES]), number.into()),
+        }
+    }
+
+    /// Makes the files without timing, as the stage `write` would.
+    fn make_files(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let (begin, base) = (Instant::now(), self.base.clone());
+        let (count, file_bytes) = (self.parameters.streams, self.parameters.file_bytes());
+        let streams: Vec<Stream> =
+            (0..count).map(|number| self.stream(&file_name(number), number, true, Course::Once)).collect();
+        let work = move |gauge: &aside::Gauge| -> Result<(), EngineError> {
+            streams.iter().try_for_each(|stream| {
+                stream
+                    .make(&base, || gauge.cancelled(), |bytes| gauge.advance(bytes))
+                    .map_err(|failure| EngineError::operation("prepare", failure))
+            })
+        };
+        let whole = file_bytes * u64::from(count);
+        let progress = &mut *session.progress;
+        aside::run("prepare", session.stop, work, |gauge| {
+            progress.tell(Progress::Prepare, "", gauge.done() as f64 / whole as f64, 0);
+            true
+        })??;
+        let trees = TreeSummary { files: count.into(), directories: 0, bytes: whole };
+        session.prepared(Nanos::from(begin.elapsed()), trees);
+        Ok(())
+    }
+
+    /// Has the kernel drop what it keeps of the files; they are written back already.
+    fn forget(&self, session: &mut Session<'_, '_>, stage: &str, after_ns: u64) -> Result<(), EngineError> {
+        let (base, streams) = (self.base.clone(), self.parameters.streams);
+        let work = move |_: &aside::Gauge| {
+            for path in (0..streams).map(|stream| base.join(file_name(stream))) {
+                let Ok(file) = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                else {
+                    // Not made yet.
+                    continue;
+                };
+                rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
+                    .map_err(EngineError::system("drop what is cached of", &path))?;
+            }
+            Ok(())
+        };
+        let progress = &mut *session.progress;
+        aside::run("settle", session.stop, work, |_| {
+            progress.tell(Progress::Settle, stage, 0.5, after_ns);
+            true
+        })?
+    }
+}
+
+fn file_name(stream: u32) -> String {
+    format!("stream-{stream}")
+}
+
+/// What [`pass`] does with a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass {
+    /// Whether it writes, and does not read.
+    pub writes: bool,
+    /// Past the page cache.
+    pub direct: bool,
+    /// Requests in flight at once, in a ring; none: one system call after the other.
+    pub depth: Option<u32>,
+    /// Bytes of each request.
+    pub block: usize,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// So many blocks at random places, chosen by this seed; none: all in sequence.
+    pub random: Option<(u64, u64)>,
+}
+
+/// Goes through a file once, without any window, and tells how often each operation was performed.
+///
+/// # Errors
+/// The first system call that failed.
+pub fn pass(file: &Path, pass: Pass, timer: Timer) -> Result<Vec<(Operation, u64)>, EngineError> {
+    let Pass { writes, direct, depth, block, file_bytes, random } = pass;
+    let course = match random {
+        Some((seed, count)) => Course::Random { seed, count: Some(count) },
+        None => Course::Once,
+    };
+    let name = file.to_string_lossy().into_owned();
+    let identity = FileIdentity::new(0, 0);
+    let content = Content::Random;
+    let stream = Stream {
+        name,
+        writes,
+        course,
+        file_bytes,
+        block,
+        direct,
+        depth,
+        fsync: false,
+        content,
+        seed: 0,
+        identity,
+    };
+    let fail = |failure| EngineError::operation("1 pass", failure);
+    let mut meter = Meter::alone(timer, stream.role(), stream.steps(), u64::MAX);
+    match stream.open(Path::new("")).map_err(fail)?.run(&mut meter) {
+        Halt::Failed(failure) => Err(fail(failure)),
+        Halt::Over => Ok(meter.counts()),
+    }
+}

@@ -1,0 +1,303 @@
+//! A stream: one worker on one file, in sequence or at random places, one system call after the other or many requests in
+//! a ring.
+
+use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
+use crate::error::OperationFailure;
+use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::queue::{self, Piece, Supply};
+use crate::record::Step;
+use fsdyno_core::workload;
+use fsdyno_core::{Operation, Role};
+use fsdyno_sys::ring::Ring;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::path::Path;
+
+/// The first operation of every list below moves data; a writer's second one syncs.
+const MOVE: Step = Step(0);
+const SYNC: Step = Step(1);
+
+/// How a worker goes through its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// From its beginning to its end, once.
+    Once,
+    /// From its beginning to its end, again and again.
+    Around,
+    /// Block after block of this many, chosen at random, again and again.
+    Random {
+        /// Seed of the choice.
+        seed: u64,
+        /// None: until the phase is over.
+        count: Option<u64>,
+    },
+}
+
+/// What one worker is to do with one file.
+#[derive(Debug, Clone)]
+pub(crate) struct Stream {
+    pub(crate) name: String,
+    pub(crate) writes: bool,
+    pub(crate) course: Course,
+    /// Bytes of the file, and of each request.
+    pub(crate) file_bytes: u64,
+    pub(crate) block: usize,
+    pub(crate) direct: bool,
+    /// Requests in flight at once, in a ring; none: one system call after the other.
+    pub(crate) depth: Option<u32>,
+    /// Whether the file is synced at the end of its course.
+    pub(crate) fsync: bool,
+    /// What is written.
+    pub(crate) content: workload::Content,
+    pub(crate) seed: u64,
+    pub(crate) identity: FileIdentity,
+}
+
+impl Stream {
+    pub(crate) fn role(&self) -> Role {
+        if self.writes { Role::Writer } else { Role::Reader }
+    }
+
+    /// What the worker performs.
+    pub(crate) fn steps(&self) -> &'static [Operation] {
+        let random = matches!(self.course, Course::Random { .. });
+        match (self.depth.is_some(), self.writes, random, self.fsync) {
+            (true, false, ..) => &[Operation::UringRead],
+            (true, true, _, false) => &[Operation::UringWrite],
+            (true, true, _, true) => &[Operation::UringWrite, Operation::Fsync],
+            (false, false, false, _) => &[Operation::Read],
+            (false, false, true, _) => &[Operation::Pread],
+            (false, true, false, false) => &[Operation::Write],
+            (false, true, false, true) => &[Operation::Write, Operation::Fsync],
+            (false, true, true, false) => &[Operation::Pwrite],
+            (false, true, true, true) => &[Operation::Pwrite, Operation::Fsync],
+        }
+    }
+
+    /// How many operations its course takes; none where it has no end.
+    pub(crate) fn operations(&self) -> Option<u64> {
+        match self.course {
+            Course::Once => Some(self.file_bytes.div_ceil(self.block as u64) + u64::from(self.fsync)),
+            Course::Around => None,
+            Course::Random { count, .. } => count,
+        }
+    }
+
+    fn failure(&self, operation: Operation) -> impl FnOnce(Errno) -> OperationFailure {
+        let path = self.name.clone();
+        move |errno| OperationFailure { operation: Some(operation), path, errno }
+    }
+
+    fn open_file(&self, base: &Path) -> Result<OwnedFd, OperationFailure> {
+        let access = if self.writes { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+        let direct = if self.direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = access | direct | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(base.join(&self.name), flags, Mode::RUSR | Mode::WUSR)
+            .map_err(self.failure(Operation::Openat))
+    }
+
+    /// Opens the file and makes everything ready.
+    pub(crate) fn open(self, base: &Path) -> Result<Ready, OperationFailure> {
+        let file = self.open_file(base)?;
+        let ring = self.depth.map(|depth| {
+            let mut ring = Ring::new(depth, self.block)?;
+            ring.use_file(file.as_fd())?;
+            Ok(ring)
+        });
+        let ring = ring.transpose().map_err(self.failure(self.steps()[0]))?;
+        let source = Source::new(&self);
+        Ok(Ready { stream: self, file, ring, source })
+    }
+
+    /// Makes the file without timing, as far as nobody cancels it. Tells the bytes as they are written.
+    pub(crate) fn make(
+        &self,
+        base: &Path,
+        cancelled: impl Fn() -> bool,
+        wrote: impl Fn(u64),
+    ) -> Result<(), OperationFailure> {
+        let file = self.open_file(base)?;
+        let mut content = Content::new(self.content, self.seed, self.block);
+        let mut position = 0;
+        while position < self.file_bytes && !cancelled() {
+            let length = (self.block as u64).min(self.file_bytes - position) as usize;
+            let bytes = content.bytes(self.identity, position, length);
+            let written =
+                rustix::io::pwrite(&file, bytes, position).map_err(self.failure(Operation::Write))?;
+            position += written as u64;
+            wrote(written as u64);
+        }
+        Ok(())
+    }
+}
+
+/// A stream that can start at once.
+pub(crate) struct Ready {
+    stream: Stream,
+    file: OwnedFd,
+    ring: Option<Ring>,
+    source: Source,
+}
+
+impl Ready {
+    /// Goes through the file, to the end of its course or of the phase.
+    pub(crate) fn run(mut self, meter: &mut Meter) -> Halt {
+        meter.work_in(self.stream.name.as_bytes());
+        let name = CString::default();
+        let place = Place { directory: self.stream.name.as_bytes(), name: &name };
+        let result = match &mut self.ring {
+            Some(ring) if self.stream.writes => {
+                queue::run(meter, ring, MOVE, place, &mut Writing(&mut self.source))
+            }
+            Some(ring) => queue::run(meter, ring, MOVE, place, &mut Reading(&mut self.source)),
+            None => one_by_one(meter, &self.file, place, &self.stream, &mut self.source),
+        };
+        let synced = result.and_then(|()| match self.stream.fsync && self.stream.writes {
+            true => timed(meter, SYNC, place, |()| 0, || rustix::fs::fsync(&self.file)),
+            false => Ok(()),
+        });
+        synced.err().unwrap_or(Halt::Over)
+    }
+}
+
+/// One system call after the other.
+fn one_by_one(
+    meter: &mut Meter,
+    file: &OwnedFd,
+    place: Place<'_>,
+    stream: &Stream,
+    source: &mut Source,
+) -> Result<(), Halt> {
+    let random = matches!(stream.course, Course::Random { .. });
+    let mut buffer = AlignedBuffer::new(if stream.writes { 0 } else { stream.block });
+    let count = |moved: &usize| *moved as u64;
+    // Where the next `read` or `write` would begin.
+    let mut at = 0;
+    while let Some(mut piece) = source.next(meter) {
+        loop {
+            if !random && at != piece.position {
+                watched(meter, MOVE, place, || rustix::fs::seek(file, SeekFrom::Start(piece.position)))?;
+            }
+            let Piece { position, length } = piece;
+            let moved = if stream.writes {
+                let bytes = source.content.bytes(source.identity, position, length);
+                match random {
+                    true => timed(meter, MOVE, place, count, || rustix::io::pwrite(file, bytes, position)),
+                    false => timed(meter, MOVE, place, count, || rustix::io::write(file, bytes)),
+                }
+            } else {
+                let bytes = &mut buffer.as_mut_slice()[..length];
+                match random {
+                    true => timed(meter, MOVE, place, count, || rustix::io::pread(file, bytes, position)),
+                    false => timed(meter, MOVE, place, count, || rustix::io::read(file, bytes)),
+                }
+            }?;
+            if moved == 0 {
+                return Err(meter.failed(MOVE, place, queue::NOTHING_MOVED));
+            }
+            at = position + moved as u64;
+            match piece.rest(moved) {
+                Some(rest) => piece = rest,
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the pieces of a stream lie, and what they contain.
+struct Source {
+    course: Course,
+    reads: bool,
+    file_bytes: u64,
+    block: u64,
+    random: Xoshiro256PlusPlus,
+    /// Where the next piece in sequence begins.
+    next: u64,
+    /// How many random ones are left.
+    left: u64,
+    content: Content,
+    identity: FileIdentity,
+    /// What the buffers of a ring hold, by slot.
+    held: Box<[Held]>,
+}
+
+impl Source {
+    fn new(stream: &Stream) -> Self {
+        let (seed, count) = match stream.course {
+            Course::Random { seed, count } => (seed, count),
+            Course::Once | Course::Around => (0, None),
+        };
+        Source {
+            course: stream.course,
+            reads: !stream.writes,
+            file_bytes: stream.file_bytes,
+            block: stream.block as u64,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            next: 0,
+            left: count.unwrap_or(u64::MAX),
+            content: Content::new(stream.content, stream.seed, if stream.writes { stream.block } else { 0 }),
+            identity: stream.identity,
+            held: vec![Held::default(); stream.depth.unwrap_or(0) as usize].into_boxed_slice(),
+        }
+    }
+
+    /// The next piece; the last one of a file may be shorter.
+    #[inline(always)]
+    fn next(&mut self, meter: &Meter) -> Option<Piece> {
+        if let Course::Random { .. } = self.course {
+            self.left = self.left.checked_sub(1)?;
+            let position = self.random.random_range(0..self.file_bytes / self.block) * self.block;
+            return Some(Piece { position, length: self.block as usize });
+        }
+        if self.next >= self.file_bytes {
+            if self.course == Course::Once {
+                return None;
+            }
+            if self.reads {
+                // Whoever reads again may read from memory: that must be known.
+                meter.next_round();
+            }
+            self.next = 0;
+        }
+        let position = self.next;
+        self.next += self.block;
+        Some(Piece { position, length: self.block.min(self.file_bytes - position) as usize })
+    }
+}
+
+/// For a ring that reads.
+struct Reading<'a>(&'a mut Source);
+
+impl Supply for Reading<'_> {
+    const WRITES: bool = false;
+
+    #[inline(always)]
+    fn next(&mut self, meter: &Meter) -> Option<Piece> {
+        self.0.next(meter)
+    }
+
+    fn fill(&mut self, _: usize, _: Piece, _: &mut [u8]) {}
+}
+
+/// For a ring that writes.
+struct Writing<'a>(&'a mut Source);
+
+impl Supply for Writing<'_> {
+    const WRITES: bool = true;
+
+    #[inline(always)]
+    fn next(&mut self, meter: &Meter) -> Option<Piece> {
+        self.0.next(meter)
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]) {
+        let Source { content, identity, held, .. } = &mut *self.0;
+        content.fill(*identity, piece.position, buffer, &mut held[slot]);
+    }
+}
