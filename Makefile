@@ -24,6 +24,7 @@ test:
 bench:
 	@scripts/install-tools test
 	$(CARGO) bench --locked -p fsdyno-engine --bench overhead -- --keep
+	$(CARGO) bench --locked -p fsdyno-engine --bench streaming -- --keep
 	$(CARGO) bench --locked -p fsdyno --bench trial_cost
 
 clean:
