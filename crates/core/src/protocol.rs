@@ -5,6 +5,7 @@
 
 use crate::outcome::Failure;
 use crate::result::{PhaseResult, TimerFacts, TreeSummary};
+use crate::telemetry::TelemetryRequest;
 use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
@@ -29,6 +30,9 @@ pub struct EngineRequest {
     pub drop_caches: bool,
     /// Whether to remove the trees at the end; a filesystem that is thrown away needs no tidying.
     pub clean_up: bool,
+    /// What to sample while phases are measured; nothing when absent.
+    #[serde(default)]
+    pub telemetry: Option<TelemetryRequest>,
 }
 
 /// What the engine tells.

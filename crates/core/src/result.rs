@@ -6,6 +6,7 @@ use crate::configuration::{Configuration, DeviceSpec};
 use crate::environment::Environment;
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
+use crate::telemetry::Telemetry;
 use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
@@ -106,6 +107,9 @@ pub struct TimerFacts {
     pub read_ns: f64,
     /// Cost of an operation of the null workload, measured before the sweep: recording included, syscall left out.
     pub overhead_ns_per_op: Option<f64>,
+    /// The same while telemetry is taken, at least twice a second; absent without telemetry.
+    #[serde(default)]
+    pub overhead_with_telemetry_ns_per_op: Option<f64>,
 }
 
 /// The trees that a workload made.
@@ -132,6 +136,9 @@ pub struct PhaseResult {
     pub drain_ns: Nanos,
     /// Results by role, writers before readers as in the published tables.
     pub roles: Vec<RoleResult>,
+    /// What the machine did in the window; absent where nobody looked.
+    #[serde(default)]
+    pub telemetry: Option<Telemetry>,
 }
 
 /// What the workers of one role did in one phase.

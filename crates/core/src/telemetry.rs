@@ -16,7 +16,7 @@ pub const SAMPLE_TASKS: usize = 5;
 /// Tasks kept for the whole window.
 pub const WINDOW_TASKS: usize = 12;
 /// Samples kept of one phase. When there are more, pairs are merged and the interval doubles.
-pub const MOST_SAMPLES: usize = 600;
+pub const MOST_SAMPLES: usize = 300;
 
 /// What is to be sampled while phases are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub struct Sample {
     /// In the order of [`Telemetry::devices`].
     pub devices: Vec<Option<DeviceActivity>>,
     /// Time of all processors together.
-    pub cpu: Option<CpuTime>,
+    pub cpu: Option<CpuSplit>,
     /// At the end of the sample, with the highest value of all that were merged into it.
     pub memory: Option<Memory>,
     /// Pressure stall information.
@@ -258,7 +258,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
 
 /// Time of all processors together by what they did, from the first line of `/proc/stat`; resolution 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuTime {
+pub struct CpuSplit {
     /// Programs, guests of a hypervisor here included.
     pub user_ns: u64,
     /// Programs of low priority.
@@ -277,7 +277,7 @@ pub struct CpuTime {
     pub idle_ns: u64,
 }
 
-impl CpuTime {
+impl CpuSplit {
     /// All of it.
     pub fn total_ns(&self) -> u64 {
         self.parts().iter().map(|(_, time_ns)| time_ns).sum()
@@ -302,7 +302,7 @@ impl CpuTime {
         ratio(part_ns as f64, self.total_ns() as f64)
     }
 
-    fn add(&mut self, next: &CpuTime) {
+    fn add(&mut self, next: &CpuSplit) {
         self.user_ns += next.user_ns;
         self.nice_ns += next.nice_ns;
         self.system_ns += next.system_ns;
@@ -627,7 +627,7 @@ impl Sample {
         for (device, next) in self.devices.iter_mut().zip(&next.devices) {
             merge(device, next, DeviceActivity::add);
         }
-        merge(&mut self.cpu, &next.cpu, CpuTime::add);
+        merge(&mut self.cpu, &next.cpu, CpuSplit::add);
         merge(&mut self.memory, &next.memory, Memory::follow);
         merge(&mut self.pressure.io, &next.pressure.io, Stalls::add);
         merge(&mut self.pressure.cpu, &next.pressure.cpu, Stalls::add);
@@ -718,7 +718,7 @@ mod tests {
             start_ns,
             length_ns: Nanos(10),
             devices: vec![Some(DeviceActivity { reads: cpu_ns, ..DeviceActivity::default() }), None],
-            cpu: Some(CpuTime { user_ns: cpu_ns, ..CpuTime::default() }),
+            cpu: Some(CpuSplit { user_ns: cpu_ns, ..CpuSplit::default() }),
             memory: Some(Memory { dirty_bytes: cpu_ns, dirty_bytes_max: cpu_ns, ..Memory::default() }),
             task_ns: BTreeMap::from([(TaskKind::Process, cpu_ns)]),
             tasks: vec![task("a", cpu_ns), task("b", 1)],

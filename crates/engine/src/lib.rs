@@ -14,6 +14,7 @@ mod content;
 mod counter;
 mod error;
 pub mod meter;
+mod observer;
 mod phase;
 mod plant;
 pub mod profile;
@@ -28,6 +29,7 @@ pub mod window;
 mod workload;
 
 pub use error::{EngineError, OperationFailure};
+pub use observer::Observer;
 pub use record::Step;
 pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
@@ -35,6 +37,7 @@ pub use workload::streaming::{Pass as StreamingPass, pass as streaming_pass};
 
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
+use fsdyno_core::telemetry::TelemetryRequest;
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload};
 use fsdyno_sys::timer::{Source, Timer};
@@ -46,8 +49,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops when its
 /// standard input ends or a signal asks for it. Returns the exit code: 0 after [`EngineEvent::Done`], else 1. The caller
-/// must end the process with it, which ends workers that hang, too.
-pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
+/// must end the process with it, which ends workers that hang, too. `observer` makes whoever takes the telemetry that is
+/// asked for.
+pub fn serve(
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+    observer: &dyn Fn(&TelemetryRequest) -> Box<dyn Observer>,
+) -> i32 {
     let stop = Arc::new(AtomicBool::new(false));
     let mut events = |event: EngineEvent| {
         let written = serde_json::to_writer(&mut *output, &event)
@@ -67,7 +75,8 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
         }
     };
     watch(&stop, &request);
-    match run(&request, &stop, &mut events) {
+    let mut observer = request.telemetry.as_ref().map_or(Box::new(()) as Box<dyn Observer>, observer);
+    match run_observed(&request, observer.as_mut(), &stop, &mut events) {
         Ok(()) => 0,
         Err(_told) => 1,
     }
@@ -115,8 +124,21 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(EngineEvent),
 ) -> Result<(), EngineError> {
+    run_observed(request, &mut (), stop, events)
+}
+
+/// The same with somebody who looks at the machine while phases are measured.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    request: &EngineRequest,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(EngineEvent),
+) -> Result<(), EngineError> {
     let mut progress = Progress::new(events);
-    let result = execute(request, stop, &mut progress);
+    let result = execute(request, observer, stop, &mut progress);
     progress.event(match &result {
         Ok(()) => EngineEvent::Done,
         Err(error) => EngineEvent::Failed(error.failure()),
@@ -126,6 +148,7 @@ pub fn run(
 
 fn execute(
     request: &EngineRequest,
+    observer: &mut dyn Observer,
     stop: &AtomicBool,
     progress: &mut Progress<'_>,
 ) -> Result<(), EngineError> {
@@ -137,9 +160,10 @@ fn execute(
         source: timer.source().name().to_string(),
         read_ns: timer.read_ns(),
         overhead_ns_per_op: None,
+        overhead_with_telemetry_ns_per_op: None,
     };
     progress.event(EngineEvent::Hello { pid: std::process::id(), timer: facts });
-    let mut session = Session::new(request, timer, stop, progress);
+    let mut session = Session::new(request, timer, stop, progress, observer);
     if timer.source() != Source::Tsc {
         let text =
             format!("the time comes from {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());

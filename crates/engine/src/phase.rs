@@ -7,6 +7,7 @@
 
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter};
+use crate::observer::Observer;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
 use crate::summary::{self, Finished};
@@ -15,7 +16,7 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Timing;
-use fsdyno_core::{Operation, PhaseResult, Role};
+use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
 use fsdyno_sys::thread;
 use fsdyno_sys::timer::Timer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -151,13 +152,22 @@ pub(crate) fn run(
     timer: Timer,
     stop: &AtomicBool,
     progress: &mut Progress<'_>,
+    observer: &mut dyn Observer,
     left_behind: &mut u32,
 ) -> Result<PhaseResult, EngineError> {
     let Phase { name, span, teams } = phase;
     let (sender, messages) = channel();
     let gate = Arc::new(Gate::default());
-    let mut crew =
-        Crew { phase: name.clone(), workers: Vec::new(), messages, ready: 0, ended: 0, cpu: Vec::new() };
+    let mut crew = Crew {
+        phase: name.clone(),
+        workers: Vec::new(),
+        messages,
+        ready: 0,
+        ended: 0,
+        cpu: Vec::new(),
+        observer,
+        telemetry: None,
+    };
     let hired = teams.into_iter().try_for_each(|Team { role, steps, jobs }| {
         jobs.into_iter().try_for_each(|job| {
             let record = Arc::new(WorkerRecord::new(role, steps, span.window_ns()));
@@ -181,10 +191,17 @@ pub(crate) fn run(
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
     let length = Nanos(window.length_ns());
-    Ok(PhaseResult { name, ramp_ns: span.ramp(), window_ns: length, drain_ns: Nanos(drain_ns), roles })
+    Ok(PhaseResult {
+        name,
+        ramp_ns: span.ramp(),
+        window_ns: length,
+        drain_ns: Nanos(drain_ns),
+        roles,
+        telemetry: crew.telemetry,
+    })
 }
 
-struct Crew {
+struct Crew<'o> {
     phase: String,
     workers: Vec<Worker>,
     messages: Receiver<Message>,
@@ -192,9 +209,12 @@ struct Crew {
     ended: usize,
     /// Processor time of each worker: at the beginning of the window, and then within it.
     cpu: Vec<CpuTime>,
+    observer: &'o mut dyn Observer,
+    /// What the observer saw, once the window has ended.
+    telemetry: Option<Telemetry>,
 }
 
-impl Crew {
+impl Crew<'_> {
     fn hire(
         &mut self,
         job: Job,
@@ -272,13 +292,24 @@ impl Crew {
                     _ => {}
                 }
                 stage_before = Some(stage);
+            } else if stage == Stage::Measure {
+                self.observer.look();
             }
             if self.ended == self.workers.len() || now >= give_up_ns {
+                // Workers that have nothing more to do may all end early.
+                if stage == Stage::Ramp {
+                    self.begin_window();
+                }
+                if stage != Stage::Drain {
+                    self.end_window();
+                }
                 return Ok((window, now));
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             progress.tell(stage, &self.phase, done, window.end_ns.saturating_sub(now));
-            self.listen(Duration::from_nanos(to - now).min(LOOK_UP), stop)?;
+            // Looking around has taken its time.
+            let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
+            self.listen(rest.min(LOOK_UP), stop)?;
         }
     }
 
@@ -300,6 +331,7 @@ impl Crew {
             let done = (performed as f64 / operations.max(1) as f64).min(0.999);
             let left_ns = if done > 0.0 { elapsed_ns / done - elapsed_ns } else { 0.0 };
             progress.tell(Stage::Measure, &self.phase, done, left_ns as u64);
+            self.observer.look();
             self.listen(LOOK_UP, stop)?;
         }
         self.end_window();
@@ -311,6 +343,7 @@ impl Crew {
     /// The window begins now.
     fn begin_window(&mut self) {
         self.cpu = self.workers.iter().map(|worker| worker.record.cpu()).collect();
+        self.observer.begin();
     }
 
     /// The window has ended just now.
@@ -318,6 +351,7 @@ impl Crew {
         for (worker, cpu) in self.workers.iter().zip(&mut self.cpu) {
             *cpu = worker.record.cpu().since(cpu);
         }
+        self.telemetry = self.observer.end();
     }
 
     /// Waits for what a worker has to say.
@@ -422,7 +456,8 @@ mod tests {
         let mut events = Vec::new();
         let mut listen = |event| events.push(event);
         let mut progress = Progress::new(&mut listen);
-        let result = run(phase, Timer::monotonic(), &AtomicBool::new(false), &mut progress, &mut 0).unwrap();
+        let result =
+            run(phase, Timer::monotonic(), &AtomicBool::new(false), &mut progress, &mut (), &mut 0).unwrap();
         assert!(result.window_ns >= Nanos::from_millis(200), "{}", result.window_ns);
         let role = &result.roles[0];
         assert_eq!((role.rates.items, role.rates.bytes, role.operations[0].lat_ns.count), (8, 56, 8));
@@ -431,6 +466,63 @@ mod tests {
         // The one that had done its work early has not stalled since.
         assert!(role.worker_results[0].longest_stall_ns < role.worker_results[1].longest_stall_ns);
         assert!(role.longest_stall_ns < result.window_ns);
+    }
+
+    /// Notes when it is called.
+    #[derive(Default)]
+    struct Witness {
+        calls: Vec<(&'static str, std::time::Instant)>,
+    }
+
+    impl Witness {
+        fn note(&mut self, call: &'static str) {
+            self.calls.push((call, std::time::Instant::now()));
+        }
+    }
+
+    impl Observer for Witness {
+        fn begin(&mut self) {
+            self.note("begin");
+        }
+
+        fn look(&mut self) {
+            self.note("look");
+        }
+
+        fn end(&mut self) -> Option<Telemetry> {
+            self.note("end");
+            Some(Telemetry { processors: 7, ..Telemetry::default() })
+        }
+    }
+
+    #[test]
+    fn the_observer_sees_the_window_and_nothing_beside_it() {
+        let (ramp, window) = (Nanos::from_millis(150), Nanos::from_millis(350));
+        let timed = Span::Timed { ramp, window, drain_limit: Nanos::from_secs(1) };
+        for (span, operations) in
+            [(timed, 100), (timed, 50), (timed, 2), (Span::Whole { operations: 50 }, 50)]
+        {
+            let jobs = vec![worker(operations, Duration::from_millis(7))];
+            let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
+            let phase = Phase { name: "work".to_string(), span, teams };
+            let mut witness = Witness::default();
+            let mut ignore = |_| {};
+            let mut progress = Progress::new(&mut ignore);
+            let stop = AtomicBool::new(false);
+            let begin = std::time::Instant::now();
+            let result = run(phase, Timer::monotonic(), &stop, &mut progress, &mut witness, &mut 0).unwrap();
+            assert_eq!(result.telemetry.map(|telemetry| telemetry.processors), Some(7));
+            let calls: Vec<&str> = witness.calls.iter().map(|(call, _)| *call).collect();
+            let [first, .., last] = calls[..] else { panic!("{calls:?}") };
+            assert_eq!((first, last), ("begin", "end"));
+            assert!(calls[1..calls.len() - 1].iter().all(|call| *call == "look"), "{calls:?}");
+            let (from, to) = (witness.calls[0].1, witness.calls[calls.len() - 1].1);
+            if operations == 100 {
+                assert!(
+                    from - begin >= ramp.into() && to - begin >= Duration::from(Nanos(ramp.0 + window.0))
+                );
+            }
+        }
     }
 
     #[test]
@@ -447,7 +539,8 @@ mod tests {
         let mut ignore = |_| {};
         let mut progress = Progress::new(&mut ignore);
         let mut left_behind = 0;
-        let stopped = run(phase, Timer::monotonic(), &AtomicBool::new(true), &mut progress, &mut left_behind);
+        let stopped =
+            run(phase, Timer::monotonic(), &AtomicBool::new(true), &mut progress, &mut (), &mut left_behind);
         assert!(matches!(stopped, Err(EngineError::Stopped)));
         assert_eq!(left_behind, 0);
     }

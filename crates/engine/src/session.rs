@@ -2,6 +2,7 @@
 
 use crate::aside;
 use crate::error::{EngineError, OperationFailure};
+use crate::observer::Observer;
 use crate::phase::{self, Phase};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::progress::Progress;
@@ -32,6 +33,7 @@ pub(crate) struct Session<'a, 'e> {
     pub(crate) timer: Timer,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) progress: &'a mut Progress<'e>,
+    observer: &'a mut dyn Observer,
     /// The engine's own directory, once it is made.
     base: Option<PathBuf>,
     /// Threads that hang in the kernel.
@@ -46,8 +48,9 @@ impl<'a, 'e> Session<'a, 'e> {
         timer: Timer,
         stop: &'a AtomicBool,
         progress: &'a mut Progress<'e>,
+        observer: &'a mut dyn Observer,
     ) -> Self {
-        Session { request, timer, stop, progress, base: None, left_behind: 0, names: 0 }
+        Session { request, timer, stop, progress, observer, base: None, left_behind: 0, names: 0 }
     }
 
     /// Makes the engine's own directory; it must not exist. Everything else happens below it.
@@ -97,7 +100,8 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Runs a phase and tells its result.
     pub(crate) fn phase(&mut self, phase: Phase) -> Result<(), EngineError> {
-        let result = phase::run(phase, self.timer, self.stop, self.progress, &mut self.left_behind)?;
+        let result =
+            phase::run(phase, self.timer, self.stop, self.progress, self.observer, &mut self.left_behind)?;
         for warning in warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));
         }

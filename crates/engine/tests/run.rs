@@ -39,6 +39,7 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         seed: 42,
         drop_caches: false,
         clean_up: false,
+        telemetry: None,
     }
 }
 
@@ -290,7 +291,7 @@ fn what_is_no_request_is_answered_with_a_failure() {
         [("", "no request came"), ("{\"version\": 1}\n", "the request is not understood: ")]
     {
         let mut output = Vec::new();
-        assert_eq!(serve(&mut input.as_bytes(), &mut output), 1);
+        assert_eq!(serve(&mut input.as_bytes(), &mut output, &|_| Box::new(())), 1);
         let text = String::from_utf8(output).unwrap();
         let [line] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
         let EngineEvent::Failed(failure) = serde_json::from_str(line).unwrap() else { panic!("{line}") };

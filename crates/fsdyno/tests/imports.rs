@@ -16,7 +16,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["core", "stats"]),
     ("sweep", &["core", "host", "testbed", "store", "stats"]),
     ("report", &["core", "stats", "store"]),
-    ("fsdyno", &["core", "stats", "sys", "host", "engine", "testbed", "store", "sweep", "report"]),
+    (
+        "fsdyno",
+        &["core", "stats", "sys", "host", "engine", "telemetry", "testbed", "store", "sweep", "report"],
+    ),
 ];
 
 #[test]

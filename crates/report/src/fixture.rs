@@ -171,6 +171,7 @@ fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
         window_ns: WINDOW,
         drain_ns: Nanos::from_millis(12),
         roles,
+        telemetry: None,
     }
 }
 
@@ -214,7 +215,12 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             WarningKind::TreeSmallerThanMemory,
             "the trees (20 GiB) are smaller than the memory (64 GiB)",
         )],
-        timer: Some(TimerFacts { source: "tsc".to_string(), read_ns: 23.0, overhead_ns_per_op: Some(61.5) }),
+        timer: Some(TimerFacts {
+            source: "tsc".to_string(),
+            read_ns: 23.0,
+            overhead_ns_per_op: Some(61.5),
+            overhead_with_telemetry_ns_per_op: Some(61.9),
+        }),
         lifecycle_ns: Lifecycle {
             mkfs: Some(Nanos::from_millis(71)),
             mount: Some(Nanos::from_millis(4)),

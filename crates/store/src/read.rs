@@ -9,7 +9,7 @@ use fsdyno_core::result::{
     Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, TimerFacts, TreeSummary,
     WorkerResult,
 };
-use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, TrialRecord, Warning};
+use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, Telemetry, TrialRecord, Warning};
 use rusqlite::Row;
 use rusqlite::types::FromSql;
 use serde::de::DeserializeOwned;
@@ -89,14 +89,21 @@ impl Store {
 
     fn phases(&self, trial_id: i64) -> Result<Vec<PhaseResult>> {
         self.each("SELECT * FROM phases WHERE trial_id = ? ORDER BY position", trial_id, |row| {
+            let id = get(row, "id")?;
             Ok(PhaseResult {
                 name: get(row, "name")?,
                 ramp_ns: Nanos(get(row, "ramp_ns")?),
                 window_ns: Nanos(get(row, "window_ns")?),
                 drain_ns: Nanos(get(row, "drain_ns")?),
-                roles: self.roles(get(row, "id")?)?,
+                roles: self.roles(id)?,
+                telemetry: self.telemetry(id)?,
             })
         })
+    }
+
+    fn telemetry(&self, phase_id: i64) -> Result<Option<Telemetry>> {
+        let sql = "SELECT telemetry FROM telemetry WHERE phase_id = ?";
+        Ok(self.each(sql, phase_id, |row| from_json(row, "telemetry"))?.pop())
     }
 
     fn roles(&self, phase_id: i64) -> Result<Vec<RoleResult>> {
@@ -177,8 +184,12 @@ fn timer(row: &Row<'_>) -> Result<Option<TimerFacts>> {
     let Some(source) = get(row, "timer")? else {
         return Ok(None);
     };
-    let overhead_ns_per_op = get(row, "timer_overhead_ns_per_op")?;
-    Ok(Some(TimerFacts { source, read_ns: get(row, "timer_read_ns")?, overhead_ns_per_op }))
+    Ok(Some(TimerFacts {
+        source,
+        read_ns: get(row, "timer_read_ns")?,
+        overhead_ns_per_op: get(row, "timer_overhead_ns_per_op")?,
+        overhead_with_telemetry_ns_per_op: get(row, "timer_overhead_with_telemetry_ns_per_op")?,
+    }))
 }
 
 fn cpu(row: &Row<'_>) -> Result<CpuTime> {

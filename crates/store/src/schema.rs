@@ -8,7 +8,11 @@ use std::path::Path;
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
 const APPLICATION_ID: i64 = 0x6673_6479;
 
-const SCRIPTS: &[M<'static>] = &[M::up(include_str!("schema/1.sql")), M::up(include_str!("schema/2.sql"))];
+const SCRIPTS: &[M<'static>] = &[
+    M::up(include_str!("schema/1.sql")),
+    M::up(include_str!("schema/2.sql")),
+    M::up(include_str!("schema/3.sql")),
+];
 
 /// What a file says of itself.
 struct Identity {

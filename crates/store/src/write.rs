@@ -79,6 +79,10 @@ fn write_head(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> 
             ("timer", &timer.map(|timer| &timer.source)),
             ("timer_read_ns", &timer.map(|timer| timer.read_ns)),
             ("timer_overhead_ns_per_op", &timer.and_then(|timer| timer.overhead_ns_per_op)),
+            (
+                "timer_overhead_with_telemetry_ns_per_op",
+                &timer.and_then(|timer| timer.overhead_with_telemetry_ns_per_op),
+            ),
             ("mkfs_ns", &ns(mkfs)),
             ("mount_ns", &ns(mount)),
             ("prepare_ns", &ns(prepare)),
@@ -121,6 +125,10 @@ fn write_phase(connection: &Connection, trial_id: i64, position: usize, phase: &
         ("drain_ns", &phase.drain_ns.0),
     ];
     let id = insert(connection, "phases", columns).trying_to(STORE)?;
+    if let Some(telemetry) = &phase.telemetry {
+        let telemetry = to_json("telemetry", telemetry)?;
+        insert(connection, "telemetry", &[("phase_id", &id), ("telemetry", &telemetry)]).trying_to(STORE)?;
+    }
     for (position, role) in phase.roles.iter().enumerate() {
         write_role(connection, id, position, role)?;
     }

@@ -12,6 +12,7 @@ mod document;
 mod error;
 mod estimate;
 mod order;
+mod overhead;
 mod plan;
 mod raw;
 mod run;

@@ -46,6 +46,8 @@ pub struct Plan {
     /// How long an engine may show no progress beyond what its stage should take, and a step of taking a trial down once
     /// something hangs.
     pub watchdog: Nanos,
+    /// Time between samples of telemetry while a phase is measured; none are taken when absent.
+    pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
     pub devices: Devices,
     /// What runs on them.
@@ -114,6 +116,7 @@ fn resolve(
         seed: raw.seed,
         measure,
         watchdog: raw.watchdog,
+        telemetry: raw.telemetry,
         devices,
         workloads,
         configurations,

@@ -12,10 +12,24 @@ use std::path::PathBuf;
 
 /// How long an engine may be silent beyond what its stage should take, when the plan does not say.
 const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
+/// Time between samples of telemetry, when the plan does not say.
+const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
+/// The shortest time between them: how often the engine looks up.
+const SHORTEST_TELEMETRY: Nanos = Nanos::from_millis(100);
 /// Most repetitions that a plan may ask for.
 const MAX_REPETITIONS: u32 = 100_000;
-const PLAN_KEYS: &[&str] =
-    &["name", "repetitions", "seed", "measure", "watchdog", "device", "axes", "configurations", "workloads"];
+const PLAN_KEYS: &[&str] = &[
+    "name",
+    "repetitions",
+    "seed",
+    "measure",
+    "watchdog",
+    "telemetry",
+    "device",
+    "axes",
+    "configurations",
+    "workloads",
+];
 const DEVICE_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity", "directory", "journals"];
 const JOURNAL_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity"];
 /// A plan as written.
@@ -27,6 +41,7 @@ pub(crate) struct RawPlan {
     pub seed: u64,
     pub measure: Option<Measure>,
     pub watchdog: Nanos,
+    pub telemetry: Option<Nanos>,
     pub device: DeviceSpec,
     pub journals: BTreeMap<String, RawJournal>,
     pub axes: Vec<RawAxis>,
@@ -118,6 +133,7 @@ impl RawPlan {
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
             watchdog: watchdog(&plan)?,
+            telemetry: telemetry(&plan)?,
             device: device_spec(&device, &["image", "block", "directory"])?,
             journals: journals(document, &device)?,
             axes: axes(document, &plan)?,
@@ -336,6 +352,19 @@ fn workload(table: &Section<'_>, node: &Node) -> Result<RawWorkload, PlanError> 
         .ok_or_else(|| table.error("kind", unknown_word("workload", kind, Workload::KINDS)))?;
     table.only(&workload_keys(&workload))?;
     Ok(RawWorkload { workload, node: node.clone() })
+}
+
+/// Time between samples; none for `false`.
+fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
+    let expected = "an interval of at least 100ms, or false";
+    match plan.get("telemetry").map(|node| &node.value) {
+        None | Some(Value::Boolean(true)) => Ok(Some(DEFAULT_TELEMETRY)),
+        Some(Value::Boolean(false)) => Ok(None),
+        Some(_) => match plan.unit("telemetry")? {
+            Some(interval) if interval < SHORTEST_TELEMETRY => Err(plan.refuse("telemetry", expected)),
+            interval => Ok(interval),
+        },
+    }
 }
 
 fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {

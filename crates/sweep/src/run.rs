@@ -9,13 +9,10 @@ use crate::cases::Case;
 use crate::error::SweepError;
 use crate::estimate::{requirements, trial_time};
 use crate::order::{Slot, order};
+use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::trial::{self, Bench};
-use crate::watch::{self, LoadEnd, Told};
-use fsdyno_core::workload::Null;
-use fsdyno_core::{
-    Bytes, Configuration, DeviceSpec, Devices, Failure, Nanos, Outcome, TrialRecord, Workload,
-};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
@@ -122,7 +119,7 @@ pub fn run(
     let runnable = runnable(&cases, &unmet);
     let testbed = Testbed::verify(host, &plan.devices, &runnable, tree_space(plan), options.confirmation)?;
     let journal = UndoJournal::create(options.state_dir)?;
-    let overhead_ns_per_op = overhead(plan, host, options)?;
+    let overhead = Overhead::measure(plan, host, options)?;
     let sweep = match options.resume {
         Some(sweep) => {
             store.resume_sweep(sweep)?;
@@ -135,7 +132,7 @@ pub fn run(
         options,
         runnable,
         ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
-        overhead_ns_per_op,
+        overhead,
         clock: Clock::new(&cases, &unmet),
         outcome: SweepOutcome {
             sweep,
@@ -173,7 +170,7 @@ struct Sweeping<'a> {
     options: &'a RunOptions<'a>,
     runnable: Vec<Configuration>,
     ground: Ground,
-    overhead_ns_per_op: Option<f64>,
+    overhead: Overhead,
     clock: Clock,
     outcome: SweepOutcome,
 }
@@ -271,7 +268,7 @@ impl Sweeping<'_> {
             device,
             journal: &mut self.ground.journal,
             interrupt: self.options.interrupt,
-            overhead_ns_per_op: self.overhead_ns_per_op,
+            overhead: self.overhead,
             progress: &mut progress,
         };
         trial::run(&mut bench, place.slot, place.case)
@@ -443,25 +440,4 @@ fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
     };
     let journals = devices.journals.iter().map(|(name, spec)| Some((name.clone(), renamed(spec)?)));
     Some(Devices { data: renamed(&devices.data)?, journals: journals.collect::<Option<_>>()? })
-}
-
-/// What an operation of the null workload costs on this host: a short run of the engine that touches no file.
-fn overhead(plan: &Plan, host: &mut dyn Host, options: &RunOptions<'_>) -> Result<Option<f64>, SweepError> {
-    let workload = Workload::Null(Null::default());
-    let request = trial::request(options.state_dir, &workload, plan.seed, true);
-    let fail = |failure| SweepError::Engine { failure: Box::new(failure) };
-    let mut engine = host.start_engine(&request).map_err(|error| fail(trial::host_failure(&error)))?;
-    let mut told = Told::default();
-    let load =
-        watch::watch(engine.as_mut(), &request, plan.watchdog, options.interrupt, &mut told, &mut |_| {});
-    match (load.end, load.stuck_pid) {
-        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(fail(failure)),
-        (_, Some(pid)) => Err(fail(Failure::new("engine", format!("process {pid} does not end")))),
-        // The loop over trials sees the interruption.
-        (LoadEnd::Interrupted, None) => Ok(None),
-        (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {
-            let rate = role.rates.operations_per_s;
-            (rate > 0.0).then(|| f64::from(role.workers) * 1e9 / rate)
-        })),
-    }
 }

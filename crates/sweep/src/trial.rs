@@ -5,12 +5,14 @@
 
 use crate::cases::Case;
 use crate::order::Slot;
+use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::watch::{self, LoadEnd, Told};
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{
-    DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TrialRecord, Warning, WarningKind, Workload,
+    DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind,
+    Workload,
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
@@ -26,8 +28,8 @@ pub(crate) struct Bench<'a> {
     pub device: &'a DeviceSpec,
     pub journal: &'a mut UndoJournal,
     pub interrupt: &'a AtomicBool,
-    /// Cost of an operation of the null workload.
-    pub overhead_ns_per_op: Option<f64>,
+    /// What the tool itself costs.
+    pub overhead: Overhead,
     /// Told the stage, and the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
@@ -141,7 +143,11 @@ fn load(
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
-    let request = request(mounted.directory(), &case.workload, slot.seed, keeps);
+    let mut request = request(mounted.directory(), &case.workload, slot.seed, keeps);
+    request.telemetry = bench
+        .plan
+        .telemetry
+        .map(|interval| TelemetryRequest { interval, devices: mounted.carriers(bench.host) });
     let mut engine =
         bench.host.start_engine(&request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
     let mut told = Told::default();
@@ -151,7 +157,8 @@ fn load(
         watch::watch(engine.as_mut(), &request, bench.plan.watchdog, bench.interrupt, &mut told, &mut place)
     };
     record.timer = told.timer.map(|mut timer| {
-        timer.overhead_ns_per_op = bench.overhead_ns_per_op;
+        timer.overhead_ns_per_op = bench.overhead.ns_per_op;
+        timer.overhead_with_telemetry_ns_per_op = bench.overhead.with_telemetry_ns_per_op;
         timer
     });
     record.lifecycle_ns.prepare = told.prepare;
@@ -180,6 +187,7 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
         seed,
         drop_caches: true,
         clean_up: keeps,
+        telemetry: None,
     }
 }
 

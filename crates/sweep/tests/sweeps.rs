@@ -5,7 +5,8 @@
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{Rates, RoleResult, TimerFacts, TreeSummary};
 use fsdyno_core::{
-    Bytes, EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, Role, TrialRecord, WarningKind,
+    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Outcome, PhaseResult, Role,
+    TelemetryRequest, TrialRecord, WarningKind,
 };
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeHost, Fault};
@@ -32,6 +33,9 @@ window = "20ms"
 ramp = 0
 "#;
 
+/// Engines that run before the trials: what the tool itself costs, without telemetry and with it.
+const OVERHEADS: usize = 2;
+
 /// A sweep on a fake machine, with its store.
 struct Lab {
     host: FakeHost,
@@ -47,9 +51,9 @@ impl Lab {
         Lab { host: FakeHost::new(), store, directory, interrupt: AtomicBool::new(false) }
     }
 
-    /// The engine that measures the overhead, then one for each trial.
+    /// The engines that measure the overhead, then one for each trial.
     fn engines(&mut self, engines: impl IntoIterator<Item = FakeEngine>) {
-        self.host.engines = [measured()].into_iter().chain(engines).collect();
+        self.host.engines = std::iter::repeat_with(measured).take(OVERHEADS).chain(engines).collect();
     }
 
     fn run(&mut self, plan: &Plan, resume: Option<SweepId>) -> Result<SweepOutcome, SweepError> {
@@ -105,6 +109,7 @@ fn phase(name: &str) -> PhaseResult {
             worker_results: Vec::new(),
             operations: Vec::new(),
         }],
+        telemetry: None,
     }
 }
 
@@ -114,7 +119,12 @@ fn events(events: impl IntoIterator<Item = EngineEvent>) -> FakeEngine {
 }
 
 fn begun() -> Vec<EngineEvent> {
-    let timer = TimerFacts { source: "tsc".to_string(), read_ns: 12.0, overhead_ns_per_op: None };
+    let timer = TimerFacts {
+        source: "tsc".to_string(),
+        read_ns: 12.0,
+        overhead_ns_per_op: None,
+        overhead_with_telemetry_ns_per_op: None,
+    };
     let trees = TreeSummary { files: 7, directories: 2, bytes: 70 };
     vec![
         EngineEvent::Hello { pid: 1, timer },
@@ -145,6 +155,26 @@ fn failure(trial: &TrialRecord) -> &Failure {
         Outcome::Failed { error } => error,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn telemetry_is_asked_for_with_the_devices_of_the_trial() {
+    let requests = |overrides: &[&str], overheads: usize| {
+        let mut lab = Lab::new();
+        lab.host.write_setting("/sys/dev/block/7:0/uevent", "DEVNAME=loop0\n");
+        lab.host.engines = (0..overheads + 5).map(|_| measured()).collect();
+        lab.run(&plan(overrides), None).unwrap();
+        let telemetry = |request: &EngineRequest| request.telemetry.clone();
+        lab.host.requests.iter().map(telemetry).collect::<Vec<_>>()
+    };
+    let with = requests(&["telemetry=2s"], OVERHEADS);
+    // What the tool itself costs, without and with it.
+    assert_eq!(with[0], None);
+    assert_eq!(with[1].as_ref().map(|request| request.interval), Some(Nanos::from_millis(500)));
+    let expected = TelemetryRequest { interval: Nanos::from_secs(2), devices: vec!["loop0".to_string()] };
+    assert_eq!(with[OVERHEADS..], vec![Some(expected); 5]);
+    assert_eq!(requests(&["telemetry=false"], 1), vec![None; 6]);
+    assert!(Plan::parse(PLAN, "test.toml", &["telemetry=5ms".to_string()]).is_err());
 }
 
 #[test]
@@ -187,9 +217,9 @@ fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
         );
     }
     // Each engine got the seed of its trial, and the one directory of its mount.
-    let seeds: Vec<u64> = lab.host.requests[1..].iter().map(|request| request.seed).collect();
+    let seeds: Vec<u64> = lab.host.requests[OVERHEADS..].iter().map(|request| request.seed).collect();
     assert_eq!(seeds, order(&plan).iter().map(|slot| slot.seed).collect::<Vec<_>>());
-    assert!(lab.host.requests[1..].iter().all(|request| request.drop_caches && !request.clean_up));
+    assert!(lab.host.requests[OVERHEADS..].iter().all(|request| request.drop_caches && !request.clean_up));
     // Progress never goes back within a trial, and the time left ends small.
     for pair in positions.windows(2).filter(|pair| pair[0].trial == pair[1].trial) {
         assert!(pair[1].fraction >= pair[0].fraction, "{pair:?}");
@@ -288,7 +318,7 @@ fn a_stuck_block_device_fails_the_remaining_trials_with_the_reason() {
         assert!(failure(trial).message.contains("an earlier trial still holds the device"));
         assert!(failure(trial).details.contains("process 1"));
     }
-    assert_eq!(lab.host.requests.len(), 2, "no engine was started after the stuck one");
+    assert_eq!(lab.host.requests.len(), OVERHEADS + 1, "no engine was started after the stuck one");
 }
 
 #[test]
@@ -317,7 +347,7 @@ fn ctrl_c_undoes_everything_and_resume_runs_exactly_the_missing_trials() {
     let engines_before = lab.host.requests.len();
     let resumed = lab.run(&plan, Some(outcome.sweep)).unwrap();
     assert_eq!((resumed.sweep, resumed.end, resumed.measured), (outcome.sweep, SweepEnd::Finished, 3));
-    assert_eq!(lab.host.requests.len() - engines_before, 4, "three trials and the overhead");
+    assert_eq!(lab.host.requests.len() - engines_before, OVERHEADS + 3, "three trials and the overhead");
     let numbers: Vec<u32> = lab.trials(&resumed).iter().map(|trial| trial.trial).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
     assert_eq!(lab.store.sweep(outcome.sweep).unwrap().summary.state, SweepState::Finished);
@@ -453,7 +483,7 @@ fn a_bench_uses_a_directory_as_it_stands() {
     assert_eq!(order(&plan).len(), 1);
     let outcome = lab.run(&plan, None).unwrap();
     assert_eq!((outcome.end, outcome.measured), (SweepEnd::Finished, 1));
-    let request = &lab.host.requests[1];
+    let request = &lab.host.requests[OVERHEADS];
     assert!(request.clean_up);
     assert_eq!(request.directory.parent(), Some(std::path::Path::new("/data")));
     let fsdyno_core::Workload::Fileserver(fileserver) = &request.workload else { panic!("{request:?}") };

@@ -2,7 +2,7 @@
 
 use crate::parse::DiskCounters;
 use crate::reading::Reading;
-use fsdyno_core::telemetry::{CpuTime, DeviceActivity, JournalActivity, Log, Pressure, Sample, Stalls};
+use fsdyno_core::telemetry::{CpuSplit, DeviceActivity, JournalActivity, Log, Pressure, Sample, Stalls};
 use fsdyno_core::units::Nanos;
 
 /// Bytes of a sector of `/proc/diskstats`, whatever the device's own are.
@@ -58,10 +58,10 @@ fn device(earlier: &DiskCounters, later: &DiskCounters) -> DeviceActivity {
     }
 }
 
-fn cpu(earlier: &CpuTime, later: &CpuTime) -> CpuTime {
+fn cpu(earlier: &CpuSplit, later: &CpuSplit) -> CpuSplit {
     // Idle and waiting time may go backwards by a tick (Documentation/filesystems/proc.rst, "iowait").
-    let time = |counter: fn(&CpuTime) -> u64| counter(later).saturating_sub(counter(earlier));
-    CpuTime {
+    let time = |counter: fn(&CpuSplit) -> u64| counter(later).saturating_sub(counter(earlier));
+    CpuSplit {
         user_ns: time(|cpu| cpu.user_ns),
         nice_ns: time(|cpu| cpu.nice_ns),
         system_ns: time(|cpu| cpu.system_ns),

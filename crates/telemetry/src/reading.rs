@@ -3,7 +3,7 @@
 use crate::files::Files;
 use crate::kind::Stack;
 use crate::parse::{self, DiskCounters, Parsed};
-use fsdyno_core::telemetry::{CpuTime, JournalActivity, Log, Memory, Pressure, Stalls};
+use fsdyno_core::telemetry::{CpuSplit, JournalActivity, Log, Memory, Pressure, Stalls};
 
 /// Counters since the machine started. What the kernel does not show is absent.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Reading {
     pub at_ns: u64,
     pub processors: u32,
     pub disks: Vec<Option<DiskCounters>>,
-    pub cpu: Option<CpuTime>,
+    pub cpu: Option<CpuSplit>,
     pub memory: Option<Memory>,
     pub pressure: Pressure,
     pub journals: Vec<JournalActivity>,

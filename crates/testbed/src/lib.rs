@@ -9,6 +9,7 @@
 //! overwrites no file that it did not make, relies on no tool's own question, and touches nothing that is not listed in
 //! its journal.
 
+mod carriers;
 mod environment;
 mod error;
 pub mod filesystem;

@@ -3,7 +3,7 @@
 use crate::error::TestbedError;
 use crate::stack::{Ground, Trial};
 use crate::undo::UndoJournal;
-use crate::{Result, environment};
+use crate::{Result, carriers, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
 use fsdyno_core::{Environment, Warning};
 use fsdyno_host::{Command, DeviceHandle, Host};
@@ -50,6 +50,11 @@ impl Mounted {
     /// The machine and the devices as they are now. A fact that the machine does not tell is absent.
     pub fn environment(&self, host: &mut dyn Host) -> Environment {
         environment::capture(host, &self.trial, &self.directory)
+    }
+
+    /// The kernel's names of the block devices that carry it, the one with the filesystem first, down to the disks.
+    pub fn carriers(&self, host: &mut dyn Host) -> Vec<String> {
+        carriers::carriers(host, &self.trial, &self.directory)
     }
 
     /// Unmounts; a directory that was used as it is gets its filesystem synced. Everything else is taken down by undoing

@@ -102,6 +102,7 @@ fn run(host: &mut dyn Host, journal: &mut UndoJournal, case: &Case) -> Result<()
     let stack = build(host, journal, &testbed, &case.configuration, 42)?;
     let mounted = stack.format(host, journal)?.mount(host, journal)?;
     mounted.environment(host);
+    mounted.carriers(host);
     let unmounted = mounted.unmount(host, journal)?;
     unmounted.check(host, journal)?;
     Ok(())

@@ -36,6 +36,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         seed: 1,
         drop_caches: false,
         clean_up: false,
+        telemetry: None,
     }
 }
 

@@ -69,6 +69,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         seed: 3,
         drop_caches: false,
         clean_up: true,
+        telemetry: None,
     }
 }
 

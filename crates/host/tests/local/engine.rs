@@ -59,6 +59,7 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         seed: part,
         drop_caches: false,
         clean_up: false,
+        telemetry: None,
     };
     host().start_engine(&request).unwrap()
 }

@@ -3,6 +3,10 @@
 use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::*;
+use fsdyno_core::telemetry::{
+    CpuSplit, DeviceActivity, JournalActivity, Log, Memory, Pressure, Sample, TaskKind, TaskTime, Telemetry,
+    XfsLog,
+};
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, TreeModel};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, Role, Workload};
@@ -127,6 +131,7 @@ impl Dice {
                 source: dice.text(),
                 read_ns: dice.float(),
                 overhead_ns_per_op: dice.maybe(Dice::float),
+                overhead_with_telemetry_ns_per_op: dice.maybe(Dice::float),
             }),
             lifecycle_ns: Lifecycle {
                 mkfs: self.maybe(Dice::ns),
@@ -240,6 +245,35 @@ impl Dice {
             window_ns: self.ns(),
             drain_ns: self.ns(),
             roles: self.some(2, Dice::role),
+            telemetry: self.maybe(Dice::telemetry),
+        }
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        let device = DeviceActivity { reads: self.int(), queued_ns: self.int(), ..Default::default() };
+        let task = TaskTime {
+            pid: self.maybe(Dice::small),
+            name: self.text(),
+            kind: TaskKind::Writeback,
+            cpu_ns: self.int(),
+        };
+        let log = Log::Xfs(XfsLog { writes: self.int(), ..Default::default() });
+        let sample = Sample {
+            start_ns: self.int(),
+            length_ns: self.ns(),
+            devices: vec![Some(device), None],
+            cpu: self.maybe(|dice| CpuSplit { steal_ns: dice.int(), ..Default::default() }),
+            memory: self.maybe(|dice| Memory { dirty_bytes: dice.int(), ..Default::default() }),
+            pressure: Pressure::default(),
+            task_ns: [(TaskKind::Writeback, self.int()), (TaskKind::LazyInit, 1)].into(),
+            tasks: vec![task],
+            journals: vec![JournalActivity { name: self.text(), log }],
+        };
+        Telemetry {
+            devices: vec![self.text(), self.text()],
+            window: sample.clone(),
+            samples: vec![sample],
+            ..Telemetry::default()
         }
     }
 

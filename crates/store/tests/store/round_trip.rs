@@ -24,7 +24,7 @@ proptest! {
 /// The random trials must reach what they are there to cover.
 #[test]
 fn random_trials_have_every_outcome_and_all_parts() {
-    let trials: Vec<TrialRecord> = (0..100).map(|seed| trial(0, seed)).collect();
+    let trials: Vec<TrialRecord> = (0..200).map(|seed| trial(0, seed)).collect();
     let some = |what: fn(&TrialRecord) -> bool| trials.iter().any(what) && !trials.iter().all(what);
     let roles = |trial: &TrialRecord| trial.phases.iter().map(|phase| phase.roles.len()).sum::<usize>();
     assert!(some(|trial| trial.outcome == Outcome::Measured));
@@ -34,6 +34,7 @@ fn random_trials_have_every_outcome_and_all_parts() {
     assert!(some(|trial| trial.timer.is_none()));
     assert!(some(|trial| trial.warnings.len() > 1));
     assert!(trials.iter().any(|trial| roles(trial) > 4));
+    assert!(some(|trial| trial.phases.iter().any(|phase| phase.telemetry.is_some())));
 }
 
 #[test]

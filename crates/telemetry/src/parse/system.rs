@@ -1,7 +1,7 @@
 //! Files about the machine as a whole.
 
 use super::{Parsed, number_of, numbers_of};
-use fsdyno_core::telemetry::{CpuTime, Memory, Stalls};
+use fsdyno_core::telemetry::{CpuSplit, Memory, Stalls};
 
 /// A line of `/proc/diskstats` (Documentation/ABI/testing/procfs-diskstats).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,11 +88,11 @@ fn disk(line: &str) -> Option<(&str, DiskCounters)> {
 }
 
 /// The first line of `/proc/stat`, and the number of processors. `tick_ns`: a tick of the clock in which it counts.
-pub fn cpu_time(text: &str, tick_ns: u64) -> Parsed<(Option<CpuTime>, u32)> {
+pub fn cpu_time(text: &str, tick_ns: u64) -> Parsed<(Option<CpuSplit>, u32)> {
     let ticks = numbers_of(text, "cpu").filter(|numbers| numbers.len() >= 8);
     let time = ticks.map(|ticks| {
         let time = |index: usize| ticks[index].saturating_mul(tick_ns);
-        CpuTime {
+        CpuSplit {
             user_ns: time(0),
             nice_ns: time(1),
             system_ns: time(2),

@@ -1,0 +1,83 @@
+//! The block devices that carry a trial: the ones that the filesystem knows, and those below them, down to the disks.
+//!
+//! A loop device stands on the disk with its file, a partition on its disk, md and dm on their members. Names are the
+//! kernel's (`loop0`, `vda`), as `/proc/diskstats` has them.
+
+use crate::stack::{Device, Ground, Trial};
+use fsdyno_core::DeviceSpec;
+use fsdyno_host::Host;
+use std::path::{Path, PathBuf};
+
+/// More layers than anybody stacks.
+const MOST_LAYERS: usize = 16;
+
+/// The carriers of a trial, the device with the filesystem first. What the machine does not tell is left out.
+pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    match &trial.ground {
+        Ground::Volume(volume) => {
+            let devices: Vec<&Device> = volume.devices().collect();
+            // What the filesystem knows stands before what is below it.
+            for device in &devices {
+                names.extend(name_of(host, device.identity.number));
+            }
+            for device in devices {
+                let below = match &device.spec {
+                    DeviceSpec::Image { path, .. } => device_of_file(host, path),
+                    _ => name_of(host, device.identity.number),
+                };
+                add_below(host, below, MOST_LAYERS, &mut names);
+            }
+        }
+        Ground::Directory(_) => {
+            let device = device_of_file(host, directory);
+            add_below(host, device, MOST_LAYERS, &mut names);
+        }
+    }
+    names
+}
+
+/// Adds a device, once, and everything below it.
+fn add_below(host: &mut dyn Host, device: Option<String>, layers: usize, names: &mut Vec<String>) {
+    let Some(device) = device.filter(|_| layers > 0) else { return };
+    let below = below(host, &device);
+    if !names.contains(&device) {
+        names.push(device);
+    }
+    for device in below {
+        add_below(host, Some(device), layers - 1, names);
+    }
+}
+
+/// The disk of a partition; the members of an array or a mapping.
+fn below(host: &mut dyn Host, device: &str) -> Vec<String> {
+    let directory = PathBuf::from("/sys/class/block").join(device);
+    match host.read_text(&directory.join("partition")) {
+        // Links are followed before `..` is, so this is the disk's own file.
+        Ok(_) => name_in(host, &directory.join("../uevent")).into_iter().collect(),
+        Err(_) => host.list_directory(&directory.join("slaves")).unwrap_or_default(),
+    }
+}
+
+/// The device under the filesystem that holds a file.
+fn device_of_file(host: &mut dyn Host, path: &Path) -> Option<String> {
+    let number = host.file_identity(path).ok()??.device;
+    if let Some(name) = name_of(host, number) {
+        return Some(name);
+    }
+    // A filesystem without a single device, btrfs among them, is known by one of its devices.
+    let mounts = host.mounts().ok()?;
+    let mount = mounts.iter().find(|mount| mount.device == number && mount.source.starts_with("/dev/"))?;
+    let node = Path::new(&mount.source).file_name()?.to_str()?.to_string();
+    name_in(host, &PathBuf::from("/sys/class/block").join(node).join("uevent"))
+}
+
+fn name_of(host: &mut dyn Host, (major, minor): (u32, u32)) -> Option<String> {
+    name_in(host, &PathBuf::from(format!("/sys/dev/block/{major}:{minor}/uevent")))
+}
+
+/// `DEVNAME=loop0` in a `uevent` file.
+fn name_in(host: &mut dyn Host, uevent: &Path) -> Option<String> {
+    let text = host.read_text(uevent).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(str::to_string)
+}

@@ -1,0 +1,82 @@
+//! Which devices carry a trial: those that the filesystem knows, then those below, each once.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_host::fake::FakeHost;
+use fsdyno_testbed::undo::UndoJournal;
+use fsdyno_testbed::{Confirmation, Testbed, build};
+
+/// The carriers of a trial on these devices.
+fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) -> Vec<String> {
+    let state = tempfile::tempdir().unwrap();
+    let settings = journal.iter().map(|_| ("journal".to_string(), "external:log".to_string()));
+    let filesystem = if matches!(data, DeviceSpec::Directory { .. }) { "existing" } else { "ext4" };
+    let configuration = Configuration {
+        name: filesystem.to_string(),
+        filesystem: filesystem.to_string(),
+        settings: settings.collect(),
+    };
+    let journals = journal.into_iter().map(|journal| ("log".to_string(), journal)).collect();
+    let devices = Devices { data, journals };
+    let confirmation = Confirmation { destroy: vec!["/dev/fake1".into()], signatures: Vec::new() };
+    let configurations = std::slice::from_ref(&configuration);
+    let testbed = Testbed::verify(host, &devices, configurations, Bytes(0), &confirmation).unwrap();
+    let mut undo = UndoJournal::create(state.path()).unwrap();
+    let stack = build(host, &mut undo, &testbed, &configuration, 42).unwrap();
+    let mounted = stack.format(host, &mut undo).unwrap().mount(host, &mut undo).unwrap();
+    let carriers = mounted.carriers(host);
+    undo.undo_all(host);
+    undo.close().unwrap();
+    carriers
+}
+
+fn image(path: &str) -> DeviceSpec {
+    DeviceSpec::Image { path: path.into(), size: Bytes(4 * Bytes::GIB), direct_io: true }
+}
+
+/// The fake host keeps its files on 0:42, a partition of `sda`.
+fn machine() -> FakeHost {
+    let mut host = FakeHost::new();
+    for (path, text) in [
+        ("/sys/dev/block/7:0/uevent", "MAJOR=7\nMINOR=0\nDEVNAME=loop0\nDEVTYPE=disk\n"),
+        ("/sys/dev/block/7:1/uevent", "MAJOR=7\nMINOR=1\nDEVNAME=loop1\nDEVTYPE=disk\n"),
+        ("/sys/dev/block/0:42/uevent", "MAJOR=8\nMINOR=1\nDEVNAME=sda1\nDEVTYPE=partition\n"),
+        ("/sys/class/block/sda1/partition", "1\n"),
+        ("/sys/class/block/sda1/../uevent", "MAJOR=8\nMINOR=0\nDEVNAME=sda\nDEVTYPE=disk\n"),
+    ] {
+        host.write_setting(path, text);
+    }
+    host
+}
+
+#[test]
+fn an_image_stands_on_a_partition_and_that_on_a_disk() {
+    assert_eq!(carriers(&mut machine(), image("/data/fs.img"), None), ["loop0", "sda1", "sda"]);
+}
+
+#[test]
+fn a_journal_of_its_own_stands_beside_the_filesystem_and_their_disk_stands_once() {
+    let names = carriers(&mut machine(), image("/data/fs.img"), Some(image("/data/log.img")));
+    assert_eq!(names, ["loop0", "loop1", "sda1", "sda"]);
+}
+
+#[test]
+fn a_mapped_device_stands_on_its_members() {
+    let mut host = machine();
+    host.add_block("/dev/fake1", (253, 0), Bytes(8 * Bytes::GIB));
+    host.write_setting("/sys/dev/block/253:0/uevent", "DEVNAME=dm-0\nDEVTYPE=disk\n");
+    for member in ["sda", "sdb"] {
+        host.write_setting(format!("/sys/class/block/dm-0/slaves/{member}/uevent"), "");
+    }
+    let device = DeviceSpec::Block { path: "/dev/fake1".into(), identity: None };
+    assert_eq!(carriers(&mut host, device, None), ["dm-0", "sda", "sdb"]);
+}
+
+#[test]
+fn a_directory_stands_on_the_device_of_its_filesystem() {
+    let directory = || DeviceSpec::Directory { path: "/data".into() };
+    assert_eq!(carriers(&mut machine(), directory(), None), ["sda1", "sda"]);
+    // The machine may tell nothing at all.
+    assert_eq!(carriers(&mut FakeHost::new(), directory(), None), Vec::<String>::new());
+}
