@@ -43,6 +43,7 @@ fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, V
         seed: 42,
         drop_caches: false,
         clean_up: false,
+        telemetry: None,
     };
     let mut events = Vec::new();
     let result = run(&request, &AtomicBool::new(false), &mut |event| events.push(event));
