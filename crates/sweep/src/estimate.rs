@@ -7,9 +7,11 @@
 use crate::cases::Case;
 use crate::order::order;
 use crate::plan::Plan;
+use fsdyno_core::workload::Need;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::Host;
 use serde::Serialize;
+use std::path::Path;
 
 /// Rate at which trees are assumed to be made, in bytes per second: a single SSD, small files.
 pub const ASSUMED_TREE_RATE: u64 = 200_000_000;
@@ -85,7 +87,14 @@ fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase 
 }
 
 /// Everything that keeps a case from running on this host.
-pub(crate) fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+    let mut unmet = of_configuration(host, plan, case);
+    unmet.extend(of_workload(host, &case.workload));
+    unmet
+}
+
+/// What keeps its configuration from being built.
+pub(crate) fn of_configuration(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
     let mut unmet = case.contradictions.clone();
     for reason in fsdyno_testbed::unmet(host, &case.configuration, &plan.devices) {
         if !unmet.contains(&reason) {
@@ -93,6 +102,23 @@ pub(crate) fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec
         }
     }
     unmet
+}
+
+/// What keeps its workload from running.
+pub(crate) fn of_workload(host: &mut dyn Host, workload: &Workload) -> Vec<String> {
+    workload.load().needs().iter().filter_map(|need| missing(host, *need)).collect()
+}
+
+fn missing(host: &mut dyn Host, need: Need) -> Option<String> {
+    match need {
+        // Without that file (Linux 6.6) nothing is known: the engine asks the kernel itself. 1 forbids it to those
+        // without privileges, which whoever makes filesystems has (Documentation/admin-guide/sysctl/kernel.rst).
+        Need::IoUring => {
+            let setting = host.read_text(Path::new("/proc/sys/kernel/io_uring_disabled")).unwrap_or_default();
+            (setting.trim() == "2")
+                .then(|| "io_uring is disabled: sysctl kernel.io_uring_disabled=0".to_string())
+        }
+    }
 }
 
 impl DryCase {

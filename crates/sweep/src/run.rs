@@ -7,7 +7,7 @@
 
 use crate::cases::Case;
 use crate::error::SweepError;
-use crate::estimate::{requirements, trial_time};
+use crate::estimate::{self, trial_time};
 use crate::order::{Slot, order};
 use crate::overhead::Overhead;
 use crate::plan::Plan;
@@ -375,13 +375,15 @@ impl Clock {
 
 /// For each case everything that keeps it from running here; workloads share what is asked of their configuration.
 fn unmet(plan: &Plan, host: &mut dyn Host, cases: &[Case]) -> Vec<Vec<String>> {
-    let mut all: Vec<Vec<String>> = Vec::with_capacity(cases.len());
-    for (index, case) in cases.iter().enumerate() {
-        let same = index > 0 && cases[index - 1].configuration == case.configuration;
-        let reasons = if same { all[index - 1].clone() } else { requirements(host, plan, case) };
-        all.push(reasons);
-    }
-    all
+    let mut of_last: Vec<String> = Vec::new();
+    let unmet = cases.iter().enumerate().map(|(index, case)| {
+        if index == 0 || cases[index - 1].configuration != case.configuration {
+            of_last = estimate::of_configuration(host, plan, case);
+        }
+        let of_workload = estimate::of_workload(host, &case.workload);
+        of_last.iter().cloned().chain(of_workload).collect()
+    });
+    unmet.collect()
 }
 
 /// The configurations that can run, each once.

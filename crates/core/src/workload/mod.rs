@@ -41,6 +41,17 @@ pub trait Load {
     fn title(&self) -> String;
     /// What a plan ranks by when it does not say.
     fn default_measure(&self) -> &'static str;
+    /// What it needs from the machine beside a filesystem.
+    fn needs(&self) -> &'static [Need] {
+        &[]
+    }
+}
+
+/// Something that a machine may not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Requests through rings, io_uring(7).
+    IoUring,
 }
 
 /// Phases that last a given time. Those that last until their work is done are not among them.

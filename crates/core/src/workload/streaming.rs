@@ -1,7 +1,7 @@
 //! Parameters of `streaming` (aiod, aio-stress).
 
 use super::parameter::{Parameter, Refusal, parameters, words};
-use super::{Content, Load, Timing};
+use super::{Content, Load, Need, Timing};
 use crate::units::{Bytes, Nanos};
 
 words! {
@@ -150,6 +150,13 @@ impl Load for Streaming {
             Some(Stage::RandomRead) => "streaming-random-read",
             Some(Stage::Mixed) => "streaming-mixed-read",
             Some(Stage::Write) | None => "streaming-write",
+        }
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        match self.io {
+            IoEngine::Sync => &[],
+            IoEngine::IoUring => &[Need::IoUring],
         }
     }
 }

@@ -55,7 +55,7 @@ fn workload() -> Fileserver {
 
 /// Runs the engine as a process on a filesystem of this behaviour, and shows each event to the test. Requests that are
 /// held back are answered only when the engine has closed its output: that it does is what "on time" means.
-fn run(
+pub fn run(
     behaviour: &Arc<Behaviour>,
     change: impl FnOnce(&mut EngineRequest),
     mut look: impl FnMut(&EngineEvent),
@@ -91,11 +91,11 @@ fn with_writers(events: &[EngineEvent]) -> &PhaseResult {
     phase.unwrap_or_else(|| panic!("no phase with writers: {events:?}"))
 }
 
-fn role(phase: &PhaseResult, role: Role) -> &RoleResult {
+pub fn role(phase: &PhaseResult, role: Role) -> &RoleResult {
     phase.roles.iter().find(|result| result.role == role).expect("the role took part")
 }
 
-fn row(role: &RoleResult, operation: Operation) -> &OperationResult {
+pub fn row(role: &RoleResult, operation: Operation) -> &OperationResult {
     role.operations.iter().find(|row| row.operation == operation).expect("the role performs the operation")
 }
 

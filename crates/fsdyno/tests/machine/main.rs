@@ -11,6 +11,7 @@ mod engine_tree;
 mod guards;
 mod kill;
 mod sick_devices;
+mod streaming;
 mod support;
 
 use support::Test;
@@ -24,6 +25,7 @@ fn main() {
         guards::tests(),
         kill::tests(),
         sick_devices::tests(),
+        streaming::tests(),
     ]
     .concat();
     support::run(tests);

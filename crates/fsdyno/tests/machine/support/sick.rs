@@ -8,8 +8,9 @@ mod nodes;
 
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session, TimeOrNow, WriteFlags,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session, TimeOrNow,
+    WriteFlags,
 };
 use nodes::{Content, Nodes, Sparse};
 use rustix::mount::{UnmountFlags, unmount};
@@ -232,6 +233,8 @@ impl Filesystem for MemoryFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Requests that are held must not keep the kernel from sending others.
         let _ = config.set_max_background(u16::MAX);
+        // Nor must a direct request that somebody wants to be told of keep him waiting.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         Ok(())
     }
 

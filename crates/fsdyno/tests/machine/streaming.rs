@@ -1,0 +1,249 @@
+//! The streaming workload on real filesystems: every block once, by every way to the kernel; what is slow or hangs among
+//! many requests; and what this machine may forbid.
+
+use crate::engine_fuse::{role, row, run};
+use crate::support::sick::{Behaviour, Kind, Treatment};
+use crate::support::{Requirement, Sandbox, Test, describe};
+use fsdyno_core::protocol::Stage as Progress;
+use fsdyno_core::result::PhaseResult;
+use fsdyno_core::workload::{IoEngine, Stage, Streaming};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
+use serde_json::Value;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
+const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.ext4")];
+const TOOLS: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("mkfs.xfs"),
+    Requirement::Program("mkfs.btrfs"),
+    Requirement::Filesystem("ext4"),
+    Requirement::Filesystem("xfs"),
+    Requirement::Filesystem("btrfs"),
+];
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, requires, body| Test { name, requires, body };
+    vec![
+        test("streaming::every_block_goes_once_whichever_way", TOOLS, every_block_goes_once),
+        test("streaming::a_request_that_hangs_among_many_is_censored", FUSE, a_request_that_hangs),
+        test("streaming::delays_of_requests_are_measured_as_they_are", FUSE, delays_of_requests),
+        test("streaming::direct_blocks_that_are_not_aligned_are_refused", LOOP, not_aligned),
+        test("streaming::without_io_uring_its_trials_are_skipped", LOOP, without_io_uring),
+    ]
+}
+
+/// A plan of two files of 16 MiB each with these workloads, on images of these filesystems.
+fn plan(sandbox: &Sandbox, filesystems: &str, workloads: &[&str]) -> String {
+    let workloads: String = workloads
+        .iter()
+        .map(|parameters| {
+            format!("[[workloads]]\nkind = \"streaming\"\nfile_size = \"16M\"\nstreams = 2\n{parameters}\n")
+        })
+        .collect();
+    format!(
+        "name = \"streams\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = \
+         [{filesystems}]\n{workloads}",
+        sandbox.path("scratch.img").display()
+    )
+}
+
+/// Runs a plan, and returns its exit code and what it says in JSON.
+fn sweep(sandbox: &Sandbox, plan: &str) -> (Option<i32>, Value) {
+    let path = sandbox.write("plan.toml", plan);
+    let output = sandbox.run(&["sweep", &path.display().to_string(), "--format", "json"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json = serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {}", describe(&output)));
+    (output.status.code(), json)
+}
+
+fn every_block_goes_once() {
+    let sandbox = Sandbox::new();
+    let ways = [
+        "bs = \"1M\"",
+        "bs = \"1M\"\ndirect = true",
+        "bs = \"1M\"\nio = \"io_uring\"\niodepth = 8",
+        "bs = \"1M\"\nio = \"io_uring\"\niodepth = 8\ndirect = true",
+    ];
+    let (code, sweep) = sweep(&sandbox, &plan(&sandbox, "\"ext4\", \"xfs\", \"btrfs\"", &ways));
+    assert_eq!(code, Some(0), "{sweep}");
+    let trials = sweep["trials"].as_array().expect("trials");
+    // And the sentinel at the end.
+    assert_eq!(trials.len(), 3 * ways.len() + 1);
+    for trial in trials {
+        assert_eq!(trial["outcome"], "measured", "{trial}");
+        let ring = trial["workload"]["parameters"]["io"] == "io_uring";
+        let [writing, reading] = &trial["phases"].as_array().expect("phases")[..] else { panic!("{trial}") };
+        let counts = |phase: &Value| -> Vec<(String, u64)> {
+            let operations = phase["roles"][0]["operations"].as_array().expect("operations");
+            let count = |row: &Value| row["lat_ns"]["N"].as_u64().expect("a count");
+            operations
+                .iter()
+                .map(|row| (row["operation"].as_str().unwrap_or("").into(), count(row)))
+                .collect()
+        };
+        let (write, read) = if ring { ("io_uring write", "io_uring read") } else { ("write", "read") };
+        assert_eq!(counts(writing), [(write.to_string(), 32), ("fsync".to_string(), 2)], "{trial}");
+        assert_eq!(counts(reading), [(read.to_string(), 32)], "{trial}");
+        for phase in [writing, reading] {
+            let rates = &phase["roles"][0]["rates"];
+            let seconds = phase["window_ns"].as_f64().expect("a window") / 1e9;
+            let bytes = rates["aggregate_bytes_per_s"].as_f64().expect("a rate") * seconds;
+            assert_eq!(bytes.round() as u64, 32 * Bytes::MIB, "{trial}");
+        }
+    }
+}
+
+/// Readers of random blocks through a ring of eight, in a window that begins soon.
+fn random_reads(request: &mut EngineRequest) {
+    request.workload = Workload::Streaming(Streaming {
+        file_size: Bytes(Bytes::MIB),
+        bs: Bytes(64 * Bytes::KIB),
+        direct: true,
+        io: IoEngine::IoUring,
+        iodepth: 8,
+        stages: vec![Stage::RandomRead],
+        ramp: Nanos::from_millis(200),
+        window: Nanos::from_millis(1000),
+        drain_limit: Nanos::from_secs(1),
+        ..Streaming::default()
+    });
+}
+
+fn phase(events: &[EngineEvent]) -> &PhaseResult {
+    let phase = events.iter().find_map(|event| match event {
+        EngineEvent::Phase(phase) => Some(&**phase),
+        _ => None,
+    });
+    phase.unwrap_or_else(|| panic!("no phase: {events:?}"))
+}
+
+fn a_request_that_hangs() {
+    let behaviour = Behaviour::healthy();
+    let events = run(&behaviour, random_reads, |event| {
+        if matches!(event, EngineEvent::Progress { stage: Progress::Measure, .. }) {
+            // In the window, one of many.
+            let behaviour = Arc::clone(&behaviour);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(300));
+                let mut next = Some(Treatment::Held);
+                behaviour.treat(move |asked| match asked.kind {
+                    Kind::Read => next.take().unwrap_or(Treatment::Healthy),
+                    _ => Treatment::Healthy,
+                });
+            });
+        }
+    });
+    assert_eq!(events.last(), Some(&EngineEvent::Done));
+    let warned = |event: &EngineEvent| matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::Censored);
+    assert!(events.iter().any(warned), "{events:?}");
+    let phase = phase(&events);
+    let reader = role(phase, Role::Reader);
+    let (worker, row) = (&reader.worker_results[0], row(reader, Operation::UringRead));
+    assert_eq!((row.censored, worker.spanning), (1, 0), "{worker:?}");
+    // The other seven went on: what hangs is no stall of the worker.
+    assert!(worker.completed > 100 && worker.longest_stall_ns < Nanos::from_millis(500), "{worker:?}");
+    let unfinished = worker.unfinished.as_ref().expect("the read has not ended");
+    assert_eq!((unfinished.operation, unfinished.at_least), (Operation::UringRead, true));
+    assert!(unfinished.duration_ns > Nanos::from_secs(1), "{unfinished:?}");
+    assert_eq!(row.lat_ns.max, unfinished.duration_ns.0);
+    assert!(row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.p99), "{:?}", row.lat_ns);
+    assert_eq!((row.slowest[0].path.as_str(), row.slowest[1].path.as_str()), ("stream-0", "stream-0"));
+    // One of eight, for what was left of the window.
+    assert!(worker.time_over_100ms > 0.0 && worker.time_over_100ms <= 1.0 / 8.0, "{worker:?}");
+}
+
+/// Never less than the delay; and at most 5 % and 100 us more, for which a busy machine gets a few attempts.
+fn delays_of_requests() {
+    const ATTEMPTS: u32 = 5;
+    let delay = Duration::from_millis(20);
+    let least = delay.as_nanos() as u64;
+    let most = least * 105 / 100 + 100_000;
+    let within = (0..ATTEMPTS).any(|_| {
+        let median = median_of_requests(delay, least);
+        if median > most {
+            eprintln!("requests delayed by {least} ns, median {median} ns");
+        }
+        median <= most
+    });
+    assert!(within, "medians above {most} ns in each of {ATTEMPTS} attempts");
+}
+
+fn median_of_requests(delay: Duration, least: u64) -> u64 {
+    let behaviour = Behaviour::healthy();
+    // As many at once as the filesystem serves.
+    let change = |request: &mut EngineRequest| {
+        random_reads(request);
+        let Workload::Streaming(streaming) = &mut request.workload else { unreachable!("it was set") };
+        streaming.iodepth = 4;
+    };
+    let events = run(&behaviour, change, |event| {
+        if matches!(event, EngineEvent::Prepared { .. }) {
+            behaviour.treat(move |asked| match asked.kind {
+                Kind::Read => Treatment::Slow(delay),
+                _ => Treatment::Healthy,
+            });
+        }
+    });
+    let lat = &row(role(phase(&events), Role::Reader), Operation::UringRead).lat_ns;
+    assert!(lat.min >= least && lat.count > 8, "{lat:?} where {least} ns were injected");
+    lat.median
+}
+
+fn not_aligned() {
+    let sandbox = Sandbox::new();
+    let text = plan(&sandbox, "\"ext4\"", &["bs = 5000\ndirect = true\nio = \"io_uring\""]);
+    let path = sandbox.write("plan.toml", &text);
+    let output = sandbox.run(&["sweep", &path.display().to_string()]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("'bs'") && said.contains("a multiple of 4k with direct I/O"), "{said}");
+}
+
+/// A setting of the kernel, as it was when this is dropped.
+struct Restored {
+    path: &'static str,
+    old: String,
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        fs::write(self.path, &self.old).expect("restore a sysctl");
+    }
+}
+
+fn without_io_uring() {
+    let path = "/proc/sys/kernel/io_uring_disabled";
+    let Ok(old) = fs::read_to_string(path) else {
+        eprintln!("this kernel cannot disable io_uring (before Linux 6.6)");
+        return;
+    };
+    let restored = Restored { path, old };
+    fs::write(path, "2").expect("disable io_uring");
+    let sandbox = Sandbox::new();
+    let (code, sweep) = sweep(&sandbox, &plan(&sandbox, "\"ext4\"", &["", "io = \"io_uring\""]));
+    let behaviour = Behaviour::healthy();
+    let events = run(&behaviour, random_reads, |_| ());
+    drop(restored);
+
+    assert_eq!(code, Some(0), "{sweep}");
+    for trial in sweep["trials"].as_array().expect("trials") {
+        match trial["workload"]["parameters"]["io"].as_str() {
+            Some("io_uring") => {
+                assert_eq!(trial["outcome"], "skipped", "{trial}");
+                let unmet = trial["unmet"][0].as_str().expect("a reason");
+                assert_eq!(unmet, "io_uring is disabled: sysctl kernel.io_uring_disabled=0");
+            }
+            _ => assert_eq!(trial["outcome"], "measured", "{trial}"),
+        }
+    }
+    // Whoever runs the engine by itself is told the same.
+    let Some(EngineEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!((failure.errno, failure.step.as_str()), (Some(1), "engine"), "{failure:?}");
+    assert!(failure.message.starts_with("io_uring cannot be used"), "{failure:?}");
+    assert!(failure.hint.as_ref().is_some_and(|hint| hint.contains("kernel.io_uring_disabled")));
+}
