@@ -127,6 +127,29 @@ fn any_figure_has_a_full_name() {
 }
 
 #[test]
+fn processor_time_is_a_share_of_the_window() {
+    let mut busy = trial();
+    let (user_ns, system_ns) = (Nanos::from_secs(6), Nanos::from_secs(9));
+    busy.phases[2].roles[0].cpu = CpuTime { user_ns, system_ns };
+    assert_eq!(value_in(&busy, "c/writer/cpu-share"), Some(Value { value: 0.5, at_least: false }));
+    busy.phases[2].window_ns = Nanos(0);
+    assert_eq!(value_in(&busy, "c/writer/cpu-share"), None);
+}
+
+#[test]
+fn what_a_workload_counts_is_a_rate_of_its_whole_run() {
+    let mut counting = trial();
+    assert_eq!(value_in(&counting, "postmark-read"), None);
+    for phase in [0, 2] {
+        counting.phases[phase].roles[0].counts.insert("bytes read".to_string(), 45_000_000);
+    }
+    let seconds = 30.0 * counting.phases.len() as f64;
+    let expected = Some(Value { value: 90e6 / seconds, at_least: false });
+    assert_eq!(value_in(&counting, "postmark-read"), expected);
+    assert_eq!(value_in(&counting, "postmark-write"), None);
+}
+
+#[test]
 fn what_a_trial_does_not_have_has_no_value() {
     for measure in [
         "1 reader/reader/data-rate",

@@ -31,6 +31,8 @@ enum Source {
     Role(Phase, Role, Figure),
     /// A statistic of one operation of a role.
     Operation(Phase, Role, Operation, Statistic),
+    /// What a workload counts by name, per second of all its phases together.
+    CountRate(&'static str),
     /// The longest stall of any role in any phase.
     LongestStall,
 }
@@ -126,6 +128,7 @@ enum Figure {
     OverheadRate,
     OperationRate,
     ItemRate,
+    CpuShare,
     LongestStall,
     TimeOver100Ms,
     TimeOver1S,
@@ -152,6 +155,7 @@ const FIGURES: &[(&str, Figure)] = &[
     ("overhead-rate", Figure::OverheadRate),
     ("operation-rate", Figure::OperationRate),
     ("item-rate", Figure::ItemRate),
+    ("cpu-share", Figure::CpuShare),
     ("longest-stall", Figure::LongestStall),
     ("time-over-100ms", Figure::TimeOver100Ms),
     ("time-over-1s", Figure::TimeOver1S),
@@ -301,6 +305,7 @@ impl Measure {
     pub fn unit(&self) -> Unit {
         match self.source {
             Source::Role(_, _, figure) => figure.unit(),
+            Source::CountRate(_) => Unit::BytesPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
             Source::Operation(..) | Source::LongestStall => Unit::Nanoseconds,
         }
@@ -331,6 +336,7 @@ impl Measure {
         }
         match &self.source {
             Source::LongestStall => longest_stall(&trial.phases),
+            Source::CountRate(name) => count_rate(name, &trial.phases),
             Source::Role(phase, role, figure) => {
                 let phase = phase.find(&trial.phases)?;
                 figure.of(role_in(phase, *role)?, phase)
@@ -376,6 +382,15 @@ fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
     stalls.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
+/// What the roles of all phases counted under a name, over the time of all phases.
+fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
+    let roles = phases.iter().flat_map(|phase| &phase.roles);
+    let counts: Vec<u64> = roles.filter_map(|role| role.counts.get(name).copied()).collect();
+    let seconds: f64 = phases.iter().map(|phase| phase.window_ns.as_secs_f64()).sum();
+    let value = counts.iter().map(|count| *count as f64).sum::<f64>() / seconds;
+    (!counts.is_empty() && seconds > 0.0).then_some(Value { value, at_least: false })
+}
+
 /// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower bound.
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Value {
     Value { value: role.longest_stall_ns.0 as f64, at_least: role.longest_stall_ns >= phase.window_ns }
@@ -388,7 +403,7 @@ impl Figure {
             Figure::OperationRate => Unit::OperationsPerSecond,
             Figure::ItemRate => Unit::ItemsPerSecond,
             Figure::LongestStall => Unit::Nanoseconds,
-            Figure::TimeOver100Ms | Figure::TimeOver1S => Unit::Share,
+            Figure::CpuShare | Figure::TimeOver100Ms | Figure::TimeOver1S => Unit::Share,
         }
     }
 
@@ -400,6 +415,9 @@ impl Figure {
             Figure::OverheadRate => role.rates.with_overhead_bytes_per_s.map(exact),
             Figure::OperationRate => Some(exact(role.rates.operations_per_s)),
             Figure::ItemRate => Some(exact(role.rates.items_per_s)),
+            // Of all workers together, so that several may use more than one processor.
+            Figure::CpuShare if phase.window_ns.0 == 0 => None,
+            Figure::CpuShare => Some(exact(role.cpu.total().0 as f64 / phase.window_ns.0 as f64)),
             Figure::LongestStall => Some(stall(role, phase)),
             Figure::TimeOver100Ms => Some(exact(role.time_over_100ms)),
             Figure::TimeOver1S => Some(exact(role.time_over_1s)),

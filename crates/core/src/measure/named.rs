@@ -90,4 +90,14 @@ pub(super) static NAMED: &[Named] = &[
         help: "longest time in which some worker, of any role in any phase, completed nothing",
         source: Source::LongestStall,
     },
+    Named {
+        name: "postmark-read",
+        help: "bytes that postmark read per second of its whole run",
+        source: Source::CountRate("bytes read"),
+    },
+    Named {
+        name: "postmark-write",
+        help: "bytes that postmark wrote per second of its whole run",
+        source: Source::CountRate("bytes written"),
+    },
 ];
