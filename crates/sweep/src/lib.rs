@@ -25,5 +25,5 @@ pub use cases::Case;
 pub use error::{Location, PlanError, PlanProblem, SweepError};
 pub use estimate::{ASSUMED_LIFECYCLE, ASSUMED_TREE_RATE, DryCase, DryRun, dry_run};
 pub use order::{Slot, order};
-pub use plan::{EXISTING, MAX_CASES, MAX_TRIALS, Plan};
+pub use plan::{EXISTING, MAX_CASES, MAX_TRIALS, Plan, study};
 pub use run::{Position, Progress, RunOptions, SweepEnd, SweepOutcome, run};

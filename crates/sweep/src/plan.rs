@@ -12,11 +12,11 @@
 //! contradiction as unmet requirement: nothing is dropped silently.
 
 use crate::cases::{self, Planned};
-use crate::document::{Document, Origin};
+use crate::document::{Document, Origin, Section};
 use crate::error::{PlanError, PlanProblem};
 use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use crate::workload;
-use fsdyno_core::{Configuration, DeviceSpec, Devices, Measure, Nanos, Workload};
+use fsdyno_core::{Configuration, DeviceSpec, Devices, Measure, Nanos, Study, Workload};
 use fsdyno_testbed::contradictions;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,6 +37,8 @@ pub struct Plan {
     pub text: String,
     /// The `PATH=VALUE` arguments that changed it.
     pub overrides: Vec<String>,
+    /// The published study that it runs again.
+    pub study: Option<Study>,
     /// Blocks: trials of each case.
     pub repetitions: u32,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.
@@ -82,6 +84,16 @@ impl Plan {
     }
 }
 
+/// The published study that a plan runs again, from the text and the arguments of a stored sweep. Nothing else of the plan
+/// is looked at: what it refers to may be gone.
+///
+/// # Errors
+/// When the text is no TOML, or names a study that is none.
+pub fn study(text: &str, overrides: &[String]) -> Result<Option<Study>, PlanError> {
+    let (document, root) = Document::parse("the stored plan", text, overrides, raw::takes_key)?;
+    raw::study(&Section::new(&document, &root, "the plan")?)
+}
+
 fn resolve(
     document: &Document,
     raw: RawPlan,
@@ -112,6 +124,7 @@ fn resolve(
         name: raw.name,
         text: text.to_string(),
         overrides: overrides.to_vec(),
+        study: raw.study,
         repetitions: raw.repetitions,
         seed: raw.seed,
         measure,

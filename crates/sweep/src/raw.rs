@@ -6,7 +6,7 @@
 use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, FILESYSTEMS, SYSCTL_PREFIX};
-use fsdyno_core::{AXES, Bytes, DeviceSpec, Measure, Nanos, Workload};
+use fsdyno_core::{AXES, Bytes, DeviceSpec, Measure, Nanos, Study, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -20,6 +20,7 @@ const SHORTEST_TELEMETRY: Nanos = Nanos::from_millis(100);
 const MAX_REPETITIONS: u32 = 100_000;
 const PLAN_KEYS: &[&str] = &[
     "name",
+    "study",
     "repetitions",
     "seed",
     "measure",
@@ -36,6 +37,7 @@ const JOURNAL_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity
 #[derive(Debug)]
 pub(crate) struct RawPlan {
     pub name: String,
+    pub study: Option<Study>,
     pub repetitions: u32,
     pub repetitions_at: Origin,
     pub seed: u64,
@@ -128,6 +130,7 @@ impl RawPlan {
         });
         Ok(RawPlan {
             name: plan.string("name")?.unwrap_or(file_stem).to_string(),
+            study: study(&plan)?,
             repetitions: plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1),
             repetitions_at: plan.at("repetitions").clone(),
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
@@ -142,6 +145,14 @@ impl RawPlan {
             workloads: workloads(document, &plan)?,
         })
     }
+}
+
+/// The published study that a plan runs again.
+pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
+    let Some(name) = plan.string("study")? else { return Ok(None) };
+    let names: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
+    let known = name.parse::<Study>();
+    known.map(Some).map_err(|_| plan.error("study", unknown_word("study", name, &names)))
 }
 
 /// The device that a table names: exactly one of `kinds`.
