@@ -58,7 +58,9 @@ pub fn operations(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()>
         trials.iter().flat_map(|trial| trial.configuration.settings.keys()).map(String::as_str).collect();
     let settings = axes.iter().map(|axis| format!("setting_{axis}"));
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(COLUMNS.iter().map(|name| (*name).to_string()).chain(settings))?;
+    writer
+        .write_record(COLUMNS.iter().map(|name| (*name).to_string()).chain(settings))
+        .map_err(output_error)?;
     for trial in trials {
         let levels: Vec<String> = axes
             .iter()
@@ -67,14 +69,22 @@ pub fn operations(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()>
         let identity = identity(trial);
         let rows = figures(trial);
         for figures in &rows {
-            writer.write_record(identity.iter().chain(figures).chain(&levels))?;
+            writer.write_record(identity.iter().chain(figures).chain(&levels)).map_err(output_error)?;
         }
         if rows.is_empty() {
             let none = vec![String::new(); COLUMNS.len() - TRIAL_COLUMNS];
-            writer.write_record(identity.iter().chain(&none).chain(&levels))?;
+            writer.write_record(identity.iter().chain(&none).chain(&levels)).map_err(output_error)?;
         }
     }
     writer.flush()
+}
+
+/// The error of the output itself, so that a closed pipe is known as one.
+pub(crate) fn output_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 fn identity(trial: &TrialRecord) -> [String; TRIAL_COLUMNS] {

@@ -337,3 +337,36 @@ pub fn without_escapes(text: &str) -> String {
     }
     plain + rest
 }
+
+/// A phase with one role that has only rates.
+pub fn rated(name: &str, role_name: Role, bytes_per_s: f64, items_per_s: f64) -> PhaseResult {
+    let mut result = role(role_name, 1, 0.0, Vec::new());
+    result.rates.aggregate_bytes_per_s = bytes_per_s;
+    result.rates.items_per_s = items_per_s;
+    phase(name, vec![result])
+}
+
+/// Filesystems under schedulers: bonnie on `xfs bfq` twice, without its rewrite; `xfs mq-deadline` under another workload;
+/// `jfs bfq`, which is skipped; `btrfs bfq`, which no study measured.
+pub fn scheduler_trials() -> Vec<TrialRecord> {
+    let bonnie = |number: u32, filesystem: &str, kib_per_s: f64| {
+        let mut trial = trial(number, number, 0, configuration(filesystem, "bfq"), 1.0);
+        trial.phases = vec![
+            rated("write block", Role::Writer, kib_per_s * 1024.0, 0.0),
+            rated("random seeks", Role::Seeker, 0.0, 942.0),
+        ];
+        trial
+    };
+    let mut jfs = bonnie(3, "jfs", 1.0);
+    jfs.outcome = Outcome::Skipped { unmet: vec!["the kernel has no jfs".into()] };
+    jfs.phases.clear();
+    let mut btrfs = bonnie(4, "btrfs", 50.0);
+    btrfs.case = 3;
+    vec![
+        bonnie(0, "xfs", 100.0),
+        bonnie(1, "xfs", 200.0),
+        trial(2, 0, 1, configuration("xfs", "mq-deadline"), 10.0),
+        TrialRecord { case: 2, ..jfs },
+        btrfs,
+    ]
+}

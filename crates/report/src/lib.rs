@@ -10,6 +10,7 @@ pub mod error;
 mod fixture;
 pub mod json;
 mod merge;
+pub mod published;
 pub mod ranking;
 mod remark;
 pub mod terminal;

@@ -112,7 +112,7 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
     }
 }
 
-fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
+pub(crate) fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
     let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
     let kind = match measure.averaging() {
         Averaging::Arithmetic => MeanKind::Arithmetic,

@@ -302,7 +302,7 @@ fn warnings(trials: &[TrialRecord]) -> Vec<WarningGroup> {
 }
 
 /// The skipped cases by what they lack, each case once with what any of its trials found unmet.
-fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
+pub(crate) fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
     let mut cases: BTreeMap<u32, (&str, Vec<String>)> = BTreeMap::new();
     for trial in trials {
         let Outcome::Skipped { unmet } = &trial.outcome else { continue };

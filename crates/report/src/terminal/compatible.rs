@@ -18,23 +18,23 @@ use std::path::Path;
 const PHASE_RULE: usize = 70;
 
 /// The rows of a role: letter and name as published, and the operation behind them.
-type Rows = &'static [(&'static str, Operation)];
+pub(crate) type Rows = &'static [(&'static str, Operation)];
 
-const READER: Rows = &[
+pub(crate) const READER: Rows = &[
     ("A read dir", Operation::Readdir),
     ("B lstat file", Operation::Statx),
     ("C open file", Operation::Openat),
     ("D rd 1st byte", Operation::ReadFirstByte),
 ];
-const READER_RATE: (&str, &str) = ("E read rate", "readdir + open + 1st byte + data");
+pub(crate) const READER_RATE: (&str, &str) = ("E read rate", "readdir + open + 1st byte + data");
 
-const WRITER: Rows = &[
+pub(crate) const WRITER: Rows = &[
     ("F write open", Operation::Openat),
     ("G wr 1st byte", Operation::WriteFirstByte),
     ("H write close", Operation::Close),
     ("I mkdir", Operation::Mkdirat),
 ];
-const WRITER_RATE: (&str, &str) = ("J write rate", "open + 1st byte + data + close");
+pub(crate) const WRITER_RATE: (&str, &str) = ("J write rate", "open + 1st byte + data + close");
 
 /// Settings that have their own place in the header line.
 const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler"];

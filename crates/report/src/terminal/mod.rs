@@ -4,11 +4,13 @@
 //! leaving columns out and saying so; only the published layout is as wide as it is. Colour adds, it never carries
 //! meaning alone.
 
-mod compatible;
+mod comparison;
+pub(crate) mod compatible;
 mod full;
 mod list;
 mod summary;
 
+pub use comparison::comparison;
 use compatible::compatible;
 pub use full::full;
 pub use list::sweep_list;

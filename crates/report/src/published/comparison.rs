@@ -1,0 +1,353 @@
+//! Published figures and ours, side by side.
+//!
+//! Every published figure comes out, whether or not there is one of ours beside it; a row without a counterpart says why.
+//! Ours is the mean over trials as everywhere, with its interval where there are several.
+
+use super::table::{Row, Table};
+use super::{Published, PublishedError};
+use crate::csv::output_error;
+use crate::ranking::{Figure, figure};
+use crate::view::is_measured;
+use fsdyno_core::{Outcome, TrialRecord};
+use fsdyno_stats::Estimate;
+use serde::{Serialize, Serializer};
+use std::io::{self, Write};
+
+/// Version of the JSON document; raised when a key changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Published figures beside those of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Number of the sweep.
+    pub sweep: String,
+    /// Its name.
+    pub sweep_name: String,
+    /// The name of the published figures.
+    pub published: &'static str,
+    /// What was measured, on what.
+    pub title: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// What identifies a published row.
+    pub keys: Vec<String>,
+    /// The published rows that a configuration of the sweep stands for.
+    pub rows: Vec<ComparedRow>,
+    /// The published rows for which the sweep has no figures.
+    pub missing: Vec<Missing>,
+    /// Configurations of the sweep that stand for no published row.
+    pub unpublished: Vec<String>,
+}
+
+/// A published row and the configuration that stands for it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedRow {
+    /// Its label, a part for each key.
+    pub label: Vec<String>,
+    /// The name of our configuration.
+    pub configuration: String,
+    /// What is particular about it: settings that are only the nearest to those of the study.
+    pub notes: Vec<String>,
+    /// Every published figure.
+    pub figures: Vec<Compared>,
+}
+
+/// A published figure and ours.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// Its published name.
+    pub name: String,
+    /// The same among our measures.
+    pub measure: String,
+    /// The unit of both.
+    #[serde(serialize_with = "symbol")]
+    pub unit: super::Unit,
+    /// As published.
+    pub published: f64,
+    /// Ours, in the same unit; absent where no trial has one.
+    pub ours: Option<Ours>,
+    /// Ours over the published one; absent without ours, and where nothing was published but a zero.
+    pub ratio: Option<f64>,
+}
+
+/// A figure of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ours {
+    /// The mean over trials.
+    pub value: f64,
+    /// Lower end of its 95 % interval; absent with a single trial.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Trials.
+    pub trials: usize,
+    /// Whether it is only a lower bound.
+    pub at_least: bool,
+}
+
+/// A published row for which the sweep has no figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Missing {
+    /// Its label, a part for each key.
+    pub label: Vec<String>,
+    /// Which configuration would stand for it.
+    pub counterpart: String,
+    /// Why there are no figures.
+    pub reason: String,
+    /// Every published figure.
+    pub figures: Vec<Compared>,
+}
+
+fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(unit.symbol())
+}
+
+/// Puts the trials of a sweep beside published figures.
+///
+/// # Errors
+/// [`PublishedError`] when the figures that are part of the binary are broken.
+pub fn compare(
+    header: &crate::Header,
+    trials: &[TrialRecord],
+    published: &'static Published,
+) -> Result<Comparison, PublishedError> {
+    let table = published.table()?;
+    let mut comparison = Comparison {
+        schema_version: SCHEMA_VERSION,
+        sweep: header.id.clone(),
+        sweep_name: header.name.clone(),
+        published: published.name,
+        title: published.title,
+        source: published.source,
+        keys: table.keys.clone(),
+        rows: Vec::new(),
+        missing: Vec::new(),
+        unpublished: unpublished(&table, trials),
+    };
+    for row in &table.rows {
+        let found = Found::of(row, trials);
+        let figures = figures(&table, row, header.seed, &found.measured);
+        match figures.iter().any(|figure| figure.ours.is_some()) {
+            true => comparison.rows.push(ComparedRow {
+                label: row.label.clone(),
+                configuration: found.measured[0].configuration.name.clone(),
+                notes: found.notes(),
+                figures,
+            }),
+            false => comparison.missing.push(Missing {
+                label: row.label.clone(),
+                counterpart: row.counterpart.to_string(),
+                reason: found.reason(),
+                figures,
+            }),
+        }
+    }
+    Ok(comparison)
+}
+
+/// The trials of the configuration that stands for a published row.
+pub(super) struct Found<'t> {
+    /// Those with figures; sentinels left out.
+    pub measured: Vec<&'t TrialRecord>,
+    others: Vec<&'t TrialRecord>,
+}
+
+impl<'t> Found<'t> {
+    pub fn of(row: &Row, trials: &'t [TrialRecord]) -> Self {
+        let own = trials.iter().filter(|trial| !trial.sentinel && row.counterpart.is(&trial.configuration));
+        let (measured, others) = own.partition(|trial| is_measured(trial));
+        Found { measured, others }
+    }
+
+    /// Why there are no figures.
+    pub fn reason(&self) -> String {
+        match (&self.measured[..], self.others.first().map(|trial| &trial.outcome)) {
+            ([], None) => "the sweep has no such configuration".to_string(),
+            ([], Some(Outcome::Skipped { unmet })) => format!("skipped: {}", unmet.join("; ")),
+            ([], Some(Outcome::Failed { error })) => format!("failed: {error}"),
+            _ => "its trials measured none of these figures".to_string(),
+        }
+    }
+
+    /// What its trials say of settings that are not those of the study.
+    pub fn notes(&self) -> Vec<String> {
+        let first = self.measured.first().map(|trial| trial.warnings.as_slice()).unwrap_or_default();
+        let named = first.iter().filter(|warning| warning.kind == fsdyno_core::WarningKind::NameMapped);
+        named.map(|warning| warning.text.clone()).collect()
+    }
+}
+
+fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<Compared> {
+    let pairs = table.columns.iter().zip(&row.figures);
+    pairs
+        .filter_map(|(column, published)| {
+            let published = (*published)?;
+            let ours = figure(&column.measure, seed, trials).map(|figure| ours(&figure, column.unit.base()));
+            Some(Compared {
+                name: column.name.clone(),
+                measure: column.measure.name().to_string(),
+                unit: column.unit,
+                published,
+                ratio: ours.filter(|_| published != 0.0).map(|ours| ours.value / published),
+                ours,
+            })
+        })
+        .collect()
+}
+
+fn ours(figure: &Figure, base: f64) -> Ours {
+    let Estimate { value, interval, n } = figure.estimate;
+    Ours {
+        value: value / base,
+        low: interval.map(|interval| interval.low / base),
+        high: interval.map(|interval| interval.high / base),
+        trials: n,
+        at_least: figure.at_least,
+    }
+}
+
+/// The configurations that stand for no row, each once, in the order of their trials.
+pub(super) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for trial in trials.iter().filter(|trial| !trial.sentinel) {
+        let name = &trial.configuration.name;
+        let stands = table.rows.iter().any(|row| row.counterpart.is(&trial.configuration));
+        if !stands && !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// Writes a comparison as a tidy table, a row for each published figure. What has no figure of ours says why.
+///
+/// # Errors
+/// Those of `out`.
+pub fn comparison_csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    let keys = comparison.keys.iter().map(String::as_str);
+    let columns = [
+        "our_configuration",
+        "figure",
+        "measure",
+        "unit",
+        "published",
+        "ours",
+        "ours_low",
+        "ours_high",
+        "trials",
+        "at_least",
+        "ratio",
+        "reason",
+    ];
+    writer.write_record(keys.chain(columns)).map_err(output_error)?;
+    let measured = comparison.rows.iter().map(|row| (&row.label, &row.configuration, "", &row.figures));
+    let missing = comparison
+        .missing
+        .iter()
+        .map(|row| (&row.label, &row.counterpart, row.reason.as_str(), &row.figures));
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for (label, configuration, reason, figures) in measured.chain(missing) {
+        for figure in figures {
+            let ours = figure.ours;
+            let fields = [
+                configuration.clone(),
+                figure.name.clone(),
+                figure.measure.clone(),
+                figure.unit.to_string(),
+                figure.published.to_string(),
+                number(ours.map(|ours| ours.value)),
+                number(ours.and_then(|ours| ours.low)),
+                number(ours.and_then(|ours| ours.high)),
+                ours.map(|ours| ours.trials.to_string()).unwrap_or_default(),
+                ours.map(|ours| ours.at_least.to_string()).unwrap_or_default(),
+                number(figure.ratio),
+                reason.to_string(),
+            ];
+            writer.write_record(label.iter().cloned().chain(fields)).map_err(output_error)?;
+        }
+    }
+    writer.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::published::find;
+
+    /// Two trials of bonnie on xfs under bfq, a skipped jfs, and a configuration of which nothing was published.
+    fn comparison() -> Comparison {
+        let trials = fixture::scheduler_trials();
+        compare(&fixture::header("read"), &trials, find("bonnie-schedulers-2009").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_figure_stands_beside_the_published_one_in_its_unit() {
+        let comparison = comparison();
+        assert_eq!(comparison.rows.len(), 1);
+        let row = &comparison.rows[0];
+        assert_eq!((row.label[0].as_str(), row.configuration.as_str()), ("XFS CFQ", "xfs bfq"));
+        let [seeks, write, rewrite] = &row.figures[..] else { panic!("three figures") };
+        assert_eq!(seeks.ours.unwrap().value, 471.0 * 2.0);
+        assert_eq!(seeks.ratio, Some(2.0));
+        // 100 and 200 times 1024 bytes per second: the harmonic mean of rates.
+        let ours = write.ours.unwrap();
+        assert!((ours.value - 400.0 / 3.0).abs() < 1e-9 && ours.trials == 2, "{ours:?}");
+        assert!(ours.low.unwrap() >= 100.0 && ours.high.unwrap() <= 200.0);
+        assert_eq!((rewrite.ours, rewrite.ratio), (None, None));
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_told_with_its_reason() {
+        let comparison = comparison();
+        assert_eq!(comparison.rows.len() + comparison.missing.len(), 11);
+        let reason = |label: &str| {
+            let row = comparison.missing.iter().find(|row| row.label[0] == label).unwrap();
+            row.reason.clone()
+        };
+        assert_eq!(reason("JFS CFQ"), "skipped: the kernel has no jfs");
+        assert_eq!(reason("Ext3 CFQ"), "the sweep has no such configuration");
+        assert_eq!(reason("XFS Deadline"), "its trials measured none of these figures");
+        assert_eq!(comparison.unpublished, ["btrfs bfq"]);
+    }
+
+    #[test]
+    fn a_closed_pipe_stays_one() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let trials = fixture::trials();
+        let published = find("fsopbench-2009").unwrap();
+        let comparison = compare(&fixture::header("read"), &trials, published).unwrap();
+        let error = comparison_csv(&mut Closed, &comparison).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn csv_and_json_have_every_published_figure() {
+        let comparison = comparison();
+        let mut out = Vec::new();
+        comparison_csv(&mut out, &comparison).unwrap();
+        let mut reader = csv::Reader::from_reader(out.as_slice());
+        let rows: Vec<std::collections::HashMap<String, String>> =
+            reader.deserialize().collect::<Result<_, _>>().unwrap();
+        assert_eq!(rows.len(), 33);
+        let seeks = &rows[0];
+        assert_eq!(
+            (seeks["published"].as_str(), seeks["ours"].as_str(), seeks["ratio"].as_str()),
+            ("471", "942", "2")
+        );
+        let document = serde_json::to_value(&comparison).unwrap();
+        assert_eq!(document["rows"][0]["figures"][0]["unit"], "/s");
+        assert_eq!(document["missing"].as_array().unwrap().len(), 10);
+    }
+}

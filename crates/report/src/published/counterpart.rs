@@ -1,0 +1,94 @@
+//! Which configuration of a sweep stands for a published one.
+
+use fsdyno_core::Configuration;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Which configuration stands for a published one: of this name, or made of exactly these settings.
+///
+/// Names are for the named configurations of a plan. Points of a product are known by their settings, for their names
+/// change with what varies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counterpart {
+    /// The one of this name.
+    Name(String),
+    /// The one with this filesystem and these settings, and no others.
+    Settings {
+        /// What mkfs makes.
+        filesystem: String,
+        /// Canonical levels by axis.
+        settings: BTreeMap<String, String>,
+    },
+}
+
+impl Counterpart {
+    /// `filesystem=xfs scheduler=bfq`, else a name.
+    pub fn parse(text: &str) -> Counterpart {
+        let words: Option<BTreeMap<String, String>> = text
+            .split_whitespace()
+            .map(|word| word.split_once('=').map(|(axis, level)| (axis.to_string(), level.to_string())))
+            .collect();
+        match words.and_then(|mut settings| Some((settings.remove("filesystem")?, settings))) {
+            Some((filesystem, settings)) => Counterpart::Settings { filesystem, settings },
+            None => Counterpart::Name(text.to_string()),
+        }
+    }
+
+    /// Whether a configuration is the one.
+    pub fn is(&self, configuration: &Configuration) -> bool {
+        match self {
+            Counterpart::Name(name) => configuration.name == *name,
+            Counterpart::Settings { filesystem, settings } => {
+                let set = configuration
+                    .settings
+                    .keys()
+                    .filter_map(|axis| configuration.level(axis).map(|level| (axis.as_str(), level)));
+                configuration.filesystem == *filesystem
+                    && set.eq(settings.iter().map(|(axis, level)| (axis.as_str(), level.as_str())))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Counterpart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Counterpart::Name(name) => f.write_str(name),
+            Counterpart::Settings { filesystem, settings } => {
+                write!(f, "filesystem={filesystem}")?;
+                settings.iter().try_for_each(|(axis, level)| write!(f, " {axis}={level}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn settings_match_exactly_and_defaults_are_none() {
+        let counterpart = Counterpart::parse("filesystem=xfs scheduler=bfq");
+        let mut configuration = fixture::configuration("xfs", "bfq");
+        configuration.name = "whatever varies".to_string();
+        assert!(counterpart.is(&configuration));
+        configuration.settings.insert("atime".to_string(), "default".to_string());
+        assert!(counterpart.is(&configuration));
+        configuration.settings.insert("atime".to_string(), "noatime".to_string());
+        assert!(!counterpart.is(&configuration));
+        assert!(!counterpart.is(&fixture::configuration("ext4", "bfq")));
+        assert!(!counterpart.is(&fixture::configuration("xfs", "mq-deadline")));
+    }
+
+    #[test]
+    fn a_text_without_settings_is_a_name() {
+        let mut configuration = fixture::configuration("xfs", "bfq");
+        for name in ["log-size: 32M", "xfs tuned", "agcount=4"] {
+            let counterpart = Counterpart::parse(name);
+            assert_eq!(counterpart, Counterpart::Name(name.to_string()));
+            configuration.name = name.to_string();
+            assert!(counterpart.is(&configuration));
+        }
+    }
+}
