@@ -59,6 +59,8 @@ pub enum Command {
     List(List),
     /// Show the results of a sweep.
     Show(Show),
+    /// Hold the results of a sweep against published ones.
+    Compare(Compare),
     /// Scan a directory into a model of file sizes and directories that a plan can name.
     Profile(Profile),
     /// Tell what this machine can run, and what to install for the rest.
@@ -155,6 +157,32 @@ pub struct Show {
     /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
+    /// In this layout instead: `published` is that of the study which the plan names with `study = "..."`.
+    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure"])]
+    pub layout: Option<Layout>,
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
+}
+
+/// Another layout of the results of a sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// As its study printed them.
+    Published,
+}
+
+/// Options of `fsdyno compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Number or name of a sweep [default: the latest].
+    pub sweep: Option<String>,
+    /// What to hold it against: `published:NAME`, the figures that a study printed.
+    #[arg(long, value_name = "REFERENCE")]
+    pub with: String,
+    /// Only the cases whose configuration contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub case: Option<String>,
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,

@@ -2,6 +2,7 @@
 
 mod agent;
 mod bench;
+mod compare;
 mod doctor;
 mod engine;
 mod list;
@@ -34,6 +35,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Plan(options) => plan::run(&surroundings, options),
         Command::List(options) => list::run(&surroundings, options),
         Command::Show(options) => show::run(&surroundings, options),
+        Command::Compare(options) => compare::run(&surroundings, options),
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&surroundings, options),
         Command::Restore(_) => restore::run(&surroundings),

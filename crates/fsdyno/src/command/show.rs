@@ -1,26 +1,67 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
 use super::{Result, Surroundings, find, header, print_json};
-use crate::cli::{Format, Show};
+use crate::cli::{Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
-use fsdyno_core::TrialRecord;
+use fsdyno_core::{Study, TrialRecord};
+use fsdyno_report::published::{LayoutError, layout};
 use fsdyno_report::{Header, Style, View, csv, json, terminal};
+use fsdyno_store::{Sweep, SweepSummary};
 use std::io::Write;
 
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let store = surroundings.open_store()?;
     let sweep = find(&store, options.sweep.as_deref())?;
     let header = header(&sweep, options.measure.as_deref())?;
-    let mut trials = store.trials(sweep.summary.id)?;
-    if let Some(text) = &options.case {
+    let trials = chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
+    if options.layout == Some(Layout::Published) {
+        return as_published(&sweep, &header, &trials, options.format, &surroundings.style);
+    }
+    print(&header, &trials, options.format, options.summary, &surroundings.style)?;
+    Ok(Status::Well)
+}
+
+/// The trials of the cases that a user asks for.
+pub fn chosen(
+    mut trials: Vec<TrialRecord>,
+    case: Option<&str>,
+) -> std::result::Result<Vec<TrialRecord>, Trouble> {
+    if let Some(text) = case {
         let names: Vec<String> = trials.iter().map(|trial| trial.configuration.name.clone()).collect();
-        trials.retain(|trial| trial.configuration.name.contains(text.as_str()));
+        trials.retain(|trial| trial.configuration.name.contains(text));
         if trials.is_empty() {
             return Err(no_such_case(text, &names));
         }
     }
-    print(&header, &trials, options.format, options.summary, &surroundings.style)?;
+    Ok(trials)
+}
+
+/// Prints a sweep in the layout of its study.
+fn as_published(
+    sweep: &Sweep,
+    header: &Header,
+    trials: &[TrialRecord],
+    format: Format,
+    style: &Style,
+) -> Result {
+    if format != Format::Text {
+        return Err(Trouble::new(Status::Usage, anyhow!("a published layout is text"))
+            .hint("fsdyno compare SWEEP --with published:NAME has JSON and CSV with the same figures"));
+    }
+    let study = fsdyno_sweep::study(&sweep.plan_toml, &sweep.overrides)?.ok_or_else(|| {
+        let SweepSummary { id, name, .. } = &sweep.summary;
+        let studies: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
+        Trouble::new(
+            Status::Usage,
+            anyhow!("sweep {id} ('{name}') runs no published study again: its plan names none"),
+        )
+        .hint(format!("a plan says so by study = \"NAME\" with one of {}", studies.join(", ")))
+    })?;
+    layout(&mut std::io::stdout().lock(), study, header, trials, style).map_err(|error| match error {
+        LayoutError::Io(error) => Trouble::from(error),
+        other => Trouble::from(other),
+    })?;
     Ok(Status::Well)
 }
 

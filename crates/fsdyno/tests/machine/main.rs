@@ -12,6 +12,7 @@ mod guards;
 mod kill;
 mod sick_devices;
 mod streaming;
+mod studies;
 mod support;
 
 use support::Test;
@@ -26,6 +27,7 @@ fn main() {
         kill::tests(),
         sick_devices::tests(),
         streaming::tests(),
+        studies::tests(),
     ]
     .concat();
     support::run(tests);
