@@ -1,7 +1,11 @@
 //! Set-up of a child process between fork and exec.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal,
+};
+use rustix::thread::UnshareFlags;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -24,6 +28,36 @@ pub fn set_up(command: &mut Command, inherited: Vec<Arc<OwnedFd>>) {
             inherited.iter().try_for_each(|descriptor| keep_across_exec(descriptor))
         });
     }
+}
+
+/// As [`set_up`], for a program that starts others: where the kernel allows it, the child becomes the first process of a
+/// PID namespace, so that everything it has started dies with it, whoever ends it. Gives whether that is so; without
+/// privilege it is not.
+///
+/// A thread that has prepared for a namespace starts no thread any more (`clone(2)` forbids it): call this from one that
+/// lives for the child alone, and spawn the child on it.
+///
+/// # Errors
+/// What `pidfd_open(2)` says.
+pub fn enclose(command: &mut Command) -> io::Result<bool> {
+    let parent = pidfd_open(getpid(), PidfdFlags::empty())?;
+    // SAFETY: this namespace concerns the numbers of processes that are started from now on, and no descriptor or memory.
+    let enclosed = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWPID) }.is_ok();
+    command.process_group(0);
+    // SAFETY: between fork and exec the closure makes two system calls; it takes no lock and allocates nothing. The
+    // descriptor is open, for the closure owns it.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // From within its namespace a child does not see its parent's number, but it can see its parent's end.
+            let mut watched = [PollFd::new(&parent, PollFlags::IN)];
+            match poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? {
+                0 => Ok(()),
+                _ended => Err(rustix::io::Errno::SRCH.into()),
+            }
+        });
+    }
+    Ok(enclosed)
 }
 
 fn die_with(parent: Pid) -> io::Result<()> {
