@@ -158,7 +158,7 @@ pub struct RoleResult {
     pub blocked_at_start: Vec<InFlight>,
     /// Rates over the window.
     pub rates: Rates,
-    /// Processor time of the workers in the window.
+    /// Processor time of the workers in the window. What a program tells as one figure stands as system time.
     #[serde(default)]
     pub cpu: CpuTime,
     /// What a workload counts by name beside its items, such as the files that postmark created, read and appended to.
@@ -168,6 +168,19 @@ pub struct RoleResult {
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].
     pub operations: Vec<OperationResult>,
+}
+
+impl RoleResult {
+    /// Whether its workers were watched. Those of a program that is not ours are not: of their stalls and operations only
+    /// is known what the program tells, and a zero stands for nothing.
+    pub fn is_watched(&self) -> bool {
+        !self.worker_results.is_empty()
+    }
+
+    /// The longest stall, where it is known.
+    pub fn known_stall_ns(&self) -> Option<Nanos> {
+        (self.is_watched() || self.longest_stall_ns > Nanos(0)).then_some(self.longest_stall_ns)
+    }
 }
 
 /// One worker of a role.

@@ -5,13 +5,28 @@
 use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    CpuTime, Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord,
+    CpuTime, Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord, WorkerResult,
 };
 use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Workload};
 use proptest::prelude::*;
 
 const WINDOW: Nanos = Nanos::from_secs(30);
+
+/// A worker that did nothing worth telling, but was watched.
+fn watched_worker() -> WorkerResult {
+    WorkerResult {
+        completed: 1,
+        spanning: 0,
+        longest_stall_ns: Nanos(0),
+        time_over_100ms: 0.0,
+        time_over_1s: 0.0,
+        rounds: 0,
+        bytes: 0,
+        cpu: Default::default(),
+        unfinished: None,
+    }
+}
 
 fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
     RoleResult {
@@ -32,7 +47,7 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
         },
         cpu: CpuTime::default(),
         counts: Default::default(),
-        worker_results: vec![],
+        worker_results: (0..workers).map(|_| watched_worker()).collect(),
         operations: vec![],
     }
 }
@@ -186,6 +201,20 @@ fn a_stall_that_fills_the_window_is_a_lower_bound() {
     let expected = Some(Value { value: 30e9, at_least: true });
     assert_eq!(value_in(&stalled, "longest-stall"), expected);
     assert_eq!(value_in(&stalled, "c/writer/longest-stall"), expected);
+}
+
+/// A program that is not ours may tell its longest operation, or nothing of stalls at all.
+#[test]
+fn what_nobody_watched_has_no_stalls_but_those_that_were_told() {
+    let mut told = trial();
+    for role in told.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+        (role.longest_stall_ns, role.worker_results) = (Nanos(0), Vec::new());
+    }
+    for measure in ["longest-stall", "c/writer/longest-stall", "c/writer/time-over-1s"] {
+        assert_eq!(value_in(&told, measure), None, "{measure}");
+    }
+    told.phases[2].roles[0].longest_stall_ns = WINDOW;
+    assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false }));
 }
 
 /// Readers that never got their first byte must not drop out of the ranking.

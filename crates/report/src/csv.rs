@@ -48,6 +48,8 @@ pub const COLUMNS: &[&str] = &[
 
 /// Columns that identify a trial; the first of [`COLUMNS`].
 const TRIAL_COLUMNS: usize = 9;
+/// Columns that an operation fills; the last of [`COLUMNS`].
+const OPERATION_COLUMNS: usize = 13;
 
 /// Writes every trial.
 ///
@@ -104,27 +106,39 @@ fn identity(trial: &TrialRecord) -> [String; TRIAL_COLUMNS] {
 fn figures(trial: &TrialRecord) -> Vec<Vec<String>> {
     let roles = trial.phases.iter().flat_map(|phase| phase.roles.iter().map(move |role| (phase, role)));
     roles
-        .flat_map(|(phase, role)| role.operations.iter().map(move |operation| row(phase, role, operation)))
+        .flat_map(|(phase, role)| match &role.operations[..] {
+            // What a program tells of a role that is not ours need not say anything of operations.
+            [] => vec![[of_role(phase, role), vec![String::new(); OPERATION_COLUMNS]].concat()],
+            operations => operations
+                .iter()
+                .map(|result| [of_role(phase, role), of_operation(result)].concat())
+                .collect(),
+        })
         .collect()
 }
 
-fn row(phase: &PhaseResult, role: &RoleResult, result: &OperationResult) -> Vec<String> {
+fn of_role(phase: &PhaseResult, role: &RoleResult) -> Vec<String> {
     let maybe = |rate: Option<f64>| rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let latency = &result.lat_ns;
-    // Without a sample there is no minimum, mean or quantile; there may be a maximum, of an operation that spans the window.
-    let sampled = |value: String| if latency.count > 0 { value } else { String::new() };
     vec![
         phase.name.clone(),
         phase.window_ns.0.to_string(),
         role.role.name().to_string(),
         role.workers.to_string(),
-        role.longest_stall_ns.0.to_string(),
-        role.time_over_100ms.to_string(),
-        role.time_over_1s.to_string(),
+        role.known_stall_ns().map(|stall| stall.0.to_string()).unwrap_or_default(),
+        maybe(role.is_watched().then_some(role.time_over_100ms)),
+        maybe(role.is_watched().then_some(role.time_over_1s)),
         maybe(role.rates.data_bytes_per_s),
         maybe(role.rates.with_overhead_bytes_per_s),
         role.rates.aggregate_bytes_per_s.to_string(),
         role.rates.operations_per_s.to_string(),
+    ]
+}
+
+fn of_operation(result: &OperationResult) -> Vec<String> {
+    let latency = &result.lat_ns;
+    // Without a sample there is no minimum, mean or quantile; there may be a maximum, of an operation that spans the window.
+    let sampled = |value: String| if latency.count > 0 { value } else { String::new() };
+    vec![
         result.operation.name().to_string(),
         latency.count.to_string(),
         result.censored.to_string(),
@@ -145,6 +159,23 @@ fn row(phase: &PhaseResult, role: &RoleResult, result: &OperationResult) -> Vec<
 mod tests {
     use super::*;
     use crate::fixture;
+
+    #[test]
+    fn a_role_of_whose_operations_nothing_is_known_has_a_row() {
+        let mut trials = fixture::trials()[..1].to_vec();
+        trials[0].phases.truncate(1);
+        let role = &mut trials[0].phases[0].roles[0];
+        (role.operations, role.worker_results) = (Vec::new(), Vec::new());
+        role.longest_stall_ns = fsdyno_core::Nanos(0);
+        let rows = rows(&trials);
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0]["role"].as_str(), rows[0]["operation"].as_str()), ("reader", ""));
+        assert_eq!(
+            (rows[0]["role_longest_stall_ns"].as_str(), rows[0]["role_time_over_1s"].as_str()),
+            ("", "")
+        );
+        assert_ne!(rows[0]["role_aggregate_bytes_per_s"], "");
+    }
 
     /// The rows of a document by column.
     fn rows(trials: &[TrialRecord]) -> Vec<std::collections::HashMap<String, String>> {

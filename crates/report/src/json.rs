@@ -182,12 +182,13 @@ pub struct RoleInPhase<'a> {
     pub role: Role,
     /// How many.
     pub workers: u32,
-    /// The longest time in which some worker completed nothing, cut at the edges of the window.
-    pub longest_stall_ns: Nanos,
-    /// Share of the window in operations over 100 ms.
-    pub time_over_100ms: f64,
-    /// Share of the window in operations over 1 s.
-    pub time_over_1s: f64,
+    /// The longest time in which some worker completed nothing, cut at the edges of the window; null when a program that
+    /// is not ours did not tell.
+    pub longest_stall_ns: Option<Nanos>,
+    /// Share of the window in operations over 100 ms; null when nobody watched the workers.
+    pub time_over_100ms: Option<f64>,
+    /// Share of the window in operations over 1 s; null when nobody watched the workers.
+    pub time_over_1s: Option<f64>,
     /// Operations in flight when the window began.
     pub blocked_at_start: &'a [InFlight],
     /// Rates over the window.
@@ -305,9 +306,9 @@ impl<'a> RoleInPhase<'a> {
         RoleInPhase {
             role: result.role,
             workers: result.workers,
-            longest_stall_ns: result.longest_stall_ns,
-            time_over_100ms: result.time_over_100ms,
-            time_over_1s: result.time_over_1s,
+            longest_stall_ns: result.known_stall_ns(),
+            time_over_100ms: result.is_watched().then_some(result.time_over_100ms),
+            time_over_1s: result.is_watched().then_some(result.time_over_1s),
             blocked_at_start: &result.blocked_at_start,
             rates: &result.rates,
             worker_results: &result.worker_results,

@@ -127,6 +127,8 @@ pub struct RoleView {
     pub role: Role,
     /// How many workers.
     pub workers: u32,
+    /// Whether the workers were watched; else nothing is known of shares of time, and of a stall only what a program told.
+    pub watched: bool,
     /// The longest of all trials.
     pub longest_stall: Time,
     /// Share of the window in operations over 100 ms, 0 to 1, mean over trials.
@@ -203,7 +205,14 @@ pub fn is_measured(trial: &TrialRecord) -> bool {
 
 fn case(trials: &[&TrialRecord]) -> Result<CaseView, ReportError> {
     let first = trials[0];
-    let phases = first.phases.iter().map(|phase| merge_phase(&phase.name, trials));
+    // A program that is not ours may leave out in one trial what it tells in another.
+    let mut names: Vec<&str> = Vec::new();
+    for phase in trials.iter().flat_map(|trial| &trial.phases) {
+        if !names.contains(&phase.name.as_str()) {
+            names.push(&phase.name);
+        }
+    }
+    let phases = names.into_iter().map(|name| merge_phase(name, trials));
     Ok(CaseView {
         case: first.case,
         configuration: first.configuration.clone(),
@@ -246,6 +255,7 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
     Ok(RoleView {
         role,
         workers: parts[0].2.workers,
+        watched: parts.iter().all(|(_, _, part)| part.is_watched()),
         longest_stall: stalls.max_by_key(|time| (time.ns, time.at_least)).unwrap_or_default(),
         time_over_100ms: mean(|part| part.time_over_100ms),
         time_over_1s: mean(|part| part.time_over_1s),
@@ -280,7 +290,8 @@ fn merge_operations(parts: &[(u32, &PhaseResult, &RoleResult)]) -> Result<Vec<Op
 /// The longest stall of a role in one trial. Stalls are cut at the edges of the window, so one that fills it is a lower
 /// bound.
 pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
-    Time { ns: role.longest_stall_ns.0, at_least: role.longest_stall_ns >= phase.window_ns }
+    let cut = role.is_watched() && role.longest_stall_ns >= phase.window_ns;
+    Time { ns: role.longest_stall_ns.0, at_least: cut }
 }
 
 /// How many kinds of warning these trials carry together.

@@ -378,7 +378,8 @@ fn role_in(phase: &PhaseResult, role: Role) -> Option<&RoleResult> {
 }
 
 fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
-    let stalls = phases.iter().flat_map(|phase| phase.roles.iter().map(move |role| stall(role, phase)));
+    let stalls =
+        phases.iter().flat_map(|phase| phase.roles.iter().filter_map(move |role| stall(role, phase)));
     stalls.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
@@ -392,8 +393,9 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
 }
 
 /// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower bound.
-fn stall(role: &RoleResult, phase: &PhaseResult) -> Value {
-    Value { value: role.longest_stall_ns.0 as f64, at_least: role.longest_stall_ns >= phase.window_ns }
+fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
+    let stall = role.known_stall_ns()?;
+    Some(Value { value: stall.0 as f64, at_least: role.is_watched() && stall >= phase.window_ns })
 }
 
 impl Figure {
@@ -417,10 +419,11 @@ impl Figure {
             Figure::ItemRate => Some(exact(role.rates.items_per_s)),
             // Of all workers together, so that several may use more than one processor.
             Figure::CpuShare if phase.window_ns.0 == 0 => None,
+            Figure::CpuShare if !role.is_watched() && role.cpu.total().0 == 0 => None,
             Figure::CpuShare => Some(exact(role.cpu.total().0 as f64 / phase.window_ns.0 as f64)),
-            Figure::LongestStall => Some(stall(role, phase)),
-            Figure::TimeOver100Ms => Some(exact(role.time_over_100ms)),
-            Figure::TimeOver1S => Some(exact(role.time_over_1s)),
+            Figure::LongestStall => stall(role, phase),
+            Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),
+            Figure::TimeOver1S => role.is_watched().then(|| exact(role.time_over_1s)),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::merge::Time;
 use crate::text;
 use crate::view::{CaseView, OperationView, RoleView};
 use comfy_table::Cell;
+use fsdyno_core::result::Rates;
 use std::io::{self, Write};
 
 /// Writes the full table of a case.
@@ -46,6 +47,12 @@ fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<
 }
 
 fn stalls(view: &RoleView) -> String {
+    if !view.watched {
+        return match view.longest_stall.ns {
+            0 => "nothing is told of stalls".to_string(),
+            _ => format!("longest stall {}, as told", text::time_in_words(view.longest_stall)),
+        };
+    }
     format!(
         "longest stall {}; time over 100 ms {}, over 1 s {}",
         text::time_in_words(view.longest_stall),
@@ -58,6 +65,9 @@ fn stalls(view: &RoleView) -> String {
 fn rates(view: &RoleView) -> String {
     let rates = &view.rates;
     let (Some(data), Some(with_overhead)) = (rates.data_bytes_per_s, rates.with_overhead_bytes_per_s) else {
+        if !view.watched {
+            return told_rates(rates);
+        }
         return format!("{} operations/s in all", text::number(rates.operations_per_s));
     };
     format!(
@@ -66,6 +76,18 @@ fn rates(view: &RoleView) -> String {
         text::megabytes_per_s(data),
         text::megabytes_per_s(with_overhead)
     )
+}
+
+/// What a program told of its rates: `88.8 MB/s`, `512 files/s` or both.
+fn told_rates(rates: &Rates) -> String {
+    let bytes = format!("{} MB/s", text::megabytes_per_s(rates.aggregate_bytes_per_s));
+    let parts = [
+        (rates.aggregate_bytes_per_s > 0.0, bytes),
+        (rates.operations_per_s > 0.0, format!("{} operations/s", text::number(rates.operations_per_s))),
+        (rates.items_per_s > 0.0, format!("{} items/s", text::number(rates.items_per_s))),
+    ];
+    let told: Vec<String> = parts.into_iter().filter(|(told, _)| *told).map(|(_, text)| text).collect();
+    if told.is_empty() { "no rate is told".to_string() } else { format!("{} in all", told.join(", ")) }
 }
 
 fn write_operations(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<()> {
