@@ -41,6 +41,8 @@ warnings! {
     Censored = "censored";
     /// The timer is not the TSC, so timing costs more.
     SlowTimer = "slow-timer";
+    /// A program gave no figure for a part of its work, or one that is coarse.
+    FigureMissing = "figure-missing";
     /// The settings weaken what survives a power cut.
     Durability = "durability";
     /// The filesystem check found something.

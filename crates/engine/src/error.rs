@@ -82,6 +82,16 @@ pub enum EngineError {
         #[source]
         errno: Errno,
     },
+    /// A program that the workload runs did not do what it was to do.
+    #[error("{program}: {problem}")]
+    Program {
+        /// Which.
+        program: &'static str,
+        /// What is wrong.
+        problem: String,
+        /// The end of what it printed.
+        printed: String,
+    },
     /// A thread of the engine panicked or could not be started.
     #[error("a worker of step '{step}' ended unexpectedly")]
     Worker {
@@ -131,6 +141,12 @@ impl EngineError {
                     _ => "take a kernel with CONFIG_IO_URING, or io = \"sync\"".to_string(),
                 });
             }
+            EngineError::Program { program, problem, printed } => {
+                failure.step = (*program).to_string();
+                failure.message.clone_from(problem);
+                failure.details.clone_from(printed);
+                failure.hint = printed_hint(printed).map(str::to_string);
+            }
             EngineError::Worker { step } => failure.step.clone_from(step),
             _ => {}
         }
@@ -148,6 +164,12 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     line
+}
+
+/// The next step where a program has said what is wrong.
+fn printed_hint(printed: &str) -> Option<&'static str> {
+    let full = ["No space left on device", "File too large"].iter().any(|text| printed.contains(text));
+    full.then_some("make the sizes that the program is told smaller, or the device larger")
 }
 
 fn hint(errno: Errno) -> Option<&'static str> {

@@ -175,6 +175,7 @@ fn execute(
         .check()
         .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected });
     let result = checked.and_then(|()| match &request.workload {
+        Workload::External(parameters) => workload::external::run(parameters, &mut session),
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
         Workload::Streaming(parameters) => workload::streaming::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),

@@ -7,7 +7,7 @@
 use crate::cases::Case;
 use crate::order::order;
 use crate::plan::Plan;
-use fsdyno_core::workload::Need;
+use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::Host;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
 
 fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase {
     let (commands, unmet) = match plan.devices.data {
-        DeviceSpec::Directory { .. } => (Vec::new(), Vec::new()),
+        DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, &case.workload)),
         _ => (
             fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
             requirements(host, plan, &case),
@@ -111,6 +111,10 @@ pub(crate) fn of_workload(host: &mut dyn Host, workload: &Workload) -> Vec<Strin
 
 fn missing(host: &mut dyn Host, need: Need) -> Option<String> {
     match need {
+        Need::Program(Tool { program, package }) => {
+            let found = matches!(host.find_program(program), Ok(Some(_)));
+            (!found).then(|| format!("{program} (install {package}: apt-get install {package})"))
+        }
         // Without that file (Linux 6.6) nothing is known: the engine asks the kernel itself. 1 forbids it to those
         // without privileges, which whoever makes filesystems has (Documentation/admin-guide/sysctl/kernel.rst).
         Need::IoUring => {

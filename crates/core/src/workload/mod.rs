@@ -1,10 +1,12 @@
 //! Workloads as a plan describes them and the engine executes them: one file each, and a line in [`workloads!`].
 
+mod external;
 mod fileserver;
 mod null;
 pub mod parameter;
 mod streaming;
 
+pub use external::{External, JobFile, Program, bonnie};
 pub use fileserver::Fileserver;
 pub use null::Null;
 pub use streaming::{IoEngine, Stage, Streaming};
@@ -52,6 +54,17 @@ pub trait Load {
 pub enum Need {
     /// Requests through rings, io_uring(7).
     IoUring,
+    /// A program beside fsdyno.
+    Program(Tool),
+}
+
+/// A program that a workload runs, and the Debian package that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tool {
+    /// The program.
+    pub program: &'static str,
+    /// The package.
+    pub package: &'static str,
 }
 
 /// Phases that last a given time. Those that last until their work is done are not among them.
@@ -122,6 +135,8 @@ workloads! {
     Fileserver = "fileserver",
     /// Large files written and read in sequence, and blocks of them in random order (aiod, aio-stress).
     Streaming = "streaming",
+    /// The real bonnie++, postmark or fio.
+    External = "external",
     /// Everything that a workload does but the syscall: what the tool itself costs.
     Null = "null",
 }

@@ -4,6 +4,7 @@ use super::{Result, Surroundings, print_json};
 use crate::cli::{Doctor, Format};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
+use fsdyno_core::workload::{Program, Tool};
 use fsdyno_host::Host;
 use fsdyno_sys::timer::{Source, Timer};
 use fsdyno_testbed::filesystem;
@@ -32,6 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.push(loops());
     findings.extend(filesystems(&mut host));
     findings.push(schedulers(&mut host));
+    findings.extend(Program::ALL.iter().map(|program| external(&mut host, program.tool())));
     match options.format {
         Format::Text => print(&mut io::stdout().lock(), &findings)?,
         Format::Json => print_json(&findings)?,
@@ -122,6 +124,19 @@ fn schedulers(host: &mut dyn Host) -> Finding {
         found: if offered.is_empty() { "not known".to_string() } else { offered.join(", ") },
         remedy: (!absent.is_empty())
             .then(|| format!("not offered: {}; modules may bring them", absent.join(", "))),
+    }
+}
+
+/// A program that the workload `external` runs.
+fn external(host: &mut dyn Host, tool: &Tool) -> Finding {
+    let found = host.find_program(tool.program).ok().flatten();
+    Finding {
+        subject: tool.program.to_string(),
+        ok: found.is_some(),
+        found: found.as_ref().map_or("not installed".to_string(), |path| path.display().to_string()),
+        remedy: found
+            .is_none()
+            .then(|| format!("for the workload external: apt-get install {}", tool.package)),
     }
 }
 

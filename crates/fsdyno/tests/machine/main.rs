@@ -8,6 +8,7 @@ mod axes;
 mod command_line;
 mod engine_fuse;
 mod engine_tree;
+mod external;
 mod guards;
 mod kill;
 mod sick_devices;
@@ -23,6 +24,7 @@ fn main() {
         command_line::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),
+        external::tests(),
         guards::tests(),
         kill::tests(),
         sick_devices::tests(),

@@ -6,12 +6,14 @@
 
 mod comparison;
 pub(crate) mod compatible;
+mod external;
 mod full;
 mod list;
 mod summary;
 
 pub use comparison::comparison;
 use compatible::compatible;
+use external::external;
 pub use full::full;
 pub use list::sweep_list;
 pub use summary::summary;
@@ -46,6 +48,7 @@ impl Default for Style {
 /// Those of `out`.
 pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     match case.workload {
+        Workload::External(_) => external(out, case, style),
         Workload::Fileserver(_) | Workload::Streaming(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }

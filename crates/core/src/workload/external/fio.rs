@@ -1,0 +1,216 @@
+//! A fio job file: kept with the plan, and refused where it names a place outside the engine's directory, another file,
+//! or a command.
+
+use crate::units::Bytes;
+use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
+use serde::{Deserialize, Serialize};
+
+/// Options that run commands, read other files, change the machine, or leave the filesystem under test.
+const REFUSED: &[&str] = &[
+    "exec_prerun",
+    "exec_postrun",
+    "include",
+    "read_iolog",
+    "replay_redirect",
+    "merge_blktrace_file",
+    "uid",
+    "gid",
+    "ioscheduler",
+    "cgroup",
+    "cgroup_weight",
+    "cgroup_nodelete",
+    "client",
+    "hostname",
+];
+/// Engines that work on files of a directory. Others talk to devices, networks or code of their own.
+const ENGINES: &[&str] = &[
+    "sync",
+    "psync",
+    "vsync",
+    "pvsync",
+    "pvsync2",
+    "libaio",
+    "posixaio",
+    "io_uring",
+    "mmap",
+    "splice",
+    "falloc",
+    "ftruncate",
+    "filecreate",
+    "filestat",
+    "filedelete",
+];
+
+/// A fio job file as it was when the plan was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobFile {
+    /// As the plan names it.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl Parameter for JobFile {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        let Literal::Text(path) = literal else {
+            return Err(ParameterError::Expected("the path of a fio job file".to_string()));
+        };
+        let text =
+            surroundings.read_file(path).map_err(|(path, reason)| ParameterError::File(path, reason))?;
+        let job = JobFile { path: path.clone(), text };
+        job.check().map_err(|expected| ParameterError::Expected(format!("a job file with {expected}")))?;
+        Ok(job)
+    }
+
+    fn written(&self) -> String {
+        self.path.clone()
+    }
+}
+
+/// A line of a job file that says something.
+enum Line<'a> {
+    Section(&'a str),
+    Option(&'a str, &'a str),
+}
+
+impl JobFile {
+    /// Whether it keeps to the engine's directory.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let mut jobs = 0;
+        for (number, line) in self.lines() {
+            let refuse = |expected: &str| Err(format!("{expected}; see its line {number}"));
+            match line {
+                Line::Section(name) => {
+                    jobs += u32::from(name != "global");
+                    // A job without a filename is named by its section.
+                    if leads_elsewhere(name) || name.contains('/') {
+                        return refuse("job names that are no paths");
+                    }
+                }
+                Line::Option(key, _) if REFUSED.contains(&key) => {
+                    return refuse(&format!(
+                        "no option '{key}', which reaches out of the engine's directory"
+                    ));
+                }
+                Line::Option("ioengine", engine) if !ENGINES.contains(&engine) => {
+                    return refuse(&format!("an ioengine that works on files: {}", ENGINES.join(", ")));
+                }
+                Line::Option(_, value) if leads_elsewhere(value) => {
+                    return refuse("paths below the engine's directory alone, relative and without '..'");
+                }
+                Line::Option(_, value) if value.contains(['`', '$']) => {
+                    return refuse("no variables and no commands");
+                }
+                Line::Option(..) => {}
+            }
+        }
+        if jobs == 0 { Err("at least one [job]".to_string()) } else { Ok(()) }
+    }
+
+    /// About the bytes that its jobs move: the size of each, as often as there are clones of it.
+    pub(super) fn moves(&self) -> u64 {
+        let (mut global, mut jobs) = ((0, 1), Vec::new());
+        let mut in_global = true;
+        for (_, line) in self.lines() {
+            match line {
+                Line::Section("global") => in_global = true,
+                Line::Section(_) => {
+                    in_global = false;
+                    jobs.push(global);
+                }
+                Line::Option(key @ ("size" | "numjobs"), value) => {
+                    let current =
+                        if in_global { &mut global } else { jobs.last_mut().unwrap_or(&mut global) };
+                    match (key, value.parse::<Bytes>()) {
+                        ("size", Ok(size)) => current.0 = size.0,
+                        (_, Ok(number)) => current.1 = number.0,
+                        _ => {}
+                    }
+                }
+                Line::Option(..) => {}
+            }
+        }
+        jobs.into_iter().map(|(size, clones)| size.saturating_mul(clones)).fold(0, u64::saturating_add)
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (usize, Line<'_>)> {
+        self.text.lines().enumerate().filter_map(|(index, line)| {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with([';', '#']) {
+                return None;
+            }
+            // Whatever follows the bracket is no name, and what has no bracket is an option, with a value or without.
+            let line = match line.strip_prefix('[') {
+                Some(rest) => Line::Section(rest.split(']').next().unwrap_or(rest).trim()),
+                None => {
+                    let (key, value) = line.split_once('=').unwrap_or((line, ""));
+                    Line::Option(first_word(key), value.trim())
+                }
+            };
+            Some((index + 1, line))
+        })
+    }
+}
+
+/// `include FILE` has no equals sign.
+fn first_word(key: &str) -> &str {
+    key.split_whitespace().next().unwrap_or("")
+}
+
+/// Whether some part of a value is an absolute path, or one that climbs. Lists are separated by colons and commas.
+fn leads_elsewhere(value: &str) -> bool {
+    value
+        .split([':', ',', ' ', '='])
+        .map(|part| part.trim_matches(['"', '\'', '\\']))
+        .any(|part| part.starts_with(['/', '~']) || part.split('/').any(|component| component == ".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(text: &str) -> JobFile {
+        JobFile { path: "a.fio".to_string(), text: text.to_string() }
+    }
+
+    const GOOD: &str = "; a comment\n[global]\nsize=16m\nioengine=psync\nbs=4k/64k\n\n[writers]\nrw = write\nnumjobs=2\n\
+                        group_reporting\n[mixed]\nnew_group\nstonewall\nrw=randrw\nfilename=a:sub/b\nfsync=64\nsize=1g\n";
+
+    #[test]
+    fn a_job_on_files_of_its_own_is_taken() {
+        assert_eq!(job(GOOD).check(), Ok(()));
+        assert_eq!(job(GOOD).moves(), (32 << 20) + (1 << 30));
+    }
+
+    #[test]
+    fn whatever_leads_elsewhere_is_refused_with_its_line() {
+        for bad in [
+            "directory=/mnt",
+            "filename=/dev/sda",
+            "filename=a:/dev/sda",
+            "filename = ../x",
+            "directory=a/../../b",
+            "filename=\\/dev/sda",
+            "filename=\"/dev/sda\"",
+            "write_bw_log=/tmp/x",
+            "exec_prerun=rm x",
+            "ioengine=external:/tmp/x.so",
+            "ioengine=net",
+            "ioengine=exec",
+            "include /etc/passwd",
+            "size=${HOME}",
+            "size=`id`",
+            "read_iolog=x",
+            "opendir=/",
+            "uid=0",
+            "filename_format=/tmp/$jobname",
+        ] {
+            let refused = job(&format!("[a]\nrw=read\n{bad}\n")).check().unwrap_err();
+            assert!(refused.ends_with("see its line 3"), "{bad}: {refused}");
+        }
+        for bad in ["[/dev/sda]\nrw=read\n", "[a/b]\nrw=read\n", "[global]\nrw=read\n", "", "[..]\nrw=read\n"]
+        {
+            assert!(job(bad).check().is_err(), "{bad}");
+        }
+    }
+}

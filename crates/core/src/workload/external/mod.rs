@@ -1,0 +1,170 @@
+//! Parameters of `external`: the real bonnie++, postmark and fio.
+//!
+//! What these programs are told comes from the plan, and a plan must not get past the guards: a program that may be told
+//! any directory, device or user could be told a mounted disk. So only words that this module knows are passed on, and
+//! whatever names a place is refused, unless it is relative and stays below the engine's own directory.
+
+pub mod bonnie;
+mod fio;
+mod postmark;
+
+pub use fio::JobFile;
+
+use super::parameter::{Refusal, parameters, words};
+use super::{Load, Need, Timing, Tool};
+use crate::units::Bytes;
+use bonnie::Arguments;
+
+words! {
+    /// A program that runs beside fsdyno.
+    Program, "program" {
+        /// Russell Coker's bonnie++, version 2.00.
+        Bonnie = "bonnie++",
+        /// NetApp's postmark, version 1.5.
+        Postmark = "postmark",
+        /// Jens Axboe's fio, version 3.
+        Fio = "fio",
+    }
+}
+
+const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
+const POSTMARK: Tool = Tool { program: "postmark", package: "postmark" };
+const FIO: Tool = Tool { program: "fio", package: "fio" };
+
+impl Program {
+    /// Every program.
+    pub const ALL: &'static [Program] = &[Program::Bonnie, Program::Postmark, Program::Fio];
+
+    /// The program and where it comes from.
+    pub const fn tool(self) -> &'static Tool {
+        match self {
+            Program::Bonnie => &BONNIE,
+            Program::Postmark => &POSTMARK,
+            Program::Fio => &FIO,
+        }
+    }
+}
+
+parameters! {
+    /// A benchmark of somebody else's, run on the testbed.
+    External {
+        program: Program = Program::Bonnie, "`bonnie++`, `postmark` or `fio`";
+        arguments: String = String::new(), "of bonnie++, such as `-s 496m -n 16:100000:16:64`: `-s -n -r -f -b -D -c -z`; directory, user and name are the sweep's";
+        commands: Vec<String> = Vec::new(), "of postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; location and report are the sweep's";
+        job: Option<JobFile> = None, "of fio: the path of a job file, which is read with the plan and kept with the results; it may name no place outside the engine's directory";
+    }
+}
+
+impl External {
+    /// What bonnie++ is told, understood.
+    ///
+    /// # Errors
+    /// What the arguments may be.
+    pub fn bonnie_arguments(&self) -> Result<Arguments, Refusal> {
+        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
+    }
+
+    /// Parameters of another program than the one that runs.
+    fn check_belonging(&self) -> Result<(), Refusal> {
+        let rows = [
+            ("arguments", Program::Bonnie, self.arguments.trim().is_empty()),
+            ("commands", Program::Postmark, self.commands.is_empty()),
+            ("job", Program::Fio, self.job.is_none()),
+        ];
+        rows.into_iter().try_for_each(|(parameter, program, empty)| {
+            let expected = format!("nothing unless `program` is {}", program.tool().program);
+            Refusal::unless(empty || program == self.program, parameter, expected)
+        })
+    }
+}
+
+impl Load for External {
+    fn check(&self) -> Result<(), Refusal> {
+        self.check_belonging()?;
+        match self.program {
+            Program::Bonnie => self.bonnie_arguments().map(drop),
+            Program::Postmark => postmark::check(&self.commands),
+            Program::Fio => match &self.job {
+                Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
+                None => Refusal::unless(false, "job", "the path of a job file, which fio needs"),
+            },
+        }
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn writes(&self) -> Bytes {
+        // What the programs come to occupy is theirs to know.
+        Bytes(u64::MAX)
+    }
+
+    fn moves(&self) -> Bytes {
+        Bytes(match self.program {
+            Program::Bonnie => self.bonnie_arguments().map_or(0, |arguments| arguments.moves()),
+            Program::Postmark => postmark::moves(&self.commands),
+            Program::Fio => self.job.as_ref().map_or(0, JobFile::moves),
+        })
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        match self.program {
+            Program::Bonnie => &[Need::Program(BONNIE)],
+            Program::Postmark => &[Need::Program(POSTMARK)],
+            Program::Fio => &[Need::Program(FIO)],
+        }
+    }
+
+    fn title(&self) -> String {
+        let name = self.program.tool().program;
+        let told = match self.program {
+            Program::Bonnie => self.arguments.trim().to_string(),
+            Program::Postmark => self.commands.join("; "),
+            Program::Fio => self.job.as_ref().map_or(String::new(), |job| job.path.clone()),
+        };
+        if told.is_empty() { format!("the real {name}") } else { format!("the real {name}: {told}") }
+    }
+
+    fn default_measure(&self) -> &'static str {
+        match self.program {
+            Program::Bonnie => "write block/writer/rate",
+            Program::Postmark => "transactions/transactor/item-rate",
+            Program::Fio => "read",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(parameters: External) -> &'static str {
+        parameters.check().unwrap_err().parameter
+    }
+
+    #[test]
+    fn a_program_takes_its_own_parameters_alone() {
+        let job = || Some(JobFile { path: "a.fio".into(), text: "[a]\nrw=read\nsize=1m\n".into() });
+        assert_eq!(External { program: Program::Fio, job: job(), ..Default::default() }.check(), Ok(()));
+        assert_eq!(refused(External { program: Program::Fio, ..Default::default() }), "job");
+        assert_eq!(refused(External { job: job(), ..Default::default() }), "job");
+        let commands = vec!["set number 5".to_string()];
+        assert_eq!(refused(External { commands: commands.clone(), ..Default::default() }), "commands");
+        let good = External { program: Program::Postmark, commands, ..Default::default() };
+        assert_eq!(good.check(), Ok(()));
+        assert_eq!(refused(External { arguments: "-b".into(), ..good }), "arguments");
+    }
+
+    #[test]
+    fn every_program_has_a_measure_that_is_one() {
+        for program in Program::ALL {
+            let external = External { program: *program, ..Default::default() };
+            assert!(external.default_measure().parse::<crate::Measure>().is_ok());
+        }
+    }
+}

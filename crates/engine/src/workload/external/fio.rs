@@ -1,0 +1,285 @@
+//! fio: its job file on standard input, and its `json+`.
+//!
+//! A phase is a group of jobs as fio groups them (`new_group`, `stonewall`), with what its jobs read as readers and what
+//! they write as writers. The distribution of latency comes from fio's own bins, 64 to each power of two, so that its
+//! quantiles are good to 0.8 %; minimum, maximum, mean and deviation are exact. With `lat_percentiles=1` it is that of the
+//! whole latency, else that of the completion (`clat`).
+
+use super::process::Invocation;
+use super::{Report, nanos, phase, role};
+use crate::buckets;
+use fsdyno_core::result::{CpuTime, Latency, OperationResult, RoleResult, Timeline};
+use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::JobFile;
+use fsdyno_core::{Operation, Role, WarningKind};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// How to start it. Files without a directory go into the working directory.
+pub(super) fn invocation(job: Option<&JobFile>) -> Invocation {
+    Invocation {
+        program: "fio",
+        arguments: ["--output-format=json+", "-"].map(String::from).to_vec(),
+        input: job.map(|job| job.text.clone()).unwrap_or_default(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Document {
+    jobs: Vec<Job>,
+    #[serde(rename = "global options", default)]
+    global: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    jobname: String,
+    groupid: u32,
+    error: i32,
+    #[serde(rename = "job options", default)]
+    options: BTreeMap<String, String>,
+    read: Direction,
+    write: Direction,
+    #[serde(default)]
+    sync: Sync,
+    /// Milliseconds of all its clones together, as the percentages below are of it.
+    job_runtime: f64,
+    usr_cpu: f64,
+    sys_cpu: f64,
+}
+
+#[derive(Deserialize)]
+struct Direction {
+    io_bytes: u64,
+    bw_bytes: f64,
+    iops: f64,
+    /// Milliseconds.
+    runtime: u64,
+    total_ios: u64,
+    clat_ns: Distribution,
+    lat_ns: Distribution,
+}
+
+#[derive(Deserialize, Default)]
+struct Sync {
+    #[serde(default)]
+    lat_ns: Distribution,
+}
+
+#[derive(Deserialize, Default)]
+struct Distribution {
+    #[serde(rename = "N", default)]
+    count: u64,
+    #[serde(default)]
+    min: u64,
+    #[serde(default)]
+    max: u64,
+    #[serde(default)]
+    mean: f64,
+    #[serde(default)]
+    stddev: f64,
+    #[serde(default)]
+    bins: BTreeMap<String, u64>,
+}
+
+impl Job {
+    fn direction(&self, role: Role) -> &Direction {
+        if role == Role::Writer { &self.write } else { &self.read }
+    }
+}
+
+impl Direction {
+    fn distribution(&self) -> &Distribution {
+        if self.lat_ns.bins.is_empty() { &self.clat_ns } else { &self.lat_ns }
+    }
+}
+
+/// What it printed.
+pub(super) fn parse(stdout: &str) -> Result<Report, String> {
+    // Remarks may stand before the document.
+    let json = stdout.find('{').map(|begin| &stdout[begin..]).ok_or("it printed no JSON")?;
+    let document: Document =
+        serde_json::from_str(json).map_err(|error| format!("its JSON is not understood: {error}"))?;
+    if let Some(job) = document.jobs.iter().find(|job| job.error != 0) {
+        return Err(format!("its job '{}' failed with error {}", job.jobname, job.error));
+    }
+    let mut groups: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
+    for job in &document.jobs {
+        groups.entry(job.groupid).or_default().push(job);
+    }
+    let mut report = Report::default();
+    for (group, jobs) in groups {
+        let mut name = group_name(&jobs);
+        if report.phases.iter().any(|phase| phase.name == name) {
+            name = format!("{name} (group {group})");
+        }
+        // Writers before readers, as everywhere.
+        let roles: Vec<RoleResult> = [Role::Writer, Role::Reader]
+            .into_iter()
+            .filter_map(|role| role_of(role, &jobs, &document.global))
+            .collect();
+        if roles.is_empty() {
+            let text =
+                format!("the jobs of '{name}' neither read nor wrote, so there are no figures of them");
+            report.warn(WarningKind::FigureMissing, text);
+            continue;
+        }
+        let runtime = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime)).max().unwrap_or(0);
+        report.phases.push(phase(name, Nanos::from_millis(runtime), roles));
+    }
+    Ok(report)
+}
+
+fn group_name(jobs: &[&Job]) -> String {
+    let mut names: Vec<&str> = jobs.iter().map(|job| job.jobname.as_str()).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+fn role_of(which: Role, jobs: &[&Job], global: &BTreeMap<String, String>) -> Option<RoleResult> {
+    let jobs: Vec<&Job> = jobs.iter().copied().filter(|job| job.direction(which).total_ios > 0).collect();
+    if jobs.is_empty() {
+        return None;
+    }
+    let mut result = role(which, jobs.iter().map(|job| clones(job, &jobs, global)).sum());
+    for job in &jobs {
+        let direction = job.direction(which);
+        result.rates.aggregate_bytes_per_s += direction.bw_bytes;
+        result.rates.operations_per_s += direction.iops;
+        result.rates.bytes += direction.io_bytes;
+        // A job that does both is counted in one role only.
+        if which == Role::Writer || job.write.total_ios == 0 {
+            let of = |percent: f64| nanos(job.job_runtime / 1e3 * percent / 100.0);
+            result.cpu = result.cpu + CpuTime { user_ns: of(job.usr_cpu), system_ns: of(job.sys_cpu) };
+        }
+    }
+    let parts: Vec<&Distribution> = jobs.iter().map(|job| job.direction(which).distribution()).collect();
+    result.operations.push(operation(operation_of(which, jobs[0], global), &parts));
+    let syncs: Vec<&Distribution> = jobs.iter().map(|job| &job.sync.lat_ns).collect();
+    if which == Role::Writer && syncs.iter().any(|sync| sync.count > 0) {
+        result.operations.push(operation(Operation::Fsync, &syncs));
+    }
+    result.operations.sort_by_key(|result| result.operation);
+    Some(result)
+}
+
+fn option<'a>(job: &'a Job, global: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
+    job.options.get(key).or(global.get(key)).map(String::as_str)
+}
+
+/// Clones of a job are listed one by one, or the first stands for all of them (`group_reporting`).
+fn clones(job: &Job, group: &[&Job], global: &BTreeMap<String, String>) -> u32 {
+    match group.iter().filter(|other| other.jobname == job.jobname).count() {
+        1 => option(job, global, "numjobs").and_then(|count| count.parse().ok()).unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// The system call behind an I/O, by the engine that does it; fio's own default is `psync`.
+fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Operation {
+    let writes = which == Role::Writer;
+    match option(job, global, "ioengine").unwrap_or("psync") {
+        "io_uring" if writes => Operation::UringWrite,
+        "io_uring" => Operation::UringRead,
+        "psync" | "pvsync" | "pvsync2" if writes => Operation::Pwrite,
+        "psync" | "pvsync" | "pvsync2" => Operation::Pread,
+        _ if writes => Operation::Write,
+        _ => Operation::Read,
+    }
+}
+
+/// Several distributions as one.
+fn operation(operation: Operation, parts: &[&Distribution]) -> OperationResult {
+    let mut histogram = buckets::histogram();
+    let (mut count, mut mean) = (0_u64, 0.0);
+    for part in parts {
+        for (value, times) in &part.bins {
+            histogram.saturating_record_n(value.parse().unwrap_or(u64::MAX), *times);
+        }
+        count += part.count;
+        mean += part.mean * part.count as f64;
+    }
+    let total = count.max(1) as f64;
+    mean /= total;
+    let squares = parts
+        .iter()
+        .map(|part| part.count as f64 * (part.stddev.powi(2) + (part.mean - mean).powi(2)))
+        .sum::<f64>();
+    let sampled = || parts.iter().filter(|part| part.count > 0);
+    let min = sampled().map(|part| part.min).min().unwrap_or(0);
+    let max = sampled().map(|part| part.max).max().unwrap_or(0);
+    let quantile = |share: f64| histogram.value_at_quantile(share).clamp(min, max);
+    OperationResult {
+        operation,
+        censored: 0,
+        lat_ns: Latency {
+            count,
+            min,
+            max,
+            mean,
+            stddev: (squares / total).sqrt(),
+            median: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            at_least_from: None,
+        },
+        histogram: buckets::encode(&histogram),
+        timeline: Timeline::default(),
+        slowest: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `fio --output-format=json+` of version 3.33 with two groups: two writers reported as one, and a mixed job.
+    const CAPTURED: &str = include_str!("captured/fio-3.33.json");
+
+    #[test]
+    fn groups_become_phases_with_their_roles() {
+        let report = parse(CAPTURED).unwrap();
+        assert!(report.warnings.is_empty());
+        let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(names, ["writers", "mixed"]);
+        let writers = &report.phases[0].roles;
+        assert_eq!((writers.len(), writers[0].role, writers[0].workers), (1, Role::Writer, 2));
+        assert_eq!(writers[0].rates.bytes, 32 << 20);
+        assert!((writers[0].rates.operations_per_s - 102_400.0).abs() < 0.5);
+        // 20 % of 5 ms.
+        assert_eq!(writers[0].cpu, CpuTime { user_ns: Nanos(0), system_ns: Nanos::from_millis(1) });
+        let mixed: Vec<Role> = report.phases[1].roles.iter().map(|role| role.role).collect();
+        assert_eq!(mixed, [Role::Writer, Role::Reader]);
+        assert_eq!(report.phases[1].roles[1].cpu, CpuTime::default());
+    }
+
+    #[test]
+    fn latencies_are_those_of_fio_within_its_bins() {
+        let report = parse(CAPTURED).unwrap();
+        let write = &report.phases[0].roles[0].operations[0];
+        assert_eq!(write.operation, Operation::Pwrite);
+        let latency = &write.lat_ns;
+        assert_eq!((latency.count, latency.min, latency.max), (512, 5087, 2_853_500));
+        assert!((latency.mean - 12_517.949).abs() < 0.01 && (latency.stddev - 125_855.97).abs() < 0.1);
+        for (ours, fio) in [(latency.median, 6496.0), (latency.p90, 8256.0), (latency.p99, 11_328.0)] {
+            assert!((ours as f64 / fio - 1.0).abs() < 0.01, "{ours} against {fio}");
+        }
+        assert_eq!(latency.p9999, latency.max);
+        let operations = &report.phases[1].roles[0].operations;
+        assert_eq!(
+            operations.iter().map(|result| result.operation).collect::<Vec<_>>(),
+            [Operation::Pwrite, Operation::Fsync]
+        );
+        assert_eq!(operations[1].lat_ns.count, 59);
+    }
+
+    #[test]
+    fn what_is_no_result_is_an_error() {
+        assert_eq!(parse("fio: no such job\n").unwrap_err(), "it printed no JSON");
+        assert!(parse("{ \"jobs\": 3 }").unwrap_err().starts_with("its JSON is not understood"));
+        let failed = CAPTURED.replacen("\"error\" : 0", "\"error\" : 28", 1);
+        assert_eq!(parse(&failed).unwrap_err(), "its job 'writers' failed with error 28");
+    }
+}

@@ -1,0 +1,200 @@
+//! The real bonnie++, postmark and fio on a small image, and what is left of them when a sweep is killed.
+
+use crate::support::{Requirement, Sandbox, Test, describe};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PLAN: &str = r#"
+name = "external"
+
+[device]
+image = "IMAGE"
+size = "512M"
+
+[axes]
+filesystem = ["ext4"]
+
+[[workloads]]
+kind = "external"
+"#;
+
+const JOB: &str = "\
+[global]
+size=8m
+ioengine=psync
+bs=64k
+end_fsync=1
+
+[lay]
+rw=write
+numjobs=2
+group_reporting
+
+[mix]
+stonewall
+new_group
+rw=randrw
+bs=4k
+";
+
+pub fn tests() -> Vec<Test> {
+    let row = |name, program: &'static [Requirement], body| Test { name, requires: program, body };
+    vec![
+        row(
+            "external::bonnie_tells_its_parts",
+            &[Requirement::Root, Requirement::Loop, Requirement::Program("bonnie++")],
+            bonnie_tells_its_parts,
+        ),
+        row(
+            "external::postmark_tells_its_counts",
+            &[Requirement::Root, Requirement::Loop, Requirement::Program("postmark")],
+            postmark_tells_its_counts,
+        ),
+        row(
+            "external::fio_tells_its_jobs",
+            &[Requirement::Root, Requirement::Loop, Requirement::Program("fio")],
+            fio_tells_its_jobs,
+        ),
+        row(
+            "external::what_a_program_complains_of_is_kept",
+            &[Requirement::Root, Requirement::Loop, Requirement::Program("bonnie++")],
+            what_a_program_complains_of_is_kept,
+        ),
+        row(
+            "external::a_killed_sweep_leaves_no_program",
+            &[
+                Requirement::Root,
+                Requirement::Loop,
+                Requirement::Program("fio"),
+                Requirement::Program("pgrep"),
+            ],
+            a_killed_sweep_leaves_no_program,
+        ),
+    ]
+}
+
+fn plan(sandbox: &Sandbox, workload: &str) -> String {
+    let text = PLAN.replace("IMAGE", &sandbox.path("data.img").display().to_string());
+    sandbox.write("plan.toml", &format!("{text}{workload}")).display().to_string()
+}
+
+/// Sweeps, and gives the stored trial.
+fn trial(sandbox: &Sandbox, workload: &str) -> Value {
+    let swept = sandbox.run(&["sweep", &plan(sandbox, workload)]);
+    assert!(swept.status.success(), "{}", describe(&swept));
+    stored(sandbox)
+}
+
+fn stored(sandbox: &Sandbox) -> Value {
+    let shown = sandbox.run(&["show", "--format", "json"]);
+    assert!(shown.status.success(), "{}", describe(&shown));
+    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    document["trials"][0].clone()
+}
+
+/// Names of phases, each with the one role that it has first.
+fn parts(trial: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let phases = trial["phases"].as_array().expect("phases");
+    phases.iter().map(|phase| (text(&phase["name"]), text(&phase["roles"][0]["role"]))).collect()
+}
+
+fn bonnie_tells_its_parts() {
+    let sandbox = Sandbox::new();
+    let trial = trial(&sandbox, "program = \"bonnie++\"\narguments = \"-s 32m -n 4:2000:10:4 -f1\"\n");
+    let parts = parts(&trial);
+    // Byte by byte nothing is quick; the other parts may be, and are then told to have no figure.
+    assert!(parts.contains(&("write per character".to_string(), "writer".to_string())), "{parts:?}");
+    let warnings = trial["warnings"].to_string();
+    assert!(parts.len() == 12 || warnings.contains("figure-missing"), "{parts:?} {warnings}");
+    let writer = &trial["phases"][0]["roles"][0];
+    assert_eq!(writer["rates"]["bytes"], 1 << 20);
+    assert!(writer["longest_stall_ns"].as_u64().is_some_and(|stall| stall > 0), "{writer}");
+    assert!(writer["time_over_1s"].is_null() && writer["operations"] == Value::Array(Vec::new()), "{writer}");
+    let shown = sandbox.run(&["show"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("write per character"), "{}", describe(&shown));
+}
+
+fn postmark_tells_its_counts() {
+    let sandbox = Sandbox::new();
+    let commands = "commands = [\"set number 200\", \"set transactions 1000\", \"set size 500 10000\"]\n";
+    let trial = trial(&sandbox, &format!("program = \"postmark\"\n{commands}"));
+    let names: Vec<String> = parts(&trial).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["create", "transactions", "delete"]);
+    let stdout = String::from_utf8_lossy(&sandbox.run(&["show"]).stdout).into_owned();
+    assert!(stdout.contains("transactions"), "{stdout}");
+    assert_eq!(trial["phases"][1]["roles"][0]["rates"]["items"], 1000);
+}
+
+fn fio_tells_its_jobs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.fio", JOB);
+    let trial = trial(&sandbox, "program = \"fio\"\njob = \"a.fio\"\n");
+    assert_eq!(
+        parts(&trial),
+        [("lay".to_string(), "writer".to_string()), ("mix".to_string(), "writer".to_string())]
+    );
+    assert_eq!(trial["workload"]["parameters"]["job"]["text"], JOB);
+    let lay = &trial["phases"][0]["roles"][0];
+    assert_eq!((&lay["workers"], &lay["rates"]["bytes"]), (&Value::from(2), &Value::from(16 << 20)));
+    assert_eq!(lay["operations"][0]["operation"], "pwrite64");
+    assert_eq!(lay["operations"][0]["lat_ns"]["N"], 256);
+    assert!(lay["longest_stall_ns"].is_null(), "{lay}");
+    let shown = sandbox.run(&["show"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("IOPS"), "{}", describe(&shown));
+    let csv = sandbox.run(&["show", "--format", "csv"]);
+    assert!(String::from_utf8_lossy(&csv.stdout).contains("pwrite64"), "{}", describe(&csv));
+}
+
+fn what_a_program_complains_of_is_kept() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox, "program = \"bonnie++\"\narguments = \"-s 2g -n 0 -f\"\n");
+    let swept = sandbox.run(&["sweep", &plan]);
+    assert_eq!(swept.status.code(), Some(1), "{}", describe(&swept));
+    let error = &stored(&sandbox)["error"];
+    assert_eq!(error["step"], "bonnie++");
+    assert!(error["details"].as_str().is_some_and(|text| text.contains("No space left")), "{error}");
+    assert!(error["hint"].as_str().is_some_and(|text| text.contains("smaller")), "{error}");
+}
+
+/// The jobs of fio leave its process group, and must be gone all the same.
+fn a_killed_sweep_leaves_no_program() {
+    let sandbox = Sandbox::new();
+    let marker = format!("marker{}", std::process::id());
+    sandbox.write(
+        "long.fio",
+        &format!("[{marker}]\nrw=randwrite\nsize=16m\ntime_based\nruntime=120\nnumjobs=3\n"),
+    );
+    let plan = plan(&sandbox, "program = \"fio\"\njob = \"long.fio\"\n");
+    let mut sweep = sandbox
+        .fsdyno(&["sweep", &plan])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start a sweep");
+    assert!(wait_for(|| fio_processes() >= 4), "fio has not started its jobs");
+    sweep.kill().expect("kill the sweep");
+    sweep.wait().expect("reap the sweep");
+    assert!(wait_for(|| fio_processes() == 0), "{} processes of fio are left", fio_processes());
+    let restore = sandbox.run(&["restore"]);
+    assert!(restore.status.success(), "{}", describe(&restore));
+}
+
+/// Processes of fio that a sweep has started: those that read their jobs from standard input.
+fn fio_processes() -> usize {
+    let found = Command::new("pgrep").args(["-c", "-f", "^fio --output-format=json\\+ -$"]).output();
+    found.ok().and_then(|out| String::from_utf8_lossy(&out.stdout).trim().parse().ok()).unwrap_or(0)
+}
+
+fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(30) {
+        if holds() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
