@@ -201,6 +201,9 @@ pub struct WorkerResult {
     /// Bytes of operations that ended inside the window.
     #[serde(default)]
     pub bytes: u64,
+    /// How long it worked: the window, or until it had done its work.
+    #[serde(default)]
+    pub active_ns: Nanos,
     /// Processor time in the window.
     #[serde(default)]
     pub cpu: CpuTime,

@@ -23,6 +23,7 @@ fn watched_worker() -> WorkerResult {
         time_over_1s: 0.0,
         rounds: 0,
         bytes: 0,
+        active_ns: WINDOW,
         cpu: Default::default(),
         unfinished: None,
     }

@@ -19,6 +19,7 @@ pub(crate) struct Finished {
     record: Arc<WorkerRecord>,
     edges: Edges,
     stalls: Stalls,
+    active_ns: u64,
     cpu: CpuTime,
 }
 
@@ -87,7 +88,8 @@ impl Finished {
             _ => window.end_ns,
         };
         let stalls = record.tally.verdict(Window { end_ns: until_ns, ..window }, record.depth());
-        Finished { record: Arc::clone(record), edges, stalls, cpu }
+        let active_ns = until_ns - window.begin_ns;
+        Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu }
     }
 
     /// How long after the window its last operation ended or was given up.
@@ -140,6 +142,7 @@ impl Finished {
             time_over_1s: self.stalls.over_1s,
             rounds: self.record.rounds.get(),
             bytes: self.ended_inside(window).1,
+            active_ns: Nanos(self.active_ns),
             cpu: self.cpu,
             unfinished: unfinished.map(|flight| flight.in_flight(worker, &self.record, window)),
         }

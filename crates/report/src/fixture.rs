@@ -69,6 +69,7 @@ fn worker(completed: u64) -> WorkerResult {
         time_over_1s: 0.0,
         rounds: 0,
         bytes: completed * 4096,
+        active_ns: WINDOW,
         cpu: CpuTime { user_ns: Nanos::from_millis(300), system_ns: Nanos::from_millis(900) },
         unfinished: None,
     }
@@ -155,6 +156,7 @@ pub fn block_writer(role: &mut RoleResult) {
         time_over_1s: 1.0,
         rounds: 0,
         bytes: 0,
+        active_ns: WINDOW,
         cpu: CpuTime::default(),
         unfinished: Some(blocked),
     };

@@ -6,8 +6,9 @@
 //! certain.
 
 use crate::error::ReportError;
-use fsdyno_core::result::{Latency, OperationResult, Rates};
-use fsdyno_stats::{Distribution, MeanKind, mean};
+use fsdyno_core::Nanos;
+use fsdyno_core::result::{Latency, OperationResult, Rates, RoleResult, WorkerResult};
+use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
 
 /// A time that was seen, or that is only known to be at least so long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +62,22 @@ fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, Repor
             .map_err(|source| ReportError::Histogram { trial: *trial, operation: part.operation, source })?;
     }
     Ok(merged)
+}
+
+/// How evenly the workers of a role moved data: the mean over trials.
+pub fn fairness(parts: &[&RoleResult]) -> Option<Fairness> {
+    let rate = |worker: &WorkerResult| worker.bytes as f64 / worker.active_ns.as_secs_f64();
+    let each: Vec<Fairness> = parts
+        .iter()
+        .filter(|part| part.worker_results.iter().all(|worker| worker.active_ns > Nanos(0)))
+        .filter_map(|part| fsdyno_stats::fairness(&part.worker_results.iter().map(rate).collect::<Vec<_>>()))
+        .collect();
+    let average =
+        |of: fn(&Fairness) -> f64| mean(&each.iter().map(of).collect::<Vec<_>>(), MeanKind::Arithmetic);
+    Some(Fairness {
+        jain: average(|fairness| fairness.jain)?,
+        least_to_most: average(|fairness| fairness.least_to_most)?,
+    })
 }
 
 /// Merges the rates of several trials: rates harmonically, bytes as a sum.

@@ -35,7 +35,8 @@ fn remark(
         let which = worker.unfinished.as_ref().or(at_start);
         let detail = which.map(|operation| format!(" ({})", in_flight(operation))).unwrap_or_default();
         return Some(format!(
-            "{completed} completed, 1 operation >= {}{detail}",
+            "{completed} completed, {} >= {}{detail}",
+            text::plural(worker.spanning, "operation"),
             text::setting(phase.window_ns)
         ));
     }

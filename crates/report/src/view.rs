@@ -9,8 +9,9 @@ use crate::ranking::{self, Drift, Ranking};
 use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
-use fsdyno_core::result::{Latency, PhaseResult, Rates, RoleResult, TrialRecord};
+use fsdyno_core::result::{CpuTime, Latency, PhaseResult, Rates, RoleResult, TrialRecord};
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
+use fsdyno_stats::Fairness;
 use std::collections::BTreeMap;
 
 /// What a report says of a sweep beside its trials.
@@ -137,6 +138,10 @@ pub struct RoleView {
     pub time_over_1s: f64,
     /// Harmonic means over trials.
     pub rates: Rates,
+    /// Processor time of the workers, all trials together.
+    pub cpu: CpuTime,
+    /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
+    pub fairness: Option<Fairness>,
     /// Each operation.
     pub operations: Vec<OperationView>,
     /// Workers that were blocked or never came back, in words.
@@ -259,6 +264,8 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
         longest_stall: stalls.max_by_key(|time| (time.ns, time.at_least)).unwrap_or_default(),
         time_over_100ms: mean(|part| part.time_over_100ms),
         time_over_1s: mean(|part| part.time_over_1s),
+        cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
+        fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
         operations: merge_operations(&parts)?,
         remarks: parts

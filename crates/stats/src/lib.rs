@@ -7,10 +7,12 @@
 
 mod distribution;
 mod estimate;
+mod fairness;
 mod mean;
 mod rank;
 
 pub use distribution::{CurvePoint, Distribution, DistributionError};
 pub use estimate::{Estimate, Interval, estimate};
+pub use fairness::{Fairness, fairness};
 pub use mean::{MeanKind, mean};
 pub use rank::{Better, best_first};

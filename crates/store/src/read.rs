@@ -143,6 +143,7 @@ impl Store {
                 time_over_1s: get(row, "time_over_1s")?,
                 rounds: get(row, "rounds")?,
                 bytes: get(row, "bytes")?,
+                active_ns: Nanos(get(row, "active_ns")?),
                 cpu: cpu(row)?,
                 unfinished: from_json_or_none(row, "unfinished")?,
             })

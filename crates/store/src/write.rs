@@ -178,6 +178,7 @@ fn write_worker(connection: &Connection, role_id: i64, position: usize, worker: 
         ("time_over_1s", &worker.time_over_1s),
         ("rounds", &worker.rounds),
         ("bytes", &worker.bytes),
+        ("active_ns", &worker.active_ns.0),
         ("cpu_user_ns", &worker.cpu.user_ns.0),
         ("cpu_system_ns", &worker.cpu.system_ns.0),
         ("unfinished", &unfinished.transpose()?),

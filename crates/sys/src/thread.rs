@@ -68,7 +68,12 @@ pub fn id() -> u32 {
     rustix::thread::gettid().as_raw_pid().cast_unsigned()
 }
 
-/// Processor time of a thread of this process so far: user and system, in nanoseconds.
+/// Processor time of a thread of this process so far, and of the threads that the kernel has made to do its requests
+/// through a ring: user and system, in nanoseconds.
+///
+/// The kernel hands requests that would block to threads of its own in the process, named after the one that asked
+/// (`iou-wrk-TID`, io_uring/io-wq.c), and ends them when they have been idle for some seconds; what one used that has
+/// ended by now is missing.
 ///
 /// The sum is exact (the thread's CPU clock, as of pthread_getcpuclockid(3)). Its division is the kernel's own estimate,
 /// with the resolution of its accounting (`/proc/self/task/TID/stat`).
@@ -76,6 +81,23 @@ pub fn id() -> u32 {
 /// # Errors
 /// What the kernel says when the thread has ended.
 pub fn cpu_time(thread: u32) -> io::Result<(u64, u64)> {
+    let (user, system) = own_cpu_time(thread)?;
+    // A helper that ends meanwhile is one that has ended.
+    let helpers = helpers(thread).into_iter().filter_map(|helper| own_cpu_time(helper).ok());
+    Ok(helpers.fold((user, system), |sum, helper| (sum.0 + helper.0, sum.1 + helper.1)))
+}
+
+/// The threads that do requests of this one.
+fn helpers(thread: u32) -> Vec<u32> {
+    let name = format!("iou-wrk-{thread}");
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let named = tasks.filter(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    });
+    named.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn own_cpu_time(thread: u32) -> io::Result<(u64, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"))
         .map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::SRCH))?;
     let (user, system) = ticks(&stat).ok_or(io::Errno::INVAL)?;

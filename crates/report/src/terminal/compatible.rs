@@ -65,7 +65,7 @@ pub fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Re
 
 /// `Linux 6.18.44 relatime barrier=0 fs=ext4 disk=loop journal=int data=ordered scheduler=bfq`, what else was set, and
 /// the number of trials where there are several. What is not known of a directory that stood there before is left out.
-fn header(case: &CaseView) -> String {
+pub(super) fn header(case: &CaseView) -> String {
     let options: Vec<&str> = case.mount_options_in_force.split(',').collect();
     let configuration = &case.configuration;
     let kernel = case.environment.kernel.split_whitespace().next().unwrap_or("unknown");

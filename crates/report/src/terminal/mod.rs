@@ -9,6 +9,7 @@ pub(crate) mod compatible;
 mod external;
 mod full;
 mod list;
+mod streaming;
 mod summary;
 
 pub use comparison::comparison;
@@ -48,8 +49,9 @@ impl Default for Style {
 /// Those of `out`.
 pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     match case.workload {
+        Workload::Streaming(_) => streaming::streaming(out, case, style),
         Workload::External(_) => external(out, case, style),
-        Workload::Fileserver(_) | Workload::Streaming(_) | Workload::Null(_) => compatible(out, case, style),
+        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }
 

@@ -339,6 +339,7 @@ impl Dice {
             time_over_1s: self.float(),
             rounds: self.int(),
             bytes: self.int(),
+            active_ns: self.ns(),
             cpu: self.cpu(),
             unfinished: self.maybe(Dice::in_flight),
         }

@@ -1,0 +1,161 @@
+//! The table of `streaming`: a line for each role of each stage, with its rate, the latency of one request, and its cost.
+//!
+//! The study of 2008 printed the rate of each direction alone, in MB/s, and so that is the first column. What stands beside
+//! it: the requests and how long one took, the longest time in which a worker completed none, the processor time of the
+//! workers for each MB, and, where several streams ran side by side, how evenly they shared (Jain's index: 1 is even; and
+//! the least rate over the largest one). Syncing has a line of its own below the stage whose time it is part of.
+
+use super::{Paint, Style, cell, compatible, write_table};
+use crate::text;
+use crate::view::{CaseView, OperationView, PhaseView, RoleView};
+use comfy_table::Cell;
+use fsdyno_core::operation::Moves;
+use std::io::{self, Write};
+
+/// Writes the table of a case.
+///
+/// # Errors
+/// Those of `out`.
+pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
+    let header = compatible::header(case);
+    writeln!(out, "{}", style.paint(Paint::Heading, &header))?;
+    writeln!(out, "{}", "*".repeat(header.len()))?;
+    writeln!(out, "{}\n", case.workload.load().title())?;
+    let shared = case.phases.iter().flat_map(|phase| &phase.roles).any(|role| role.fairness.is_some());
+    let mut header = vec!["stage", "MB/s", "requests", "median", "p99", "max", "stall", "CPU/MB"];
+    if shared {
+        header.extend(["even", "min/max"]);
+    }
+    let mut table = style.table(header.into_iter().map(str::to_string).collect());
+    for phase in &case.phases {
+        for role in &phase.roles {
+            for row in rows(phase, role, shared) {
+                table.add_row(row);
+            }
+        }
+    }
+    write_table(out, table, *style)
+}
+
+/// A role's line, and one for each other operation that it performed.
+fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
+    let moves = |view: &&OperationView| view.operation.moves() != Moves::Nothing;
+    let name = match phase.roles.len() {
+        1 => phase.name.clone(),
+        _ => format!("{} {}", phase.name, role.role),
+    };
+    let mut row = vec![name, text::megabytes_per_s(role.rates.aggregate_bytes_per_s)];
+    row.extend(latency(role.operations.iter().find(moves)));
+    row.extend([text::time(role.longest_stall), cpu_per_mb(role)]);
+    if shared {
+        row.extend(match role.fairness {
+            Some(fairness) => [fairness.jain, fairness.least_to_most].map(|share| format!("{share:.3}")),
+            None => ["-", "-"].map(str::to_string),
+        });
+    }
+    let columns = row.len();
+    let others = role.operations.iter().filter(|view| !moves(view)).map(|view| {
+        let mut row = vec![format!("  {}", view.operation), String::new()];
+        row.extend(latency(Some(view)));
+        row.resize(columns, String::new());
+        row
+    });
+    let rows = std::iter::once(row).chain(others);
+    rows.map(|row| row.into_iter().map(cell).collect()).collect()
+}
+
+/// Count, median, p99 and maximum.
+fn latency(view: Option<&OperationView>) -> [String; 4] {
+    let none = || "-".to_string();
+    match view {
+        Some(view) if view.latency.count > 0 => {
+            let of = |ns: u64| text::time(view.time(ns));
+            let latency = &view.latency;
+            [latency.count.to_string(), of(latency.median), of(latency.p99), of(latency.max)]
+        }
+        // A request that covered the whole window is no sample, but the maximum knows it.
+        Some(view) if view.latency.max > 0 => {
+            ["0".to_string(), none(), none(), text::time(view.time(view.latency.max))]
+        }
+        _ => [none(), none(), none(), none()],
+    }
+}
+
+/// Processor time of the workers for each MB (10^6 bytes) that they moved.
+fn cpu_per_mb(role: &RoleView) -> String {
+    match role.rates.bytes {
+        0 => "-".to_string(),
+        bytes => {
+            let ns = u128::from(role.cpu.total().0) * 1_000_000 / u128::from(bytes);
+            text::time(crate::merge::Time { ns: ns as u64, at_least: false })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::result::{PhaseResult, TrialRecord};
+    use fsdyno_core::workload::{Streaming, Workload};
+    use fsdyno_core::{Nanos, Operation};
+
+    /// A trial of two streams, of which the second wrote at half the rate of the first.
+    fn trial() -> TrialRecord {
+        let mut trial = fixture::trials().remove(0);
+        trial.workload = Workload::Streaming(Streaming { streams: 2, ..Streaming::default() });
+        let phase = |name: &str, role| PhaseResult {
+            name: name.to_string(),
+            roles: vec![role],
+            ..trial.phases[0].clone()
+        };
+        let mut writers = fixture::writers(2, 300.0);
+        writers.operations = vec![
+            fixture::operation(Operation::Write, &fixture::around(1_000_000, 2000)),
+            fixture::operation(Operation::Fsync, &[2_000_000_000, 1_000_000_000]),
+        ];
+        for (worker, seconds) in writers.worker_results.iter_mut().zip([10, 20]) {
+            (worker.bytes, worker.active_ns) = (4 << 30, Nanos::from_secs(seconds));
+        }
+        let mut readers = fixture::readers(2, 500.0);
+        readers.operations = vec![fixture::operation(Operation::Read, &fixture::around(2_000_000, 2000))];
+        trial.phases = vec![phase("write", writers), phase("read", readers)];
+        trial
+    }
+
+    fn table(trial: TrialRecord) -> Vec<String> {
+        let cases = crate::view::cases(&[trial]).unwrap();
+        let mut out = Vec::new();
+        streaming(&mut out, &cases[0], &Style::default()).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn a_line_for_each_stage_and_one_for_syncing() {
+        let lines = table(trial());
+        assert!(lines[0].starts_with("Linux "), "{lines:?}");
+        assert_eq!(lines[2], "streaming, 2 files of 4G, bs 4M");
+        let words: Vec<Vec<&str>> = lines[4..].iter().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            words[0],
+            ["stage", "MB/s", "requests", "median", "p99", "max", "stall", "CPU/MB", "even", "min/max"]
+        );
+        // 0.9 s + 2.7 s for 9000 MB; (1 + 2)^2 / (2 (1 + 4)) = 0.9.
+        let fields =
+            |row: &[&str]| [row[0], row[1], row[2], row[5], row[6], row[7], row[8], row[9]].join(" ");
+        assert_eq!(fields(&words[1]), "write 300 2000 100ms 40.0ms 400us 0.900 0.500");
+        assert_eq!(words[2], ["fsync", "2", "1.00s", "2.00s", "2.00s"]);
+        assert_eq!(fields(&words[3]), "read 500 2000 200ms 40.0ms 240us 1.000 1.000");
+        assert_eq!(lines.len(), 8);
+        assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
+    }
+
+    #[test]
+    fn one_stream_shares_with_nobody() {
+        let mut trial = trial();
+        trial.phases.truncate(1);
+        trial.phases[0].roles[0].worker_results.truncate(1);
+        let lines = table(trial);
+        assert!(lines[4].ends_with("CPU/MB"), "{lines:?}");
+    }
+}
