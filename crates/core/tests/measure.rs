@@ -7,7 +7,7 @@ use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
     CpuTime, Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord, WorkerResult,
 };
-use fsdyno_core::workload::Fileserver;
+use fsdyno_core::workload::{Fileserver, Streaming};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Workload};
 use proptest::prelude::*;
 
@@ -127,6 +127,26 @@ fn short_names_find_their_phase_by_its_workers() {
     assert_eq!(value("write"), 40e6);
     assert_eq!(value("first-byte-p999"), 999.0);
     assert_eq!(value("longest-stall"), 3e6);
+}
+
+#[test]
+fn phases_of_another_workload_are_found_by_their_own_names() {
+    let streaming = TrialRecord {
+        workload: Workload::Streaming(Streaming::default()),
+        phases: vec![
+            phase("write", vec![role(Role::Writer, 2, 1e6)]),
+            phase("read", vec![role(Role::Reader, 1, 2e6)]),
+            phase("mixed", vec![role(Role::Writer, 1, 3e6), role(Role::Reader, 1, 4e6)]),
+        ],
+        ..trial()
+    };
+    let value = |measure: &str| value_in(&streaming, measure).map(|value| value.value);
+    assert_eq!((value("streaming-write"), value("streaming-read")), (Some(1e6), Some(2e6)));
+    assert_eq!((value("streaming-mixed-write"), value("streaming-mixed-read")), (Some(3e6), Some(4e6)));
+    assert_eq!(value("streaming-random-read"), None);
+    // A reader of large files is no reader of trees.
+    assert_eq!((value("read"), value("read-under-write"), value("write")), (None, None, None));
+    assert_eq!(value("1 reader/reader/rate"), Some(2e6));
 }
 
 #[test]

@@ -377,12 +377,20 @@ impl Sample {
 }
 
 fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: Window) -> Rates {
+    // Of requests that are in flight together, the time that the worker spends in them is their mean, not their sum.
+    let depth = workers.iter().map(|worker| worker.record.depth()).max().unwrap_or(1);
+    let time_ns = |step: Operation, sample: &Sample| match step {
+        Operation::UringRead | Operation::UringWrite => sample.sum_ns / u128::from(depth),
+        _ => sample.sum_ns,
+    };
     let of = |wanted: &dyn Fn(Operation) -> bool| {
         steps
             .iter()
             .zip(samples)
             .filter(|(step, _)| wanted(**step))
-            .fold((0_u64, 0_u128), |sums, (_, sample)| (sums.0 + sample.bytes, sums.1 + sample.sum_ns))
+            .fold((0_u64, 0_u128), |sums, (step, sample)| {
+                (sums.0 + sample.bytes, sums.1 + time_ns(*step, sample))
+            })
     };
     let per_second =
         |(bytes, time_ns): (u64, u128)| (time_ns > 0).then(|| bytes as f64 * 1e9 / time_ns as f64);
@@ -523,6 +531,32 @@ mod tests {
         let lat = &read_row(&result).lat_ns;
         assert_eq!((lat.mean, lat.stddev), (5.0, 2.0));
         assert_eq!((lat.min, lat.max, lat.median), (2, 9, 4));
+    }
+
+    #[test]
+    fn a_worker_with_many_in_flight_is_as_fast_as_it_is() {
+        const STEPS: &[Operation] = &[Operation::UringRead];
+        let timer = Timer::monotonic();
+        let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
+        let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
+        let mut meter = Meter::new(timer, window, Arc::clone(&record));
+        meter.open_slots(4);
+        let now = timer.ticks();
+        let zero = now - timer.to_ns(now);
+        // Four at once, 10 ms each, for all of the window: 400 of 5 bytes.
+        for round in 100..200 {
+            (0..4).for_each(|slot| meter.depart(slot, Step(0), zero + round * 10 * MILLISECOND));
+            for slot in 0..4 {
+                let end_ns = (round + 1) * 10 * MILLISECOND - 1;
+                meter.arrive(slot, end_ns, 5, Place { directory: b"", name: c"" }).unwrap();
+            }
+        }
+        let finished = Finished::read(&record, SPAN, window, timer, window.end_ns, CpuTime::default());
+        let rates = roles(window, vec![finished]).remove(0).rates;
+        assert_eq!(rates.bytes, 2000);
+        for rate in [rates.data_bytes_per_s.unwrap(), rates.with_overhead_bytes_per_s.unwrap()] {
+            assert!((rate - 2000.0).abs() < 0.01, "{rate}");
+        }
     }
 
     #[test]

@@ -45,6 +45,14 @@ pub fn setting(duration: Nanos) -> String {
     }
 }
 
+/// The window of a phase: as it was set, or what the work took, rounded: `30 s`, `2.13 s`.
+pub fn window(duration: Nanos) -> String {
+    match duration.0.is_multiple_of(1_000_000) {
+        true => setting(duration),
+        false => time_in_words(Time { ns: duration.0, at_least: false }),
+    }
+}
+
 /// Three significant digits, no unit: `522`, `57.5`, `4.20`, `0.313`.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -158,6 +166,8 @@ mod tests {
         assert_eq!(setting(Nanos::from_secs(30)), "30 s");
         assert_eq!(setting(Nanos::from_millis(1500)), "1.5 s");
         assert_eq!(setting(Nanos::from_millis(500)), "500 ms");
+        assert_eq!(window(Nanos::from_millis(1500)), "1.5 s");
+        assert_eq!(window(Nanos(2_126_254_077)), "2.13 s");
         assert_eq!(percent(0.0001), "<0.1 %");
         assert_eq!(percent(2.0 / 3.0), "66.7 %");
         assert_eq!(plural(1, "trial"), "1 trial");

@@ -10,6 +10,7 @@ mod named;
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{Latency, PhaseResult, RoleResult, TrialRecord};
+use crate::workload::Workload;
 use named::NAMED;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -338,11 +339,11 @@ impl Measure {
             Source::LongestStall => longest_stall(&trial.phases),
             Source::CountRate(name) => count_rate(name, &trial.phases),
             Source::Role(phase, role, figure) => {
-                let phase = phase.find(&trial.phases)?;
+                let phase = phase.find(trial)?;
                 figure.of(role_in(phase, *role)?, phase)
             }
             Source::Operation(phase, role, operation, statistic) => {
-                let role = role_in(phase.find(&trial.phases)?, *role)?;
+                let role = role_in(phase.find(trial)?, *role)?;
                 let result = role.operations.iter().find(|result| result.operation == *operation)?;
                 statistic.of(&result.lat_ns, result.censored)
             }
@@ -351,8 +352,11 @@ impl Measure {
 }
 
 impl Phase {
-    fn find<'a>(&self, phases: &'a [PhaseResult]) -> Option<&'a PhaseResult> {
-        phases.iter().find(|phase| self.is(phase))
+    fn find<'a>(&self, trial: &'a TrialRecord) -> Option<&'a PhaseResult> {
+        let of_fileserver = matches!(self, Phase::OneReader | Phase::ManyReaders | Phase::ReadersAndWriters);
+        // Phases of other workloads have readers and writers, too, but are not about the same.
+        let may = !of_fileserver || matches!(trial.workload, Workload::Fileserver(_));
+        trial.phases.iter().find(|phase| may && self.is(phase))
     }
 
     fn is(&self, phase: &PhaseResult) -> bool {

@@ -21,7 +21,7 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.kind());
     style.paragraph(out, Paint::Heading, 0, &title)?;
     for phase in &case.phases {
-        let title = format!("{} ({})", phase.name, text::setting(phase.window_ns));
+        let title = format!("{} ({})", phase.name, text::window(phase.window_ns));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;
         for (index, role) in phase.roles.iter().enumerate() {
             if index > 0 {
