@@ -37,6 +37,8 @@ warnings! {
     OptionNotInForce = "option-not-in-force";
     /// A name in the plan was mapped to its successor.
     NameMapped = "name-mapped";
+    /// The plan runs a study again, and this is the nearest to what the study had.
+    NearestEquivalent = "nearest-equivalent";
     /// Some operations had not ended when the drain limit passed.
     Censored = "censored";
     /// The timer is not the TSC, so timing costs more.

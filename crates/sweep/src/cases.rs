@@ -14,18 +14,33 @@ pub struct Case {
     pub configuration: Configuration,
     /// What runs on it.
     pub workload: Workload,
-    /// What a reader of its results must know: old names that were mapped.
+    /// What a reader of its results must know: old names that were mapped, and what is only near to what was meant.
     pub warnings: Vec<Warning>,
     /// Settings that no machine can have together; its trials are skipped with them as unmet requirements.
     pub contradictions: Vec<String>,
+    /// Why it cannot be built whatever the machine: as the plan says, or for its filesystem. Its trials are skipped, too.
+    pub impossible: Vec<String>,
 }
 
 /// A configuration of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Planned {
     pub configuration: Configuration,
-    pub notes: Vec<String>,
+    pub warnings: Vec<Warning>,
     pub contradictions: Vec<String>,
+    pub impossible: Vec<String>,
+}
+
+impl Planned {
+    /// Whether some machine could run it.
+    pub fn makes_sense(&self) -> bool {
+        self.contradictions.is_empty() && self.impossible.is_empty()
+    }
+}
+
+/// That an old name was mapped.
+pub(crate) fn mapped(note: &str) -> Warning {
+    Warning::new(WarningKind::NameMapped, note)
 }
 
 /// Axes whose levels speak for themselves in the name of a configuration; others stand as `axis=level`.
@@ -44,12 +59,9 @@ impl Plan {
                 index,
                 configuration: planned.configuration.clone(),
                 workload: workload.clone(),
-                warnings: planned
-                    .notes
-                    .iter()
-                    .map(|note| Warning::new(WarningKind::NameMapped, note.clone()))
-                    .collect(),
+                warnings: planned.warnings.clone(),
                 contradictions: planned.contradictions.clone(),
+                impossible: planned.impossible.clone(),
             })
             .collect()
     }
@@ -102,6 +114,11 @@ fn axes_of<'a>(axes: &'a [RawAxis], filesystem: &str) -> Vec<&'a RawAxis> {
         .collect()
 }
 
+/// Why a filesystem is not built; empty where it is.
+pub(crate) fn not_built(filesystem: &str) -> Vec<String> {
+    fsdyno_testbed::not_built(filesystem).map(str::to_string).into_iter().collect()
+}
+
 fn planned(filesystem: &RawLevel, filesystem_varies: bool, point: &[(&RawAxis, &RawLevel)]) -> Planned {
     let mut words = Vec::new();
     if filesystem_varies || point.iter().all(|(axis, _)| axis.levels.len() == 1) {
@@ -116,7 +133,8 @@ fn planned(filesystem: &RawLevel, filesystem_varies: bool, point: &[(&RawAxis, &
         point.iter().map(|(axis, level)| (axis.name.clone(), level.text.clone())).collect();
     Planned {
         configuration: Configuration { name: words.join(" "), filesystem: filesystem.text.clone(), settings },
-        notes: point.iter().filter_map(|(_, level)| level.note.clone()).collect(),
+        warnings: point.iter().filter_map(|(_, level)| level.note.as_deref().map(mapped)).collect(),
         contradictions: Vec::new(),
+        impossible: not_built(&filesystem.text),
     }
 }

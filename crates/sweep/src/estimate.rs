@@ -70,6 +70,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
 fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase {
     let (commands, unmet) = match plan.devices.data {
         DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, &case.workload)),
+        _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
         _ => (
             fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
             requirements(host, plan, &case),
@@ -95,6 +96,9 @@ fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
 
 /// What keeps its configuration from being built.
 pub(crate) fn of_configuration(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+    if !case.impossible.is_empty() {
+        return case.impossible.clone();
+    }
     let mut unmet = case.contradictions.clone();
     for reason in fsdyno_testbed::unmet(host, &case.configuration, &plan.devices) {
         if !unmet.contains(&reason) {

@@ -7,6 +7,7 @@
 //! change of the one thing that does not change. A plan with a single case needs none. The order is a function of the plan
 //! alone: an interrupted sweep finds its missing trials again.
 
+use crate::cases::Planned;
 use crate::plan::Plan;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -32,7 +33,7 @@ pub struct Slot {
 pub fn order(plan: &Plan) -> Vec<Slot> {
     let cases = plan.configurations.len() * plan.workloads.len();
     let cases = u32::try_from(cases).unwrap_or(u32::MAX);
-    let runnable = plan.configurations.iter().position(|planned| planned.contradictions.is_empty());
+    let runnable = plan.configurations.iter().position(Planned::makes_sense);
     let sentinel = runnable.map_or(0, |index| index * plan.workloads.len());
     let sentinel = (cases > 1).then_some(u32::try_from(sentinel).unwrap_or(0));
     blocks(plan.seed, plan.repetitions, cases, sentinel)

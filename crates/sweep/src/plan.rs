@@ -10,13 +10,19 @@
 //! **Contradictions.** Settings that no machine can have together are an error in a named configuration, and in a product
 //! when every one of its points has such. Otherwise the point stays in the plan, and its trials are `skipped` with the
 //! contradiction as unmet requirement: nothing is dropped silently.
+//!
+//! **The impossible.** Published studies have filesystems that are not built any more, and settings that no tool knows any
+//! more. A named configuration says so by `impossible = "why"`, a filesystem by what the testbed knows of it. Such cases
+//! are part of the plan, and their trials are skipped with the reason.
 
 use crate::cases::{self, Planned};
 use crate::document::{Document, Origin, Section};
 use crate::error::{PlanError, PlanProblem};
 use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use crate::workload;
-use fsdyno_core::{Configuration, DeviceSpec, Devices, Measure, Nanos, Study, Workload};
+use fsdyno_core::{
+    Configuration, DeviceSpec, Devices, Measure, Nanos, Study, Warning, WarningKind, Workload,
+};
 use fsdyno_testbed::contradictions;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -166,7 +172,12 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
         filesystem: EXISTING.to_string(),
         settings: Default::default(),
     };
-    let planned = vec![Planned { configuration, notes: Vec::new(), contradictions: Vec::new() }];
+    let planned = vec![Planned {
+        configuration,
+        warnings: Vec::new(),
+        contradictions: Vec::new(),
+        impossible: Vec::new(),
+    }];
     check_counts(document, raw, 1)?;
     Ok(planned)
 }
@@ -185,7 +196,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     }
     check_counts(document, raw, cases::product_size(&raw.axes))?;
     let mut planned = cases::product(&raw.axes);
-    for one in &mut planned {
+    for one in planned.iter_mut().filter(|one| one.impossible.is_empty()) {
         one.contradictions = contradictions(&one.configuration, devices);
     }
     if let Some(first) = planned.first()
@@ -195,7 +206,9 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     }
     for raw in &raw.configurations {
         let mut named = named(document, raw, devices)?;
-        named.contradictions = contradictions(&named.configuration, devices);
+        if named.impossible.is_empty() {
+            named.contradictions = contradictions(&named.configuration, devices);
+        }
         if !named.contradictions.is_empty() {
             return Err(document.error(&raw.at, contradiction(&named)));
         }
@@ -293,8 +306,16 @@ fn named(document: &Document, raw: &RawConfiguration, devices: &Devices) -> Resu
         filesystem: raw.filesystem.clone(),
         settings: raw.settings.iter().map(|(name, _, level)| (name.clone(), level.text.clone())).collect(),
     };
-    let notes = raw.settings.iter().filter_map(|(_, _, level)| level.note.clone()).collect();
-    Ok(Planned { configuration, notes, contradictions: Vec::new() })
+    let mapped = raw.settings.iter().filter_map(|(_, _, level)| level.note.as_deref().map(cases::mapped));
+    let note = raw.note.iter().map(|note| Warning::new(WarningKind::NearestEquivalent, note));
+    let mut impossible = cases::not_built(&raw.filesystem);
+    impossible.extend(raw.impossible.clone());
+    Ok(Planned {
+        configuration,
+        warnings: mapped.chain(note).collect(),
+        contradictions: Vec::new(),
+        impossible,
+    })
 }
 
 fn contradiction(planned: &Planned) -> PlanProblem {

@@ -5,7 +5,7 @@
 
 use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::axis::{self, Axis, FILESYSTEMS, SYSCTL_PREFIX};
+use fsdyno_core::axis::{self, Axis, NAMED_FILESYSTEMS, SYSCTL_PREFIX};
 use fsdyno_core::{AXES, Bytes, DeviceSpec, Measure, Nanos, Study, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,6 +33,8 @@ const PLAN_KEYS: &[&str] = &[
 ];
 const DEVICE_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity", "directory", "journals"];
 const JOURNAL_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity"];
+/// Keys of a named configuration beside its axes.
+const CONFIGURATION_KEYS: &[&str] = &["name", "note", "impossible"];
 /// A plan as written.
 #[derive(Debug)]
 pub(crate) struct RawPlan {
@@ -83,6 +85,10 @@ pub(crate) struct RawConfiguration {
     pub name: String,
     pub filesystem: String,
     pub settings: Vec<RawSetting>,
+    /// What is to be said with its results.
+    pub note: Option<String>,
+    /// Why nothing can build it today.
+    pub impossible: Option<String>,
     pub at: Origin,
 }
 
@@ -221,7 +227,7 @@ fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanErr
     let table = Section::new(document, node, "[axes]")?;
     let mut axes = Vec::new();
     for (key, entry) in table.entries() {
-        match FILESYSTEMS.iter().find(|name| **name == key) {
+        match NAMED_FILESYSTEMS.iter().find(|name| **name == key) {
             Some(filesystem) => {
                 let nested = Section::new(document, &entry.node, format!("[axes.{filesystem}]"))?;
                 for (key, entry) in nested.entries() {
@@ -233,7 +239,7 @@ fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanErr
                 }
             }
             None => {
-                for (name, axis, entry) in settings(document, key, entry, FILESYSTEMS)? {
+                for (name, axis, entry) in settings(document, key, entry, NAMED_FILESYSTEMS)? {
                     let levels = levels(document, &name, axis, &entry.node)?;
                     axes.push(RawAxis { name, axis, within: None, levels, at: entry.key.clone() });
                 }
@@ -336,17 +342,32 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
         }
         table.required_string("filesystem")?;
         let mut settings_of = Vec::new();
-        for (key, entry) in table.entries().filter(|(key, _)| *key != "name") {
-            for (name, axis, entry) in settings(document, key, entry, &["name"])? {
+        for (key, entry) in table.entries().filter(|(key, _)| !CONFIGURATION_KEYS.contains(key)) {
+            for (name, axis, entry) in settings(document, key, entry, CONFIGURATION_KEYS)? {
                 settings_of.push((name.clone(), axis, level(document, &name, axis, &entry.node)?));
             }
         }
         let (filesystem, settings): (Vec<_>, Vec<_>) =
             settings_of.into_iter().partition(|(name, _, _): &RawSetting| name == "filesystem");
         let filesystem = filesystem.into_iter().map(|(_, _, level)| level.text).collect();
-        configurations.push(RawConfiguration { name, filesystem, settings, at: table.at("name").clone() });
+        configurations.push(RawConfiguration {
+            name,
+            filesystem,
+            settings,
+            note: sentence(&table, "note")?,
+            impossible: sentence(&table, "impossible")?,
+            at: table.at("name").clone(),
+        });
     }
     Ok(configurations)
+}
+
+/// Words for a person, not empty.
+fn sentence(table: &Section<'_>, key: &str) -> Result<Option<String>, PlanError> {
+    match table.string(key)?.map(str::trim) {
+        Some("") => Err(table.refuse(key, "a sentence")),
+        text => Ok(text.map(str::to_string)),
+    }
 }
 
 fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>, PlanError> {

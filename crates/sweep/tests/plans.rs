@@ -246,6 +246,31 @@ fn named_configurations_stand_beside_the_product_and_sysctls_nest() {
 }
 
 #[test]
+fn what_nothing_builds_today_stays_in_the_plan() {
+    let text = with_axes(
+        "filesystem = [\"reiserfs\", \"xfs\", \"jfs\"]\nblock_size = [\"1k\", \"4k\"]\n[axes.jfs]\nblock_size = \"4k\"",
+    ) + "[[configurations]]\nname = \"old\"\nfilesystem = \"xfs\"\nmkfs = \"-d unwritten=0\"\nimpossible = \"no such flag\"\n\
+           [[configurations]]\nname = \"near\"\nfilesystem = \"xfs\"\nnote = \"the log was smaller\"\n";
+    let plan = parse(&text, &[]).unwrap();
+    let cases = plan.cases();
+    let impossible: Vec<_> = cases.iter().map(|case| case.impossible.join("; ")).collect();
+    assert!(impossible[0].contains("reiserfs") && impossible[1].contains("6.13"), "{impossible:?}");
+    assert!(impossible[4].starts_with("jfs"), "{impossible:?}");
+    assert_eq!((impossible.len(), impossible[2].as_str(), impossible[5].as_str()), (7, "", "no such flag"));
+    assert!(order(&plan)[0].sentinel && order(&plan)[0].case == 2, "the sentinel is a case that can run");
+    let [warning] = &cases[6].warnings[..] else { panic!("one warning") };
+    assert_eq!(
+        (warning.kind, warning.text.as_str()),
+        (WarningKind::NearestEquivalent, "the log was smaller")
+    );
+
+    let error = parse(&text.replace("note =", "notes ="), &[]).unwrap_err();
+    assert!(error.to_string().contains("did you mean 'note'"), "{error}");
+    let error = parse(&text.replace("\"no such flag\"", "\" \""), &[]).unwrap_err();
+    assert!(error.to_string().contains("a sentence"), "{error}");
+}
+
+#[test]
 fn contradictions_are_errors_unless_another_point_of_the_product_makes_sense() {
     // ext4 cannot commit asynchronously with data=ordered (Documentation/admin-guide/ext4.rst).
     let axes = "filesystem = \"ext4\"\njournal_async_commit = 1\n";

@@ -22,6 +22,17 @@ pub fn find(name: &str) -> Option<&'static dyn Filesystem> {
     ALL.iter().copied().find(|filesystem| filesystem.name() == name)
 }
 
+/// Filesystems that plans may name and that are not built, with the reason.
+const NOT_BUILT: &[(&str, &str)] = &[
+    ("jfs", "jfs is not built on this machine itself: few kernels still have it"),
+    ("reiserfs", "reiserfs is not built on this machine itself: Linux dropped it in 6.13"),
+];
+
+/// Why a filesystem that a plan may name is not built; `None` for those that are.
+pub fn not_built(name: &str) -> Option<&'static str> {
+    NOT_BUILT.iter().find(|(known, _)| *known == name).map(|(_, why)| *why)
+}
+
 /// A program that a filesystem needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
@@ -259,8 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn every_filesystem_that_a_plan_may_name_can_be_built() {
-        let names: Vec<&str> = ALL.iter().map(|filesystem| filesystem.name()).collect();
-        assert_eq!(names, fsdyno_core::axis::FILESYSTEMS);
+    fn every_filesystem_that_a_plan_may_name_can_be_built_or_says_why_not() {
+        let built: Vec<&str> = ALL.iter().map(|filesystem| filesystem.name()).collect();
+        assert_eq!(built, fsdyno_core::axis::FILESYSTEMS);
+        let not_built = NOT_BUILT.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = not_built.chain(built).collect();
+        assert_eq!(names, fsdyno_core::axis::NAMED_FILESYSTEMS);
     }
 }

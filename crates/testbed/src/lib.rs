@@ -21,7 +21,7 @@ mod tunable;
 pub mod undo;
 
 pub use error::TestbedError;
-pub use filesystem::{Filesystem, Tool};
+pub use filesystem::{Filesystem, Tool, not_built};
 pub use foresight::{commands, contradictions, minimum_size, unmet};
 pub use guard::{Confirmation, Refusal, Testbed};
 pub use mounted::{Mounted, Unmounted};

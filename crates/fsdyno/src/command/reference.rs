@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{WarningKind, Workload};
+use fsdyno_core::{Study, WarningKind, Workload};
 use std::fmt::Write;
 
 pub fn run(options: &Reference) -> Result {
@@ -41,7 +41,11 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
 fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also takes `default`.\n"
+        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also takes `default`. A named configuration \
+         also has a `name`, and may have a `note`, which is shown with its results, and `impossible`, which says why nothing \
+         builds it today: its trials are skipped with that reason. A plan that runs a published study again says which by \
+         `study`: {}.\n",
+        Study::ALL.iter().map(|study| format!("`{study}`")).collect::<Vec<_>>().join(", ")
     )?;
     writeln!(page, "| axis | filesystems | levels | meaning |\n|---|---|---|---|")?;
     for axis in AXES {

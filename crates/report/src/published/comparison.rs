@@ -8,7 +8,7 @@ use super::{Published, PublishedError};
 use crate::csv::output_error;
 use crate::ranking::{Figure, figure};
 use crate::view::is_measured;
-use fsdyno_core::{Outcome, TrialRecord};
+use fsdyno_core::{Outcome, TrialRecord, WarningKind};
 use fsdyno_stats::Estimate;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
@@ -174,7 +174,8 @@ impl<'t> Found<'t> {
     /// What its trials say of settings that are not those of the study.
     pub fn notes(&self) -> Vec<String> {
         let first = self.measured.first().map(|trial| trial.warnings.as_slice()).unwrap_or_default();
-        let named = first.iter().filter(|warning| warning.kind == fsdyno_core::WarningKind::NameMapped);
+        let settings = [WarningKind::NameMapped, WarningKind::NearestEquivalent];
+        let named = first.iter().filter(|warning| settings.contains(&warning.kind));
         named.map(|warning| warning.text.clone()).collect()
     }
 }
