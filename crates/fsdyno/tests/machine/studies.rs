@@ -2,6 +2,7 @@
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
@@ -14,6 +15,16 @@ pub fn tests() -> Vec<Test> {
             body: a_run_stands_beside_the_published_figures,
         },
         Test {
+            name: "studies::every_ready_plan_has_the_cases_of_its_study",
+            requires: &[],
+            body: every_ready_plan_has_the_cases_of_its_study,
+        },
+        Test {
+            name: "studies::every_ready_plan_runs_scaled_and_prints_as_published",
+            requires: ROOT_AND_LOOP,
+            body: every_ready_plan_runs_scaled_and_prints_as_published,
+        },
+        Test {
             name: "studies::a_wrong_reference_gets_one_clear_error",
             requires: &[],
             body: a_wrong_reference_gets_one_clear_error,
@@ -24,6 +35,113 @@ pub fn tests() -> Vec<Test> {
 fn stdout(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", describe(output));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A ready plan: what it holds, how it is made small enough for a test, and what it prints.
+struct Ready {
+    plan: &'static str,
+    /// Cases, and how many of them are skipped everywhere.
+    cases: (usize, usize),
+    /// Arguments that make it a matter of seconds; none: it has no study and is run by other tests.
+    scaled: &'static [&'static str],
+    /// What its study's layout must show.
+    shows: &'static [&'static str],
+}
+
+const READY: &[Ready] = &[
+    Ready { plan: "demo", cases: (6, 0), scaled: &[], shows: &[] },
+    Ready {
+        plan: "oetiker-2009",
+        cases: (72, 0),
+        scaled: &[
+            "device.size=256M",
+            "device.journals.disk.size=16M",
+            "device.journals.memory.size=16M",
+            "workloads.tree_size=4M",
+            "workloads.writer_space=8M",
+            "workloads.ramp=0",
+            "workloads.window=20ms",
+            "axes.data=[\"ordered\"]",
+            "axes.journal=[\"internal\"]",
+            "axes.atime=[\"relatime\"]",
+        ],
+        shows: &["barrier=0 fs=ext4", "scheduler=bfq", "J write rate"],
+    },
+    Ready {
+        plan: "streaming-ext4-2008",
+        cases: (5, 0),
+        scaled: &["device.size=256M", "workloads.file_size=32M"],
+        shows: &["Mount options", "delalloc,journal_async_commit", "65536       read"],
+    },
+    Ready {
+        plan: "which-filesystem",
+        cases: (3, 0),
+        scaled: &[
+            "repetitions=1",
+            "device.size=512M",
+            "workloads.tree_size=8M",
+            "workloads.writer_space=16M",
+            "workloads.ramp=0",
+            "workloads.window=50ms",
+        ],
+        shows: &[],
+    },
+];
+
+fn ready(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans").join(format!("{name}.toml"))
+}
+
+fn every_ready_plan_has_the_cases_of_its_study() {
+    let sandbox = Sandbox::new();
+    let plans = std::fs::read_dir(ready("x").parent().expect("plans/")).expect("plans/").flatten();
+    let mut names: Vec<String> = plans
+        .filter_map(|entry| entry.path().file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    let known: Vec<&str> = READY.iter().map(|ready| ready.plan).collect();
+    assert_eq!(names, known, "a plan that nothing tests");
+    for Ready { plan, cases, .. } in READY {
+        let output = sandbox.run(&["plan", &ready(plan).display().to_string(), "--format", "json"]);
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        let all = document["cases"].as_array().expect("cases");
+        let impossible = all.iter().filter(|case| case["commands"].as_array().is_some_and(Vec::is_empty));
+        assert_eq!((all.len(), impossible.count()), *cases, "{plan}");
+    }
+}
+
+/// Every case of every study is really run, on images in memory where there is room.
+fn every_ready_plan_runs_scaled_and_prints_as_published() {
+    for Ready { plan, cases, scaled, shows } in READY.iter().filter(|ready| !ready.scaled.is_empty()) {
+        let sandbox = Sandbox::new();
+        let images = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+        let image =
+            |key: &str, name: &str| format!("{key}={:?}", images.path().join(name).display().to_string());
+        let path = ready(plan).display().to_string();
+        let mut arguments = vec!["sweep".to_string(), path.clone(), "--format=json".to_string()];
+        let mut set = |change: String| arguments.extend(["--set".to_string(), change]);
+        set(image("device.image", "data"));
+        if std::fs::read_to_string(&path).expect("the plan").contains("[device.journals]") {
+            set(image("device.journals.disk.image", "disk"));
+            set(image("device.journals.memory.image", "memory"));
+        }
+        scaled.iter().for_each(|change| set((*change).to_string()));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = sandbox.run(&arguments);
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        let trials =
+            document["trials"].as_array().expect("trials").iter().filter(|trial| trial["sentinel"] == false);
+        let (skipped, measured): (Vec<_>, Vec<_>) = trials.partition(|trial| trial["outcome"] == "skipped");
+        assert_eq!(skipped.len(), cases.1, "{plan}: {skipped:?}");
+        assert!(
+            !measured.is_empty() && measured.iter().all(|trial| trial["outcome"] == "measured"),
+            "{plan}"
+        );
+        if !shows.is_empty() {
+            let shown = stdout(&sandbox.run(&["show", "--as", "published"]));
+            shows.iter().for_each(|text| assert!(shown.contains(text), "{plan} lacks '{text}':\n{shown}"));
+        }
+    }
 }
 
 /// One of the published configurations, and one that nobody published, on an image of the sandbox.
