@@ -164,6 +164,10 @@ pub struct RoleResult {
     /// What a workload counts by name beside its items, such as the files that postmark created, read and appended to.
     #[serde(default)]
     pub counts: BTreeMap<String, u64>,
+    /// The longest that one item took, from the start of its first operation to the end of its last; absent where the
+    /// workload does not measure that.
+    #[serde(default)]
+    pub longest_item_ns: Option<Nanos>,
     /// Each worker by itself.
     pub worker_results: Vec<WorkerResult>,
     /// Each operation, in the order of [`Operation::ALL`].
@@ -244,7 +248,7 @@ pub struct Rates {
     /// Items that were finished inside the window over the window.
     #[serde(default)]
     pub items_per_s: f64,
-    /// Items that were finished inside the window: files, transactions or seeks, whatever the workload counts.
+    /// Items that were finished inside the window: files, transactions, seeks or chunks, whatever the workload counts.
     #[serde(default)]
     pub items: u64,
 }

@@ -48,6 +48,7 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
         },
         cpu: CpuTime::default(),
         counts: Default::default(),
+        longest_item_ns: None,
         worker_results: (0..workers).map(|_| watched_worker()).collect(),
         operations: vec![],
     }

@@ -155,6 +155,23 @@ impl Meter {
         }
     }
 
+    /// The beginning of an item whose time as a whole counts, for [`Meter::item_since`].
+    #[inline(always)]
+    pub(crate) fn begin_item(&self) -> u64 {
+        self.timer.ticks()
+    }
+
+    /// Notes that an item is finished, and how long it took from [`Meter::begin_item`] until now.
+    #[inline(always)]
+    pub(crate) fn item_since(&self, begin_ticks: u64) {
+        let end_ticks = self.timer.ticks();
+        if self.record.tally.any(self.window) {
+            self.record.items.add(1);
+            let (begin_ns, end_ns) = (self.timer.to_ns(begin_ticks), self.timer.to_ns(end_ticks));
+            self.record.longest_item_ns.raise(end_ns.saturating_sub(begin_ns));
+        }
+    }
+
     /// Records an operation that has ended.
     #[inline(always)]
     pub(crate) fn record(

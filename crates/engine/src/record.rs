@@ -237,6 +237,8 @@ pub(crate) struct WorkerRecord {
     pub(crate) rounds: Counter,
     /// Files, transactions or seeks finished inside the window.
     pub(crate) items: Counter,
+    /// The longest that one of them took; 0 where the workload does not measure that.
+    pub(crate) longest_item_ns: Counter,
     /// Length of the intervals of all timelines.
     pub(crate) interval_ns: Counter,
     /// The worker's thread; 0 before it runs.
@@ -269,6 +271,7 @@ impl WorkerRecord {
             tally: Tally::new(),
             rounds: Counter::default(),
             items: Counter::default(),
+            longest_item_ns: Counter::default(),
             interval_ns: Counter::new(interval_ns),
             thread: Counter::default(),
             finished_ns: Counter::default(),

@@ -203,6 +203,11 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
         blocked_at_start: blocked.collect(),
         rates: rates(steps, &samples, workers, window),
         counts: Default::default(),
+        longest_item_ns: workers
+            .iter()
+            .map(|worker| Nanos(worker.record.longest_item_ns.get()))
+            .max()
+            .filter(|longest_ns| *longest_ns > Nanos(0)),
         cpu: workers.iter().fold(CpuTime::default(), |sum, worker| sum + worker.cpu),
         operations: steps
             .iter()

@@ -11,7 +11,7 @@ use fsdyno_core::configuration::DeviceSpec;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
-    CheckResult, InFlight, Latency, Lifecycle, OperationResult, PhaseResult, Rates, RoleResult,
+    CheckResult, CpuTime, InFlight, Latency, Lifecycle, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, TimerFacts, TreeSummary, TrialRecord, WorkerResult,
 };
 use fsdyno_core::warning::Warning;
@@ -193,6 +193,12 @@ pub struct RoleInPhase<'a> {
     pub blocked_at_start: &'a [InFlight],
     /// Rates over the window.
     pub rates: &'a Rates,
+    /// Processor time of the workers in the window.
+    pub cpu: CpuTime,
+    /// What the workload counts by name.
+    pub counts: &'a BTreeMap<String, u64>,
+    /// The longest that one item took; null where the workload does not measure that.
+    pub longest_item_ns: Option<Nanos>,
     /// Each worker by itself.
     pub worker_results: &'a [WorkerResult],
     /// Each operation.
@@ -311,6 +317,9 @@ impl<'a> RoleInPhase<'a> {
             time_over_1s: result.is_watched().then_some(result.time_over_1s),
             blocked_at_start: &result.blocked_at_start,
             rates: &result.rates,
+            cpu: result.cpu,
+            counts: &result.counts,
+            longest_item_ns: result.longest_item_ns,
             worker_results: &result.worker_results,
             operations: result.operations.iter().map(OperationInRole::new).collect(),
         }

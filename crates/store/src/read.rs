@@ -127,6 +127,7 @@ impl Store {
                 },
                 cpu: cpu(row)?,
                 counts: from_json(row, "counts")?,
+                longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
                 worker_results: self.workers(id)?,
                 operations: self.operations(id)?,
             })

@@ -151,6 +151,7 @@ fn write_role(connection: &Connection, phase_id: i64, position: usize, role: &Ro
         ("operations_per_s", &role.rates.operations_per_s),
         ("bytes", &role.rates.bytes),
         ("counts", &to_json("counts", &role.counts)?),
+        ("longest_item_ns", &role.longest_item_ns.map(|time| time.0)),
         ("items", &role.rates.items),
         ("items_per_s", &role.rates.items_per_s),
         ("cpu_user_ns", &role.cpu.user_ns.0),

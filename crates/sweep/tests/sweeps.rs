@@ -106,6 +106,7 @@ fn phase(name: &str) -> PhaseResult {
             rates: Rates { operations_per_s: 1e8, ..Rates::default() },
             cpu: Default::default(),
             counts: Default::default(),
+            longest_item_ns: None,
             worker_results: Vec::new(),
             operations: Vec::new(),
         }],

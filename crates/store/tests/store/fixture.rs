@@ -296,6 +296,7 @@ impl Dice {
             },
             cpu: self.cpu(),
             counts: self.some(3, |dice| (dice.text(), dice.int())).into_iter().collect(),
+            longest_item_ns: self.maybe(Dice::ns),
             worker_results: self.some(3, Dice::worker),
             operations: self.some(3, Dice::operation),
         }
