@@ -67,6 +67,8 @@ operations! {
     Lseek = "lseek", Moves::Nothing;
     /// Having the device keep what was written to a file.
     Fsync = "fsync", Moves::Nothing;
+    /// Having the device keep everything that was written to the filesystem.
+    Syncfs = "syncfs", Moves::Nothing;
     /// Creating and opening a file, by a role that opens existing ones, too.
     Create = "openat create", Moves::Nothing;
     /// Opening an existing file to write at its end.

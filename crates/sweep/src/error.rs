@@ -6,6 +6,7 @@
 use fsdyno_core::axis::AxisError;
 use fsdyno_core::measure::MeasureError;
 use fsdyno_core::units::UnitError;
+use fsdyno_core::workload::parameter::ShorthandError;
 use std::fmt;
 
 /// Where a plan is wrong.
@@ -167,6 +168,24 @@ pub enum PlanProblem {
         key: String,
         /// What is wrong with it.
         error: UnitError,
+    },
+    /// Words of another program that do not fit.
+    #[error("'{key}': {error}")]
+    Shorthand {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        error: ShorthandError,
+    },
+    /// A parameter that two keys set, or that one sets twice.
+    #[error("'{parameter}' is given twice, by '{first}' and by '{second}'")]
+    GivenTwice {
+        /// The parameter.
+        parameter: String,
+        /// The key that comes first in the order of the alphabet.
+        first: String,
+        /// The other one; the same when it sets the parameter twice.
+        second: String,
     },
     /// An unknown axis or level.
     #[error("{0}")]

@@ -118,7 +118,9 @@ pub(crate) fn takes_key(array: &str, table: &Table, key: &str) -> bool {
 
 /// The keys of a workload's table.
 fn workload_keys(workload: &Workload) -> Vec<&'static str> {
-    std::iter::once("kind").chain(workload.list().iter().map(|listed| listed.name)).collect()
+    let shorthand = workload.load().shorthand().map(|shorthand| shorthand.name);
+    let parameters = workload.list().into_iter().map(|listed| listed.name);
+    std::iter::once("kind").chain(shorthand).chain(parameters).collect()
 }
 
 impl RawPlan {

@@ -3,8 +3,9 @@
 use crate::document::{Document, Node, Origin, Section, Value};
 use crate::error::{PlanError, PlanProblem};
 use crate::raw::{RawWorkload, unknown_word};
-use fsdyno_core::workload::parameter::{Literal, ParameterError, Surroundings};
+use fsdyno_core::workload::parameter::{Literal, ParameterError, Shorthand, Surroundings};
 use fsdyno_core::{Bytes, DeviceSpec, Workload};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Sets every parameter that the plan gives, and checks them together.
@@ -17,21 +18,52 @@ pub(crate) fn resolve(
     let table = Section::new(document, &raw.node, "[[workloads]]")?;
     let mut workload = raw.workload.clone();
     let around = Around { device, base };
+    let shorthand = workload.load().shorthand();
+    // Which key gives a parameter.
+    let mut given: BTreeMap<&str, &str> = BTreeMap::new();
     for (key, entry) in table.entries().filter(|(key, _)| *key != "kind") {
         let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value that is no date"))?;
-        workload.set(key, &literal, &around).map_err(|error| refused(&table, key, &entry.node, error))?;
+        let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
+            Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
+            None => vec![(key, literal)],
+        };
+        for (parameter, literal) in settings {
+            if let Some(first) = given.insert(parameter, key) {
+                let (parameter, first) = (parameter.to_string(), first.to_string());
+                let problem = PlanProblem::GivenTwice { parameter, first, second: key.to_string() };
+                return Err(table.error(key, problem));
+            }
+            workload
+                .set(parameter, &literal, &around)
+                .map_err(|error| refused(&table, key, &entry.node, error))?;
+        }
     }
     workload.load().check().map_err(|refusal| {
-        // What the plan does not say is shown as it came to be.
+        // What the plan does not say itself is shown as it came to be.
         let written = workload.list().into_iter().find(|listed| listed.name == refusal.parameter);
         let found = match table.get(refusal.parameter) {
             Some(node) => node.describe(),
             None => written.map(|listed| listed.value).unwrap_or_default(),
         };
+        let at = given.get(refusal.parameter).copied().unwrap_or(refusal.parameter);
         let key = refusal.parameter.to_string();
-        table.error(refusal.parameter, PlanProblem::Value { key, expected: refusal.expected, found })
+        table.error(at, PlanProblem::Value { key, expected: refusal.expected, found })
     })?;
     Ok(workload)
+}
+
+/// What a key that stands for several parameters gives to each of them.
+fn spelt_out(
+    table: &Section<'_>,
+    shorthand: Shorthand,
+    literal: &Literal,
+) -> Result<Vec<(&'static str, Literal)>, PlanError> {
+    let Literal::Text(text) = literal else {
+        return Err(table.refuse(shorthand.name, "a string"));
+    };
+    (shorthand.read)(text).map_err(|error| {
+        table.error(shorthand.name, PlanProblem::Shorthand { key: shorthand.name.to_string(), error })
+    })
 }
 
 struct Around<'a> {

@@ -2,6 +2,7 @@
 
 use super::{Figure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
+use crate::workload::bonnie;
 use std::borrow::Cow;
 
 /// A measure with a short name.
@@ -19,6 +20,11 @@ const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, 
 /// The rate of a stage of `streaming`.
 const fn streaming(name: &'static str, help: &'static str, stage: &'static str, of: Role) -> Named {
     role(name, help, Phase::Named(Cow::Borrowed(stage)), of, Figure::Rate)
+}
+
+/// The rate of a test of bonnie++: in bytes where it moves a large file, else in seeks or files.
+const fn bonnie(name: &'static str, help: &'static str, test: bonnie::Test, figure: Figure) -> Named {
+    role(name, help, Phase::Named(Cow::Borrowed(test.phase)), test.role, figure)
 }
 
 pub(super) static NAMED: &[Named] = &[
@@ -100,4 +106,51 @@ pub(super) static NAMED: &[Named] = &[
         help: "bytes that postmark wrote per second of its whole run",
         source: Source::CountRate("bytes written"),
     },
+    bonnie("bonnie-write-char", "bytes per second written one by one", bonnie::WRITE_CHAR, Figure::Rate),
+    bonnie("bonnie-write-block", "bytes per second written in chunks", bonnie::WRITE_BLOCK, Figure::Rate),
+    bonnie(
+        "bonnie-rewrite",
+        "bytes per second read, changed and written back",
+        bonnie::REWRITE,
+        Figure::Rate,
+    ),
+    bonnie("bonnie-read-char", "bytes per second read one by one", bonnie::READ_CHAR, Figure::Rate),
+    bonnie("bonnie-read-block", "bytes per second read in chunks", bonnie::READ_BLOCK, Figure::Rate),
+    bonnie("bonnie-seeks", "random seeks per second", bonnie::SEEKS, Figure::ItemRate),
+    bonnie(
+        "bonnie-seq-create",
+        "files per second made in the order of their names",
+        bonnie::SEQ_CREATE,
+        Figure::ItemRate,
+    ),
+    bonnie(
+        "bonnie-seq-stat",
+        "files per second looked at and read in the order of the directory",
+        bonnie::SEQ_STAT,
+        Figure::ItemRate,
+    ),
+    bonnie(
+        "bonnie-seq-delete",
+        "files per second removed in the order of the directory",
+        bonnie::SEQ_DELETE,
+        Figure::ItemRate,
+    ),
+    bonnie(
+        "bonnie-random-create",
+        "files per second made with names in no order",
+        bonnie::RANDOM_CREATE,
+        Figure::ItemRate,
+    ),
+    bonnie(
+        "bonnie-random-stat",
+        "files per second looked at and read in random order",
+        bonnie::RANDOM_STAT,
+        Figure::ItemRate,
+    ),
+    bonnie(
+        "bonnie-random-delete",
+        "files per second removed in random order",
+        bonnie::RANDOM_DELETE,
+        Figure::ItemRate,
+    ),
 ];

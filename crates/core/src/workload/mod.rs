@@ -1,18 +1,20 @@
 //! Workloads as a plan describes them and the engine executes them: one file each, and a line in [`workloads!`].
 
-mod external;
+pub mod bonnie;
+pub mod external;
 mod fileserver;
 mod null;
 pub mod parameter;
 mod streaming;
 
-pub use external::{External, JobFile, Program, bonnie};
+pub use bonnie::Bonnie;
+pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
 pub use streaming::{IoEngine, Stage, Streaming};
 
 use crate::units::{Bytes, Nanos};
-use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Surroundings};
+use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
 use serde::{Deserialize, Serialize};
 
 /// Most workers of one role.
@@ -41,6 +43,10 @@ pub trait Load {
     fn timing(&self) -> Timing;
     /// One line for the head of a table, the kind first.
     fn title(&self) -> String;
+    /// A key of plans that stands for several parameters.
+    fn shorthand(&self) -> Option<Shorthand> {
+        None
+    }
     /// What a plan ranks by when it does not say.
     fn default_measure(&self) -> &'static str;
     /// What it needs from the machine beside a filesystem.
@@ -135,6 +141,8 @@ workloads! {
     Fileserver = "fileserver",
     /// Large files written and read in sequence, and blocks of them in random order (aiod, aio-stress).
     Streaming = "streaming",
+    /// A large file in chunks and at random, then many small files (bonnie++ 2.00).
+    Bonnie = "bonnie",
     /// The real bonnie++, postmark or fio.
     External = "external",
     /// Everything that a workload does but the syscall: what the tool itself costs.

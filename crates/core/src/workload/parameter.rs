@@ -289,6 +289,43 @@ impl Parameter for TreeModel {
     }
 }
 
+/// A key that stands for several parameters: what somebody would type to the program that the workload is made after.
+#[derive(Debug, Clone, Copy)]
+pub struct Shorthand {
+    /// Its key in plans.
+    pub name: &'static str,
+    /// One line for the reference.
+    pub help: &'static str,
+    /// The parameters that a text sets, each with its literal.
+    pub read: fn(&str) -> Result<Vec<(&'static str, Literal)>, ShorthandError>,
+}
+
+/// Why a text in the words of another program was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShorthandError {
+    /// The other program does not know it either.
+    #[error("unknown word '{0}'")]
+    Unknown(String),
+    /// The other program knows it, but it has no place here.
+    #[error("'{word}' has no place here: {reason}")]
+    Refused {
+        /// As written.
+        word: String,
+        /// Why, and what to do instead.
+        reason: &'static str,
+    },
+    /// A value that is missing, or that the word does not take.
+    #[error("'{word}' takes {expected}, not {}", found.as_ref().map_or("nothing".to_string(), |found| format!("'{found}'")))]
+    Value {
+        /// As written.
+        word: String,
+        /// What it takes.
+        expected: &'static str,
+        /// What stands there.
+        found: Option<String>,
+    },
+}
+
 /// Declares the parameters of a workload: each with its type, its default and one line for the reference.
 macro_rules! parameters {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $help:literal;)* }) => {

@@ -63,6 +63,9 @@ fn workloads(page: &mut String) -> std::fmt::Result {
     writeln!(page, "\n## Workloads\n\nKeys of `[[workloads]]` beside `kind`: {}.", kinds())?;
     for workload in Workload::KINDS.iter().filter_map(|kind| Workload::of_kind(kind)) {
         writeln!(page, "\n### {}\n\n| key | default | meaning |\n|---|---|---|", workload.kind())?;
+        if let Some(shorthand) = workload.load().shorthand() {
+            writeln!(page, "| `{}` | | {} |", shorthand.name, shorthand.help)?;
+        }
         for listed in workload.list() {
             let value = if listed.value.is_empty() { String::new() } else { format!("`{}`", listed.value) };
             writeln!(page, "| `{}` | {value} | {} |", listed.name, listed.help)?;

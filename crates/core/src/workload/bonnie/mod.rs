@@ -1,0 +1,278 @@
+//! Parameters of `bonnie` (bonnie++ 2.00), and the names of its phases.
+//!
+//! Each parameter has one place: its own key. `options`, the original's command line, is a [`Shorthand`] that sets them. The
+//! rules of [`Load::check`] and the default of the size are the original's own (its `main` and `BonTimer`).
+
+mod options;
+
+use super::parameter::{Refusal, Shorthand, parameters};
+use super::{Content, Load, MAX_WORKERS, Timing};
+use crate::operation::Role;
+use crate::units::Bytes;
+
+parameters! {
+    /// One large file, written, rewritten and read in chunks and at random; then many small files, made, looked at and
+    /// removed. Sizes in bytes.
+    Bonnie {
+        size: Option<Bytes> = None, "size of the large file, whole MiB; by default twice the memory, as bonnie++ rounds it; 0 leaves its phases out";
+        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file, a power of two";
+        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file is written and read one byte per call; 0 leaves these two phases out";
+        ram: Option<Bytes> = None, "memory that `size` must be twice of; by default that of the machine, which is then only warned of; 0: none";
+        seekers: u32 = 5, "workers of the random seeks";
+        seeks: u64 = 8192, "random seeks in all";
+        rewrite_share: f64 = 0.1, "share of the seeks that write the chunk back, 0 to 1";
+        files: u64 = 16 * FILE_UNIT, "small files, a multiple of 1024; 0 leaves their phases out";
+        max_size: Bytes = Bytes(0), "largest of the small files";
+        min_size: Bytes = Bytes(0), "smallest of the small files; sizes are uniform in between";
+        directories: u32 = 1, "directories that the small files are spread over";
+        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files, a power of two";
+        fsync: bool = false, "`true`: `fsync` after every file made or removed, with its directory, and after every seek that writes";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ writes next to nothing but zeros";
+    }
+}
+
+/// Small files are counted in units of this.
+pub const FILE_UNIT: u64 = 1024;
+/// Most small files: their numbers have ten hexadecimal digits.
+const MAX_FILES: u64 = 1 << 40;
+/// Most directories: their names have five digits.
+const MAX_DIRECTORIES: u32 = 99_999;
+/// Size of the large file where nothing is known of the memory.
+const SMALLEST_DEFAULT_MIB: u64 = 300;
+/// Memory that estimates assume while the size hangs on a machine that nobody has looked at yet.
+const ASSUMED_MEMORY: Bytes = Bytes(16 * Bytes::GIB);
+/// A byte that is moved by itself takes about as long as so many that are moved together.
+const BYTES_PER_CALL: u64 = 200;
+/// What a name made or removed is worth in bytes that are moved.
+const BYTES_PER_NAME: u64 = 4096;
+
+/// A test of bonnie++: a phase with one role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Test {
+    /// Name of the phase.
+    pub phase: &'static str,
+    /// Who works in it.
+    pub role: Role,
+}
+
+/// The tests in the order in which they run and stand in tables.
+pub const TESTS: [Test; 12] = [
+    WRITE_CHAR,
+    WRITE_BLOCK,
+    REWRITE,
+    READ_CHAR,
+    READ_BLOCK,
+    SEEKS,
+    SEQ_CREATE,
+    SEQ_STAT,
+    SEQ_DELETE,
+    RANDOM_CREATE,
+    RANDOM_STAT,
+    RANDOM_DELETE,
+];
+
+/// Writing the large file, one byte per call.
+pub const WRITE_CHAR: Test = Test { phase: "write per character", role: Role::Writer };
+/// Writing it in chunks.
+pub const WRITE_BLOCK: Test = Test { phase: "write block", role: Role::Writer };
+/// Reading each chunk, changing it, and writing it back.
+pub const REWRITE: Test = Test { phase: "rewrite", role: Role::Rewriter };
+/// Reading the large file, one byte per call.
+pub const READ_CHAR: Test = Test { phase: "read per character", role: Role::Reader };
+/// Reading it in chunks.
+pub const READ_BLOCK: Test = Test { phase: "read block", role: Role::Reader };
+/// Reading chunks anywhere, and writing some of them back.
+pub const SEEKS: Test = Test { phase: "random seeks", role: Role::Seeker };
+/// Making the small files, their names in order.
+pub const SEQ_CREATE: Test = Test { phase: "create sequential", role: Role::Creator };
+/// Looking at them and reading them in the order of the directory.
+pub const SEQ_STAT: Test = Test { phase: "stat sequential", role: Role::Examiner };
+/// Removing them in the order of the directory.
+pub const SEQ_DELETE: Test = Test { phase: "delete sequential", role: Role::Deleter };
+/// Making them again, their names in no order.
+pub const RANDOM_CREATE: Test = Test { phase: "create random", role: Role::Creator };
+/// Looking at them and reading them in random order.
+pub const RANDOM_STAT: Test = Test { phase: "stat random", role: Role::Examiner };
+/// Removing them in another random order.
+pub const RANDOM_DELETE: Test = Test { phase: "delete random", role: Role::Deleter };
+
+impl Bonnie {
+    /// Size of the large file on a machine with this memory.
+    ///
+    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB where it is less than half a GiB short of
+    /// that.
+    pub fn size_on(&self, memory: Bytes) -> Bytes {
+        if let Some(size) = self.size {
+            return size;
+        }
+        let memory = self.ram.unwrap_or(memory);
+        let mib = (memory.0 / Bytes::MIB * 2).max(SMALLEST_DEFAULT_MIB);
+        let rounded = if mib % 1024 > 512 && memory > Bytes(0) { mib.next_multiple_of(1024) } else { mib };
+        Bytes(rounded * Bytes::MIB)
+    }
+
+    /// Whether there is a large file at all.
+    pub fn has_large_file(&self) -> bool {
+        self.size != Some(Bytes(0))
+    }
+
+    /// How much of a large file of this size is moved one byte per call.
+    pub fn char_size_of(&self, size: Bytes) -> Bytes {
+        self.char_size.min(size)
+    }
+
+    /// Bytes in all small files, on average.
+    fn bytes_in_files(&self) -> u64 {
+        let mean = (self.min_size.0.saturating_add(self.max_size.0)) / 2;
+        self.files.saturating_mul(mean)
+    }
+}
+
+impl Load for Bonnie {
+    fn check(&self) -> Result<(), Refusal> {
+        let whole = self.size.is_none_or(|size| size.0.is_multiple_of(Bytes::MIB));
+        Refusal::unless(whole, "size", "whole MiB")?;
+        let anything = self.has_large_file() || self.files > 0;
+        Refusal::unless(anything, "size", "more than nothing where there are no small files either")?;
+        check_chunk("chunk", self.chunk)?;
+        check_chunk("file_chunk", self.file_chunk)?;
+        let whole = self.char_size.0.is_multiple_of(self.chunk.0);
+        Refusal::unless(whole, "char_size", format!("whole chunks of {}", self.chunk))?;
+        if let (Some(size), Some(ram)) = (self.size, self.ram)
+            && size > Bytes(0)
+        {
+            let expected = format!("at least twice `ram`, which is {ram}");
+            Refusal::unless(size.0 / 2 >= ram.0, "size", expected)?;
+        }
+        super::check_workers("seekers", self.seekers)?;
+        Refusal::unless(self.seeks > 0, "seeks", "at least 1")?;
+        Refusal::unless((0.0..=1.0).contains(&self.rewrite_share), "rewrite_share", "a share from 0 to 1")?;
+        let sensible = self.files.is_multiple_of(FILE_UNIT) && self.files <= MAX_FILES;
+        Refusal::unless(sensible, "files", format!("a multiple of {FILE_UNIT}, at most {MAX_FILES}"))?;
+        Refusal::unless(self.max_size >= self.min_size, "max_size", "at least `min_size`")?;
+        Refusal::unless(
+            (1..=MAX_DIRECTORIES).contains(&self.directories),
+            "directories",
+            format!("a whole number from 1 to {MAX_DIRECTORIES}"),
+        )?;
+        super::check_content(&self.content)
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    /// The large file is gone before there are small ones.
+    fn writes(&self) -> Bytes {
+        let file = self.max_size.0.next_multiple_of(BYTES_PER_NAME) + BYTES_PER_NAME;
+        Bytes(self.size.map_or(u64::MAX, |size| size.0).max(self.files.saturating_mul(file)))
+    }
+
+    /// Written once, rewritten (which is twice), read once; both orders of small files written and read.
+    fn moves(&self) -> Bytes {
+        let size = self.size_on(ASSUMED_MEMORY);
+        let characters = self.char_size_of(size).0.saturating_mul(2 * BYTES_PER_CALL);
+        let chunks = self.seeks.saturating_mul(self.chunk.0).saturating_add(size.0.saturating_mul(4));
+        let large = if self.has_large_file() { characters.saturating_add(chunks) } else { 0 };
+        let names = self.files.saturating_mul(6 * BYTES_PER_NAME);
+        Bytes(large.saturating_add(self.bytes_in_files().saturating_mul(4)).saturating_add(names))
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    fn title(&self) -> String {
+        let large = match self.size {
+            Some(Bytes(0)) => None,
+            Some(size) => Some(format!("{size} in chunks of {}", self.chunk)),
+            None => Some(format!("twice the memory in chunks of {}", self.chunk)),
+        };
+        let sizes = match (self.min_size, self.max_size) {
+            (_, Bytes(0)) => "empty files".to_string(),
+            (min, max) if min == max => format!("files of {max}"),
+            (min, max) => format!("files of {min} to {max}"),
+        };
+        let small = match (self.files, self.directories) {
+            (0, _) => None,
+            (files, 1) => Some(format!("{files} {sizes}")),
+            (files, directories) => Some(format!("{files} {sizes} in {directories} directories")),
+        };
+        let parts: Vec<String> = ["bonnie".to_string()].into_iter().chain(large).chain(small).collect();
+        parts.join(", ")
+    }
+
+    fn shorthand(&self) -> Option<Shorthand> {
+        Some(options::SHORTHAND)
+    }
+
+    fn default_measure(&self) -> &'static str {
+        if self.has_large_file() { "bonnie-write-block" } else { "bonnie-seq-create" }
+    }
+}
+
+fn check_chunk(parameter: &'static str, chunk: Bytes) -> Result<(), Refusal> {
+    let sensible = chunk.0.is_power_of_two() && (256..=Bytes::MIB).contains(&chunk.0);
+    Refusal::unless(sensible, parameter, "a power of two from 256 to 1M")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = Bytes::MIB;
+
+    #[test]
+    fn the_default_size_is_that_of_the_original() {
+        let size = |memory: u64| Bonnie::default().size_on(Bytes(memory * MIB)).0 / MIB;
+        // bonnie++ 2.00a with -r 100, 248, 700, 1024, 7974 and no -s.
+        assert_eq!([100, 248, 700, 1024, 7974].map(size), [300, 496, 1400, 2048, 16384]);
+        let told = Bonnie { ram: Some(Bytes(0)), ..Bonnie::default() };
+        assert_eq!(told.size_on(Bytes(64 << 30)), Bytes(300 * MIB));
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Bonnie| parameters.check().unwrap_err().parameter;
+        let good = Bonnie::default;
+        assert!(good().check().is_ok());
+        assert_eq!(refused(Bonnie { size: Some(Bytes(MIB + 1)), ..good() }), "size");
+        assert_eq!(refused(Bonnie { size: Some(Bytes(0)), files: 0, ..good() }), "size");
+        let (size, ram) = (Some(Bytes(64 * MIB)), Some(Bytes(33 * MIB)));
+        assert_eq!(refused(Bonnie { size, ram, ..good() }), "size");
+        assert_eq!(refused(Bonnie { chunk: Bytes(3000), ..good() }), "chunk");
+        assert_eq!(refused(Bonnie { file_chunk: Bytes(128), ..good() }), "file_chunk");
+        assert_eq!(refused(Bonnie { char_size: Bytes(1000), ..good() }), "char_size");
+        assert_eq!(refused(Bonnie { seekers: 0, ..good() }), "seekers");
+        assert_eq!(refused(Bonnie { seeks: 0, ..good() }), "seeks");
+        assert_eq!(refused(Bonnie { rewrite_share: 10.0, ..good() }), "rewrite_share");
+        assert_eq!(refused(Bonnie { files: 1000, ..good() }), "files");
+        assert_eq!(refused(Bonnie { min_size: Bytes(5), ..good() }), "max_size");
+        assert_eq!(refused(Bonnie { directories: 0, ..good() }), "directories");
+        assert_eq!(refused(Bonnie { content: Content::Compressible(2.0), ..good() }), "content");
+    }
+
+    #[test]
+    fn the_large_file_and_the_small_ones_share_the_space() {
+        let size = Some(Bytes(64 * MIB));
+        assert_eq!(Bonnie { size, ..Bonnie::default() }.writes(), Bytes(64 * MIB));
+        let small = Bonnie { size, max_size: Bytes(100_000), ..Bonnie::default() };
+        assert!(small.writes().0 > 16384 * 100_000);
+        assert_eq!(Bonnie::default().writes(), Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn titles_say_what_is_done() {
+        let title = |parameters: Bonnie| parameters.title();
+        assert_eq!(title(Bonnie::default()), "bonnie, twice the memory in chunks of 8k, 16384 empty files");
+        let (min_size, max_size) = (Bytes(64), Bytes(100_000));
+        let parameters =
+            Bonnie { size: Some(Bytes(0)), min_size, max_size, directories: 3, ..Bonnie::default() };
+        assert_eq!(title(parameters), "bonnie, 16384 files of 64 to 100000 in 3 directories");
+    }
+
+    #[test]
+    fn workers_fit() {
+        assert!(Bonnie { seekers: MAX_WORKERS, ..Bonnie::default() }.check().is_ok());
+    }
+}

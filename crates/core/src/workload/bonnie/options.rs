@@ -1,0 +1,248 @@
+//! The command line of bonnie++ 2.00 as the parameters that it sets.
+//!
+//! Words are taken apart as getopt(3) does. Numbers are stricter than the original's `atoi`, which takes `496k` for 496 MiB
+//! and `x` for 0: what it does not understand is refused here. What makes no sense inside a sweep is refused with the
+//! reason, so that no option is there without effect.
+
+use crate::units::Bytes;
+use crate::workload::parameter::{Literal, Shorthand, ShorthandError};
+
+/// The key `options`.
+pub(super) const SHORTHAND: Shorthand = Shorthand {
+    name: "options",
+    help: "the command line of bonnie++, such as `\"-s 496m -n 16:100000:16:64\"`, in place of the keys below: `-s \
+           size[:chunk[:seeks[:seekers]]]` (MiB), `-n num[:max[:min[:directories[:chunk]]]]` (num x 1024 files), `-r ram` \
+           (MiB), `-f[size]` (MiB), `-b`",
+    read,
+};
+
+type Setting = (&'static str, Literal);
+
+/// The parameters that a command line sets. The name of the program may stand before it.
+fn read(text: &str) -> Result<Vec<Setting>, ShorthandError> {
+    let mut words = text.split_whitespace().peekable();
+    words.next_if(|word| *word == "bonnie++");
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let Some(mut letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            return Err(ShorthandError::Unknown(word.to_string()));
+        };
+        while let Some(letter) = letters.chars().next() {
+            letters = &letters[letter.len_utf8()..];
+            match Letter::of(letter)? {
+                Letter::Alone(read) => settings.extend(read("")?),
+                Letter::MayTakeTheRest(read) => {
+                    settings.extend(read(letters)?);
+                    letters = "";
+                }
+                Letter::Takes { expected, read } => {
+                    let value = if letters.is_empty() { words.next() } else { Some(letters) };
+                    let lacking =
+                        || ShorthandError::Value { word: format!("-{letter}"), expected, found: None };
+                    settings.extend(read(value.ok_or_else(lacking)?)?);
+                    letters = "";
+                }
+            }
+        }
+    }
+    Ok(settings)
+}
+
+type Read = fn(&str) -> Result<Vec<Setting>, ShorthandError>;
+
+/// What an option is followed by.
+enum Letter {
+    Alone(Read),
+    /// Only the rest of its own word.
+    MayTakeTheRest(Read),
+    /// The rest of its word, else the next word.
+    Takes {
+        expected: &'static str,
+        read: Read,
+    },
+}
+
+impl Letter {
+    fn of(letter: char) -> Result<Letter, ShorthandError> {
+        let reason = match letter {
+            'b' => return Ok(Letter::Alone(|_| Ok(vec![("fsync", Literal::Boolean(true))]))),
+            'f' => return Ok(Letter::MayTakeTheRest(char_size)),
+            's' => return Ok(Letter::Takes { expected: SIZE, read: size }),
+            'n' => return Ok(Letter::Takes { expected: FILES, read: files }),
+            'r' => return Ok(Letter::Takes { expected: MIB, read: ram }),
+            'c' => "one copy runs, and bonnie++ itself does no more than print the number",
+            'd' => "the sweep makes the filesystem and decides where",
+            'D' => "in bonnie++ it reaches only some of the writes; the workload streaming has direct I/O",
+            'g' | 'u' => "the workload runs as the user who runs fsdyno",
+            'm' => "results carry the name of their configuration",
+            'p' | 'y' => "there is no other process to wait for",
+            'q' => "nothing is printed while it runs",
+            'x' => "the plan has `repetitions`",
+            'z' | 'Z' => "the plan has `seed`",
+            _ => return Err(ShorthandError::Unknown(format!("-{letter}"))),
+        };
+        Err(ShorthandError::Refused { word: format!("-{letter}"), reason })
+    }
+}
+
+const SIZE: &str = "size[:chunk[:seeks[:seekers]]], the size in MiB or with g or t";
+const FILES: &str = "num[:max[:min[:directories[:chunk]]]]";
+const MIB: &str = "whole MiB";
+
+fn size(value: &str) -> Result<Vec<Setting>, ShorthandError> {
+    let fields = [
+        ("size", Units { bare: Bytes::MIB, letters: MIB_AND_UP }),
+        ("chunk", Units { bare: 1, letters: &[('k', Bytes::KIB)] }),
+        ("seeks", Units { bare: 1, letters: &[('k', Bytes::KIB)] }),
+        ("seekers", Units { bare: 1, letters: &[] }),
+    ];
+    fields_of("-s", SIZE, value, &fields)
+}
+
+fn files(value: &str) -> Result<Vec<Setting>, ShorthandError> {
+    if matches!(value.split(':').nth(1), Some("-1" | "-2")) {
+        let reason = "links are not measured, only files";
+        return Err(ShorthandError::Refused { word: format!("-n {value}"), reason });
+    }
+    let bytes = Units { bare: 1, letters: BYTES };
+    let fields = [
+        ("files", Units { bare: super::FILE_UNIT, letters: &[('m', super::FILE_UNIT << 10)] }),
+        ("max_size", bytes),
+        ("min_size", bytes),
+        ("directories", Units { bare: 1, letters: &[('k', Bytes::KIB)] }),
+        ("file_chunk", bytes),
+    ];
+    fields_of("-n", FILES, value, &fields)
+}
+
+fn ram(value: &str) -> Result<Vec<Setting>, ShorthandError> {
+    fields_of("-r", MIB, value, &[("ram", Units { bare: Bytes::MIB, letters: &[('m', Bytes::MIB)] })])
+}
+
+fn char_size(value: &str) -> Result<Vec<Setting>, ShorthandError> {
+    let value = if value.is_empty() { "0" } else { value };
+    fields_of("-f", MIB, value, &[("char_size", Units { bare: Bytes::MIB, letters: &[('m', Bytes::MIB)] })])
+}
+
+/// What a number counts, bare and with a letter behind it.
+#[derive(Clone, Copy)]
+struct Units {
+    bare: u64,
+    letters: &'static [(char, u64)],
+}
+
+const BYTES: &[(char, u64)] = &[('k', Bytes::KIB), ('m', Bytes::MIB), ('g', Bytes::GIB)];
+const MIB_AND_UP: &[(char, u64)] = &[('m', Bytes::MIB), ('g', Bytes::GIB), ('t', Bytes::GIB << 10)];
+
+impl Units {
+    fn read(self, text: &str) -> Option<u64> {
+        let last = text.chars().last()?.to_ascii_lowercase();
+        let unit = self.letters.iter().find(|(letter, _)| *letter == last);
+        let (digits, unit) = match unit {
+            Some((_, unit)) => (&text[..text.len() - 1], *unit),
+            None => (text, self.bare),
+        };
+        let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<u64>().ok().filter(|_| all_digits)?.checked_mul(unit)
+    }
+}
+
+/// The fields of `value`, as many of `fields` as there are.
+fn fields_of(
+    word: &str,
+    expected: &'static str,
+    value: &str,
+    fields: &[(&'static str, Units)],
+) -> Result<Vec<Setting>, ShorthandError> {
+    let refuse =
+        || ShorthandError::Value { word: word.to_string(), expected, found: Some(value.to_string()) };
+    let texts: Vec<&str> = value.split(':').collect();
+    if texts.len() > fields.len() {
+        return Err(refuse());
+    }
+    let setting = |(text, (name, units)): (&str, &(&'static str, Units))| {
+        units.read(text).map(|number| (*name, Literal::Integer(number.into()))).ok_or_else(refuse)
+    };
+    texts.into_iter().zip(fields).map(setting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::parameter::{Parameters, Surroundings};
+    use crate::workload::{Bonnie, Load};
+    use proptest::prelude::*;
+
+    struct Nowhere;
+
+    impl Surroundings for Nowhere {
+        fn device_size(&self) -> Option<Bytes> {
+            None
+        }
+
+        fn read_file(&self, path: &str) -> Result<String, (String, String)> {
+            Err((path.to_string(), "there is nothing".to_string()))
+        }
+    }
+
+    fn bonnie(text: &str) -> Bonnie {
+        let mut bonnie = Bonnie::default();
+        for (name, literal) in read(text).unwrap() {
+            bonnie.set(name, &literal, &Nowhere).unwrap();
+        }
+        bonnie
+    }
+
+    #[test]
+    fn command_lines_of_published_runs() {
+        let published = bonnie("-s 496m -n 16:100000:16:64");
+        assert_eq!(published.size, Some(Bytes(496 << 20)));
+        assert_eq!((published.files, published.directories), (16384, 64));
+        assert_eq!((published.max_size, published.min_size), (Bytes(100_000), Bytes(16)));
+        assert_eq!(published.check(), Ok(()));
+        let all = bonnie("bonnie++ -bs2g:16k:1k:7 -n1:10k:0:2k:64k -r 1024 -f20");
+        let expected = Bonnie {
+            size: Some(Bytes(2 << 30)),
+            chunk: Bytes(16384),
+            seeks: 1024,
+            seekers: 7,
+            files: 1024,
+            max_size: Bytes(10240),
+            min_size: Bytes(0),
+            directories: 2048,
+            file_chunk: Bytes(65536),
+            ram: Some(Bytes(1 << 30)),
+            char_size: Bytes(20 << 20),
+            fsync: true,
+            ..Bonnie::default()
+        };
+        assert_eq!(all, expected);
+        assert_eq!(bonnie("-f -s 1t").char_size, Bytes(0));
+        assert_eq!(bonnie(""), Bonnie::default());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_reason() {
+        let error = |text: &str| read(text).unwrap_err().to_string();
+        assert_eq!(error("-s 496m -k"), "unknown word '-k'");
+        assert_eq!(error("496m"), "unknown word '496m'");
+        assert_eq!(error("-x 3"), "'-x' has no place here: the plan has `repetitions`");
+        assert_eq!(error("-n 1:-1"), "'-n 1:-1' has no place here: links are not measured, only files");
+        assert!(error("-s").ends_with("the size in MiB or with g or t, not nothing"));
+        for text in
+            ["-s 496k", "-s 1:2:3:4:5", "-s :", "-s +4", "-n 1::4", "-n 1g", "-r x", "-s 99999999999g"]
+        {
+            assert!(error(text).contains(" takes "), "{text}: {}", error(text));
+        }
+        for letter in "cdDgumpyqxzZ".chars() {
+            assert!(matches!(read(&format!("-{letter}")), Err(ShorthandError::Refused { .. })), "{letter}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[-a-z0-9: é]{0,30}") {
+            let _ = read(&text);
+        }
+    }
+}
