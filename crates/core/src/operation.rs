@@ -69,7 +69,7 @@ operations! {
     Fsync = "fsync", Moves::Nothing;
     /// Having the device keep everything that was written to the filesystem.
     Syncfs = "syncfs", Moves::Nothing;
-    /// Creating and opening a file, by a role that opens existing ones, too.
+    /// Creating and opening a file, where that is told apart from opening one.
     Create = "openat create", Moves::Nothing;
     /// Opening an existing file to write at its end.
     OpenAppend = "openat append", Moves::Nothing;

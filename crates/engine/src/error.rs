@@ -175,7 +175,7 @@ fn printed_hint(printed: &str) -> Option<&'static str> {
 fn hint(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::NOSPC => Some(
-            "make what the workload writes smaller (tree_size, writer_space, file_size), or the device larger",
+            "make what the workload writes smaller (tree_size, writer_space, file_size, size, files), or the device larger",
         ),
         Errno::DQUOT => Some("the quota of this user is used up; make tree_size smaller"),
         Errno::IO => Some("the device or the filesystem reports an error; see the kernel log"),

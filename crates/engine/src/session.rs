@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::removal::{self, Remover};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::units::Nanos;
+use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::{EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -139,6 +139,12 @@ impl<'a, 'e> Session<'a, 'e> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Main memory of this machine.
+pub(crate) fn memory() -> Bytes {
+    let memory = rustix::system::sysinfo();
+    Bytes(memory.totalram as u64 * u64::from(memory.mem_unit.max(1)))
 }
 
 fn drop_page_cache() -> Result<(), Errno> {

@@ -21,6 +21,8 @@ pub(crate) struct Finished {
     stalls: Stalls,
     active_ns: u64,
     cpu: CpuTime,
+    /// It has done all its work, whatever time that took.
+    whole: bool,
 }
 
 /// What was in flight at the edges of the window.
@@ -89,7 +91,8 @@ impl Finished {
         };
         let stalls = record.tally.verdict(Window { end_ns: until_ns, ..window }, record.depth());
         let active_ns = until_ns - window.begin_ns;
-        Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu }
+        let whole = matches!(span, Span::Whole { .. });
+        Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu, whole }
     }
 
     /// How long after the window its last operation ended or was given up.
@@ -188,6 +191,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
         at_begin.map(move |flight| flight.in_flight(index, &worker.record, window))
     });
     let steps = workers.first().map_or(&[][..], |worker| worker.record.steps);
+    let whole = workers.iter().any(|worker| worker.whole);
     let samples: Vec<Sample> =
         (0..steps.len() as u32).map(|step| Sample::of(Step(step), workers, window)).collect();
     RoleResult {
@@ -212,11 +216,11 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
         operations: steps
             .iter()
             .zip(samples)
-            // Removing is no part of what a writer sets out to do.
+            // Removing is no part of what a writer sets out to do; and whoever has done all its work, never one of these, had no
+            // use for it.
             .filter(|(step, sample)| {
-                !matches!(step, Operation::Unlinkat | Operation::Rmdir)
-                    || sample.count > 0
-                    || sample.bound_ns.is_some()
+                let expected = !whole && !matches!(step, Operation::Unlinkat | Operation::Rmdir);
+                expected || sample.count > 0 || sample.bound_ns.is_some()
             })
             .map(|(operation, sample)| sample.result(*operation))
             .collect(),

@@ -3,7 +3,7 @@
 use crate::document::{Document, Node, Origin, Section, Value};
 use crate::error::{PlanError, PlanProblem};
 use crate::raw::{RawWorkload, unknown_word};
-use fsdyno_core::workload::parameter::{Literal, ParameterError, Shorthand, Surroundings};
+use fsdyno_core::workload::parameter::{Literal, ParameterError, Setting, Shorthand, Surroundings};
 use fsdyno_core::{Bytes, DeviceSpec, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn spelt_out(
     table: &Section<'_>,
     shorthand: Shorthand,
     literal: &Literal,
-) -> Result<Vec<(&'static str, Literal)>, PlanError> {
+) -> Result<Vec<Setting>, PlanError> {
     let Literal::Text(text) = literal else {
         return Err(table.refuse(shorthand.name, "a string"));
     };

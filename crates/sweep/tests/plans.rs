@@ -375,3 +375,31 @@ fn the_demo_has_six_cases_and_two_sentinels() {
     assert_eq!(slots.len(), 14);
     assert_eq!(slots.iter().filter(|slot| slot.sentinel).count(), 2);
 }
+
+#[test]
+fn the_command_line_of_bonnie_stands_for_its_parameters() {
+    let plan = |more: &str| with_axes("filesystem = \"ext4\"").replace("fileserver", "bonnie") + more;
+    let options = plan("options = \"-s 496m -n 16:100000:16:64\"\ncontent = \"zeros\"\n");
+    let spelt_out = plan(
+        "size = \"496M\"\nfiles = 16384\nmax_size = 100000\nmin_size = 16\ndirectories = 64\ncontent = \"zeros\"\n",
+    );
+    let parsed = parse(&options, &[]).unwrap();
+    assert_eq!(parsed.workloads, parse(&spelt_out, &[]).unwrap().workloads);
+    assert_eq!(parsed.measure.name(), "bonnie-write-block");
+    let fewer = parse(&options, &["workloads.options=-n 1 -s 0"]).unwrap();
+    assert_eq!(fewer.measure.name(), "bonnie-seq-create");
+
+    let error = |text: &str| parse(text, &[]).unwrap_err().to_string();
+    let line = options.lines().position(|line| line.starts_with("options")).unwrap() + 1;
+    assert!(error(&options.replace("-n", "-k")).starts_with(&format!("p.toml:{line}:")));
+    for (more, says) in [
+        ("options = \"-s 64m\"\nsize = \"64M\"\n", "'size' is given twice, by 'options' and by 'size'"),
+        ("options = \"-s 64m -s 32\"\n", "'size' is given twice, by 'options' and by 'options'"),
+        ("options = \"-x 3\"\n", "'options': '-x' has no place here: the plan has `repetitions`"),
+        ("options = 3\n", "'options' takes a string, not 3"),
+        ("options = \"-s 64 -r 64\"\n", "'size' takes at least twice `ram`, which is 64M, not 64M"),
+    ] {
+        let error = error(&plan(more));
+        assert!(error.contains(says), "{error}");
+    }
+}

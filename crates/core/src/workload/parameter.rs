@@ -297,8 +297,11 @@ pub struct Shorthand {
     /// One line for the reference.
     pub help: &'static str,
     /// The parameters that a text sets, each with its literal.
-    pub read: fn(&str) -> Result<Vec<(&'static str, Literal)>, ShorthandError>,
+    pub read: fn(&str) -> Result<Vec<Setting>, ShorthandError>,
 }
+
+/// A parameter and what it is set to.
+pub type Setting = (&'static str, Literal);
 
 /// Why a text in the words of another program was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,6 @@
 //! The workloads, one file each: what the workers do, and in which phases.
 
+pub mod bonnie;
 pub(crate) mod external;
 pub mod fileserver;
 pub mod null;

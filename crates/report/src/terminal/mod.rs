@@ -51,7 +51,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
     match case.workload {
         Workload::Streaming(_) => streaming::streaming(out, case, style),
         Workload::External(_) => external(out, case, style),
-        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
+        Workload::Fileserver(_) | Workload::Bonnie(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }
 

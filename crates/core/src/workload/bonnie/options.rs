@@ -5,7 +5,7 @@
 //! reason, so that no option is there without effect.
 
 use crate::units::Bytes;
-use crate::workload::parameter::{Literal, Shorthand, ShorthandError};
+use crate::workload::parameter::{Literal, Setting, Shorthand, ShorthandError};
 
 /// The key `options`.
 pub(super) const SHORTHAND: Shorthand = Shorthand {
@@ -15,8 +15,6 @@ pub(super) const SHORTHAND: Shorthand = Shorthand {
            (MiB), `-f[size]` (MiB), `-b`",
     read,
 };
-
-type Setting = (&'static str, Literal);
 
 /// The parameters that a command line sets. The name of the program may stand before it.
 fn read(text: &str) -> Result<Vec<Setting>, ShorthandError> {

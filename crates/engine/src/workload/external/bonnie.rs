@@ -11,7 +11,8 @@ use crate::error::EngineError;
 use fsdyno_core::result::{CpuTime, RoleResult};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::parameter::Refusal;
-use fsdyno_core::workload::{External, bonnie};
+use fsdyno_core::workload::External;
+use fsdyno_core::workload::external::bonnie;
 use fsdyno_core::{Role, WarningKind};
 
 /// The layout that is understood, and its number of fields.

@@ -14,7 +14,7 @@ use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::phase::{Job, Phase, Team};
 use crate::plant::{self, DIRECTORY};
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
@@ -158,8 +158,7 @@ fn prepare(
         true
     })??;
     session.prepared(begin.elapsed().into(), trees);
-    let memory = rustix::system::sysinfo();
-    let memory_bytes = memory.totalram as u64 * u64::from(memory.mem_unit.max(1));
+    let memory_bytes = session::memory().0;
     if trees.bytes < memory_bytes {
         let text = format!(
             "the trees have {} MB, main memory {} MB: later passes may be read from memory",

@@ -1,0 +1,327 @@
+//! The large file: written and read one byte per call, in chunks, and at random.
+//!
+//! The item is a chunk, also where its bytes go one by one, and a seek: its time as a whole is what the original's latencies
+//! are about. A chunk that is rewritten counts its bytes once, as the original does.
+
+use super::{close, failure, job, open_base, phase, read_all, write_all};
+use crate::content::{AlignedBuffer, Content, FileIdentity};
+use crate::error::OperationFailure;
+use crate::meter::{Halt, Meter, Place, timed};
+use crate::phase::{Job, Phase};
+use crate::plant::{CREATE, FILE_MODE};
+use crate::record::Step;
+use crate::tree::derive_seed;
+use fsdyno_core::workload::bonnie::{READ_BLOCK, READ_CHAR, REWRITE, SEEKS, Test, WRITE_BLOCK, WRITE_CHAR};
+use fsdyno_core::workload::{self, Bonnie};
+use fsdyno_core::{Bytes, Operation};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Its name.
+pub(super) const NAME: &CStr = c"large";
+const PLACE: Place<'_> = Place { directory: b"", name: NAME };
+
+const STEPS: &[Operation] =
+    &[Operation::Read, Operation::Write, Operation::Lseek, Operation::Fsync, Operation::Close];
+const READ: Step = Step(0);
+const WRITE: Step = Step(1);
+const LSEEK: Step = Step(2);
+const FSYNC: Step = Step(3);
+const CLOSE: Step = Step(4);
+
+/// What seeds are derived from beside that of the trial.
+const WRITTEN: u64 = 10;
+const SOUGHT: u64 = 11;
+
+/// The large file and what is done to it.
+#[derive(Debug, Clone)]
+pub(super) struct Large {
+    base: PathBuf,
+    seed: u64,
+    chunk: usize,
+    chunks: u64,
+    char_chunks: u64,
+    seekers: u32,
+    seeks: u64,
+    rewrite_share: f64,
+    fsync: bool,
+    content: workload::Content,
+}
+
+/// How a phase finds the file.
+#[derive(Debug, Clone, Copy)]
+enum Opening {
+    /// Made anew: one that is there is removed first.
+    Anew,
+    /// As the phase before has left it.
+    AsItIs,
+}
+
+impl Large {
+    pub(super) fn new(parameters: &Bonnie, size: Bytes, base: &Path, seed: u64) -> Self {
+        let chunk = parameters.chunk.0;
+        Large {
+            base: base.to_path_buf(),
+            seed,
+            chunk: chunk as usize,
+            chunks: size.0 / chunk,
+            char_chunks: parameters.char_size_of(size).0 / chunk,
+            seekers: parameters.seekers,
+            seeks: parameters.seeks,
+            rewrite_share: parameters.rewrite_share,
+            fsync: parameters.fsync,
+            content: parameters.content,
+        }
+    }
+
+    /// The phases in their order.
+    pub(super) fn phases(&self) -> Vec<Phase> {
+        let characters = self.char_chunks * self.chunk as u64;
+        let alone = |test: Test, operations: u64, job: Job| phase(test, STEPS, operations, vec![job]);
+        let mut phases = vec![
+            alone(WRITE_BLOCK, self.chunks, self.write_blocks()),
+            alone(REWRITE, 3 * self.chunks, self.rewrite()),
+            alone(READ_BLOCK, self.chunks, self.read_blocks()),
+            self.seek(),
+        ];
+        if characters > 0 {
+            phases.insert(2, alone(READ_CHAR, characters, self.read_bytes()));
+            phases.insert(0, alone(WRITE_CHAR, characters, self.write_bytes()));
+        }
+        phases
+    }
+
+    fn write_bytes(&self) -> Job {
+        let (chunk, chunks, file) = (self.chunk, self.char_chunks, self.identity());
+        let mut content = Content::new(self.content, self.seed, chunk);
+        self.on_the_file(Opening::Anew, move |meter, descriptor| {
+            for number in 0..chunks {
+                let bytes = content.bytes(file, number * chunk as u64, chunk);
+                let begin = meter.begin_item();
+                for byte in bytes.chunks_exact(1) {
+                    write_all(meter, WRITE, PLACE, descriptor, byte)?;
+                }
+                meter.item_since(begin);
+            }
+            Ok(())
+        })
+    }
+
+    fn write_blocks(&self) -> Job {
+        let (chunk, chunks, file) = (self.chunk, self.chunks, self.identity());
+        let mut content = Content::new(self.content, self.seed, chunk);
+        self.on_the_file(Opening::Anew, move |meter, descriptor| {
+            for number in 0..chunks {
+                let bytes = content.bytes(file, number * chunk as u64, chunk);
+                let begin = meter.begin_item();
+                write_all(meter, WRITE, PLACE, descriptor, bytes)?;
+                meter.item_since(begin);
+            }
+            Ok(())
+        })
+    }
+
+    fn rewrite(&self) -> Job {
+        let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.chunks);
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+            let bytes = buffer.as_mut_slice();
+            let back = SeekFrom::Current(-(bytes.len() as i64));
+            for dirty in (0..bytes.len()).cycle().take(chunks as usize) {
+                let begin = meter.begin_item();
+                read_all(meter, READ, PLACE, descriptor, bytes, |_| 0)?;
+                bytes[dirty] = bytes[dirty].wrapping_add(1);
+                timed(meter, LSEEK, PLACE, |_| 0, || rustix::fs::seek(descriptor, back))?;
+                write_all(meter, WRITE, PLACE, descriptor, bytes)?;
+                meter.item_since(begin);
+            }
+            Ok(())
+        })
+    }
+
+    fn read_bytes(&self) -> Job {
+        let (chunk, chunks) = (self.chunk, self.char_chunks);
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+            let mut byte = [0];
+            for _ in 0..chunks {
+                let begin = meter.begin_item();
+                for _ in 0..chunk {
+                    read_all(meter, READ, PLACE, descriptor, &mut byte, |read| *read as u64)?;
+                }
+                meter.item_since(begin);
+            }
+            Ok(())
+        })
+    }
+
+    fn read_blocks(&self) -> Job {
+        let (mut buffer, chunks) = (AlignedBuffer::new(self.chunk), self.chunks);
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+            for _ in 0..chunks {
+                let begin = meter.begin_item();
+                let bytes = buffer.as_mut_slice();
+                read_all(meter, READ, PLACE, descriptor, bytes, |read| *read as u64)?;
+                meter.item_since(begin);
+            }
+            Ok(())
+        })
+    }
+
+    /// The seekers, who take one seek after the other from a common counter.
+    fn seek(&self) -> Phase {
+        let next = Arc::new(AtomicU64::new(0));
+        let jobs = (0..self.seekers).map(|_| self.seeker(Arc::clone(&next))).collect();
+        // Some write, and then there are two operations more.
+        let operations = self.seeks as f64 * (2.0 + 2.0 * self.rewrite_share);
+        phase(SEEKS, STEPS, operations as u64, jobs)
+    }
+
+    fn seeker(&self, next: Arc<AtomicU64>) -> Job {
+        let mut buffer = AlignedBuffer::new(self.chunk);
+        let large = self.clone();
+        self.on_the_file(Opening::AsItIs, move |meter, descriptor| {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= large.seeks {
+                    return Ok(());
+                }
+                large.one_seek(meter, descriptor, buffer.as_mut_slice(), number)?;
+            }
+        })
+    }
+
+    fn one_seek(
+        &self,
+        meter: &mut Meter,
+        descriptor: &OwnedFd,
+        bytes: &mut [u8],
+        number: u64,
+    ) -> Result<(), Halt> {
+        let Goal { chunk, rewrites } = self.goal(number);
+        let place = SeekFrom::Start(chunk * self.chunk as u64);
+        let begin = meter.begin_item();
+        timed(meter, LSEEK, PLACE, |_| 0, || rustix::fs::seek(descriptor, place))?;
+        read_all(meter, READ, PLACE, descriptor, bytes, |read| *read as u64)?;
+        if rewrites {
+            let dirty = (chunk % self.chunk as u64) as usize;
+            bytes[dirty] = bytes[dirty].wrapping_sub(1);
+            timed(meter, LSEEK, PLACE, |_| 0, || rustix::fs::seek(descriptor, place))?;
+            write_all(meter, WRITE, PLACE, descriptor, bytes)?;
+            if self.fsync {
+                timed(meter, FSYNC, PLACE, |()| 0, || rustix::fs::fsync(descriptor))?;
+            }
+        }
+        meter.item_since(begin);
+        Ok(())
+    }
+
+    /// Where a seek goes: any chunk is as likely as any other.
+    fn goal(&self, number: u64) -> Goal {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(derive_seed(self.seed, &[SOUGHT, number]));
+        let chunk = random.random_range(0..self.chunks);
+        Goal { chunk, rewrites: random.random_bool(self.rewrite_share) }
+    }
+
+    /// A worker that opens the file, works on it, and has it on the device and closed before it ends: the original
+    /// counts that time, so that not all of the work is left to the page cache.
+    fn on_the_file(
+        &self,
+        opening: Opening,
+        mut work: impl FnMut(&mut Meter, &OwnedFd) -> Result<(), Halt> + Send + 'static,
+    ) -> Job {
+        let base = self.base.clone();
+        job(
+            move || open(&base, opening).map(Some),
+            move |meter, descriptor: &mut Option<OwnedFd>| {
+                let Some(descriptor) = descriptor.take() else { return Ok(()) };
+                work(meter, &descriptor)?;
+                timed(meter, FSYNC, PLACE, |()| 0, || rustix::fs::fsync(&descriptor))?;
+                close(meter, CLOSE, PLACE, descriptor)
+            },
+        )
+    }
+
+    fn identity(&self) -> FileIdentity {
+        FileIdentity::new(derive_seed(self.seed, &[WRITTEN]), 0)
+    }
+}
+
+/// Where a seek goes, and whether it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Goal {
+    chunk: u64,
+    rewrites: bool,
+}
+
+fn open(base: &Path, opening: Opening) -> Result<OwnedFd, OperationFailure> {
+    let directory = open_base(base).map_err(failure(Operation::Openat, PLACE))?;
+    match opening {
+        Opening::Anew => {
+            match rustix::fs::unlinkat(&directory, NAME, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failure(Operation::Unlinkat, PLACE)(errno)),
+            }
+            let flags = (CREATE - OFlags::WRONLY) | OFlags::RDWR;
+            rustix::fs::openat(&directory, NAME, flags, FILE_MODE).map_err(failure(Operation::Create, PLACE))
+        }
+        Opening::AsItIs => {
+            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(&directory, NAME, flags, Mode::empty())
+                .map_err(failure(Operation::Openat, PLACE))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large(parameters: Bonnie) -> Large {
+        Large::new(&parameters, Bytes(64 << 20), Path::new("/"), 7)
+    }
+
+    #[test]
+    fn seeks_go_everywhere_and_some_write() {
+        let large = large(Bonnie::default());
+        let goals: Vec<Goal> = (0..20_000).map(|number| large.goal(number)).collect();
+        assert_eq!(large.chunks, 8192);
+        let mut by_eighth = [0; 8];
+        goals.iter().for_each(|goal| by_eighth[(goal.chunk / 1024) as usize] += 1);
+        assert!(by_eighth.iter().all(|seeks| (2300..2700).contains(seeks)), "{by_eighth:?}");
+        let rewrites = goals.iter().filter(|goal| goal.rewrites).count();
+        assert!((1850..2150).contains(&rewrites), "{rewrites}");
+        assert_eq!(goals[17], large.goal(17));
+    }
+
+    #[test]
+    fn a_share_of_all_or_none_is_just_that() {
+        for (rewrite_share, expected) in [(0.0, 0), (1.0, 500)] {
+            let large = large(Bonnie { rewrite_share, ..Bonnie::default() });
+            assert_eq!((0..500).filter(|number| large.goal(*number).rewrites).count(), expected);
+        }
+    }
+
+    #[test]
+    fn phases_stand_in_the_original_order() {
+        let names = |parameters: Bonnie| -> Vec<String> {
+            large(parameters).phases().into_iter().map(|phase| phase.name).collect()
+        };
+        let all = [
+            "write per character",
+            "write block",
+            "rewrite",
+            "read per character",
+            "read block",
+            "random seeks",
+        ];
+        assert_eq!(names(Bonnie::default()), all);
+        let fast = Bonnie { char_size: Bytes(0), ..Bonnie::default() };
+        assert_eq!(names(fast), ["write block", "rewrite", "read block", "random seeks"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! `bonnie` (bonnie++ 2.00): one large file, then many small ones, in twelve phases that last until their work is done.
+//!
+//! Each phase does what the original's source does between its two looks at the clock (`TestFileOps` and `TestDirOps` in
+//! bonnie++.cpp, with bon_io.cpp and bon_file.cpp): in the same order, with the same system calls, the `fsync` before every
+//! `close` of the large file and the `sync` after making and removing the small ones included. Like the original it
+//! empties no cache between the phases: that is what a file of twice the memory is for.
+//!
+//! It differs where the original measures itself or keeps lists:
+//! - Names, sizes and places follow from the seed and a number, so that memory does not grow with the files. The random
+//!   orders are permutations of the numbers ([`names::Shuffle`]) and not shuffled lists.
+//! - Seekers take the next seek from a counter where the original's read tickets from a pipe.
+//! - `syncfs` on this filesystem stands in for `sync` on all of the machine.
+//! - The directory of small files is opened, where the original changes into it: workers are threads and share that.
+//! - Data is what the plan asks for; the original writes chunks of zeros with a few ones.
+
+mod large;
+mod names;
+mod small;
+
+use crate::aside;
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::{Halt, Meter, Place, timed};
+use crate::phase::{Job, Phase, Span, Team};
+use crate::plant::DIRECTORY;
+use crate::record::Step;
+use crate::session::{self, Session};
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::workload::Bonnie;
+use fsdyno_core::workload::bonnie::Test;
+use fsdyno_core::{Bytes, Operation, WarningKind};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let base = session.make_base()?;
+    let memory = session::memory();
+    let size = parameters.size_on(memory);
+    if size > Bytes(0) && size.0 / 2 < memory.0 {
+        let text = format!(
+            "the large file has {} MB, main memory {} MB: with less than twice the memory it may be read from there",
+            size.0 / 1_000_000,
+            memory.0 / 1_000_000
+        );
+        session.warn(WarningKind::TreeSmallerThanMemory, text);
+    }
+    session.settle("start", 0)?;
+    if size > Bytes(0) {
+        let large = large::Large::new(parameters, size, &base, session.request.seed);
+        large.phases().into_iter().try_for_each(|phase| session.phase(phase))?;
+        remove(session, &base)?;
+    }
+    if parameters.files > 0 {
+        let small = small::Small::new(parameters, &base, session.request.seed);
+        small.phases().into_iter().try_for_each(|phase| session.phase(phase))?;
+    }
+    Ok(())
+}
+
+/// A phase of one of the tests: about so many operations, shared by these workers.
+fn phase(test: Test, steps: &'static [Operation], operations: u64, jobs: Vec<Job>) -> Phase {
+    Phase {
+        name: test.phase.to_string(),
+        span: Span::Whole { operations },
+        teams: vec![Team { role: test.role, steps, jobs }],
+    }
+}
+
+/// A worker that prepares, lines up, and works. What it has prepared is let go after the end of the phase.
+fn job<T>(
+    prepare: impl FnOnce() -> Result<T, OperationFailure> + Send + 'static,
+    work: impl FnOnce(&mut Meter, &mut T) -> Result<(), Halt> + Send + 'static,
+) -> Job {
+    Box::new(move |lineup| {
+        let mut prepared = match prepare() {
+            Ok(prepared) => prepared,
+            Err(failure) => return Halt::Failed(failure),
+        };
+        let mut meter = lineup.start();
+        work(&mut meter, &mut prepared).err().unwrap_or(Halt::Over)
+    })
+}
+
+/// Removes the large file, outside of all phases as the original does.
+fn remove(session: &mut Session<'_, '_>, base: &Path) -> Result<(), EngineError> {
+    let directory = base.to_path_buf();
+    let work = move |_: &aside::Gauge| -> Result<(), EngineError> {
+        let base = open_base(&directory).map_err(EngineError::system("open the directory", &directory))?;
+        rustix::fs::unlinkat(&base, large::NAME, AtFlags::empty())
+            .map_err(EngineError::system("remove the large file in", &directory))
+    };
+    let progress = &mut *session.progress;
+    aside::run("remove the large file", session.stop, work, |_| {
+        progress.tell(Stage::Settle, "remove the large file", 0.0, 0);
+        true
+    })?
+}
+
+fn open_base(base: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(base, DIRECTORY, Mode::empty())
+}
+
+/// What the kernel said about a call that belongs to no phase.
+fn failure(operation: Operation, place: Place<'_>) -> impl FnOnce(Errno) -> OperationFailure {
+    let path = place.path();
+    move |errno| OperationFailure { operation: Some(operation), path, errno }
+}
+
+/// Writes all of it: with one call, unless the kernel takes less at a time.
+#[inline(always)]
+fn write_all(
+    meter: &mut Meter,
+    step: Step,
+    place: Place<'_>,
+    file: impl AsFd,
+    mut bytes: &[u8],
+) -> Result<(), Halt> {
+    while !bytes.is_empty() {
+        let count = |written: &usize| *written as u64;
+        let written = timed(meter, step, place, count, || some(rustix::io::write(&file, bytes)))?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// Fills the buffer: with one call, unless the kernel gives less at a time. `counts`: what the bytes count.
+#[inline(always)]
+fn read_all(
+    meter: &mut Meter,
+    step: Step,
+    place: Place<'_>,
+    file: impl AsFd,
+    mut buffer: &mut [u8],
+    counts: fn(&usize) -> u64,
+) -> Result<(), Halt> {
+    while !buffer.is_empty() {
+        let read = timed(meter, step, place, counts, || some(rustix::io::read(&file, &mut *buffer)))?;
+        buffer = &mut buffer[read..];
+    }
+    Ok(())
+}
+
+/// No progress without an error would never end.
+fn some(moved: Result<usize, Errno>) -> Result<usize, Errno> {
+    match moved {
+        Ok(0) => Err(Errno::IO),
+        other => other,
+    }
+}
+
+#[inline(always)]
+fn close(meter: &mut Meter, step: Step, place: Place<'_>, descriptor: OwnedFd) -> Result<(), Halt> {
+    timed(meter, step, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+}

@@ -1,0 +1,335 @@
+//! The small files: made, looked at and read, and removed; once in the order of names and directory, once at random.
+//!
+//! The item is a file, from the first system call about it to the last.
+
+use super::names::{Files, Name, Order, Shuffle};
+use super::{close, failure, job, open_base, phase, read_all, write_all};
+use crate::content::{AlignedBuffer, Content, FileIdentity};
+use crate::error::OperationFailure;
+use crate::meter::{Halt, Meter, Place, timed};
+use crate::phase::{Job, Phase};
+use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
+use crate::record::Step;
+use crate::removal::ENTRIES;
+use crate::tree::derive_seed;
+use fsdyno_core::workload::bonnie::{
+    RANDOM_CREATE, RANDOM_DELETE, RANDOM_STAT, SEQ_CREATE, SEQ_DELETE, SEQ_STAT,
+};
+use fsdyno_core::workload::{self, Bonnie};
+use fsdyno_core::{Operation, Role};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+
+/// The directory that holds them, or their directories.
+const TOP: &CStr = c"small";
+const TOP_PLACE: Place<'_> = Place { directory: b"", name: TOP };
+
+const STEPS: &[Operation] = &[
+    Operation::Readdir,
+    Operation::Statx,
+    Operation::Openat,
+    Operation::Read,
+    Operation::Create,
+    Operation::Write,
+    Operation::Fsync,
+    Operation::Close,
+    Operation::Unlinkat,
+    Operation::Rmdir,
+    Operation::Syncfs,
+];
+const READDIR: Step = Step(0);
+const STATX: Step = Step(1);
+const OPENAT: Step = Step(2);
+const READ: Step = Step(3);
+const CREATE_STEP: Step = Step(4);
+const WRITE: Step = Step(5);
+const FSYNC: Step = Step(6);
+const CLOSE: Step = Step(7);
+const UNLINKAT: Step = Step(8);
+const RMDIR: Step = Step(9);
+const SYNCFS: Step = Step(10);
+
+/// What seeds are derived from beside that of the trial.
+const STAT_ORDER: u64 = 30;
+const DELETE_ORDER: u64 = 31;
+
+/// The small files and what is done to them.
+#[derive(Debug, Clone)]
+pub(super) struct Small {
+    base: PathBuf,
+    seed: u64,
+    sequential: Files,
+    random: Files,
+    directories: u32,
+    chunk: usize,
+    fsync: bool,
+    content: workload::Content,
+}
+
+impl Small {
+    pub(super) fn new(parameters: &Bonnie, base: &Path, seed: u64) -> Self {
+        Small {
+            base: base.to_path_buf(),
+            seed,
+            sequential: Files::new(parameters, Order::Sequential, seed),
+            random: Files::new(parameters, Order::Random, seed),
+            directories: parameters.directories,
+            chunk: parameters.file_chunk.0 as usize,
+            fsync: parameters.fsync,
+            content: parameters.content,
+        }
+    }
+
+    /// The phases in their order.
+    pub(super) fn phases(&self) -> Vec<Phase> {
+        let count = self.sequential.count;
+        let alone =
+            |test, calls_per_file: u64, job: Job| phase(test, STEPS, calls_per_file * count, vec![job]);
+        vec![
+            alone(SEQ_CREATE, 3, self.create(self.sequential.clone())),
+            alone(SEQ_STAT, 5, self.in_directory_order(Role::Examiner)),
+            alone(SEQ_DELETE, 2, self.in_directory_order(Role::Deleter)),
+            alone(RANDOM_CREATE, 3, self.create(self.random.clone())),
+            alone(RANDOM_STAT, 4, self.stat_at_random()),
+            alone(RANDOM_DELETE, 1, self.delete_at_random()),
+        ]
+    }
+
+    /// Makes the files one after the other, also where their names are in no order, and writes everything back.
+    fn create(&self, files: Files) -> Job {
+        let small = self.clone();
+        let mut content = Content::new(self.content, self.seed, self.chunk);
+        let (base, directories, fsync) = (self.base.clone(), self.directories, self.fsync);
+        job(
+            move || {
+                Ground::make(&base, directories)?;
+                Ground::open(&base, directories, fsync)
+            },
+            move |meter, ground| {
+                for number in 0..files.count {
+                    let begin = meter.begin_item();
+                    small.create_one(meter, ground, &files, number, &mut content)?;
+                    meter.item_since(begin);
+                }
+                sync(meter, &ground.top)
+            },
+        )
+    }
+
+    fn create_one(
+        &self,
+        meter: &mut Meter,
+        ground: &Ground,
+        files: &Files,
+        number: u64,
+        content: &mut Content,
+    ) -> Result<(), Halt> {
+        let (name, size) = (files.name(number), files.size(number));
+        let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+        let open = || rustix::fs::openat(&ground.top, name.as_c_str(), CREATE, FILE_MODE);
+        let file = timed(meter, CREATE_STEP, place, |_| 0, open)?;
+        // Both passes make files of their own.
+        let identity = FileIdentity::new(files.content_seed(), number);
+        let mut position = 0;
+        while position < size {
+            let length = (size - position).min(self.chunk as u64) as usize;
+            write_all(meter, WRITE, place, &file, content.bytes(identity, position, length))?;
+            position += length as u64;
+        }
+        if self.fsync {
+            timed(meter, FSYNC, place, |()| 0, || rustix::fs::fsync(&file))?;
+            ground.sync_directory(meter, place, files.directory(number))?;
+        }
+        close(meter, CLOSE, place, file)
+    }
+
+    /// Goes through the directories as they list their files, and looks at or removes each.
+    fn in_directory_order(&self, role: Role) -> Job {
+        let small = self.clone();
+        let (base, directories, fsync) = (self.base.clone(), self.directories, self.fsync);
+        let mut entries = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
+        let mut data = AlignedBuffer::new(self.chunk);
+        job(
+            move || Ground::open(&base, directories, fsync && role == Role::Deleter),
+            move |meter, ground| {
+                let mut seen = 0;
+                for number in 0..small.directories {
+                    let name = Name::of_directory(number);
+                    let name = if small.directories > 1 { name.as_c_str() } else { c"." };
+                    let place = Place { directory: TOP.to_bytes(), name };
+                    let open = || rustix::fs::openat(&ground.top, name, DIRECTORY, Mode::empty());
+                    let directory = timed(meter, OPENAT, place, |_| 0, open)?;
+                    let mut list = RawDir::new(&directory, &mut entries);
+                    loop {
+                        let begin = meter.begin_item();
+                        let Some(entry) = timed(meter, READDIR, place, |_| 0, || list.next().transpose())?
+                        else {
+                            break;
+                        };
+                        let file = entry.file_name();
+                        // None of ours begins with a dot.
+                        if file.to_bytes().starts_with(b".") {
+                            continue;
+                        }
+                        let place = Place { directory: TOP.to_bytes(), name: file };
+                        match role {
+                            Role::Deleter => {
+                                unlink(meter, &directory, place)?;
+                                if small.fsync {
+                                    ground.sync_directory(meter, place, number)?;
+                                }
+                            }
+                            _ => look_at(meter, &directory, place, data.as_mut_slice())?,
+                        }
+                        meter.item_since(begin);
+                        seen += 1;
+                    }
+                    close(meter, CLOSE, place, directory)?;
+                    if role == Role::Deleter && small.directories > 1 {
+                        remove_directory(meter, &ground.top, name)?;
+                    }
+                }
+                if seen != small.sequential.count {
+                    return Err(Halt::Failed(failure(Operation::Readdir, TOP_PLACE)(Errno::NOENT)));
+                }
+                if role == Role::Deleter { ground.remove_top(meter) } else { Ok(()) }
+            },
+        )
+    }
+
+    fn stat_at_random(&self) -> Job {
+        let files = self.random.clone();
+        let order = Shuffle::new(files.count, derive_seed(self.seed, &[STAT_ORDER]));
+        let (base, directories) = (self.base.clone(), self.directories);
+        let mut data = AlignedBuffer::new(self.chunk);
+        job(
+            move || Ground::open(&base, directories, false),
+            move |meter, ground| {
+                for number in (0..files.count).map(|place| order.at(place)) {
+                    let name = files.name(number);
+                    let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+                    let begin = meter.begin_item();
+                    look_at(meter, &ground.top, place, data.as_mut_slice())?;
+                    meter.item_since(begin);
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn delete_at_random(&self) -> Job {
+        let (files, fsync) = (self.random.clone(), self.fsync);
+        let order = Shuffle::new(files.count, derive_seed(self.seed, &[DELETE_ORDER]));
+        let (base, directories) = (self.base.clone(), self.directories);
+        job(
+            move || Ground::open(&base, directories, fsync),
+            move |meter, ground| {
+                for number in (0..files.count).map(|place| order.at(place)) {
+                    let name = files.name(number);
+                    let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+                    let begin = meter.begin_item();
+                    unlink(meter, &ground.top, place)?;
+                    if fsync {
+                        ground.sync_directory(meter, place, files.directory(number))?;
+                    }
+                    meter.item_since(begin);
+                }
+                if directories > 1 {
+                    for number in 0..directories {
+                        remove_directory(meter, &ground.top, Name::of_directory(number).as_c_str())?;
+                    }
+                }
+                ground.remove_top(meter)
+            },
+        )
+    }
+}
+
+/// The directories that a worker works in.
+struct Ground {
+    base: OwnedFd,
+    top: OwnedFd,
+    /// Each of the directories, where they are to be synced.
+    directories: Vec<OwnedFd>,
+}
+
+impl Ground {
+    /// Makes the directories.
+    fn make(base: &Path, directories: u32) -> Result<(), OperationFailure> {
+        let fail = |errno| failure(Operation::Mkdirat, TOP_PLACE)(errno);
+        let base = open_base(base).map_err(fail)?;
+        let top = crate::plant::make_directory(&base, TOP).map_err(fail)?;
+        if directories > 1 {
+            for number in 0..directories {
+                let name = Name::of_directory(number);
+                let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+                rustix::fs::mkdirat(&top, name.as_c_str(), DIRECTORY_MODE)
+                    .map_err(failure(Operation::Mkdirat, place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens them; each of them by itself where they are to be synced.
+    fn open(base: &Path, directories: u32, each: bool) -> Result<Self, OperationFailure> {
+        let fail = |errno| failure(Operation::Openat, TOP_PLACE)(errno);
+        let base = open_base(base).map_err(fail)?;
+        let top = rustix::fs::openat(&base, TOP, DIRECTORY, Mode::empty()).map_err(fail)?;
+        let open = |number: u32| {
+            let name = Name::of_directory(number);
+            let name = if directories > 1 { name.as_c_str() } else { c"." };
+            rustix::fs::openat(&top, name, DIRECTORY, Mode::empty()).map_err(fail)
+        };
+        let numbers = if each { 0..directories } else { 0..0 };
+        Ok(Ground { directories: numbers.map(open).collect::<Result<_, _>>()?, base, top })
+    }
+
+    fn sync_directory(&self, meter: &mut Meter, place: Place<'_>, number: u32) -> Result<(), Halt> {
+        let directory = &self.directories[number as usize];
+        timed(meter, FSYNC, place, |()| 0, || rustix::fs::fsync(directory))
+    }
+
+    /// Removes the directory of all the files, which are gone, and writes everything back.
+    fn remove_top(&self, meter: &mut Meter) -> Result<(), Halt> {
+        timed(meter, RMDIR, TOP_PLACE, |()| 0, || rustix::fs::unlinkat(&self.base, TOP, AtFlags::REMOVEDIR))?;
+        sync(meter, &self.base)
+    }
+}
+
+/// Attributes of a file and, where it is not empty, all that it contains.
+fn look_at(meter: &mut Meter, directory: &OwnedFd, place: Place<'_>, buffer: &mut [u8]) -> Result<(), Halt> {
+    let stat =
+        || rustix::fs::statx(directory, place.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
+    let size = timed(meter, STATX, place, |_| 0, stat)?.stx_size;
+    if size == 0 {
+        return Ok(());
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(directory, place.name, flags, Mode::empty());
+    let file = timed(meter, OPENAT, place, |_| 0, open)?;
+    let mut position = 0;
+    while position < size {
+        let length = (size - position).min(buffer.len() as u64) as usize;
+        read_all(meter, READ, place, &file, &mut buffer[..length], |read| *read as u64)?;
+        position += length as u64;
+    }
+    close(meter, CLOSE, place, file)
+}
+
+fn unlink(meter: &mut Meter, directory: &OwnedFd, place: Place<'_>) -> Result<(), Halt> {
+    timed(meter, UNLINKAT, place, |()| 0, || rustix::fs::unlinkat(directory, place.name, AtFlags::empty()))
+}
+
+fn remove_directory(meter: &mut Meter, top: &OwnedFd, name: &CStr) -> Result<(), Halt> {
+    let place = Place { directory: TOP.to_bytes(), name };
+    timed(meter, RMDIR, place, |()| 0, || rustix::fs::unlinkat(top, name, AtFlags::REMOVEDIR))
+}
+
+/// Writes the filesystem back.
+fn sync(meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
+    timed(meter, SYNCFS, TOP_PLACE, |()| 0, || rustix::fs::syncfs(directory))
+}
