@@ -44,6 +44,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         seed,
         drop_caches: false,
         clean_up: false,
+        telemetry: None,
     };
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());
     fsdyno_engine::run(&request, &AtomicBool::new(false), &mut |event| match event {

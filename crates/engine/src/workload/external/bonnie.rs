@@ -10,9 +10,9 @@ use super::{Report, nanos, phase, role};
 use crate::error::EngineError;
 use fsdyno_core::result::{CpuTime, RoleResult};
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::External;
 use fsdyno_core::workload::external::bonnie;
+use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{Role, WarningKind};
 
 /// The layout that is understood, and its number of fields.
@@ -158,6 +158,7 @@ fn figures(part: &Part, fields: &[&str], whole: &Whole) -> Result<(Nanos, RoleRe
         result.cpu = CpuTime { user_ns: Nanos(0), system_ns: nanos(seconds * percent / 100.0) };
     }
     result.longest_stall_ns = latency(fields[part.latency])?;
+    result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));
     Ok((nanos(seconds), result))
 }
 

@@ -11,7 +11,7 @@ mod postmark;
 mod process;
 
 use crate::error::EngineError;
-use crate::session::Session;
+use crate::session::{self, Session};
 use fsdyno_core::result::{CpuTime, Rates, RoleResult};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{External, Load, Program};
@@ -49,7 +49,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     };
     let mut report = parsed.map_err(|problem| output.failure(program, problem))?;
     if parameters.program == Program::Bonnie {
-        bonnie::judge(parameters, memory_bytes(), &mut report);
+        bonnie::judge(parameters, session::memory().0, &mut report);
     }
     for warning in report.warnings {
         session.progress.event(EngineEvent::Warning(warning));
@@ -58,11 +58,6 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         session.progress.event(EngineEvent::Phase(Box::new(phase)));
     }
     Ok(())
-}
-
-fn memory_bytes() -> u64 {
-    let memory = rustix::system::sysinfo();
-    memory.totalram as u64 * u64::from(memory.mem_unit.max(1))
 }
 
 /// A phase of which is known how long it took.
@@ -83,6 +78,7 @@ fn role(role: Role, workers: u32) -> RoleResult {
         rates: Rates::default(),
         cpu: CpuTime::default(),
         counts: Default::default(),
+        longest_item_ns: None,
         worker_results: Vec::new(),
         operations: Vec::new(),
     }
