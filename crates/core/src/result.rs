@@ -141,6 +141,21 @@ pub struct PhaseResult {
     pub telemetry: Option<Telemetry>,
 }
 
+impl PhaseResult {
+    /// Bytes that all roles moved in the window.
+    pub fn bytes(&self) -> u64 {
+        self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Processor time of all workers in the window, and of the kernel threads that worked for them. Nothing without
+    /// telemetry: then the threads are not known.
+    pub fn cpu_with_threads(&self) -> Option<Nanos> {
+        let threads_ns = self.telemetry.as_ref()?.storage_threads_ns();
+        let workers = self.roles.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu);
+        Some(Nanos(workers.total().0.saturating_add(threads_ns)))
+    }
+}
+
 /// What the workers of one role did in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleResult {

@@ -621,7 +621,7 @@ impl Telemetry {
 impl Sample {
     /// Makes this the sample of itself and the one that follows it, with the `most` busiest tasks of both. A task that
     /// was among the busiest in one of them only is missing what it did in the other.
-    fn append(&mut self, next: &Sample, most: usize) {
+    pub fn append(&mut self, next: &Sample, most: usize) {
         self.length_ns.0 += next.length_ns.0;
         self.devices.resize(self.devices.len().max(next.devices.len()), None);
         for (device, next) in self.devices.iter_mut().zip(&next.devices) {

@@ -7,8 +7,9 @@ use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
     CpuTime, Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord, WorkerResult,
 };
+use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::{Fileserver, Streaming};
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Workload};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
 
 const WINDOW: Nanos = Nanos::from_secs(30);
@@ -249,6 +250,33 @@ fn an_operation_that_covers_the_window_bounds_every_quantile() {
     assert_eq!(value_in(&blocked, "c/reader/read first byte/mean"), None);
     blocked.phases[2].roles[1].operations[0].lat_ns = Latency::default();
     assert_eq!(value_in(&blocked, "first-byte-p999"), None);
+}
+
+#[test]
+fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
+    let mut trial = trial();
+    assert_eq!(value_in(&trial, "cpu-per-mb"), None);
+    let second = Nanos::from_secs(1).0;
+    for phase in &mut trial.phases {
+        phase.roles.truncate(1);
+        phase.roles[0].cpu = CpuTime { user_ns: Nanos(second), system_ns: Nanos(2 * second) };
+        phase.roles[0].rates.bytes = 500_000_000;
+        let mut telemetry = Telemetry::default();
+        telemetry.window.task_ns = [
+            (TaskKind::Writeback, second),
+            (TaskKind::Loop, second),
+            (TaskKind::Kernel, 50 * second),
+            (TaskKind::Process, 50 * second),
+            (TaskKind::Own, 4 * second),
+        ]
+        .into();
+        phase.telemetry = Some(telemetry);
+    }
+    // 5 s for 500 MB in each phase.
+    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 10_000_000.0, at_least: false }));
+    assert_eq!(value_in(&trial, "a/reader/cpu-per-operation"), None);
+    trial.phases[1].telemetry = None;
+    assert_eq!(value_in(&trial, "cpu-per-mb"), None);
 }
 
 #[test]

@@ -154,6 +154,16 @@ pub struct Show {
     /// Only the summary across cases.
     #[arg(long)]
     pub summary: bool,
+    /// What the machine did meanwhile, as `iostat -x` and `top` show it: averages over the windows, or every sample.
+    #[arg(
+        long,
+        value_name = "DETAIL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "averages",
+        conflicts_with = "summary"
+    )]
+    pub telemetry: Option<Detail>,
     /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
@@ -186,6 +196,15 @@ pub struct Compare {
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,
+}
+
+/// How much of the telemetry is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Detail {
+    /// Averages over the windows.
+    Averages,
+    /// Every sample of every trial.
+    Samples,
 }
 
 /// Options of `fsdyno profile`.

@@ -1,7 +1,7 @@
 //! Results as one tidy table: a row for each trial, phase, role and operation.
 //!
 //! Every row repeats what identifies it, so that a row can be read alone and the whole loads into any data frame. Figures
-//! of a role (`role_...`) repeat on each of its operations. A trial without phases has one row, with its outcome and no
+//! of a role (`role_...`) and of a phase (`phase_...`) repeat on each operation. A trial without phases has one row, with its outcome and no
 //! figures: what was skipped or failed does not vanish. Times are nanoseconds, rates bytes per second, shares 0 to 1; a
 //! figure that does not exist is empty. The settings follow as one column for each axis that any trial sets.
 
@@ -31,6 +31,9 @@ pub const COLUMNS: &[&str] = &[
     "role_with_overhead_bytes_per_s",
     "role_aggregate_bytes_per_s",
     "role_operations_per_s",
+    "role_cpu_user_ns",
+    "role_cpu_system_ns",
+    "phase_kernel_threads_cpu_ns",
     "operation",
     "count",
     "censored",
@@ -131,6 +134,9 @@ fn of_role(phase: &PhaseResult, role: &RoleResult) -> Vec<String> {
         maybe(role.rates.with_overhead_bytes_per_s),
         role.rates.aggregate_bytes_per_s.to_string(),
         role.rates.operations_per_s.to_string(),
+        role.cpu.user_ns.0.to_string(),
+        role.cpu.system_ns.0.to_string(),
+        phase.telemetry.as_ref().map(|seen| seen.storage_threads_ns().to_string()).unwrap_or_default(),
     ]
 }
 
@@ -193,8 +199,8 @@ mod tests {
             header,
             "trial,block,case,sentinel,configuration,filesystem,workload,kernel,outcome,phase,window_ns,role,\
              role_workers,role_longest_stall_ns,role_time_over_100ms,role_time_over_1s,role_data_bytes_per_s,\
-             role_with_overhead_bytes_per_s,role_aggregate_bytes_per_s,role_operations_per_s,operation,count,\
-             censored,lat_ns_min,lat_ns_mean,lat_ns_stddev,lat_ns_p50,lat_ns_p90,lat_ns_p99,lat_ns_p99.9,\
+             role_with_overhead_bytes_per_s,role_aggregate_bytes_per_s,role_operations_per_s,role_cpu_user_ns,\
+             role_cpu_system_ns,phase_kernel_threads_cpu_ns,operation,count,censored,lat_ns_min,lat_ns_mean,lat_ns_stddev,lat_ns_p50,lat_ns_p90,lat_ns_p99,lat_ns_p99.9,\
              lat_ns_p99.99,lat_ns_max,lat_ns_at_least_from,setting_scheduler"
         );
     }

@@ -7,6 +7,10 @@ use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::*;
+use fsdyno_core::telemetry::{
+    CpuSplit, DeviceActivity, Jbd2, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost,
+    Stalls, TaskKind, TaskTime, Telemetry,
+};
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Fileserver, Workload};
 use fsdyno_core::{Bytes, Nanos, Operation, Role};
@@ -372,4 +376,89 @@ pub fn scheduler_trials() -> Vec<TrialRecord> {
         TrialRecord { case: 2, ..jfs },
         btrfs,
     ]
+}
+
+/// The same trials with telemetry in every phase: 30 equal samples of a second.
+pub fn with_telemetry(mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
+    for phase in trials.iter_mut().flat_map(|trial| &mut trial.phases) {
+        phase.telemetry = Some(telemetry());
+    }
+    trials
+}
+
+fn telemetry() -> Telemetry {
+    let mut telemetry = Telemetry {
+        devices: vec!["loop0".to_string(), "vda".to_string()],
+        processors: 2,
+        interval_ns: Nanos::from_secs(1),
+        other_processes: vec![ProcessIo {
+            pid: 77,
+            name: "cron".to_string(),
+            read_bytes: 4 * Bytes::MIB,
+            write_bytes: 0,
+        }],
+        cost: SamplingCost { readings: 31, cpu_ns: 62_000_000, wall_ns: 93_000_000, wall_ns_max: 9_000_000 },
+        ..Telemetry::default()
+    };
+    let task = |pid, name: &str, kind, cpu_ns| TaskTime { pid, name: name.to_string(), kind, cpu_ns };
+    for second in 0..30_u64 {
+        telemetry.push(Sample {
+            start_ns: second * 1_000_000_000,
+            length_ns: Nanos::from_secs(1),
+            devices: vec![Some(activity()); 2],
+            cpu: Some(CpuSplit {
+                user_ns: 250_000_000,
+                system_ns: 500_000_000,
+                iowait_ns: 250_000_000,
+                idle_ns: 1_000_000_000,
+                ..CpuSplit::default()
+            }),
+            memory: Some(Memory {
+                dirty_bytes: 64 * Bytes::MIB,
+                dirty_bytes_max: if second == 7 { 128 * Bytes::MIB } else { 64 * Bytes::MIB },
+                cached_bytes: 4 * Bytes::GIB,
+                available_bytes: 32 * Bytes::GIB,
+                ..Memory::default()
+            }),
+            pressure: Pressure {
+                io: Some(Stalls { some_ns: 250_000_000, full_ns: 100_000_000 }),
+                ..Pressure::default()
+            },
+            task_ns: [(TaskKind::Own, 500_000_000), (TaskKind::Writeback, 50_000_000)].into(),
+            tasks: vec![task(Some(4711), "fsdyno", TaskKind::Own, 500_000_000)],
+            journals: vec![JournalActivity {
+                name: "loop0-8".to_string(),
+                log: Log::Jbd2(Jbd2 {
+                    transactions: u64::from(second % 5 == 0),
+                    requested: u64::from(second % 15 == 0),
+                    commit_ns_mean: 5_203_000,
+                    running_ns_mean: 208_000_000,
+                    handles_mean: 326,
+                    blocks_mean: 12,
+                    ..Jbd2::default()
+                }),
+            }],
+        });
+    }
+    telemetry.window.tasks = vec![
+        task(Some(4711), "fsdyno", TaskKind::Own, 15_000_000_000),
+        task(None, "kworker flush-7:0", TaskKind::Writeback, 1_500_000_000),
+    ];
+    telemetry
+}
+
+fn activity() -> DeviceActivity {
+    DeviceActivity {
+        reads: 100,
+        read_bytes: 4 * Bytes::MIB,
+        read_ns: 50_000_000,
+        writes: 20,
+        write_bytes: 80 * Bytes::KIB,
+        write_ns: 20_000_000,
+        flushes: 2,
+        flush_ns: 1_000_000,
+        busy_ns: 500_000_000,
+        queued_ns: 71_000_000,
+        ..DeviceActivity::default()
+    }
 }

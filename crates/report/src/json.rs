@@ -14,6 +14,7 @@ use fsdyno_core::result::{
     CheckResult, CpuTime, InFlight, Latency, Lifecycle, OperationResult, PhaseResult, Rates, RoleResult,
     SlowOperation, Timeline, TimerFacts, TreeSummary, TrialRecord, WorkerResult,
 };
+use fsdyno_core::telemetry::{Column, DeviceActivity, ProcessIo, Sample, SamplingCost, Telemetry};
 use fsdyno_core::warning::Warning;
 use fsdyno_core::{Nanos, Operation, Role, Workload};
 use serde::Serialize;
@@ -173,6 +174,39 @@ pub struct Phase<'a> {
     pub drain_ns: Nanos,
     /// Writers before readers.
     pub roles: Vec<RoleInPhase<'a>>,
+    /// What the machine did in the window; null where no telemetry was taken.
+    pub telemetry: Option<TelemetryInPhase<'a>>,
+}
+
+/// The telemetry of a phase.
+#[derive(Debug, Serialize)]
+pub struct TelemetryInPhase<'a> {
+    /// Kernel names; the order of `devices` in each sample.
+    pub devices: &'a [String],
+    /// Processors online.
+    pub processors: u32,
+    /// Time between samples.
+    pub interval_ns: Nanos,
+    /// The whole window.
+    pub window: SampleInTelemetry<'a>,
+    /// One after the other.
+    pub samples: Vec<SampleInTelemetry<'a>>,
+    /// Processes that are not ours and read or wrote block devices.
+    pub other_processes: &'a [ProcessIo],
+    /// What sampling itself cost.
+    pub cost: SamplingCost,
+    /// Lines of /proc and /sys that were not understood.
+    pub unparsed_lines: u64,
+}
+
+/// Differences of counters, and what iostat makes of them.
+#[derive(Debug, Serialize)]
+pub struct SampleInTelemetry<'a> {
+    /// The differences.
+    #[serde(flatten)]
+    pub sample: &'a Sample,
+    /// By device, then by column of `iostat -x`.
+    pub iostat: BTreeMap<&'a str, BTreeMap<&'static str, f64>>,
 }
 
 /// What the workers of one role did.
@@ -303,7 +337,40 @@ impl<'a> Phase<'a> {
             window_ns: phase.window_ns,
             drain_ns: phase.drain_ns,
             roles: phase.roles.iter().map(RoleInPhase::new).collect(),
+            telemetry: phase.telemetry.as_ref().map(TelemetryInPhase::new),
         }
+    }
+}
+
+impl<'a> TelemetryInPhase<'a> {
+    fn new(telemetry: &'a Telemetry) -> Self {
+        let sample = |sample: &'a Sample| SampleInTelemetry::new(&telemetry.devices, sample);
+        TelemetryInPhase {
+            devices: &telemetry.devices,
+            processors: telemetry.processors,
+            interval_ns: telemetry.interval_ns,
+            window: sample(&telemetry.window),
+            samples: telemetry.samples.iter().map(sample).collect(),
+            other_processes: &telemetry.other_processes,
+            cost: telemetry.cost,
+            unparsed_lines: telemetry.unparsed_lines,
+        }
+    }
+}
+
+impl<'a> SampleInTelemetry<'a> {
+    fn new(devices: &'a [String], sample: &'a Sample) -> Self {
+        let columns = |activity: &DeviceActivity| {
+            Column::ALL
+                .iter()
+                .map(|column| (column.name(), activity.value(*column, sample.length_ns)))
+                .collect()
+        };
+        let iostat = devices
+            .iter()
+            .zip(&sample.devices)
+            .filter_map(|(device, activity)| Some((device.as_str(), columns(activity.as_ref()?))));
+        SampleInTelemetry { sample, iostat: iostat.collect() }
     }
 }
 
@@ -451,6 +518,23 @@ mod tests {
         let percentiles: Vec<_> = operation["lat_ns"]["percentile"].as_object().unwrap().keys().collect();
         assert_eq!(percentiles, ["50.000000", "90.000000", "99.000000", "99.900000", "99.990000"]);
         assert_keys(&operation["slowest"][0], &["start_ns", "duration_ns", "path"]);
+    }
+
+    #[test]
+    fn telemetry_has_the_columns_of_iostat_by_device() {
+        assert_eq!(document()["trials"][0]["phases"][0]["telemetry"], Value::Null);
+        let (header, trials) = (fixture::header("read"), fixture::with_telemetry(fixture::trials()));
+        let document = serde_json::to_value(sweep(&header, &trials).unwrap()).unwrap();
+        let telemetry = &document["trials"][0]["phases"][0]["telemetry"];
+        assert_eq!(telemetry["window"]["iostat"]["loop0"]["rkB/s"], 4096.0);
+        assert_eq!(telemetry["window"]["devices"][1]["reads"], 3000);
+        assert_eq!(telemetry["window"]["journals"][0]["kind"], "jbd2");
+        assert_eq!(telemetry["samples"].as_array().unwrap().len(), 30);
+        assert_keys(
+            &telemetry["samples"][0],
+            &["start_ns", "length_ns", "devices", "cpu", "memory", "pressure", "task_ns", "tasks", "iostat"],
+        );
+        assert_keys(telemetry, &["processors", "interval_ns", "other_processes", "cost", "unparsed_lines"]);
     }
 
     #[test]

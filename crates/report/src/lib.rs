@@ -13,6 +13,7 @@ mod merge;
 pub mod published;
 pub mod ranking;
 mod remark;
+pub mod telemetry_csv;
 pub mod terminal;
 mod text;
 pub mod view;

@@ -10,6 +10,7 @@ use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{CpuTime, Latency, PhaseResult, Rates, RoleResult, TrialRecord};
+use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_stats::Fairness;
 use std::collections::BTreeMap;
@@ -119,6 +120,18 @@ pub struct PhaseView {
     pub window_ns: Nanos,
     /// Writers before readers.
     pub roles: Vec<RoleView>,
+    /// Processor time of the kernel threads that worked for the phase, by kind, and of what the workers themselves used,
+    /// over the bytes moved; absent where a trial has no telemetry.
+    pub kernel: Option<KernelView>,
+}
+
+/// What kernel threads did for one phase, all trials of a case together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KernelView {
+    /// Processor time by kind.
+    pub by_kind: BTreeMap<TaskKind, u64>,
+    /// Processor time of workers and kernel threads in nanoseconds for each 10^6 bytes; absent where none were moved.
+    pub cpu_ns_per_megabyte: Option<f64>,
 }
 
 /// One role in one phase, over all trials of a case.
@@ -142,6 +155,8 @@ pub struct RoleView {
     pub cpu: CpuTime,
     /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
     pub fairness: Option<Fairness>,
+    /// Operations that the workers completed, all trials together.
+    pub completed: u64,
     /// Each operation.
     pub operations: Vec<OperationView>,
     /// Workers that were blocked or never came back, in words.
@@ -243,7 +258,23 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportE
         name: name.to_string(),
         window_ns: first.window_ns,
         roles: roles.collect::<Result<_, _>>()?,
+        kernel: merge_kernel(&parts),
     })
+}
+
+fn merge_kernel(parts: &[(u32, &PhaseResult)]) -> Option<KernelView> {
+    let mut view = KernelView::default();
+    let mut cpu_ns = 0.0;
+    for (_, phase) in parts {
+        cpu_ns += phase.cpu_with_threads()?.0 as f64;
+        let window = &phase.telemetry.as_ref()?.window;
+        for (kind, time_ns) in window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage()) {
+            *view.by_kind.entry(*kind).or_default() += time_ns;
+        }
+    }
+    let bytes: f64 = parts.iter().map(|(_, phase)| phase.bytes() as f64).sum();
+    view.cpu_ns_per_megabyte = (bytes > 0.0).then(|| cpu_ns / (bytes / 1e6));
+    Some(view)
 }
 
 fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, ReportError> {
@@ -267,6 +298,11 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
         fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
+        completed: parts
+            .iter()
+            .flat_map(|(_, _, part)| &part.worker_results)
+            .map(|worker| worker.completed)
+            .sum(),
         operations: merge_operations(&parts)?,
         remarks: parts
             .iter()

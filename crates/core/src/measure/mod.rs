@@ -36,6 +36,8 @@ enum Source {
     CountRate(&'static str),
     /// The longest stall of any role in any phase.
     LongestStall,
+    /// Processor time of workers and kernel threads over the bytes moved, of all phases together.
+    CpuPerMegabyte,
 }
 
 /// How a phase is found in a trial.
@@ -133,6 +135,7 @@ enum Figure {
     LongestStall,
     TimeOver100Ms,
     TimeOver1S,
+    CpuPerOperation,
 }
 
 /// A statistic of an operation, as `phase/role/operation/statistic` names it.
@@ -160,6 +163,7 @@ const FIGURES: &[(&str, Figure)] = &[
     ("longest-stall", Figure::LongestStall),
     ("time-over-100ms", Figure::TimeOver100Ms),
     ("time-over-1s", Figure::TimeOver1S),
+    ("cpu-per-operation", Figure::CpuPerOperation),
 ];
 
 const STATISTICS: &[(&str, Statistic)] = &[
@@ -308,7 +312,7 @@ impl Measure {
             Source::Role(_, _, figure) => figure.unit(),
             Source::CountRate(_) => Unit::BytesPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
-            Source::Operation(..) | Source::LongestStall => Unit::Nanoseconds,
+            Source::Operation(..) | Source::LongestStall | Source::CpuPerMegabyte => Unit::Nanoseconds,
         }
     }
 
@@ -338,6 +342,7 @@ impl Measure {
         match &self.source {
             Source::LongestStall => longest_stall(&trial.phases),
             Source::CountRate(name) => count_rate(name, &trial.phases),
+            Source::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
             Source::Role(phase, role, figure) => {
                 let phase = phase.find(trial)?;
                 figure.of(role_in(phase, *role)?, phase)
@@ -396,6 +401,15 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     (!counts.is_empty() && seconds > 0.0).then_some(Value { value, at_least: false })
 }
 
+/// Nanoseconds per 10^6 bytes. What the kernel's threads did cannot be told without telemetry, and then there is no value.
+fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
+    let cpu_ns: Vec<u64> =
+        phases.iter().map(|phase| Some(phase.cpu_with_threads()?.0)).collect::<Option<_>>()?;
+    let bytes: f64 = phases.iter().map(|phase| phase.bytes() as f64).sum();
+    let cpu_ns: f64 = cpu_ns.iter().map(|ns| *ns as f64).sum();
+    (bytes > 0.0).then(|| Value { value: cpu_ns / (bytes / 1e6), at_least: false })
+}
+
 /// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower bound.
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
     let stall = role.known_stall_ns()?;
@@ -408,7 +422,7 @@ impl Figure {
             Figure::Rate | Figure::DataRate | Figure::OverheadRate => Unit::BytesPerSecond,
             Figure::OperationRate => Unit::OperationsPerSecond,
             Figure::ItemRate => Unit::ItemsPerSecond,
-            Figure::LongestStall => Unit::Nanoseconds,
+            Figure::LongestStall | Figure::CpuPerOperation => Unit::Nanoseconds,
             Figure::CpuShare | Figure::TimeOver100Ms | Figure::TimeOver1S => Unit::Share,
         }
     }
@@ -428,6 +442,10 @@ impl Figure {
             Figure::LongestStall => stall(role, phase),
             Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),
             Figure::TimeOver1S => role.is_watched().then(|| exact(role.time_over_1s)),
+            Figure::CpuPerOperation => {
+                let completed: u64 = role.worker_results.iter().map(|worker| worker.completed).sum();
+                (completed > 0).then(|| exact(role.cpu.total().0 as f64 / completed as f64))
+            }
         }
     }
 }

@@ -97,6 +97,12 @@ pub(super) static NAMED: &[Named] = &[
         source: Source::LongestStall,
     },
     Named {
+        name: "cpu-per-mb",
+        help: "user and system time for each MB moved in all phases: of the workers, and of the kernel threads that \
+               worked for them (writeback, journal, filesystem, reclaim, loop, block)",
+        source: Source::CpuPerMegabyte,
+    },
+    Named {
         name: "postmark-read",
         help: "bytes that postmark read per second of its whole run",
         source: Source::CountRate("bytes read"),

@@ -1,12 +1,12 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
 use super::{Result, Surroundings, find, header, print_json};
-use crate::cli::{Format, Layout, Show};
+use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::published::{LayoutError, layout};
-use fsdyno_report::{Header, Style, View, csv, json, terminal};
+use fsdyno_report::{Header, Style, View, csv, json, telemetry_csv, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
 use std::io::Write;
 
@@ -18,7 +18,10 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     if options.layout == Some(Layout::Published) {
         return as_published(&sweep, &header, &trials, options.format, &surroundings.style);
     }
-    print(&header, &trials, options.format, options.summary, &surroundings.style)?;
+    match options.telemetry {
+        Some(detail) => print_telemetry(&header, &trials, options.format, detail, &surroundings.style)?,
+        None => print(&header, &trials, options.format, options.summary, &surroundings.style)?,
+    }
     Ok(Status::Well)
 }
 
@@ -63,6 +66,23 @@ fn as_published(
         other => Trouble::from(other),
     })?;
     Ok(Status::Well)
+}
+
+/// Prints telemetry to stdout. The JSON is the same as without: it has everything.
+fn print_telemetry(
+    header: &Header,
+    trials: &[TrialRecord],
+    format: Format,
+    detail: Detail,
+    style: &Style,
+) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Json => print_json(&json::sweep(header, trials)?)?,
+        Format::Csv => telemetry_csv::telemetry(&mut out, trials)?,
+        Format::Text => terminal::telemetry(&mut out, trials, detail == Detail::Samples, style)?,
+    }
+    Ok(())
 }
 
 /// Prints results to stdout: tables case by case and the summary last, where the eye rests.

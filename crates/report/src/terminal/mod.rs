@@ -11,6 +11,7 @@ mod full;
 mod list;
 mod streaming;
 mod summary;
+mod telemetry;
 
 pub use comparison::comparison;
 use compatible::compatible;
@@ -18,6 +19,7 @@ use external::external;
 pub use full::full;
 pub use list::sweep_list;
 pub use summary::summary;
+pub use telemetry::telemetry;
 
 pub use crate::text::{plural, size};
 

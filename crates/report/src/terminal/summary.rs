@@ -50,14 +50,14 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
 }
 
 /// One column of the table: the lines of its head, and a cell for each row.
-struct Column {
-    name: String,
-    head: Vec<String>,
-    cells: Vec<String>,
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) head: Vec<String>,
+    pub(super) cells: Vec<String>,
 }
 
 impl Column {
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.head.iter().chain(&self.cells).map(|text| text.chars().count()).max().unwrap_or(0)
     }
 }
@@ -151,7 +151,11 @@ fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Colum
 }
 
 /// As many of the columns as fit, and the names of the others.
-fn fitting(mut columns: Vec<Column>, width: usize, name_width: usize) -> (Vec<Column>, Vec<String>) {
+pub(super) fn fitting(
+    mut columns: Vec<Column>,
+    width: usize,
+    name_width: usize,
+) -> (Vec<Column>, Vec<String>) {
     let mut left_out = Vec::new();
     let needed =
         |columns: &[Column]| name_width + columns.iter().map(|column| 1 + column.width()).sum::<usize>();

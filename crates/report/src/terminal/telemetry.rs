@@ -1,0 +1,507 @@
+//! What the machine did while a case was measured, as an administrator knows it from `iostat -x`, `vmstat` and `top`.
+//!
+//! Averages are over the windows of all trials of a case together, so that a longer window weighs more. The columns of
+//! `iostat -x` stand in another order, the most telling first, for they do not all fit: what is left out is named.
+
+use super::summary::{Column as Head, fitting};
+use super::{Paint, Style, write_table};
+use crate::merge::Time;
+use crate::text;
+use crate::view::is_measured;
+use fsdyno_core::result::TimerFacts;
+use fsdyno_core::telemetry::{
+    Column, CpuSplit, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost, Stalls,
+    TaskTime, Telemetry, WINDOW_TASKS, busiest,
+};
+use fsdyno_core::{Bytes, Nanos, TrialRecord};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// The columns of `iostat -x`, the most telling first.
+const BY_WEIGHT: &[Column] = &[
+    Column::ReadRate,
+    Column::ReadKib,
+    Column::ReadWait,
+    Column::WriteRate,
+    Column::WriteKib,
+    Column::WriteWait,
+    Column::QueueSize,
+    Column::Utilisation,
+    Column::FlushRate,
+    Column::FlushWait,
+    Column::ReadSize,
+    Column::WriteSize,
+    Column::ReadMergeShare,
+    Column::WriteMergeShare,
+    Column::ReadMergeRate,
+    Column::WriteMergeRate,
+    Column::DiscardRate,
+    Column::DiscardKib,
+    Column::DiscardWait,
+    Column::DiscardSize,
+    Column::DiscardMergeShare,
+    Column::DiscardMergeRate,
+];
+
+/// Processes with reads and writes of their own that are named.
+const MOST_OTHERS: usize = 3;
+
+/// One trial's telemetry of a phase.
+struct Part<'a> {
+    trial: u32,
+    telemetry: &'a Telemetry,
+}
+
+/// Writes the telemetry of every case, phase by phase: averages, or with `samples` every sample of every trial.
+///
+/// # Errors
+/// Those of `out`.
+pub fn telemetry(
+    out: &mut dyn Write,
+    trials: &[TrialRecord],
+    samples: bool,
+    style: &Style,
+) -> io::Result<()> {
+    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+        cases.entry(trial.case).or_default().push(trial);
+    }
+    for (index, trials) in cases.values().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        let first = trials[0];
+        let numbers: Vec<String> = trials.iter().map(|trial| trial.trial.to_string()).collect();
+        let noun = if numbers.len() == 1 { "trial" } else { "trials" };
+        let title = format!(
+            "{} under {}, {noun} {}",
+            first.configuration.name,
+            first.workload.kind(),
+            numbers.join(", ")
+        );
+        style.paragraph(out, Paint::Heading, 0, &title)?;
+        if let Some(text) = first.timer.as_ref().and_then(overhead) {
+            style.paragraph(out, Paint::Plain, 0, &text)?;
+        }
+        for phase in &first.phases {
+            let parts: Vec<Part<'_>> = trials.iter().filter_map(|trial| part(trial, &phase.name)).collect();
+            writeln!(out)?;
+            match parts.is_empty() {
+                true => writeln!(out, "{}: no telemetry was taken", phase.name)?,
+                false if samples => write_samples(out, &phase.name, &parts, *style)?,
+                false => write_averages(out, &phase.name, &parts, *style)?,
+            }
+        }
+    }
+    if cases.is_empty() {
+        writeln!(out, "No trial was measured.")?;
+    }
+    Ok(())
+}
+
+/// What the tool itself costs, measured before the sweep.
+fn overhead(timer: &TimerFacts) -> Option<String> {
+    let without = timer.overhead_ns_per_op?;
+    let with = timer.overhead_with_telemetry_ns_per_op;
+    let with = with.map(|ns| format!(", {} ns while telemetry is taken", text::number(ns)));
+    Some(format!(
+        "the tool itself: {} ns per operation{} (null workload, system call left out)",
+        text::number(without),
+        with.unwrap_or_default()
+    ))
+}
+
+fn part<'a>(trial: &'a TrialRecord, phase: &str) -> Option<Part<'a>> {
+    let phase = trial.phases.iter().find(|known| known.name == phase)?;
+    Some(Part { trial: trial.trial, telemetry: phase.telemetry.as_ref()? })
+}
+
+fn write_averages(out: &mut dyn Write, phase: &str, parts: &[Part<'_>], style: Style) -> io::Result<()> {
+    let window = together(parts);
+    let devices = &parts[0].telemetry.devices;
+    let title = format!(
+        "{phase}: averages over {}, {}",
+        text::time_in_words(Time { ns: window.length_ns.0, at_least: false }),
+        text::plural(u64::from(parts[0].telemetry.processors), "processor")
+    );
+    style.paragraph(out, Paint::Heading, 0, &title)?;
+    let facts = [
+        window.cpu.as_ref().map(|cpu| format!("processors: {}", shares(cpu))),
+        window.memory.as_ref().map(memory),
+        pressure(&window.pressure, window.length_ns),
+    ];
+    for fact in facts.iter().flatten() {
+        style.paragraph(out, Paint::Plain, 0, fact)?;
+    }
+    write_devices(out, devices, std::slice::from_ref(&window), false, style)?;
+    write_tasks(out, &window, style)?;
+    for journal in &window.journals {
+        style.paragraph(out, Paint::Plain, 0, &journal_line(journal, window.length_ns))?;
+    }
+    let mut others: Vec<&ProcessIo> = parts.iter().flat_map(|part| &part.telemetry.other_processes).collect();
+    others.sort_by_key(|other| std::cmp::Reverse(other.read_bytes + other.write_bytes));
+    if !others.is_empty() {
+        let named: Vec<String> = others.iter().take(MOST_OTHERS).map(|other| other_process(other)).collect();
+        let line = format!("other processes on block devices: {}", named.join("; "));
+        style.paragraph(out, Paint::Plain, 0, &line)?;
+    }
+    style.paragraph(out, Paint::Plain, 0, &cost(parts, window.length_ns))?;
+    let unparsed: u64 = parts.iter().map(|part| part.telemetry.unparsed_lines).sum();
+    if unparsed > 0 {
+        let lines = text::plural(unparsed, "line");
+        let text = format!("{lines} of /proc and /sys could not be understood and are missing here");
+        style.paragraph(out, Paint::Alert, 0, &text)?;
+    }
+    Ok(())
+}
+
+/// The windows of several trials as one. Processes of different trials are different ones, and go by their names.
+fn together(parts: &[Part<'_>]) -> Sample {
+    let mut window = Sample::default();
+    for part in parts {
+        let mut next = part.telemetry.window.clone();
+        if parts.len() > 1 {
+            next.tasks.iter_mut().for_each(|task| task.pid = None);
+        }
+        window.append(&next, parts.len() * WINDOW_TASKS);
+    }
+    busiest(&mut window.tasks, WINDOW_TASKS);
+    window
+}
+
+/// `user 12.3 %, system 30.1 %, iowait 0 %, ...`.
+fn shares(cpu: &CpuSplit) -> String {
+    let parts = cpu.parts().map(|(name, part_ns)| format!("{name} {}", text::percent(cpu.share(part_ns))));
+    parts.join(", ")
+}
+
+fn memory(memory: &Memory) -> String {
+    let size = |bytes| text::size(Bytes(bytes));
+    format!(
+        "memory: dirty {} (at most {}), writeback {} (at most {}), cached {}, available {}",
+        size(memory.dirty_bytes),
+        size(memory.dirty_bytes_max),
+        size(memory.writeback_bytes),
+        size(memory.writeback_bytes_max),
+        size(memory.cached_bytes),
+        size(memory.available_bytes)
+    )
+}
+
+/// Shares of the time in which some or all tasks waited.
+fn pressure(pressure: &Pressure, length: Nanos) -> Option<String> {
+    let share = |ns: u64| text::percent(ns as f64 / length.0.max(1) as f64);
+    let of = |name: &str, stalls: Option<Stalls>| {
+        stalls.map(|stalls| format!("{name} some {} full {}", share(stalls.some_ns), share(stalls.full_ns)))
+    };
+    let parts: Vec<String> = [of("io", pressure.io), of("cpu", pressure.cpu), of("memory", pressure.memory)]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| format!("waiting (PSI): {}", parts.join(", ")))
+}
+
+/// `iostat -x`: a row for each device, or with `timed` for each device in each sample.
+fn write_devices(
+    out: &mut dyn Write,
+    devices: &[String],
+    samples: &[Sample],
+    timed: bool,
+    style: Style,
+) -> io::Result<()> {
+    let rows: Vec<(usize, &Sample)> = (0..devices.len())
+        .flat_map(|device| samples.iter().map(move |sample| (device, sample)))
+        .filter(|(device, sample)| matches!(sample.devices.get(*device), Some(Some(_))))
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut names = vec![column("device", rows.iter().map(|(device, _)| devices[*device].clone()))];
+    if timed {
+        names.push(column("s", rows.iter().map(|(_, sample)| seconds(sample))));
+    }
+    let columns = BY_WEIGHT.iter().map(|heading| {
+        let value = |(device, sample): &(usize, &Sample)| {
+            let activity = sample.devices[*device].unwrap_or_default();
+            compact(activity.value(*heading, sample.length_ns))
+        };
+        column(heading.name(), rows.iter().map(value))
+    });
+    write_columns(out, names, columns.collect(), style)
+}
+
+/// The end of a sample, from the beginning of its window.
+fn seconds(sample: &Sample) -> String {
+    format!("{:.1}", (sample.start_ns + sample.length_ns.0) as f64 / 1e9)
+}
+
+/// The busiest tasks, as `top` has them, and all kernel threads by what they work for.
+fn write_tasks(out: &mut dyn Write, window: &Sample, style: Style) -> io::Result<()> {
+    let busy = |cpu_ns: u64| format!("{:.1}", 100.0 * cpu_ns as f64 / window.length_ns.0.max(1) as f64);
+    let time = |cpu_ns| text::time(Time { ns: cpu_ns, at_least: false });
+    if !window.tasks.is_empty() {
+        let tasks = &window.tasks;
+        let pid = |task: &TaskTime| task.pid.map_or("-".to_string(), |pid| pid.to_string());
+        let names = vec![column("task", tasks.iter().map(|task| task.name.clone()))];
+        let columns = vec![
+            column("%CPU", tasks.iter().map(|task| busy(task.cpu_ns))),
+            column("time", tasks.iter().map(|task| time(task.cpu_ns))),
+            column("kind", tasks.iter().map(|task| task.kind.to_string())),
+            column("pid", tasks.iter().map(pid)),
+        ];
+        write_columns(out, names, columns, style)?;
+    }
+    let kinds: Vec<String> = window
+        .task_ns
+        .iter()
+        .map(|(kind, cpu_ns)| {
+            format!("{kind} {}", text::time_in_words(Time { ns: *cpu_ns, at_least: false }))
+        })
+        .collect();
+    if !kinds.is_empty() {
+        style.paragraph(out, Paint::Plain, 0, &format!("all tasks by kind: {}", kinds.join(", ")))?;
+    }
+    Ok(())
+}
+
+fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
+    let time = |ns| text::time_in_words(Time { ns, at_least: false });
+    let rate = |count: u64| text::number(count as f64 / length.as_secs_f64().max(1e-9));
+    let name = &journal.name;
+    match &journal.log {
+        Log::Jbd2(log) => format!(
+            "journal {name}: {} ({} asked for); means since the mount: commit {}, open for {}, {} operations and {} \
+             blocks in a transaction",
+            text::plural(log.transactions, "transaction"),
+            log.requested,
+            time(log.commit_ns_mean),
+            time(log.running_ns_mean),
+            log.handles_mean,
+            log.blocks_mean
+        ),
+        Log::Xfs(log) => format!(
+            "log {name}: {} writes/s of {} in all, {} transactions/s, {} forced/s of which {} waited, {} waited for \
+             space, {} for a buffer",
+            rate(log.writes),
+            text::size(Bytes(log.bytes)),
+            rate(log.async_transactions + log.sync_transactions),
+            rate(log.forces),
+            log.force_sleeps,
+            log.space_sleeps,
+            log.no_buffer
+        ),
+        Log::Btrfs(log) => format!(
+            "journal {name}: {} in {}; the longest since the mount {}",
+            text::plural(log.commits, "commit"),
+            time(log.commit_ns),
+            time(log.commit_ns_max)
+        ),
+    }
+}
+
+fn other_process(other: &ProcessIo) -> String {
+    let size = |bytes| text::size(Bytes(bytes));
+    format!(
+        "{} ({}) read {}, wrote {}",
+        other.name,
+        other.pid,
+        size(other.read_bytes),
+        size(other.write_bytes)
+    )
+}
+
+/// What sampling cost, beside what it tells.
+fn cost(parts: &[Part<'_>], length: Nanos) -> String {
+    let costs = || parts.iter().map(|part| &part.telemetry.cost);
+    let sum = |of: fn(&SamplingCost) -> u64| costs().map(of).sum::<u64>();
+    let (readings, cpu_ns) = (sum(|cost| cost.readings), sum(|cost| cost.cpu_ns));
+    let longest_ns = costs().map(|cost| cost.wall_ns_max).max().unwrap_or(0);
+    let time = |ns| text::time_in_words(Time { ns, at_least: false });
+    format!(
+        "telemetry itself: {}, {} of CPU each ({} of one processor), the longest {}",
+        text::plural(readings, "reading"),
+        time(cpu_ns / readings.max(1)),
+        text::percent(cpu_ns as f64 / length.0.max(1) as f64),
+        time(longest_ns)
+    )
+}
+
+/// Every sample of every trial: first the devices, then the machine.
+fn write_samples(out: &mut dyn Write, phase: &str, parts: &[Part<'_>], style: Style) -> io::Result<()> {
+    for (index, Part { trial, telemetry }) in parts.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        let title = format!(
+            "{phase}, trial {trial}: {} of {}",
+            text::plural(telemetry.samples.len() as u64, "sample"),
+            text::setting(telemetry.interval_ns)
+        );
+        style.paragraph(out, Paint::Heading, 0, &title)?;
+        write_devices(out, &telemetry.devices, &telemetry.samples, true, style)?;
+        let names = vec![column("s", telemetry.samples.iter().map(seconds))];
+        write_columns(out, names, machine_columns(&telemetry.samples), style)?;
+    }
+    Ok(())
+}
+
+/// The machine over time, in the words of `vmstat`: shares of all processors, the page cache, pressure, the busiest task.
+fn machine_columns(samples: &[Sample]) -> Vec<Head> {
+    let cpu = |name: &'static str, of: fn(&CpuSplit) -> u64| {
+        column(
+            name,
+            samples.iter().map(|sample| {
+                sample.cpu.map_or("-".to_string(), |cpu| format!("{:.0}", 100.0 * cpu.share(of(&cpu))))
+            }),
+        )
+    };
+    let memory = |name: &'static str, of: fn(&Memory) -> u64| {
+        column(
+            name,
+            samples.iter().map(|sample| {
+                sample.memory.map_or("-".to_string(), |memory| {
+                    format!("{:.0}", of(&memory) as f64 / Bytes::MIB as f64)
+                })
+            }),
+        )
+    };
+    let waiting = |name: &'static str, of: fn(&Pressure) -> Option<Stalls>| {
+        column(
+            name,
+            samples.iter().map(|sample| {
+                let share = |ns: u64| format!("{:.0}", 100.0 * ns as f64 / sample.length_ns.0.max(1) as f64);
+                of(&sample.pressure).map_or("-".to_string(), |stalls| share(stalls.some_ns))
+            }),
+        )
+    };
+    let task = |sample: &Sample| sample.tasks.first().map_or("-".to_string(), |task| task.name.clone());
+    vec![
+        cpu("us", |cpu| cpu.user_ns + cpu.nice_ns),
+        cpu("sy", |cpu| cpu.system_ns + cpu.irq_ns + cpu.softirq_ns),
+        cpu("wa", |cpu| cpu.iowait_ns),
+        cpu("st", |cpu| cpu.steal_ns),
+        cpu("id", |cpu| cpu.idle_ns),
+        memory("dirty-MiB", |memory| memory.dirty_bytes),
+        memory("writeback", |memory| memory.writeback_bytes),
+        memory("cached", |memory| memory.cached_bytes),
+        waiting("io-some%", |pressure| pressure.io),
+        column("busiest task", samples.iter().map(task)),
+        waiting("cpu-some%", |pressure| pressure.cpu),
+        waiting("memory-some%", |pressure| pressure.memory),
+        memory("available", |memory| memory.available_bytes),
+    ]
+}
+
+fn column(name: &str, cells: impl Iterator<Item = String>) -> Head {
+    Head { name: name.to_string(), head: vec![name.to_string()], cells: cells.collect() }
+}
+
+/// A table of the columns that fit beside the names of its rows, and the names of those that do not.
+fn write_columns(out: &mut dyn Write, names: Vec<Head>, columns: Vec<Head>, style: Style) -> io::Result<()> {
+    let room = names.iter().map(Head::width).sum::<usize>() + names.len() - 1;
+    let (shown, left_out) = fitting(columns, style.width, room);
+    let all: Vec<&Head> = names.iter().chain(&shown).collect();
+    let mut table = style.table(all.iter().map(|column| column.name.clone()).collect());
+    for row in 0..names[0].cells.len() {
+        table.add_row(all.iter().map(|column| column.cells[row].clone()).collect::<Vec<_>>());
+    }
+    write_table(out, table, style)?;
+    if !left_out.is_empty() {
+        let text = format!("(no room for {}; see --format csv)", left_out.join(", "));
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
+    Ok(())
+}
+
+/// A figure of `iostat` in little room: two decimals as there, fewer where the number is long.
+fn compact(value: f64) -> String {
+    match value {
+        v if v >= 9999.5 => format!("{v:.0}"),
+        v if v >= 99.95 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn text(trials: &[TrialRecord], samples: bool, width: usize) -> String {
+        let mut out = Vec::new();
+        telemetry(&mut out, trials, samples, &Style { width, colour: false }).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn averages_of_a_case_are_over_all_its_trials() {
+        let trials = fixture::with_telemetry(fixture::trials());
+        let all = text(&trials, false, 80);
+        let (head, rest) = all.split_once("\n\n").unwrap();
+        let first = rest.split("\n\n").next().unwrap();
+        assert_eq!(
+            head,
+            "ext4 bfq under fileserver, trials 0, 4\nthe tool itself: 61.5 ns per operation, 61.9 ns while telemetry is \
+             taken (null\n  workload, system call left out)"
+        );
+        assert_eq!(
+            first,
+            "\
+1 reader: averages over 60.0 s, 2 processors
+processors: user 12.5 %, nice 0 %, system 25.0 %, iowait 12.5 %, irq 0 %,
+  softirq 0 %, steal 0 %, idle 50.0 %
+memory: dirty 64 MiB (at most 128 MiB), writeback 0 B (at most 0 B), cached 4
+  GiB, available 32 GiB
+waiting (PSI): io some 25.0 % full 10.0 %
+device   r/s  rkB/s r_await   w/s wkB/s w_await aqu-sz %util  f/s f_await
+loop0  100.0 4096.0    0.50 20.00 80.00    1.00   0.07 50.00 2.00    0.50
+vda    100.0 4096.0    0.50 20.00 80.00    1.00   0.07 50.00 2.00    0.50
+(no room for rareq-sz, wareq-sz, %rrqm, %wrqm, rrqm/s, wrqm/s, d/s, dkB/s,
+  d_await, dareq-sz, %drqm, drqm/s; see --format csv)
+task               %CPU   time       kind  pid
+fsdyno             50.0  30.0s        own    -
+kworker flush-7:0   5.0  3.00s  writeback    -
+all tasks by kind: writeback 3.00 s, own 30.0 s
+journal loop0-8: 12 transactions (4 asked for); means since the mount: commit
+  5.20 ms, open for 208 ms, 326 operations and 12 blocks in a transaction
+other processes on block devices: cron (77) read 4 MiB, wrote 0 B; cron (77)
+  read 4 MiB, wrote 0 B
+telemetry itself: 62 readings, 2.00 ms of CPU each (0.2 % of one processor), the
+  longest 9.00 ms"
+        );
+    }
+
+    #[test]
+    fn samples_stand_trial_by_trial() {
+        let all = text(&fixture::with_telemetry(fixture::trials()), true, 80);
+        assert!(all.contains("\n1 reader, trial 0: 30 samples of 1 s\n"), "{all}");
+        assert!(all.contains("\n1 reader, trial 4: 30 samples of 1 s\n"), "{all}");
+        assert_eq!(all.lines().filter(|line| line.starts_with("loop0  30.0 ")).count(), 4 * 3, "{all}");
+    }
+
+    #[test]
+    fn lines_keep_to_the_width_and_a_wide_terminal_has_every_column() {
+        let trials = fixture::with_telemetry(fixture::trials());
+        for (width, samples) in [(80, false), (80, true), (100, true), (132, false)] {
+            for line in text(&trials, samples, width).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert_eq!(line, line.trim_end());
+            }
+        }
+        let wide = text(&trials, false, 240);
+        assert!(Column::ALL.iter().all(|column| wide.contains(column.name())) && !wide.contains("no room"));
+    }
+
+    #[test]
+    fn a_phase_without_telemetry_says_so() {
+        let all = text(&fixture::trials(), false, 80);
+        assert!(all.contains("\n1 reader: no telemetry was taken\n"), "{all}");
+        assert_eq!(text(&[], false, 80), "No trial was measured.\n");
+    }
+
+    #[test]
+    fn every_column_of_iostat_has_its_place() {
+        assert_eq!(BY_WEIGHT.len(), Column::ALL.len());
+        assert!(Column::ALL.iter().all(|column| BY_WEIGHT.contains(column)));
+    }
+}
