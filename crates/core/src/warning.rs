@@ -47,6 +47,20 @@ warnings! {
     FigureMissing = "figure-missing";
     /// The settings weaken what survives a power cut.
     Durability = "durability";
+    /// Bytes that were read came from the page cache and not from the device.
+    PageCache = "page-cache";
+    /// The kernel initialised a filesystem in the background.
+    LazyInitialisation = "lazy-initialisation";
+    /// The workers used all processors.
+    ProcessorsSaturated = "processors-saturated";
+    /// A hypervisor gave processor time to others.
+    StealTime = "steal-time";
+    /// Other processes read and wrote block devices.
+    OtherIo = "other-io";
+    /// The filesystem compresses, and the content compresses well.
+    Compression = "compression";
+    /// A volatile write cache is not flushed, or its state is not known.
+    WriteCache = "write-cache";
     /// The filesystem check found something.
     CheckFailed = "check-failed";
     /// Something could not be undone and is left behind.

@@ -168,7 +168,7 @@ pub struct Show {
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
     /// In this layout instead: `published` is that of the study which the plan names with `study = "..."`.
-    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure"])]
+    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry"])]
     pub layout: Option<Layout>,
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]

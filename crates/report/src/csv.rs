@@ -5,6 +5,7 @@
 //! figures: what was skipped or failed does not vanish. Times are nanoseconds, rates bytes per second, shares 0 to 1; a
 //! figure that does not exist is empty. The settings follow as one column for each axis that any trial sets.
 
+use fsdyno_core::Nanos;
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult, TrialRecord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -122,6 +123,8 @@ fn figures(trial: &TrialRecord) -> Vec<Vec<String>> {
 
 fn of_role(phase: &PhaseResult, role: &RoleResult) -> Vec<String> {
     let maybe = |rate: Option<f64>| rate.map(|rate| rate.to_string()).unwrap_or_default();
+    let known_cpu = role.is_watched() || role.cpu.total() > Nanos(0);
+    let cpu = |time: Nanos| if known_cpu { time.0.to_string() } else { String::new() };
     vec![
         phase.name.clone(),
         phase.window_ns.0.to_string(),
@@ -134,8 +137,8 @@ fn of_role(phase: &PhaseResult, role: &RoleResult) -> Vec<String> {
         maybe(role.rates.with_overhead_bytes_per_s),
         role.rates.aggregate_bytes_per_s.to_string(),
         role.rates.operations_per_s.to_string(),
-        role.cpu.user_ns.0.to_string(),
-        role.cpu.system_ns.0.to_string(),
+        cpu(role.cpu.user_ns),
+        cpu(role.cpu.system_ns),
         phase.telemetry.as_ref().map(|seen| seen.storage_threads_ns().to_string()).unwrap_or_default(),
     ]
 }

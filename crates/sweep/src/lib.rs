@@ -8,6 +8,7 @@
 
 mod bench;
 mod cases;
+mod confounder;
 mod document;
 mod error;
 mod estimate;

@@ -4,6 +4,7 @@
 //! journal, and what was measured before a failure is kept. What cannot be taken down is told.
 
 use crate::cases::Case;
+use crate::confounder;
 use crate::order::Slot;
 use crate::overhead::Overhead;
 use crate::plan::Plan;
@@ -90,6 +91,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
             Outcome::Failed { error: *error }
         }
     };
+    record.warnings.extend(confounder::confounders(&record));
     note_what_is_left(&mut record, &left);
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();

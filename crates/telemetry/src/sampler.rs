@@ -51,7 +51,8 @@ impl Sampler {
         Self::below(Path::new("/"), interval, devices)
     }
 
-    fn below(root: &Path, interval: Nanos, devices: Vec<String>) -> Self {
+    /// The same with another root, below which `proc` and `sys` are: for tests, which have files of their own there.
+    pub fn below(root: &Path, interval: Nanos, devices: Vec<String>) -> Self {
         let mut files = Files::below(root);
         let own = tasks::own(&mut files, std::process::id());
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);

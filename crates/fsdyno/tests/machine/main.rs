@@ -15,6 +15,7 @@ mod sick_devices;
 mod streaming;
 mod studies;
 mod support;
+mod telemetry;
 
 use support::Test;
 
@@ -30,6 +31,7 @@ fn main() {
         sick_devices::tests(),
         streaming::tests(),
         studies::tests(),
+        telemetry::tests(),
     ]
     .concat();
     support::run(tests);

@@ -1,0 +1,300 @@
+//! Telemetry on the real machine: our columns against those of iostat, and what a sweep stores and shows.
+
+use crate::support::{Requirement, Sandbox, Test, describe};
+use fsdyno_core::Nanos;
+use fsdyno_core::telemetry::{Column, CpuSplit};
+use fsdyno_telemetry::Sampler;
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const IOSTAT: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Filesystem("ext4"),
+    Requirement::Program("iostat"),
+    Requirement::Program("unshare"),
+];
+
+const SWEEP: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Filesystem("ext4"),
+];
+
+/// iostat and the change of its files take turns by time alone; on a busy machine they may miss each other.
+const ATTEMPTS: u32 = 5;
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, requires, body| Test { name, requires, body };
+    vec![
+        test("telemetry::our_columns_are_those_of_iostat", IOSTAT, columns_of_iostat),
+        test("telemetry::a_sweep_shows_what_the_machine_did", SWEEP, sweep),
+    ]
+}
+
+/// What the kernel said at one moment.
+#[derive(Debug)]
+struct Moment {
+    diskstats: String,
+    device: String,
+    stat: String,
+    uptime: String,
+}
+
+impl Moment {
+    fn now(device: &str) -> Self {
+        let read = |path: &str| fs::read_to_string(path).expect(path);
+        let diskstats = read("/proc/diskstats");
+        // The same counters in sysfs, where iostat reads them; taken from the same line, for they never stand still.
+        let line = diskstats.lines().find(|line| line.split_whitespace().nth(2) == Some(device));
+        let counters = line.expect("a line of the device").split_whitespace().skip(3);
+        Moment {
+            device: counters.collect::<Vec<_>>().join(" ") + "\n",
+            stat: read("/proc/stat"),
+            uptime: read("/proc/uptime"),
+            diskstats,
+        }
+    }
+
+    fn uptime_ns(&self) -> u64 {
+        let seconds: f64 =
+            self.uptime.split_whitespace().next().expect("a number").parse().expect("a number");
+        (seconds * 1e9) as u64
+    }
+
+    /// The files that iostat reads.
+    fn write_for_iostat(&self, directory: &Path) {
+        for (name, text) in [("device", &self.device), ("stat", &self.stat), ("uptime", &self.uptime)] {
+            fs::write(directory.join(name), text).expect("a file");
+        }
+    }
+
+    /// The files that the sampler reads, below a root of its own.
+    fn write_for_sampler(&self, root: &Path) {
+        let proc = root.join("proc");
+        fs::create_dir_all(&proc).expect("a directory");
+        fs::write(proc.join("diskstats"), &self.diskstats).expect("a file");
+        fs::write(proc.join("stat"), &self.stat).expect("a file");
+    }
+}
+
+/// The real iostat and the sampler are given the same two moments of a loop device under load, and must say the same: to the
+/// last of the two digits that iostat prints.
+fn columns_of_iostat() {
+    let sandbox = Sandbox::new();
+    let mut scratch = Scratch::new(&sandbox);
+    let before = Moment::now(&scratch.device);
+    load(&scratch.mountpoint);
+    let after = Moment::now(&scratch.device);
+    scratch.umount();
+
+    let (columns, cpu) = ours(&sandbox.path("root"), &scratch.device, &before, &after);
+    assert!(columns.iter().filter(|(_, value)| *value > 0.0).count() >= 12, "too little load: {columns:?}");
+    let mut said = String::new();
+    for _ in 0..ATTEMPTS {
+        let (device, processors) = iostat(&sandbox, &scratch.device, &before, &after);
+        let differences: Vec<String> = columns
+            .iter()
+            .chain(&cpu)
+            .filter_map(|(name, ours)| {
+                let theirs = device.get(json_name(name)).or(processors.get(name));
+                let theirs =
+                    theirs.and_then(Value::as_f64).unwrap_or_else(|| panic!("no {name} in {device}"));
+                // Half of the last digit, and what a double cannot hold.
+                let differs = (ours - theirs).abs() > 0.005 + theirs * 1e-9;
+                differs.then(|| format!("{name}: ours {ours}, theirs {theirs}"))
+            })
+            .collect();
+        if differences.is_empty() {
+            return;
+        }
+        said = differences.join("\n");
+    }
+    panic!("iostat says otherwise, {ATTEMPTS} times\n{said}\n{before:?}\n{after:?}");
+}
+
+/// `%util` and its like have no percent sign in iostat's JSON.
+fn json_name(column: &str) -> &str {
+    column.trim_start_matches('%')
+}
+
+/// What the sampler makes of two moments: the columns of the device, and the shares of the processors.
+fn ours(
+    root: &Path,
+    device: &str,
+    before: &Moment,
+    after: &Moment,
+) -> (Vec<(&'static str, f64)>, Vec<(&'static str, f64)>) {
+    let mut sampler = Sampler::below(root, Nanos::from_secs(1), vec![device.to_string()]);
+    before.write_for_sampler(root);
+    sampler.begin();
+    after.write_for_sampler(root);
+    let telemetry = sampler.end();
+    assert_eq!(telemetry.unparsed_lines, 0);
+    let activity = telemetry.filesystem_device().expect("the device is there");
+    // The time between the moments, not between the readings of their texts.
+    let length = Nanos(after.uptime_ns() - before.uptime_ns());
+    let columns = Column::ALL.iter().map(|column| (column.name(), activity.value(*column, length)));
+    let cpu = telemetry.window.cpu.expect("a first line of /proc/stat");
+    let share = |of: fn(&CpuSplit) -> u64| 100.0 * cpu.share(of(&cpu));
+    let shares = vec![
+        ("user", share(|cpu| cpu.user_ns)),
+        ("nice", share(|cpu| cpu.nice_ns)),
+        // iostat counts interrupts as the kernel's.
+        ("system", share(|cpu| cpu.system_ns + cpu.irq_ns + cpu.softirq_ns)),
+        ("iowait", share(|cpu| cpu.iowait_ns)),
+        ("steal", share(|cpu| cpu.steal_ns)),
+        ("idle", share(|cpu| cpu.idle_ns)),
+    ];
+    (columns.collect(), shares)
+}
+
+/// What iostat makes of them. It reads the kernel's files twice, a second apart: in a mount namespace of its own, files of
+/// ours lie over them, and change in between.
+fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (Value, Value) {
+    let directory = sandbox.path("iostat");
+    fs::create_dir_all(&directory).expect("a directory");
+    before.write_for_iostat(&directory);
+    let script = "set -e; mount --bind device /sys/block/$1/stat; mount --bind stat /proc/stat; \
+                  mount --bind uptime /proc/uptime; echo ready >&2; exec iostat -x -y -o JSON 1 1";
+    let mut child = Command::new("unshare")
+        .args(["-m", "--propagation", "private", "sh", "-c", script, "sh", device])
+        .current_dir(&directory)
+        .env("LC_ALL", "C")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("unshare runs");
+    let mut ready = [0; 6];
+    let said = std::io::Read::read_exact(child.stderr.as_mut().expect("a pipe"), &mut ready);
+    if said.is_ok() {
+        std::thread::sleep(Duration::from_millis(500));
+        after.write_for_iostat(&directory);
+    }
+    let output = child.wait_with_output().expect("iostat ends");
+    assert!(said.is_ok() && output.status.success(), "{}", describe(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("iostat's JSON");
+    let statistics = &document["sysstat"]["hosts"][0]["statistics"][0];
+    let disks = statistics["disk"].as_array().expect("disks");
+    let disk = disks.iter().find(|disk| disk["disk_device"] == device).expect("the device");
+    (disk.clone(), statistics["avg-cpu"].clone())
+}
+
+/// Writes with flushes, then reads what is no longer in memory.
+fn load(directory: &Path) {
+    let data = vec![7; 256 << 10];
+    for number in 0..24 {
+        let mut file = fs::File::create(directory.join(number.to_string())).expect("a file");
+        file.write_all(&data).and_then(|()| file.sync_all()).expect("written");
+    }
+    succeed(Command::new("sh").args(["-c", "echo 3 > /proc/sys/vm/drop_caches"]));
+    for number in 0..24 {
+        assert_eq!(fs::read(directory.join(number.to_string())).expect("read").len(), data.len());
+    }
+}
+
+/// A mounted filesystem on an image; the loop device goes away with the mount.
+struct Scratch {
+    mountpoint: PathBuf,
+    device: String,
+    mounted: bool,
+}
+
+impl Scratch {
+    fn new(sandbox: &Sandbox) -> Self {
+        let (image, mountpoint) = (sandbox.path("image"), sandbox.path("mnt"));
+        fs::File::create(&image).and_then(|file| file.set_len(128 << 20)).expect("an image");
+        fs::create_dir(&mountpoint).expect("a mountpoint");
+        succeed(Command::new("mkfs.ext4").arg("-q").arg(&image));
+        succeed(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mountpoint));
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let line =
+            mounts.lines().find(|line| line.contains(&*mountpoint.to_string_lossy())).expect("a mount");
+        let device = line.split_whitespace().next().and_then(|node| node.strip_prefix("/dev/"));
+        Scratch { device: device.expect("a device").to_string(), mountpoint, mounted: true }
+    }
+
+    fn umount(&mut self) {
+        if std::mem::take(&mut self.mounted) {
+            succeed(Command::new("umount").arg(&self.mountpoint));
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.umount();
+    }
+}
+
+fn succeed(command: &mut Command) {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn sweep() {
+    let sandbox = Sandbox::new();
+    let plan = format!(
+        "telemetry = \"200ms\"\n[device]\nimage = \"{}\"\nsize = \"512M\"\n[axes]\nfilesystem = [\"ext4\"]\n\
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"32M\"\nreaders = 1\nwriters = 1\nramp = \"100ms\"\n\
+         window = \"1s\"\nwriter_space = \"64M\"\n",
+        sandbox.path("sweep.img").display()
+    );
+    let plan = sandbox.write("plan.toml", &plan);
+    let swept = sandbox.run(&["sweep", &plan.to_string_lossy()]);
+    assert!(swept.status.success(), "{}", describe(&swept));
+
+    let output = sandbox.run(&["show", "--format", "json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trial = &document["trials"][0];
+    let timer = &trial["timer"];
+    for cost in ["overhead_ns_per_op", "overhead_with_telemetry_ns_per_op"] {
+        assert!(timer[cost].as_f64().expect(cost) > 0.0, "{timer}");
+    }
+    let phases = trial["phases"].as_array().expect("phases");
+    for phase in phases {
+        let telemetry = &phase["telemetry"];
+        let device = telemetry["devices"][0].as_str().expect("a device");
+        assert!(device.starts_with("loop"), "{telemetry}");
+        let samples = telemetry["samples"].as_array().expect("samples");
+        assert!((2..=7).contains(&samples.len()), "{} samples", samples.len());
+        let length = |sample: &Value| sample["length_ns"].as_u64().expect("a length");
+        let window = length(&telemetry["window"]);
+        assert_eq!(samples.iter().map(length).sum::<u64>(), window);
+        assert!((900_000_000..3_000_000_000).contains(&window), "{window}");
+        assert!(telemetry["window"]["task_ns"]["own"].as_u64().expect("our own time") > 0, "{telemetry}");
+        assert_eq!(telemetry["window"]["journals"][0]["kind"], "jbd2", "{telemetry}");
+        assert_eq!(telemetry["unparsed_lines"], 0, "{telemetry}");
+    }
+    // The first reader found the caches empty.
+    let read = &phases[0]["telemetry"]["window"]["devices"][0]["read_bytes"];
+    assert!(read.as_u64().expect("bytes") > 1 << 20, "{read}");
+
+    for (arguments, line) in [
+        (&["show", "--telemetry"][..], "device "),
+        (&["show", "--telemetry=samples"], "1 reader, trial 0: "),
+        (&["show"], "kernel threads: "),
+        (&["show", "--summary", "--measure", "cpu-per-mb"], "best first by cpu-per-mb"),
+        (&["show", "--telemetry", "--format", "csv"], "trial,configuration,workload,phase,sample,"),
+    ] {
+        let output = sandbox.run(arguments);
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Words of a heading may be on two lines.
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            output.status.success() && joined.contains(line.trim()),
+            "{arguments:?}: {}",
+            describe(&output)
+        );
+        // The published table and CSV are as wide as they are.
+        let narrow = arguments[1..].iter().all(|word| word.starts_with("--telemetry")) && arguments.len() > 1;
+        let wide = text.lines().find(|line| narrow && line.chars().count() > 80);
+        assert_eq!(wide, None, "{arguments:?}");
+    }
+}

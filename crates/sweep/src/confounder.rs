@@ -1,0 +1,427 @@
+//! What a reader of a trial must know before trusting its figures: causes that work on them beside the configuration.
+//!
+//! A pure function of the record: what was measured, what the machine did meanwhile, and what it is. Each confounder is told
+//! once, for the phase in which it weighed most. Some others are told by those who see them: the engine tells of trees
+//! smaller than memory, readers that passed their tree more than once and a slow timer, the testbed of options that are
+//! not in force and of settings that weaken what survives a power cut.
+//!
+//! A threshold divides what a healthy run shows anyway from what moves its figures by several percent.
+
+use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::result::CpuTime;
+use fsdyno_core::telemetry::{TaskKind, Telemetry};
+use fsdyno_core::{Bytes, DeviceSpec, Nanos, PhaseResult, Role, TrialRecord, Warning, WarningKind};
+
+/// Share of the bytes read that may come from the page cache.
+const CACHED_SHARE: f64 = 0.2;
+/// Bytes below which a share of them says nothing.
+const FEW_BYTES: u64 = 16 * Bytes::MIB;
+/// Share of all processors that workers may use.
+const WORKERS_SHARE: f64 = 0.9;
+/// Share of all processors that a hypervisor may take away.
+const STEAL_SHARE: f64 = 0.02;
+/// Bytes per second that other processes may read and write together...
+const OTHERS_RATE: f64 = 1e6;
+/// ...and their share of what the device moved.
+const OTHERS_SHARE: f64 = 0.05;
+/// Processor time of lazy initialisation from which on it has written more than a few blocks.
+const LAZY_INIT: Nanos = Nanos::from_millis(1);
+
+/// Everything about a trial that confounds its figures.
+pub(crate) fn confounders(record: &TrialRecord) -> Vec<Warning> {
+    if record.phases.is_empty() {
+        return Vec::new();
+    }
+    let seen: Vec<Seen<'_>> = record.phases.iter().filter_map(Seen::of).collect();
+    let found = [
+        page_cache(record, &seen),
+        lazy_initialisation(&seen),
+        processors_saturated(&seen),
+        steal_time(&seen),
+        other_io(&seen),
+        compression(record),
+        write_cache(record),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// A phase with its telemetry.
+struct Seen<'a> {
+    phase: &'a PhaseResult,
+    telemetry: &'a Telemetry,
+}
+
+impl<'a> Seen<'a> {
+    fn of(phase: &'a PhaseResult) -> Option<Self> {
+        Some(Seen { phase, telemetry: phase.telemetry.as_ref()? })
+    }
+
+    /// Bytes per second over the time in which the machine was watched.
+    fn rate(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.telemetry.window.length_ns.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The phase in which something weighed most, when it weighed more than it may.
+fn worst<'s, 'a>(
+    seen: &'s [Seen<'a>],
+    limit: f64,
+    weight: impl Fn(&Seen<'a>) -> Option<f64>,
+) -> Option<(&'s Seen<'a>, f64)> {
+    let weighed = seen.iter().filter_map(|one| Some((one, weight(one)?)));
+    weighed.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, weight)| *weight > limit)
+}
+
+fn warning(kind: WarningKind, phase: &PhaseResult, text: &str) -> Option<Warning> {
+    Some(Warning::new(kind, format!("phase '{}': {text}", phase.name)))
+}
+
+/// Bytes that readers got and the device never gave. A filesystem that compresses gives more than it reads, so nothing can
+/// be told of it.
+fn page_cache(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
+    if compresses(record) {
+        return None;
+    }
+    let read = |one: &Seen<'_>| -> u64 {
+        one.phase.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes).sum()
+    };
+    let (one, share) = worst(seen, CACHED_SHARE, |one| {
+        let bytes = read(one);
+        let from_device = one.telemetry.filesystem_device()?.read_bytes;
+        (bytes >= FEW_BYTES).then(|| 1.0 - from_device.min(bytes) as f64 / bytes as f64)
+    })?;
+    let device = one.telemetry.devices.first()?;
+    let text = format!(
+        "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' gave {:.0} MB",
+        share * 100.0,
+        megabytes(read(one)),
+        megabytes(one.telemetry.filesystem_device()?.read_bytes)
+    );
+    warning(WarningKind::PageCache, one.phase, &text)
+}
+
+/// Work that mkfs has left to the kernel. The thread serves every ext4 of the machine.
+fn lazy_initialisation(seen: &[Seen<'_>]) -> Option<Warning> {
+    let (one, time_ns) = worst(seen, LAZY_INIT.0 as f64, |one| {
+        one.telemetry.window.task_ns.get(&TaskKind::LazyInit).map(|time_ns| *time_ns as f64)
+    })?;
+    let text = format!(
+        "ext4lazyinit initialised inode tables, of this or another filesystem of the machine, for {:.0} ms of processor \
+         time",
+        time_ns / 1e6
+    );
+    warning(WarningKind::LazyInitialisation, one.phase, &text)
+}
+
+/// Workers that leave no processor idle measure the processors. `null` is made to.
+fn processors_saturated(seen: &[Seen<'_>]) -> Option<Warning> {
+    let (one, share) = worst(seen, WORKERS_SHARE, |one| {
+        let roles = || one.phase.roles.iter().filter(|role| role.role != Role::Null);
+        let used = roles().fold(CpuTime::default(), |sum, role| sum + role.cpu).total().0 as f64;
+        let all = one.phase.window_ns.0 as f64 * f64::from(one.telemetry.processors);
+        (all > 0.0).then(|| used / all)
+    })?;
+    let processors = one.telemetry.processors;
+    let text = format!(
+        "workers used {:.0} % of {processors} processor{}: that limits them, not the device",
+        share.min(1.0) * 100.0,
+        if processors == 1 { "" } else { "s" }
+    );
+    warning(WarningKind::ProcessorsSaturated, one.phase, &text)
+}
+
+fn steal_time(seen: &[Seen<'_>]) -> Option<Warning> {
+    let (one, share) = worst(seen, STEAL_SHARE, |one| {
+        let cpu = one.telemetry.window.cpu?;
+        Some(cpu.share(cpu.steal_ns))
+    })?;
+    let text =
+        format!("the hypervisor gave {:.1} % of the processors' time to others (steal)", share * 100.0);
+    warning(WarningKind::StealTime, one.phase, &text)
+}
+
+/// Others that read and write while we measure. The kernel does not tell on which device: what they did is held against
+/// what the disk at the bottom of the stack moved.
+fn other_io(seen: &[Seen<'_>]) -> Option<Warning> {
+    let others = |one: &Seen<'_>| -> u64 {
+        one.telemetry.other_processes.iter().map(|other| other.read_bytes + other.write_bytes).sum()
+    };
+    let (one, share) = worst(seen, OTHERS_SHARE, |one| {
+        let bytes = others(one);
+        let disk = one.telemetry.window.devices.iter().flatten().last()?;
+        let moved = disk.read_bytes.saturating_add(disk.write_bytes);
+        (one.rate(bytes) > OTHERS_RATE).then(|| bytes as f64 / moved.max(bytes).max(1) as f64)
+    })?;
+    let first = one.telemetry.other_processes.first()?;
+    let more = match one.telemetry.other_processes.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!(
+        "process '{}' ({}){more} read and wrote {:.0} MB on block devices, as much as {:.0} % of what '{}' moved",
+        first.name,
+        first.pid,
+        megabytes(others(one)),
+        share * 100.0,
+        one.telemetry.devices.last()?
+    );
+    warning(WarningKind::OtherIo, one.phase, &text)
+}
+
+/// A filesystem that compresses what compresses well moves less than it was given.
+fn compression(record: &TrialRecord) -> Option<Warning> {
+    let content = record.workload.list().into_iter().find(|listed| listed.name == "content")?.value;
+    if !compresses(record) || content == "random" {
+        return None;
+    }
+    let text = format!(
+        "compression is on and the content of files is {content}: rates count bytes that never reach the device"
+    );
+    Some(Warning::new(WarningKind::Compression, text))
+}
+
+fn compresses(record: &TrialRecord) -> bool {
+    let mut options = record.built.mount_options_in_force.split(',');
+    let off = ["no", "none"];
+    options.any(|option| match option.split_once('=') {
+        Some(("compress" | "compress-force", level)) => !off.contains(&level),
+        None => matches!(option, "compress" | "compress-force"),
+        Some(_) => false,
+    })
+}
+
+/// A cache that loses its content with the power, and nobody who flushes it; or a device that does not say.
+fn write_cache(record: &TrialRecord) -> Option<Warning> {
+    let state = |device: &DeviceFacts| device.queue.get("write_cache").map(|state| state.trim().to_string());
+    let unflushed = record
+        .built
+        .mount_options_in_force
+        .split(',')
+        .any(|option| matches!(option, "nobarrier" | "barrier=0"));
+    let volatile =
+        record.environment.devices.iter().find(|device| state(device).as_deref() == Some("write back"));
+    if let Some(device) = volatile.filter(|_| unflushed) {
+        let text = format!(
+            "'{}' has a volatile write cache and the filesystem never flushes it: writes look faster than they are safe",
+            device.path
+        );
+        return Some(Warning::new(WarningKind::WriteCache, text));
+    }
+    // Of a directory only the filesystem is known, and of an image the file: neither has a cache of its own to ask about.
+    let asked = matches!(record.device, DeviceSpec::Block { .. });
+    let silent = record.environment.devices.iter().find(|device| state(device).is_none());
+    let device = silent.filter(|_| asked)?;
+    let text = format!("'{}' does not say whether it has a volatile write cache", device.path);
+    Some(Warning::new(WarningKind::WriteCache, text))
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Plan, order};
+    use fsdyno_core::result::{Rates, RoleResult};
+    use fsdyno_core::telemetry::{CpuSplit, DeviceActivity, ProcessIo, Sample};
+    use fsdyno_core::{Environment, Outcome};
+
+    const SECOND: u64 = 1_000_000_000;
+    const PLAN: &str = "[device]\nimage = \"/image\"\nsize = \"1G\"\n[axes]\nfilesystem = [\"btrfs\"]\n\
+                        [[workloads]]\nkind = \"fileserver\"\n";
+
+    /// A trial in which nothing is wrong: in 10 s on two processors a reader got 1 GB, all of it from the device.
+    fn healthy(overrides: &[&str]) -> TrialRecord {
+        let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
+        let plan = Plan::parse(PLAN, "plan.toml", &overrides).expect("a plan");
+        let (case, slot) = (&plan.cases()[0], &order(&plan)[0]);
+        let mut record = crate::trial::skipped(slot, case, &plan.devices.data, &[]);
+        record.outcome = Outcome::Measured;
+        record.built.mount_options_in_force = "rw,relatime,space_cache=v2".to_string();
+        record.environment = Environment { devices: vec![device("write back")], ..Environment::default() };
+        record.phases = vec![phase()];
+        record
+    }
+
+    fn device(write_cache: &str) -> DeviceFacts {
+        let queue = [("write_cache".to_string(), write_cache.to_string())].into();
+        DeviceFacts { path: "/dev/loop0".to_string(), queue, ..DeviceFacts::default() }
+    }
+
+    fn phase() -> PhaseResult {
+        let reader = RoleResult {
+            role: Role::Reader,
+            workers: 1,
+            longest_stall_ns: Nanos(0),
+            time_over_100ms: 0.0,
+            time_over_1s: 0.0,
+            blocked_at_start: Vec::new(),
+            rates: Rates { bytes: 1_000_000_000, ..Rates::default() },
+            cpu: CpuTime { user_ns: Nanos(SECOND), system_ns: Nanos(3 * SECOND) },
+            counts: Default::default(),
+            worker_results: Vec::new(),
+            operations: Vec::new(),
+        };
+        let disk = DeviceActivity { read_bytes: 1_010_000_000, ..DeviceActivity::default() };
+        let window = Sample {
+            length_ns: Nanos(10 * SECOND),
+            devices: vec![Some(disk), Some(disk)],
+            cpu: Some(CpuSplit { user_ns: 2 * SECOND, idle_ns: 18 * SECOND, ..CpuSplit::default() }),
+            ..Sample::default()
+        };
+        PhaseResult {
+            name: "1 reader".to_string(),
+            ramp_ns: Nanos(0),
+            window_ns: Nanos(10 * SECOND),
+            drain_ns: Nanos(0),
+            roles: vec![reader],
+            telemetry: Some(Telemetry {
+                devices: vec!["loop0".to_string(), "vda".to_string()],
+                processors: 2,
+                window,
+                ..Telemetry::default()
+            }),
+        }
+    }
+
+    fn window(record: &mut TrialRecord) -> &mut Sample {
+        &mut record.phases[0].telemetry.as_mut().expect("telemetry").window
+    }
+
+    /// The only confounder of a trial.
+    fn only(record: &TrialRecord) -> (WarningKind, String) {
+        let mut found = confounders(record);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let Warning { kind, text } = found.remove(0);
+        (kind, text)
+    }
+
+    #[test]
+    fn a_healthy_trial_has_none_and_neither_has_one_of_which_nothing_is_known() {
+        assert_eq!(confounders(&healthy(&[])), []);
+        let mut unwatched = healthy(&[]);
+        unwatched.phases[0].telemetry = None;
+        assert_eq!(confounders(&unwatched), []);
+        let mut blind = healthy(&[]);
+        *window(&mut blind) = Sample::default();
+        assert_eq!(confounders(&blind), []);
+        let mut failed = healthy(&["workloads.content=zeros"]);
+        failed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+        failed.phases.clear();
+        assert_eq!(confounders(&failed), []);
+    }
+
+    #[test]
+    fn reads_that_the_device_never_saw_came_from_the_page_cache() {
+        let mut record = healthy(&[]);
+        // The worst phase is told.
+        record.phases.push(PhaseResult { name: "3 readers".to_string(), ..phase() });
+        for (index, read_bytes) in [(0, 700_000_000), (1, 250_000_000)] {
+            let telemetry = record.phases[index].telemetry.as_mut().expect("telemetry");
+            telemetry.window.devices[0] = Some(DeviceActivity { read_bytes, ..DeviceActivity::default() });
+        }
+        let (kind, text) = only(&record);
+        assert_eq!(kind, WarningKind::PageCache);
+        assert_eq!(
+            text,
+            "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' gave 250 MB"
+        );
+        // Too little to tell, and a filesystem of which it cannot be told.
+        for phase in &mut record.phases {
+            phase.roles[0].rates.bytes = 1_000_000;
+        }
+        assert_eq!(confounders(&record), []);
+        let mut compressed = healthy(&[]);
+        window(&mut compressed).devices[0] = Some(DeviceActivity::default());
+        compressed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+        assert_eq!(confounders(&compressed), []);
+    }
+
+    #[test]
+    fn lazy_initialisation_is_told_and_a_thread_that_only_looked_is_not() {
+        let mut record = healthy(&[]);
+        window(&mut record).task_ns = [(TaskKind::LazyInit, 40_000)].into();
+        assert_eq!(confounders(&record), []);
+        window(&mut record).task_ns = [(TaskKind::LazyInit, 37_000_000)].into();
+        let (kind, text) = only(&record);
+        assert_eq!(kind, WarningKind::LazyInitialisation);
+        assert!(text.contains("for 37 ms"), "{text}");
+    }
+
+    #[test]
+    fn workers_that_use_all_processors_are_told_but_null_is_made_to() {
+        let mut record = healthy(&[]);
+        let cpu = CpuTime { user_ns: Nanos(10 * SECOND), system_ns: Nanos(9 * SECOND) };
+        record.phases[0].roles[0].cpu = cpu;
+        let (kind, text) = only(&record);
+        assert_eq!(kind, WarningKind::ProcessorsSaturated);
+        assert!(text.contains("used 95 % of 2 processors"), "{text}");
+        record.phases[0].roles[0].role = Role::Null;
+        assert_eq!(confounders(&record), []);
+    }
+
+    #[test]
+    fn time_that_the_hypervisor_takes_away_is_told() {
+        let mut record = healthy(&[]);
+        window(&mut record).cpu =
+            Some(CpuSplit { steal_ns: SECOND, idle_ns: 19 * SECOND, ..CpuSplit::default() });
+        let (kind, text) = only(&record);
+        assert_eq!(kind, WarningKind::StealTime);
+        assert!(text.contains("5.0 %"), "{text}");
+    }
+
+    #[test]
+    fn another_process_that_reads_and_writes_is_told_unless_it_is_little() {
+        let mut record = healthy(&[]);
+        let other =
+            |pid, read_bytes| ProcessIo { pid, name: "rsync".to_string(), read_bytes, write_bytes: 0 };
+        // Less than 5 % of the gigabyte, then less than 1 MB/s.
+        let mut others = |others: Vec<ProcessIo>, moved: u64| {
+            let telemetry = record.phases[0].telemetry.as_mut().expect("telemetry");
+            telemetry.other_processes = others;
+            telemetry.window.devices[1] =
+                Some(DeviceActivity { write_bytes: moved, ..DeviceActivity::default() });
+            confounders(&record)
+        };
+        assert_eq!(others(vec![other(1, 40_000_000)], 1_000_000_000), []);
+        assert_eq!(others(vec![other(1, 9_000_000)], 20_000_000), []);
+        let found = others(vec![other(77, 200_000_000), other(78, 100_000_000)], 1_000_000_000);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].kind, WarningKind::OtherIo);
+        assert_eq!(
+            found[0].text,
+            "phase '1 reader': process 'rsync' (77) and 1 more read and wrote 300 MB on block devices, as much as 30 % of \
+             what 'vda' moved"
+        );
+    }
+
+    #[test]
+    fn compression_counts_where_the_content_compresses() {
+        for (content, told) in [("random", false), ("zeros", true), ("{ compressible = 0.5 }", true)] {
+            let mut record = healthy(&[&format!("workloads.content={content}")]);
+            assert_eq!(confounders(&record), [], "{content}: nothing compresses");
+            record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+            let kinds: Vec<WarningKind> = confounders(&record).iter().map(|warning| warning.kind).collect();
+            assert_eq!(kinds, if told { vec![WarningKind::Compression] } else { Vec::new() }, "{content}");
+            record.built.mount_options_in_force = "rw,compress=no".to_string();
+            assert_eq!(confounders(&record), [], "{content}: switched off");
+        }
+    }
+
+    #[test]
+    fn a_volatile_cache_that_nobody_flushes_is_told_and_so_is_a_silent_device() {
+        let mut record = healthy(&[]);
+        record.built.mount_options_in_force = "rw,nobarrier".to_string();
+        assert_eq!(only(&record).0, WarningKind::WriteCache);
+        record.environment.devices = vec![device("write through")];
+        assert_eq!(confounders(&record), []);
+        record.environment.devices =
+            vec![DeviceFacts { path: "/dev/sda".to_string(), ..DeviceFacts::default() }];
+        assert_eq!(confounders(&record), [], "an image has no cache of its own");
+        record.device = DeviceSpec::Block { path: "/dev/sda".into(), identity: None };
+        let (kind, text) = only(&record);
+        assert_eq!(kind, WarningKind::WriteCache);
+        assert_eq!(text, "'/dev/sda' does not say whether it has a volatile write cache");
+    }
+}
