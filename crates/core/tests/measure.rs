@@ -274,6 +274,12 @@ fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
     }
     // 5 s for 500 MB in each phase.
     assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 10_000_000.0, at_least: false }));
+    let workers = &mut trial.phases[0].roles[0].worker_results;
+    workers.truncate(1);
+    workers[0].completed = 1000;
+    let each = value_in(&trial, "a/reader/cpu-per-operation");
+    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false }));
+    trial.phases[0].roles[0].worker_results.clear();
     assert_eq!(value_in(&trial, "a/reader/cpu-per-operation"), None);
     trial.phases[1].telemetry = None;
     assert_eq!(value_in(&trial, "cpu-per-mb"), None);

@@ -175,7 +175,7 @@ mod tests {
         trials[0].phases.truncate(1);
         let role = &mut trials[0].phases[0].roles[0];
         (role.operations, role.worker_results) = (Vec::new(), Vec::new());
-        role.longest_stall_ns = fsdyno_core::Nanos(0);
+        role.longest_stall_ns = Nanos(0);
         let rows = rows(&trials);
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0]["role"].as_str(), rows[0]["operation"].as_str()), ("reader", ""));
