@@ -260,6 +260,7 @@ mod tests {
             rates: Rates { bytes: 1_000_000_000, ..Rates::default() },
             cpu: CpuTime { user_ns: Nanos(SECOND), system_ns: Nanos(3 * SECOND) },
             counts: Default::default(),
+            longest_item_ns: None,
             worker_results: Vec::new(),
             operations: Vec::new(),
         };
