@@ -8,8 +8,8 @@
 //! for it is the same for all.
 //!
 //! As root everything happens on ext4 on a loop device over memory, else in a temporary directory. fio needs to be
-//! installed. `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --keep]`; `--keep` writes the output to
-//! `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
+//! installed. `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --only TEXT] [-- --keep]`; `--only` runs
+//! what has the text in its name, `--keep` writes the output to `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 use fsdyno_engine::{StreamingPass, streaming_pass};
@@ -476,7 +476,8 @@ fn main() {
     let timer = Timer::calibrate();
     let ground = Ground::new();
     let mut out = machine(&ground);
-    for task in TASKS {
+    let only = after("--only").map_or("", String::as_str);
+    for task in TASKS.iter().filter(|task| task.name.contains(only)) {
         let path = ground.file(task.file_bytes);
         table(&mut out, *task, &rounds(*task, &path, count, timer));
     }
