@@ -9,7 +9,7 @@
 
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::result::CpuTime;
-use fsdyno_core::telemetry::{TaskKind, Telemetry};
+use fsdyno_core::telemetry::{DeviceActivity, TaskKind, Telemetry};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos, PhaseResult, Role, TrialRecord, Warning, WarningKind};
 
 /// Share of the bytes read that may come from the page cache.
@@ -20,9 +20,9 @@ const FEW_BYTES: u64 = 16 * Bytes::MIB;
 const WORKERS_SHARE: f64 = 0.9;
 /// Share of all processors that a hypervisor may take away.
 const STEAL_SHARE: f64 = 0.02;
-/// Bytes per second that other processes may read and write together...
+/// Bytes per second that other processes may read and write on our disk...
 const OTHERS_RATE: f64 = 1e6;
-/// ...and their share of what the device moved.
+/// ...and their share of what it moved.
 const OTHERS_SHARE: f64 = 0.05;
 /// Processor time of lazy initialisation from which on it has written more than a few blocks.
 const LAZY_INIT: Nanos = Nanos::from_millis(1);
@@ -38,7 +38,7 @@ pub(crate) fn confounders(record: &TrialRecord) -> Vec<Warning> {
         lazy_initialisation(&seen),
         processors_saturated(&seen),
         steal_time(&seen),
-        other_io(&seen),
+        other_io(record, &seen),
         compression(record),
         write_cache(record),
     ];
@@ -140,17 +140,24 @@ fn steal_time(seen: &[Seen<'_>]) -> Option<Warning> {
     warning(WarningKind::StealTime, one.phase, &text)
 }
 
-/// Others that read and write while we measure. The kernel does not tell on which device: what they did is held against
-/// what the disk at the bottom of the stack moved.
-fn other_io(seen: &[Seen<'_>]) -> Option<Warning> {
+/// Others that read and write while we measure. The kernel does not tell on which device. Where the filesystem is ours alone,
+/// they can only be on the disk below it, and there on no more than what it moved beside our own.
+fn other_io(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
     let others = |one: &Seen<'_>| -> u64 {
         one.telemetry.other_processes.iter().map(|other| other.read_bytes + other.write_bytes).sum()
     };
+    let moved = |disk: &DeviceActivity| disk.read_bytes.saturating_add(disk.write_bytes);
+    let on_disk = |one: &Seen<'_>| -> Option<(u64, u64)> {
+        let disk = moved(one.telemetry.window.devices.iter().flatten().last()?);
+        let own = match record.device {
+            DeviceSpec::Directory { .. } => 0,
+            DeviceSpec::Image { .. } | DeviceSpec::Block { .. } => moved(one.telemetry.filesystem_device()?),
+        };
+        Some((others(one).min(disk.saturating_sub(own)), disk))
+    };
     let (one, share) = worst(seen, OTHERS_SHARE, |one| {
-        let bytes = others(one);
-        let disk = one.telemetry.window.devices.iter().flatten().last()?;
-        let moved = disk.read_bytes.saturating_add(disk.write_bytes);
-        (one.rate(bytes) > OTHERS_RATE).then(|| bytes as f64 / moved.max(bytes).max(1) as f64)
+        let (bytes, disk) = on_disk(one)?;
+        (one.rate(bytes) > OTHERS_RATE).then(|| bytes as f64 / disk.max(1) as f64)
     })?;
     let first = one.telemetry.other_processes.first()?;
     let more = match one.telemetry.other_processes.len() - 1 {
@@ -158,10 +165,10 @@ fn other_io(seen: &[Seen<'_>]) -> Option<Warning> {
         more => format!(" and {more} more"),
     };
     let text = format!(
-        "process '{}' ({}){more} read and wrote {:.0} MB on block devices, as much as {:.0} % of what '{}' moved",
+        "process '{}' ({}){more} read and wrote block devices: up to {:.0} MB, {:.0} % of what '{}' moved, were theirs",
         first.name,
         first.pid,
-        megabytes(others(one)),
+        megabytes(on_disk(one)?.0),
         share * 100.0,
         one.telemetry.devices.last()?
     );
@@ -224,7 +231,7 @@ mod tests {
     use super::*;
     use crate::{Plan, order};
     use fsdyno_core::result::{Rates, RoleResult};
-    use fsdyno_core::telemetry::{CpuSplit, DeviceActivity, ProcessIo, Sample};
+    use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample};
     use fsdyno_core::{Environment, Outcome};
 
     const SECOND: u64 = 1_000_000_000;
@@ -377,23 +384,25 @@ mod tests {
         let mut record = healthy(&[]);
         let other =
             |pid, read_bytes| ProcessIo { pid, name: "rsync".to_string(), read_bytes, write_bytes: 0 };
-        // Less than 5 % of the gigabyte, then less than 1 MB/s.
-        let mut others = |others: Vec<ProcessIo>, moved: u64| {
+        let mut others = |others: Vec<ProcessIo>, beside_ours: u64| {
             let telemetry = record.phases[0].telemetry.as_mut().expect("telemetry");
             telemetry.other_processes = others;
-            telemetry.window.devices[1] =
-                Some(DeviceActivity { write_bytes: moved, ..DeviceActivity::default() });
+            let disk =
+                DeviceActivity { write_bytes: beside_ours, ..telemetry.window.devices[0].expect("a device") };
+            telemetry.window.devices[1] = Some(disk);
             confounders(&record)
         };
-        assert_eq!(others(vec![other(1, 40_000_000)], 1_000_000_000), []);
-        assert_eq!(others(vec![other(1, 9_000_000)], 20_000_000), []);
-        let found = others(vec![other(77, 200_000_000), other(78, 100_000_000)], 1_000_000_000);
+        // Less than 5 % of two gigabytes, less than 1 MB/s, and all of it on other disks.
+        assert_eq!(others(vec![other(1, 40_000_000)], 990_000_000), []);
+        assert_eq!(others(vec![other(1, 9_000_000)], 9_000_000), []);
+        assert_eq!(others(vec![other(1, 900_000_000)], 0), []);
+        let found = others(vec![other(77, 200_000_000), other(78, 100_000_000)], 990_000_000);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].kind, WarningKind::OtherIo);
         assert_eq!(
             found[0].text,
-            "phase '1 reader': process 'rsync' (77) and 1 more read and wrote 300 MB on block devices, as much as 30 % of \
-             what 'vda' moved"
+            "phase '1 reader': process 'rsync' (77) and 1 more read and wrote block devices: up to 300 MB, 15 % of what \
+             'vda' moved, were theirs"
         );
     }
 
