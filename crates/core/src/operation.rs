@@ -65,6 +65,8 @@ operations! {
     UringWrite = "io_uring write", Moves::Writes;
     /// Moving the position in an open file.
     Lseek = "lseek", Moves::Nothing;
+    /// Attributes of an open file.
+    Fstat = "fstat", Moves::Nothing;
     /// Having the device keep what was written to a file.
     Fsync = "fsync", Moves::Nothing;
     /// Having the device keep everything that was written to the filesystem.

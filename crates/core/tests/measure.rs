@@ -177,6 +177,7 @@ fn processor_time_is_a_share_of_the_window() {
 #[test]
 fn what_a_workload_counts_is_a_rate_of_its_whole_run() {
     let mut counting = trial();
+    counting.workload = Workload::of_kind("postmark").unwrap();
     assert_eq!(value_in(&counting, "postmark-read"), None);
     for phase in [0, 2] {
         counting.phases[phase].roles[0].counts.insert("bytes read".to_string(), 45_000_000);
@@ -354,4 +355,14 @@ proptest! {
             measure.value(&trial());
         }
     }
+}
+
+#[test]
+fn a_measure_named_after_a_workload_is_of_that_workload_alone() {
+    let mut trial = trial();
+    trial.phases = vec![phase("delete", vec![role(Role::Deleter, 1, 0.0)])];
+    let value = |trial: &TrialRecord| "postmark-delete".parse::<Measure>().unwrap().value(trial);
+    assert_eq!(value(&trial), None);
+    trial.workload = Workload::of_kind("postmark").unwrap();
+    assert!(value(&trial).is_some());
 }

@@ -179,6 +179,7 @@ fn execute(
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
         Workload::Streaming(parameters) => workload::streaming::run(parameters, &mut session),
         Workload::Bonnie(parameters) => workload::bonnie::run(parameters, &mut session),
+        Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
     let tidied = if request.clean_up { session.clean_up() } else { Ok(()) };

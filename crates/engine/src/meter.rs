@@ -41,7 +41,9 @@ impl Place<'_> {
     pub fn path(&self) -> String {
         let mut path = String::from_utf8_lossy(self.directory).into_owned();
         if !self.name.is_empty() {
-            path.push('/');
+            if !path.is_empty() {
+                path.push('/');
+            }
             path.push_str(&self.name.to_string_lossy());
         }
         path
@@ -150,7 +152,8 @@ impl Meter {
     /// Notes that the operation that ended last has finished a file, a transaction or whatever the workload counts.
     #[inline(always)]
     pub(crate) fn item(&self) {
-        if self.record.tally.any(self.window) {
+        // Without a ramp there is nothing to leave out, not even what took no operation at all.
+        if self.window.end_ns == u64::MAX || self.record.tally.any(self.window) {
             self.record.items.add(1);
         }
     }

@@ -100,8 +100,18 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Runs a phase and tells its result.
     pub(crate) fn phase(&mut self, phase: Phase) -> Result<(), EngineError> {
-        let result =
+        self.counted_phase(phase, |_| ())
+    }
+
+    /// Runs a phase, has what the workload counts by name put into its result, and tells it.
+    pub(crate) fn counted_phase(
+        &mut self,
+        phase: Phase,
+        count: impl FnOnce(&mut PhaseResult),
+    ) -> Result<(), EngineError> {
+        let mut result =
             phase::run(phase, self.timer, self.stop, self.progress, self.observer, &mut self.left_behind)?;
+        count(&mut result);
         for warning in warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));
         }

@@ -9,6 +9,7 @@ use crate::error::ReportError;
 use fsdyno_core::Nanos;
 use fsdyno_core::result::{Latency, OperationResult, Rates, RoleResult, WorkerResult};
 use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A time that was seen, or that is only known to be at least so long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,6 +79,17 @@ pub fn fairness(parts: &[&RoleResult]) -> Option<Fairness> {
         jain: average(|fairness| fairness.jain)?,
         least_to_most: average(|fairness| fairness.least_to_most)?,
     })
+}
+
+/// Merges what several trials counted: the mean of each count, in whole numbers.
+pub fn counts(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
+    let names: BTreeSet<&String> = parts.iter().flat_map(|counts| counts.keys()).collect();
+    let mean = |name: &String| {
+        let values: Vec<u64> = parts.iter().filter_map(|counts| counts.get(name).copied()).collect();
+        let sum: u128 = values.iter().copied().map(u128::from).sum();
+        (sum / values.len().max(1) as u128) as u64
+    };
+    names.into_iter().map(|name| (name.clone(), mean(name))).collect()
 }
 
 /// Merges the rates of several trials: rates harmonically, bytes as a sum.

@@ -116,7 +116,7 @@ pub struct CaseView {
 pub struct PhaseView {
     /// `3 readers, 3 writers`.
     pub name: String,
-    /// The measured part.
+    /// The measured part; the mean over trials where each lasted until its work was done.
     pub window_ns: Nanos,
     /// Writers before readers.
     pub roles: Vec<RoleView>,
@@ -157,6 +157,8 @@ pub struct RoleView {
     pub fairness: Option<Fairness>,
     /// Operations that the workers completed, all trials together.
     pub completed: u64,
+    /// What the workload counts by name; means over trials.
+    pub counts: BTreeMap<String, u64>,
     /// Each operation.
     pub operations: Vec<OperationView>,
     /// Workers that were blocked or never came back, in words.
@@ -256,7 +258,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportE
     let roles = first.roles.iter().map(|role| merge_role(role.role, &parts));
     Ok(PhaseView {
         name: name.to_string(),
-        window_ns: first.window_ns,
+        window_ns: Nanos(parts.iter().map(|(_, phase)| phase.window_ns.0).sum::<u64>() / parts.len() as u64),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(&parts),
     })
@@ -303,6 +305,7 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
             .flat_map(|(_, _, part)| &part.worker_results)
             .map(|worker| worker.completed)
             .sum(),
+        counts: merge::counts(&parts.iter().map(|(_, _, part)| &part.counts).collect::<Vec<_>>()),
         operations: merge_operations(&parts)?,
         remarks: parts
             .iter()

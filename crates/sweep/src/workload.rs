@@ -58,10 +58,20 @@ fn spelt_out(
     shorthand: Shorthand,
     literal: &Literal,
 ) -> Result<Vec<Setting>, PlanError> {
-    let Literal::Text(text) = literal else {
-        return Err(table.refuse(shorthand.name, "a string"));
+    let line = |literal: &Literal| match literal {
+        Literal::Text(text) => Some(text.clone()),
+        _ => None,
     };
-    (shorthand.read)(text).map_err(|error| {
+    let text = match literal {
+        Literal::Array(lines) => {
+            lines.iter().map(line).collect::<Option<Vec<_>>>().map(|lines| lines.join("\n"))
+        }
+        one => line(one),
+    };
+    let Some(text) = text else {
+        return Err(table.refuse(shorthand.name, "a string, or a list of them"));
+    };
+    (shorthand.read)(&text).map_err(|error| {
         table.error(shorthand.name, PlanProblem::Shorthand { key: shorthand.name.to_string(), error })
     })
 }

@@ -15,6 +15,10 @@ fn with_axes(axes: &str) -> String {
     format!("{DEVICE}[axes]\n{axes}\n{WORKLOAD}")
 }
 
+fn postmark(parameters: &str) -> String {
+    with_axes("filesystem = \"ext4\"").replace("fileserver\"", &format!("postmark\"\n{parameters}"))
+}
+
 fn parse(text: &str, overrides: &[&str]) -> Result<Plan, fsdyno_sweep::PlanError> {
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
     Plan::parse(text, "p.toml", &overrides)
@@ -73,6 +77,21 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad(ext4("[axes.xsf]\nlogbufs = 8"), &["p.toml:6:7", "did you mean 'xfs'?"]),
         bad(ext4("[axes.xfs]\nfilesystem = \"xfs\""), &["p.toml:7:1", "'filesystem' means nothing"]),
         bad(with_axes("filesystem = [\"ext4\", \"zfs\"]"), &["p.toml:5:23", "'zfs'", "did you mean 'xfs'?"]),
+        // Commands of postmark.
+        bad(
+            postmark("commands = \"set nmber 7\\nrun\""),
+            &["p.toml:8:12", "'nmber'", "did you mean 'number'?"],
+        ),
+        bad(
+            postmark("commands = [\"set number 7\"]\nnumber = 8"),
+            &["p.toml:", "'number' is given twice, by 'commands' and by 'number'"],
+        ),
+        bad(
+            postmark("commands = [\"set bias read 11\"]"),
+            &["p.toml:8:12", "'bias_read' takes", "from -1 to 10, not 11"],
+        ),
+        bad(postmark("comands = [\"run\"]"), &["p.toml:8:1", "did you mean 'commands'?"]),
+        bad(postmark("size = \"9-8\""), &["p.toml:8:8", "the smaller one first"]),
         // Devices.
         bad(WORKLOAD, &["p.toml: ", "no device"]),
         bad("[device]\n".to_string() + WORKLOAD, &["p.toml:1:1", "exactly one of image, block", "none"]),

@@ -334,9 +334,16 @@ impl Measure {
         }
     }
 
+    /// Whether a workload of this kind can have it. A name that begins with a kind is of that kind, or of the program
+    /// that it follows, run as it is: phases of one name are not the same thing in two workloads.
+    fn is_for(&self, kind: &str) -> bool {
+        let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
+        Workload::KINDS.iter().find(begins).is_none_or(|own| [*own, "external"].contains(&kind))
+    }
+
     /// The value in one trial; `None` when the trial was not measured or has no such phase, role or sample.
     pub fn value(&self, trial: &TrialRecord) -> Option<Value> {
-        if trial.outcome != Outcome::Measured {
+        if trial.outcome != Outcome::Measured || !self.is_for(trial.workload.kind()) {
             return None;
         }
         match &self.source {

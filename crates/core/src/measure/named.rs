@@ -27,6 +27,17 @@ const fn bonnie(name: &'static str, help: &'static str, test: bonnie::Test, figu
     role(name, help, Phase::Named(Cow::Borrowed(test.phase)), test.role, figure)
 }
 
+/// A figure of a role in a phase of this name.
+const fn in_phase(
+    name: &'static str,
+    help: &'static str,
+    phase: &'static str,
+    of: Role,
+    figure: Figure,
+) -> Named {
+    role(name, help, Phase::Named(Cow::Borrowed(phase)), of, figure)
+}
+
 pub(super) static NAMED: &[Named] = &[
     role("read", "bytes per second of one reader alone", Phase::OneReader, Role::Reader, Figure::Rate),
     role(
@@ -157,6 +168,27 @@ pub(super) static NAMED: &[Named] = &[
         "bonnie-random-delete",
         "files per second removed in random order",
         bonnie::RANDOM_DELETE,
+        Figure::ItemRate,
+    ),
+    in_phase(
+        "postmark-tps",
+        "transactions of postmark per second of transactions",
+        "transactions",
+        Role::Transactor,
+        Figure::ItemRate,
+    ),
+    in_phase(
+        "postmark-create",
+        "files per second that postmark creates before the transactions",
+        "create",
+        Role::Creator,
+        Figure::ItemRate,
+    ),
+    in_phase(
+        "postmark-delete",
+        "files per second that postmark deletes after the transactions",
+        "delete",
+        Role::Deleter,
         Figure::ItemRate,
     ),
 ];

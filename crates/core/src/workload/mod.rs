@@ -5,12 +5,14 @@ pub mod external;
 mod fileserver;
 mod null;
 pub mod parameter;
+mod postmark;
 mod streaming;
 
 pub use bonnie::Bonnie;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
+pub use postmark::{Postmark, SizeRange};
 pub use streaming::{IoEngine, Stage, Streaming};
 
 use crate::units::{Bytes, Nanos};
@@ -143,6 +145,8 @@ workloads! {
     Streaming = "streaming",
     /// A large file in chunks and at random, then many small files (bonnie++ 2.00).
     Bonnie = "bonnie",
+    /// A pool of small files, transactions on it, and its removal (PostMark 1.5).
+    Postmark = "postmark",
     /// The real bonnie++, postmark or fio.
     External = "external",
     /// Everything that a workload does but the syscall: what the tool itself costs.

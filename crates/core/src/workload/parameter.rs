@@ -121,7 +121,7 @@ macro_rules! whole_numbers {
     )*};
 }
 
-whole_numbers!(u32 u64);
+whole_numbers!(u32 u64 i32);
 
 impl Parameter for f64 {
     fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
@@ -309,6 +309,16 @@ pub enum ShorthandError {
     /// The other program does not know it either.
     #[error("unknown word '{0}'")]
     Unknown(String),
+    /// It is near to one that the other program knows.
+    #[error("unknown {what} '{word}'{}", nearest.as_ref().map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default())]
+    UnknownWord {
+        /// What kind of word.
+        what: &'static str,
+        /// As written.
+        word: String,
+        /// The nearest known one.
+        nearest: Option<&'static str>,
+    },
     /// The other program knows it, but it has no place here.
     #[error("'{word}' has no place here: {reason}")]
     Refused {

@@ -4,4 +4,5 @@ pub mod bonnie;
 pub(crate) mod external;
 pub mod fileserver;
 pub mod null;
+pub mod postmark;
 pub mod streaming;

@@ -11,6 +11,7 @@ mod engine_tree;
 mod external;
 mod guards;
 mod kill;
+mod postmark;
 mod sick_devices;
 mod streaming;
 mod studies;
@@ -28,6 +29,7 @@ fn main() {
         external::tests(),
         guards::tests(),
         kill::tests(),
+        postmark::tests(),
         sick_devices::tests(),
         streaming::tests(),
         studies::tests(),

@@ -425,6 +425,7 @@ mod tests {
         configuration.name = "ext4 readahead 4096".to_string();
         configuration.settings.insert("readahead".to_string(), "2M".to_string());
         let mut trial = fixture::trial(0, 0, 0, configuration, 1.0);
+        trial.workload = Workload::of_kind("streaming").unwrap();
         trial.phases = vec![
             fixture::rated("write", Role::Writer, 295e6, 0.0),
             fixture::rated("read", Role::Reader, 509e6, 0.0),

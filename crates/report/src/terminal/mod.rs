@@ -9,6 +9,7 @@ pub(crate) mod compatible;
 mod external;
 mod full;
 mod list;
+mod postmark;
 mod streaming;
 mod summary;
 mod telemetry;
@@ -53,6 +54,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
     match case.workload {
         Workload::Streaming(_) => streaming::streaming(out, case, style),
         Workload::External(_) => external(out, case, style),
+        Workload::Postmark(_) => postmark::report(out, case, style),
         Workload::Fileserver(_) | Workload::Bonnie(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }

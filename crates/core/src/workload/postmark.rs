@@ -1,0 +1,308 @@
+//! Parameters of `postmark` (NetApp, 1997-2001; version 1.5), and its commands.
+
+use super::parameter::{
+    Literal, Parameter, ParameterError, Refusal, Shorthand, ShorthandError, Surroundings, parameters,
+};
+use super::{Content, Load, Timing};
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+parameters! {
+    /// A pool of small files, transactions on it, and its removal. Sizes in bytes.
+    Postmark {
+        number: u32 = 500, "files that are made at first; the pool has room for twice as many, at 12 bytes of memory each";
+        size: SizeRange = SizeRange { low: Bytes(500), high: Bytes(10_000) }, "sizes of new files, from the first to below the second, which no append exceeds: `500-10000`, or one size for all";
+        transactions: u32 = 500, "each reads a file or appends to one, and creates a file or deletes one";
+        read: Bytes = Bytes(512), "block of a read; with `buffering` what is asked of the buffer, not of the kernel";
+        write: Bytes = Bytes(512), "block of a write, likewise";
+        bias_read: i32 = 5, "of 10 transactions so many read and the others append; -1: neither";
+        bias_create: i32 = 5, "of 10 transactions so many create and the others delete; -1: neither";
+        subdirectories: u32 = 0, "directories over which files are spread; up to 1: none";
+        seed: u32 = 42, "of the original's own generator: the same seed, the same files in the same order";
+        buffering: bool = true, "`true`: the system calls of C's buffered streams, with `lseek` before appending and `fstat` for the size of the buffer; `false`: a call for each block";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+    }
+}
+
+/// Sizes of files, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeRange {
+    /// The smallest.
+    pub low: Bytes,
+    /// The largest.
+    pub high: Bytes,
+}
+
+impl Parameter for SizeRange {
+    fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
+        let size = |literal: &Literal| Bytes::read(literal, surroundings);
+        let part = |text: &str| size(&Literal::Text(text.trim().to_string()));
+        let (low, high) = match literal {
+            Literal::Text(text) => match text.split_once('-') {
+                Some((low, high)) => (part(low)?, part(high)?),
+                None => (part(text)?, part(text)?),
+            },
+            Literal::Array(ends) => match &ends[..] {
+                [low, high] => (size(low)?, size(high)?),
+                _ => return Err(ParameterError::Expected("two sizes".to_string())),
+            },
+            one => (size(one)?, size(one)?),
+        };
+        Ok(SizeRange { low, high })
+    }
+
+    fn written(&self) -> String {
+        match (self.low, self.high) {
+            (low, high) if low == high => low.to_string(),
+            (low, high) => format!("{low}-{high}"),
+        }
+    }
+}
+
+/// Most files at first: the table of the pool is then 2.4 GB.
+const MAX_NUMBER: u32 = 100_000_000;
+/// The original computes twice the largest size in 31 bits.
+const MAX_SIZE: Bytes = Bytes(Bytes::GIB - 1);
+const MAX_SUBDIRECTORIES: u32 = 1_000_000;
+const MAX_INT: u32 = i32::MAX as u32;
+
+impl Postmark {
+    /// Bytes of a file as it is made, on average.
+    pub fn mean_size(&self) -> u64 {
+        self.size.low.0.midpoint(self.size.high.0)
+    }
+}
+
+impl Load for Postmark {
+    fn check(&self) -> Result<(), Refusal> {
+        let whole = |parameter, value: u32, low: u32, high: u32| {
+            let expected = format!("a whole number from {low} to {high}");
+            Refusal::unless((low..=high).contains(&value), parameter, expected)
+        };
+        whole("number", self.number, 1, MAX_NUMBER)?;
+        whole("transactions", self.transactions, 1, MAX_INT)?;
+        whole("subdirectories", self.subdirectories, 0, MAX_SUBDIRECTORIES)?;
+        whole("seed", self.seed, 1, MAX_INT)?;
+        let SizeRange { low, high } = self.size;
+        let ordered = Bytes(1) <= low && low <= high && high <= MAX_SIZE;
+        Refusal::unless(ordered, "size", "a size from 1 to below 1G, or two, the smaller one first")?;
+        super::check_io_size("read", self.read, false)?;
+        super::check_io_size("write", self.write, false)?;
+        for (parameter, bias) in [("bias_read", self.bias_read), ("bias_create", self.bias_create)] {
+            Refusal::unless((-1..=10).contains(&bias), parameter, "a whole number from -1 to 10")?;
+        }
+        super::check_content(&self.content)
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn writes(&self) -> Bytes {
+        let most = u64::from(self.number).saturating_add(u64::from(self.number.min(self.transactions)));
+        Bytes(most.saturating_mul(self.size.high.0))
+    }
+
+    fn moves(&self) -> Bytes {
+        let files = u64::from(self.number) + 2 * u64::from(self.transactions);
+        Bytes(files.saturating_mul(self.mean_size()))
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    fn title(&self) -> String {
+        format!(
+            "postmark on {} of {} bytes, {}",
+            super::plural(self.number, "file"),
+            self.size.written(),
+            super::plural(self.transactions, "transaction")
+        )
+    }
+
+    fn default_measure(&self) -> &'static str {
+        "postmark-tps"
+    }
+
+    fn shorthand(&self) -> Option<Shorthand> {
+        Some(Shorthand {
+            name: "commands",
+            help: "the original's commands in place of the keys below, as a list or one a line: `[\"set size 500 10000\", \"set number 1000\", \"run\"]`",
+            read: commands,
+        })
+    }
+}
+
+type Setting = (&'static str, Literal);
+
+/// What the original's `set` sets, and the parameter behind it.
+const SETS: &[(&str, &str)] = &[
+    ("size", "size"),
+    ("number", "number"),
+    ("seed", "seed"),
+    ("transactions", "transactions"),
+    ("subdirectories", "subdirectories"),
+    ("read", "read"),
+    ("write", "write"),
+    ("buffering", "buffering"),
+    ("bias read", "bias_read"),
+    ("bias create", "bias_create"),
+];
+
+/// Commands that change nothing about the one run that there is.
+const WITHOUT_EFFECT: &[&str] = &["show", "help", "quit", "exit"];
+
+fn commands(text: &str) -> Result<Vec<Setting>, ShorthandError> {
+    let mut found = Vec::new();
+    let mut over = false;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            [command, ..] if WITHOUT_EFFECT.contains(&command) => {}
+            _ if over => {
+                let reason =
+                    "there is one run, and 'run' is the last command; another run is another workload";
+                return Err(ShorthandError::Refused { word: words.join(" "), reason });
+            }
+            ["run"] => over = true,
+            ["set", ref rest @ ..] => found.push(set(rest)?),
+            _ => {
+                let known = ["set", "run"].iter().chain(WITHOUT_EFFECT).copied();
+                return Err(unknown("command", words.join(" "), known));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn unknown(what: &'static str, word: String, known: impl Iterator<Item = &'static str>) -> ShorthandError {
+    let nearest = crate::nearest(&word, known);
+    ShorthandError::UnknownWord { what, word, nearest }
+}
+
+/// `size 500 10000`, `bias read 7`.
+fn set(words: &[&str]) -> Result<Setting, ShorthandError> {
+    let phrase = words.join(" ");
+    let found = SETS.iter().find_map(|(name, parameter)| {
+        let value = phrase.strip_prefix(name)?;
+        (value.is_empty() || value.starts_with(' ')).then(|| (*name, *parameter, value.trim()))
+    });
+    let Some((name, parameter, value)) = found else {
+        if let ["location" | "report", ..] = words {
+            let reason = "where files are made and what is shown is fsdyno's";
+            return Err(ShorthandError::Refused { word: format!("set {}", words[0]), reason });
+        }
+        let length = if words.first() == Some(&"bias") { 2 } else { 1 };
+        let word = words.iter().take(length).copied().collect::<Vec<_>>().join(" ");
+        return Err(unknown("setting", word, SETS.iter().map(|(name, _)| *name)));
+    };
+    let number = |text: &str| text.parse::<i128>().map(Literal::Integer).ok();
+    let numbers: Option<Vec<Literal>> = value.split_whitespace().map(number).collect();
+    let literal = match (name, value, numbers.as_deref()) {
+        ("buffering", "true" | "false", _) => Some(Literal::Boolean(value == "true")),
+        ("buffering", ..) => None,
+        ("size", _, Some([low, high])) => Some(Literal::Array(vec![low.clone(), high.clone()])),
+        (_, _, Some([one])) => Some(one.clone()),
+        _ => None,
+    };
+    let expected = match name {
+        "buffering" => "true or false",
+        "size" => "one number or two",
+        _ => "a whole number",
+    };
+    let found = (!value.is_empty()).then(|| value.to_string());
+    let refused = || ShorthandError::Value { word: format!("set {name}"), expected, found };
+    literal.map(|literal| (parameter, literal)).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::parameter::Parameters;
+
+    struct Nowhere;
+
+    impl Surroundings for Nowhere {
+        fn device_size(&self) -> Option<Bytes> {
+            None
+        }
+
+        fn read_file(&self, path: &str) -> Result<String, (String, String)> {
+            Err((path.to_string(), "there is none".to_string()))
+        }
+    }
+
+    fn after(text: &str) -> Postmark {
+        let mut postmark = Postmark::default();
+        for (name, literal) in commands(text).unwrap() {
+            postmark.set(name, &literal, &Nowhere).unwrap();
+        }
+        postmark
+    }
+
+    #[test]
+    fn commands_of_the_original_are_understood() {
+        let postmark = after(
+            "set size 500 100000\nset number 20000\n set  bias read 7\nset bias create -1\n\nset buffering false\nrun\nquit\n",
+        );
+        let expected = Postmark {
+            size: SizeRange { low: Bytes(500), high: Bytes(100_000) },
+            number: 20_000,
+            bias_read: 7,
+            bias_create: -1,
+            buffering: false,
+            ..Postmark::default()
+        };
+        assert_eq!(postmark, expected);
+        assert_eq!(after("set size 4096").size, SizeRange { low: Bytes(4096), high: Bytes(4096) });
+    }
+
+    #[test]
+    fn what_the_original_would_ignore_is_refused() {
+        for (text, error) in [
+            ("set nmber 20", "unknown setting 'nmber'; did you mean 'number'?"),
+            ("set bias rad 20", "unknown setting 'bias rad'; did you mean 'bias read'?"),
+            ("go", "unknown command 'go'"),
+            ("set number", "'set number' takes a whole number, not nothing"),
+            ("set number many", "'set number' takes a whole number, not 'many'"),
+            ("set size 1 2 3", "'set size' takes one number or two, not '1 2 3'"),
+            ("set buffering yes", "'set buffering' takes true or false, not 'yes'"),
+            ("set location /mnt", "'set location' has no place here: where files"),
+            ("run\nset seed 1\nrun", "'set seed 1' has no place here: there is one run"),
+        ] {
+            let refused = commands(text).unwrap_err().to_string();
+            assert!(refused.starts_with(error), "{refused}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_one_or_two() {
+        let read = |literal| SizeRange::read(&literal, &Nowhere);
+        let range = |low, high| Ok(SizeRange { low: Bytes(low), high: Bytes(high) });
+        assert_eq!(read(Literal::Text("500-10000".into())), range(500, 10_000));
+        assert_eq!(read(Literal::Text("4k - 1M".into())), range(4096, 1 << 20));
+        assert_eq!(read(Literal::Integer(700)), range(700, 700));
+        assert_eq!(read(Literal::Array(vec![Literal::Integer(1), Literal::Integer(2)])), range(1, 2));
+        assert!(read(Literal::Array(vec![Literal::Integer(1)])).is_err());
+        assert!(read(Literal::Text("500-".into())).is_err());
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Postmark| parameters.check().unwrap_err().parameter;
+        let good = Postmark::default;
+        let size = |low, high| SizeRange { low: Bytes(low), high: Bytes(high) };
+        assert_eq!(refused(Postmark { number: 0, ..good() }), "number");
+        assert_eq!(refused(Postmark { transactions: 0, ..good() }), "transactions");
+        assert_eq!(refused(Postmark { seed: 0, ..good() }), "seed");
+        assert_eq!(refused(Postmark { size: size(0, 1), ..good() }), "size");
+        assert_eq!(refused(Postmark { size: size(2, 1), ..good() }), "size");
+        assert_eq!(refused(Postmark { size: size(1, Bytes::GIB), ..good() }), "size");
+        assert_eq!(refused(Postmark { read: Bytes(0), ..good() }), "read");
+        assert_eq!(refused(Postmark { bias_read: 11, ..good() }), "bias_read");
+        assert_eq!(refused(Postmark { bias_create: -2, ..good() }), "bias_create");
+        assert_eq!(refused(Postmark { subdirectories: u32::MAX, ..good() }), "subdirectories");
+    }
+}

@@ -1,0 +1,394 @@
+//! `postmark` 1.5 (NetApp, 1997-2001): a pool of small files, transactions on it, and its removal.
+//!
+//! The original is followed file by file: its generator and the order in which it draws ([`script`]) and the calls that
+//! the C library makes of its blocks ([`blocks`]), so that the same parameters give the same system calls on files of the
+//! same names and sizes. What differs: names are relative to an open directory; what files contain is as asked, no two
+//! alike, where the original writes the same text into all of them; a call that fails ends the run, where the original
+//! goes on; and the clock has nanoseconds.
+
+mod blocks;
+mod script;
+mod twister;
+
+use crate::aside;
+use crate::content::{Content, FileIdentity};
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::{Halt, Meter, Place, timed};
+use crate::phase::{Job, Phase, Span, Team};
+use crate::plant::{DIRECTORY, DIRECTORY_MODE, FILE_MODE};
+use crate::record::Step;
+use crate::session::Session;
+use crate::tree::derive_seed;
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::TreeSummary;
+use fsdyno_core::workload::Postmark;
+use fsdyno_core::{Operation, Role};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use script::{Deed, File, Script, Sum, Task};
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The three parts, in the words and roles of the result, each with the operations that it performs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Create,
+    Transactions,
+    Delete,
+}
+
+const PARTS: [Part; 3] = [Part::Create, Part::Transactions, Part::Delete];
+
+/// Those that the creator performs stand first, so that a step means the same in both parts.
+const TRANSACTION_STEPS: &[Operation] = &[
+    Operation::Create,
+    Operation::Fstat,
+    Operation::Write,
+    Operation::Close,
+    Operation::Openat,
+    Operation::Read,
+    Operation::OpenAppend,
+    Operation::Lseek,
+    Operation::Unlinkat,
+];
+const CREATE_STEPS: &[Operation] = &[Operation::Create, Operation::Fstat, Operation::Write, Operation::Close];
+const DELETE_STEPS: &[Operation] = &[Operation::Unlinkat];
+const CREATE: Step = Step(0);
+const FSTAT: Step = Step(1);
+const WRITE: Step = Step(2);
+const CLOSE: Step = Step(3);
+const OPENAT: Step = Step(4);
+const READ: Step = Step(5);
+const OPEN_APPEND: Step = Step(6);
+const LSEEK: Step = Step(7);
+const UNLINKAT: Step = Step(8);
+const UNLINKAT_ALONE: Step = Step(0);
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Create => "create",
+            Part::Transactions => "transactions",
+            Part::Delete => "delete",
+        }
+    }
+
+    fn role(self) -> (Role, &'static [Operation]) {
+        match self {
+            Part::Create => (Role::Creator, CREATE_STEPS),
+            Part::Transactions => (Role::Transactor, TRANSACTION_STEPS),
+            Part::Delete => (Role::Deleter, DELETE_STEPS),
+        }
+    }
+}
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let base = session.make_base()?;
+    let foreseen = prepare(parameters, &base, session)?;
+    session.settle(Part::Create.name(), 0)?;
+    let worker = Worker::new(parameters, base, session.request.seed);
+    let worker = Arc::new(Mutex::new(Some(worker)));
+    // Like the original, nothing is settled between the parts.
+    for (part, sum) in PARTS.into_iter().zip(foreseen) {
+        let (role, steps) = part.role();
+        let jobs = vec![job(part, Arc::clone(&worker))];
+        let span = Span::Whole { operations: operations(&sum, parameters) };
+        let phase = Phase { name: part.name().to_string(), span, teams: vec![Team { role, steps, jobs }] };
+        session.counted_phase(phase, |result| {
+            let sum = at(&worker).as_mut().map(|worker| std::mem::take(&mut worker.sum)).unwrap_or_default();
+            for role in &mut result.roles {
+                role.counts = sum.named().map(|(name, count)| (name.to_string(), count)).into();
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Makes the directories and foresees what each part will do.
+fn prepare(
+    parameters: &Postmark,
+    base: &Path,
+    session: &mut Session<'_, '_>,
+) -> Result<[Sum; 3], EngineError> {
+    let begin = Instant::now();
+    let subdirectories = if parameters.subdirectories > 1 { parameters.subdirectories } else { 0 };
+    let work = {
+        let (parameters, base) = (parameters.clone(), base.to_path_buf());
+        move |gauge: &aside::Gauge| -> Result<[Sum; 3], EngineError> {
+            let foreseen = foresee(&parameters, gauge)?;
+            let parent = rustix::fs::open(&base, DIRECTORY, Mode::empty())
+                .map_err(EngineError::system("open the directory", &base))?;
+            for name in (0..subdirectories).map(|number| format!("s{number}")) {
+                if gauge.cancelled() {
+                    break;
+                }
+                rustix::fs::mkdirat(&parent, &name, DIRECTORY_MODE).map_err(|errno| {
+                    let failure = OperationFailure { operation: None, path: name.clone(), errno };
+                    EngineError::operation("prepare", failure)
+                })?;
+                gauge.advance(1);
+            }
+            Ok(foreseen)
+        }
+    };
+    let whole = parameters.number as f64 + parameters.transactions as f64 + f64::from(subdirectories);
+    let progress = &mut *session.progress;
+    let foreseen = aside::run("prepare", session.stop, work, |gauge| {
+        progress.tell(Stage::Prepare, "", gauge.done() as f64 / whole, 0);
+        true
+    })??;
+    let trees = TreeSummary { files: 0, directories: subdirectories.into(), bytes: 0 };
+    session.prepared(begin.elapsed().into(), trees);
+    Ok(foreseen)
+}
+
+/// What the parts will do: it hangs on the parameters alone. A pool that would run out of files, which ends the original
+/// without a report, is refused before anything is made.
+fn foresee(parameters: &Postmark, gauge: &aside::Gauge) -> Result<[Sum; 3], EngineError> {
+    let mut script = Script::new(parameters);
+    let [mut create, mut transactions, mut delete] = [Sum::default(); 3];
+    for _ in 0..parameters.number {
+        script.create().into_iter().for_each(|task| create.add(task));
+        gauge.advance(1);
+    }
+    for count in 0..parameters.transactions {
+        let Some(tasks) = script.transaction() else {
+            let expected = format!(
+                "at most {count} with these parameters: then all files of the pool are gone; \
+                 a larger 'number' or 'bias_create' helps, too"
+            );
+            return Err(EngineError::Parameter { parameter: "transactions", expected });
+        };
+        tasks.into_iter().flatten().for_each(|task| transactions.add(task));
+        gauge.advance(1);
+        if gauge.cancelled() {
+            break;
+        }
+    }
+    let mut place = 0;
+    while let Some(task) = script.delete_next(&mut place) {
+        delete.add(task);
+    }
+    Ok([create, transactions, delete])
+}
+
+/// About how many system calls a part makes.
+fn operations(sum: &Sum, parameters: &Postmark) -> u64 {
+    let block = |block: u64| if parameters.buffering { 4096 } else { block };
+    let calls = |files: u64, bytes: u64, size: u64| 3 * files + bytes / size + files / 2;
+    calls(sum.created + sum.appended, sum.bytes_written, block(parameters.write.0))
+        + calls(sum.read, sum.bytes_read, block(parameters.read.0))
+        + sum.deleted
+}
+
+/// The one worker, which goes from part to part. It is taken while it works.
+type Shared = Arc<Mutex<Option<Worker>>>;
+
+fn at(shared: &Shared) -> std::sync::MutexGuard<'_, Option<Worker>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn job(part: Part, shared: Shared) -> Job {
+    Box::new(move |lineup| {
+        let Some(mut worker) = at(&shared).take() else { return Halt::Over };
+        let directory = match rustix::fs::open(&worker.base, DIRECTORY, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(errno) => {
+                let path = worker.base.display().to_string();
+                return Halt::Failed(OperationFailure { operation: None, path, errno });
+            }
+        };
+        let mut meter = lineup.start();
+        let halt = match worker.perform(part, &mut meter, &directory) {
+            Ok(()) => Halt::Over,
+            Err(halt) => halt,
+        };
+        *at(&shared) = Some(worker);
+        halt
+    })
+}
+
+/// Longest name, with its end: `s999999/4294967295`.
+const NAME: usize = 24;
+
+struct Worker {
+    base: PathBuf,
+    number: u32,
+    transactions: u32,
+    script: Script,
+    content: Content,
+    data: Vec<u8>,
+    /// Of what files contain.
+    seed: u64,
+    buffering: bool,
+    read: u64,
+    write: u64,
+    /// What was done in the part.
+    sum: Sum,
+}
+
+impl Worker {
+    fn new(parameters: &Postmark, base: PathBuf, seed: u64) -> Self {
+        let longest = |block: u64| block.max(blocks::BUFSIZ) as usize;
+        Worker {
+            base,
+            number: parameters.number,
+            transactions: parameters.transactions,
+            script: Script::new(parameters),
+            content: Content::new(parameters.content, seed, longest(parameters.write.0)),
+            data: vec![0; longest(parameters.read.0)],
+            seed: derive_seed(seed, &[u64::from_le_bytes(*b"postmark")]),
+            buffering: parameters.buffering,
+            read: parameters.read.0,
+            write: parameters.write.0,
+            sum: Sum::default(),
+        }
+    }
+
+    /// One part, to its end.
+    fn perform(&mut self, part: Part, meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
+        match part {
+            Part::Create => {
+                for _ in 0..self.number {
+                    let task = self.script.create();
+                    self.task(meter, directory, task)?;
+                    meter.item();
+                }
+            }
+            Part::Transactions => {
+                for _ in 0..self.transactions {
+                    for task in self.script.transaction().unwrap_or_default() {
+                        self.task(meter, directory, task)?;
+                    }
+                    meter.item();
+                }
+            }
+            Part::Delete => {
+                let mut place = 0;
+                while let Some(task) = self.script.delete_next(&mut place) {
+                    delete(meter, UNLINKAT_ALONE, directory, task.file)?;
+                    self.sum.add(task);
+                    meter.item();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn task(&mut self, meter: &mut Meter, directory: &OwnedFd, task: Option<Task>) -> Result<(), Halt> {
+        let Some(task) = task else { return Ok(()) };
+        match task.deed {
+            Deed::Create => self.create(meter, directory, task.file)?,
+            Deed::Read => self.read(meter, directory, task.file)?,
+            Deed::Append(bytes) => self.append(meter, directory, task.file, bytes)?,
+            Deed::Delete => delete(meter, UNLINKAT, directory, task.file)?,
+        }
+        self.sum.add(task);
+        Ok(())
+    }
+
+    fn create(&mut self, meter: &mut Meter, directory: &OwnedFd, file: File) -> Result<(), Halt> {
+        let mut name = [0; NAME];
+        let place = place(file, &mut name);
+        let flags = if self.buffering { OFlags::WRONLY | OFlags::TRUNC } else { OFlags::RDWR };
+        let flags = flags | OFlags::CREATE | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(directory, place.name, flags, FILE_MODE);
+        let descriptor = timed(meter, CREATE, place, |_| 0, open)?;
+        self.fill(meter, place, descriptor, file, 0, file.size_bytes)
+    }
+
+    fn append(&mut self, meter: &mut Meter, directory: &OwnedFd, file: File, bytes: u64) -> Result<(), Halt> {
+        let mut name = [0; NAME];
+        let place = place(file, &mut name);
+        let flags = if self.buffering { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDWR };
+        let flags = flags | OFlags::APPEND | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(directory, place.name, flags, FILE_MODE);
+        let descriptor = timed(meter, OPEN_APPEND, place, |_| 0, open)?;
+        if self.buffering {
+            timed(meter, LSEEK, place, |_| 0, || rustix::fs::seek(&descriptor, SeekFrom::End(0)))?;
+        }
+        self.fill(meter, place, descriptor, file, file.size_bytes, bytes)
+    }
+
+    /// Writes and closes.
+    fn fill(
+        &mut self,
+        meter: &mut Meter,
+        place: Place<'_>,
+        descriptor: OwnedFd,
+        file: File,
+        from: u64,
+        bytes: u64,
+    ) -> Result<(), Halt> {
+        let buffer = self.buffer(meter, place, &descriptor)?;
+        let identity = FileIdentity::new(self.seed, file.number.into());
+        let content = &mut self.content;
+        let mut position = from;
+        let mut put = |piece: u64| -> Result<(), Halt> {
+            let end = position + piece;
+            loop {
+                let length = end - position;
+                let data = content.bytes(identity, position, length as usize);
+                let write = || match rustix::io::write(&descriptor, data) {
+                    // No progress without an error would never end.
+                    Ok(0) if length > 0 => Err(Errno::IO),
+                    other => other,
+                };
+                position += timed(meter, WRITE, place, |written| *written as u64, write)? as u64;
+                if position == end {
+                    return Ok(());
+                }
+            }
+        };
+        match buffer {
+            Some(buffer) => blocks::write_buffered(bytes, self.write, buffer, &mut put)?,
+            None => blocks::write_raw(bytes, self.write, &mut put)?,
+        }
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+    }
+
+    fn read(&mut self, meter: &mut Meter, directory: &OwnedFd, file: File) -> Result<(), Halt> {
+        let mut name = [0; NAME];
+        let place = place(file, &mut name);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(directory, place.name, flags, Mode::empty());
+        let descriptor = timed(meter, OPENAT, place, |_| 0, open)?;
+        let buffer = self.buffer(meter, place, &descriptor)?;
+        let data = &mut self.data;
+        let mut get = |piece: u64| -> Result<u64, Halt> {
+            let piece = &mut data[..piece as usize];
+            let read = || rustix::io::read(&descriptor, &mut *piece);
+            timed(meter, READ, place, |read| *read as u64, read).map(|read| read as u64)
+        };
+        match buffer {
+            Some(buffer) => blocks::read_buffered(file.size_bytes, self.read, buffer, &mut get)?,
+            None => blocks::read_raw(file.size_bytes, self.read, &mut get)?,
+        }
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+    }
+
+    /// Size of the stream's buffer, for which the C library asks the file at its first use; `None` without one.
+    fn buffer(&self, meter: &mut Meter, place: Place<'_>, descriptor: &OwnedFd) -> Result<Option<u64>, Halt> {
+        if !self.buffering {
+            return Ok(None);
+        }
+        let attributes = timed(meter, FSTAT, place, |_| 0, || rustix::fs::fstat(descriptor))?;
+        Ok(Some(blocks::buffer_size(attributes.st_blksize)))
+    }
+}
+
+fn delete(meter: &mut Meter, step: Step, directory: &OwnedFd, file: File) -> Result<(), Halt> {
+    let mut name = [0; NAME];
+    let place = place(file, &mut name);
+    timed(meter, step, place, |()| 0, || rustix::fs::unlinkat(directory, place.name, AtFlags::empty()))
+}
+
+/// Where a file is; its name is written into the buffer.
+fn place(file: File, buffer: &mut [u8; NAME]) -> Place<'_> {
+    file.name_into(buffer);
+    Place { directory: b"", name: CStr::from_bytes_until_nul(buffer).unwrap_or_default() }
+}
