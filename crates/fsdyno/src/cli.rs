@@ -167,7 +167,8 @@ pub struct Show {
     /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
-    /// In this layout instead: `published` is that of the study which the plan names with `study = "..."`.
+    /// In this layout instead: `published` is that of the study which the plan names with `study = "..."`; `bonnie-csv`
+    /// is what bon_csv2html reads.
     #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry"])]
     pub layout: Option<Layout>,
     /// The shape of what goes to stdout.
@@ -180,6 +181,8 @@ pub struct Show {
 pub enum Layout {
     /// As its study printed them.
     Published,
+    /// The lines of 50 fields that bon_csv2html reads, one for each trial of the workload bonnie.
+    BonnieCsv,
 }
 
 /// Options of `fsdyno compare`.

@@ -153,6 +153,8 @@ pub struct RoleView {
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
     pub cpu: CpuTime,
+    /// The longest that one item took in any trial; absent where the workload does not measure that.
+    pub longest_item: Option<Nanos>,
     /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
     pub fairness: Option<Fairness>,
     /// Operations that the workers completed, all trials together.
@@ -298,6 +300,7 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
         time_over_100ms: mean(|part| part.time_over_100ms),
         time_over_1s: mean(|part| part.time_over_1s),
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
+        longest_item: parts.iter().filter_map(|(_, _, part)| part.longest_item_ns).max(),
         fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
         completed: parts

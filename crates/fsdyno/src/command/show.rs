@@ -15,8 +15,12 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let sweep = find(&store, options.sweep.as_deref())?;
     let header = header(&sweep, options.measure.as_deref())?;
     let trials = chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
-    if options.layout == Some(Layout::Published) {
-        return as_published(&sweep, &header, &trials, options.format, &surroundings.style);
+    match options.layout {
+        Some(Layout::Published) => {
+            return as_published(&sweep, &header, &trials, options.format, &surroundings.style);
+        }
+        Some(Layout::BonnieCsv) => return as_bonnie_csv(&trials, options.format),
+        None => {}
     }
     match options.telemetry {
         Some(detail) => print_telemetry(&header, &trials, options.format, detail, &surroundings.style)?,
@@ -83,6 +87,19 @@ fn print_telemetry(
         Format::Text => terminal::telemetry(&mut out, trials, detail == Detail::Samples, style)?,
     }
     Ok(())
+}
+
+/// Prints the lines that bon_csv2html reads.
+fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
+    if !matches!(format, Format::Text | Format::Csv) {
+        return Err(Trouble::new(Status::Usage, anyhow!("the layout bonnie-csv is no JSON"))
+            .hint("leave --as out: the figures of every trial are in the JSON"));
+    }
+    if !trials.iter().any(|trial| trial.workload.kind() == "bonnie") {
+        return Err(Trouble::new(Status::Usage, anyhow!("the sweep has no trial of the workload bonnie")));
+    }
+    terminal::bonnie_csv(&mut std::io::stdout().lock(), trials)?;
+    Ok(Status::Well)
 }
 
 /// Prints results to stdout: tables case by case and the summary last, where the eye rests.

@@ -4,6 +4,7 @@
 //! leaving columns out and saying so; only the published layout is as wide as it is. Colour adds, it never carries
 //! meaning alone.
 
+mod bonnie;
 mod comparison;
 pub(crate) mod compatible;
 mod external;
@@ -14,6 +15,7 @@ mod streaming;
 mod summary;
 mod telemetry;
 
+pub use bonnie::bonnie_csv;
 pub use comparison::comparison;
 use compatible::compatible;
 use external::external;
@@ -55,7 +57,8 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Streaming(_) => streaming::streaming(out, case, style),
         Workload::External(_) => external(out, case, style),
         Workload::Postmark(_) => postmark::report(out, case, style),
-        Workload::Fileserver(_) | Workload::Bonnie(_) | Workload::Null(_) => compatible(out, case, style),
+        Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
+        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
     }
 }
 

@@ -1,0 +1,404 @@
+//! The tables of bonnie++ 2.00, and the line of 50 fields that its `bon_csv2html` reads.
+//!
+//! Layout and rounding are those of its bon_time.cpp, `+++++` for what took less than half a second included. Three slips of
+//! the original are not repeated. Its table has for files per second whatever lies in a register (an `int` format for a
+//! `double`); here it is the rate, as in its line of fields. Its line has the number of directories one field too late, and
+//! never the sizes of chunks; here they stand where its own header and `bon_csv2html` have them. And %CPU of the seeks counts
+//! each seeker once, where the original's threads each count all of them.
+//!
+//! Several trials of a case are shown as one: rates are harmonic means, %CPU is processor time over time of all trials
+//! together, a latency is the longest of all.
+
+use super::{Paint, Style};
+use crate::error::ReportError;
+use crate::text;
+use crate::view::{self, CaseView};
+use fsdyno_core::workload::bonnie::{FILE_UNIT, SEEKS, TESTS, WRITE_BLOCK};
+use fsdyno_core::workload::{Bonnie, Load};
+use fsdyno_core::{Bytes, TrialRecord, Workload};
+use std::io::{self, Write};
+
+/// Versions of the line of fields and of the program.
+const LAYOUT: &str = "1.98";
+const VERSION: &str = "2.00a";
+/// What took less than this has no rate, in seconds.
+const SHORTEST: f64 = 0.5;
+const DEFAULT_CHUNK: Bytes = Bytes(8192);
+const DEFAULT_SEEKS: u64 = 8192;
+const DEFAULT_SEEKERS: u32 = 5;
+/// Tests of the large file, the first of [`TESTS`].
+const LARGE: usize = 6;
+
+/// Writes both tables of a case.
+///
+/// # Errors
+/// Those of `out`.
+pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
+    let Workload::Bonnie(parameters) = &case.workload else { return Ok(()) };
+    let mut heading = format!("{}: {}", case.configuration.name, parameters.title());
+    if case.trials.len() > 1 {
+        let trials = text::plural(case.trials.len() as u64, "trial");
+        heading += &format!("; {trials} as one: harmonic means of rates, longest latencies");
+    }
+    style.paragraph(out, Paint::Heading, 0, &heading)?;
+    let (figures, size) = (figures(case), large_size(case, parameters));
+    if size > Bytes(0) {
+        large_table(out, &case.configuration.name, parameters, size, &figures[..LARGE])?;
+    }
+    if parameters.files > 0 {
+        small_table(out, &case.configuration.name, parameters, &figures[LARGE..])?;
+    }
+    Ok(())
+}
+
+/// Writes the line of fields of every measured trial of the workload; those of a sentinel are left out.
+///
+/// # Errors
+/// Those of `out`, and [`ReportError::Histogram`] as an I/O error when a stored histogram cannot be read.
+pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
+    for trial in trials {
+        let Workload::Bonnie(parameters) = &trial.workload else { continue };
+        let cases = view::cases(std::slice::from_ref(trial))
+            .map_err(|error: ReportError| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        for case in &cases {
+            writeln!(out, "{}", fields(case, parameters, trial.seed).join(","))?;
+        }
+    }
+    Ok(())
+}
+
+/// What came of one test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Figures {
+    seconds: f64,
+    /// KiB, seeks or files per second.
+    rate: f64,
+    /// Percent of one processor.
+    cpu: f64,
+    longest_ns: u64,
+    is_seeks: bool,
+}
+
+/// Those of every test; `None` for one that was left out.
+fn figures(case: &CaseView) -> [Option<Figures>; TESTS.len()] {
+    let trials = case.trials.len().max(1) as f64;
+    let mut tests = (0..).zip(TESTS).map(|(index, test)| {
+        let phase = case.phases.iter().find(|phase| phase.name == test.phase)?;
+        let role = phase.roles.iter().find(|view| view.role == test.role)?;
+        let is_seeks = test == SEEKS;
+        let in_bytes = index < LARGE && !is_seeks;
+        let seconds = phase.window_ns.as_secs_f64();
+        Some(Figures {
+            seconds,
+            rate: if in_bytes {
+                role.rates.aggregate_bytes_per_s / Bytes::KIB as f64
+            } else {
+                role.rates.items_per_s
+            },
+            cpu: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0,
+            longest_ns: role.longest_item.map_or(0, |longest| longest.0),
+            is_seeks,
+        })
+    });
+    std::array::from_fn(|_| tests.next().flatten())
+}
+
+/// Size of the large file: what was written, where the plan leaves it to the machine.
+fn large_size(case: &CaseView, parameters: &Bonnie) -> Bytes {
+    let written = || {
+        let phase = case.phases.iter().find(|phase| phase.name == WRITE_BLOCK.phase)?;
+        let role = phase.roles.iter().find(|view| view.role == WRITE_BLOCK.role)?;
+        Some(Bytes(role.rates.bytes / case.trials.len().max(1) as u64))
+    };
+    parameters.size.or_else(written).unwrap_or_default()
+}
+
+fn large_table(
+    out: &mut dyn Write,
+    name: &str,
+    parameters: &Bonnie,
+    size: Bytes,
+    figures: &[Option<Figures>],
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "Version {VERSION:>5}       ------Sequential Output------ --Sequential Input- --Random-\n                    \
+         -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--"
+    )?;
+    writeln!(out, "Name:Size etc       {}", [" /sec %CP"; LARGE].join(" "))?;
+    // Size, chunk, copies, seeks and seekers, the usual ones left out.
+    let unless = |usual: bool, text: String| if usual { String::new() } else { text };
+    let etc = [
+        mebibytes(size),
+        unless(parameters.chunk == DEFAULT_CHUNK, bytes(parameters.chunk)),
+        String::new(),
+        unless(parameters.seeks == DEFAULT_SEEKS, parameters.seeks.to_string()),
+        unless(parameters.seekers == DEFAULT_SEEKERS, parameters.seekers.to_string()),
+    ];
+    let etc = etc.join(":");
+    let etc = etc.trim_end_matches(':');
+    match 18_usize.checked_sub(etc.len()) {
+        Some(room) => write!(out, "{name:<room$.room$} {etc}")?,
+        None => write!(out, "{etc}")?,
+    }
+    rows(out, figures)
+}
+
+fn small_table(
+    out: &mut dyn Write,
+    name: &str,
+    parameters: &Bonnie,
+    figures: &[Option<Figures>],
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "Version {VERSION:>5}       ------Sequential Create------ --------Random Create--------\n{name:<19.19} \
+         -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--"
+    )?;
+    let Bonnie { min_size, max_size, directories, .. } = *parameters;
+    let label = match (min_size.0, max_size.0) {
+        (1.., _) => "files:max:min       ",
+        (0, 1..) => "files:max           ",
+        (0, 0) => "              files ",
+    };
+    writeln!(out, "{label}{}", [" /sec %CP"; TESTS.len() - LARGE].join(" "))?;
+    let mut files = (parameters.files / FILE_UNIT).to_string();
+    if max_size > Bytes(0) {
+        files += &format!(":{}:{}", max_size.0, min_size.0);
+    }
+    if directories > 1 {
+        files += &format!("/{directories}");
+    }
+    write!(out, "{files:>19}")?;
+    rows(out, figures)
+}
+
+/// The rest of the row of rates, and that of latencies.
+fn rows(out: &mut dyn Write, figures: &[Option<Figures>]) -> io::Result<()> {
+    let large = figures.iter().flatten().any(|figures| figures.is_seeks);
+    for figures in figures {
+        let (rate, cpu) = match figures {
+            None => (String::new(), String::new()),
+            Some(figures) if figures.seconds < SHORTEST => ("+++++".to_string(), "+++".to_string()),
+            Some(figures) => (figures.rate_in_table(large), (figures.cpu as u64).to_string()),
+        };
+        write!(out, " {rate:>5} {cpu:>3}")?;
+    }
+    write!(out, "\nLatency          ")?;
+    figures.iter().try_for_each(|figures| write!(out, " {:>9}", latency(*figures)))?;
+    writeln!(out)
+}
+
+impl Figures {
+    fn rate_in_table(&self, large: bool) -> String {
+        let mib = self.rate / 1024.0;
+        match self.rate {
+            rate if self.is_seeks => per_second(rate),
+            rate if !large => (rate as u64).to_string(),
+            rate if rate < 10_000.0 => format!("{}k", rate as u64),
+            _ if mib < 100.0 => format!("{mib:.1}m"),
+            _ if mib < 1000.0 => format!("{}m", (mib + 0.5) as u64),
+            _ => format!("{:.1}g", mib / 1024.0),
+        }
+    }
+
+    fn rate_in_fields(&self) -> String {
+        if self.is_seeks { per_second(self.rate) } else { (self.rate as u64).to_string() }
+    }
+}
+
+/// The fields of one trial.
+fn fields(case: &CaseView, parameters: &Bonnie, seed: u64) -> Vec<String> {
+    let (figures, size) = (figures(case), large_size(case, parameters));
+    let unless = |usual: bool, text: String| if usual { String::new() } else { text };
+    let name = case.configuration.name.replace(',', " ");
+    let mut fields = vec![LAYOUT.to_string(), VERSION.to_string(), name, "1".to_string(), seed.to_string()];
+    if size > Bytes(0) {
+        let chunk = unless(parameters.chunk == DEFAULT_CHUNK, bytes(parameters.chunk));
+        fields.extend([mebibytes(size), chunk, parameters.seeks.to_string(), parameters.seekers.to_string()]);
+    } else {
+        fields.extend([const { String::new() }; 4]);
+    }
+    fields.extend(figures[..LARGE].iter().flat_map(|figures| rate_and_cpu(*figures)));
+    if parameters.files > 0 {
+        fields.extend([
+            (parameters.files / FILE_UNIT).to_string(),
+            unless(parameters.max_size == Bytes(0), parameters.max_size.0.to_string()),
+            unless(parameters.min_size == Bytes(0), parameters.min_size.0.to_string()),
+            unless(parameters.directories == 1, parameters.directories.to_string()),
+            unless(parameters.file_chunk == DEFAULT_CHUNK, bytes(parameters.file_chunk)),
+        ]);
+    } else {
+        fields.extend([const { String::new() }; 5]);
+    }
+    fields.extend(figures[LARGE..].iter().flat_map(|figures| rate_and_cpu(*figures)));
+    fields.extend(figures.iter().map(|figures| latency(*figures)));
+    fields
+}
+
+fn rate_and_cpu(figures: Option<Figures>) -> [String; 2] {
+    match figures {
+        None => [String::new(), String::new()],
+        Some(figures) if figures.seconds < SHORTEST => ["+++++".to_string(), "+++".to_string()],
+        Some(figures) => [figures.rate_in_fields(), (figures.cpu as u64).to_string()],
+    }
+}
+
+fn per_second(seeks: f64) -> String {
+    if seeks >= 1000.0 { format!("{seeks:.0}") } else { format!("{seeks:.1}") }
+}
+
+fn latency(figures: Option<Figures>) -> String {
+    match figures.map_or(0, |figures| figures.longest_ns) {
+        0 => String::new(),
+        ns if ns > 99_999_999_000 => format!("{}s", ns / 1_000_000_000),
+        ns if ns > 99_999_000 => format!("{}ms", ns / 1_000_000),
+        ns => format!("{}us", ns / 1_000),
+    }
+}
+
+/// Whole MiB, or GiB where they are whole.
+fn mebibytes(size: Bytes) -> String {
+    let mib = size.0 / Bytes::MIB;
+    if mib > 0 && mib.is_multiple_of(1024) { format!("{}G", mib / 1024) } else { format!("{mib}M") }
+}
+
+/// Bytes, KiB or MiB, whatever is whole.
+fn bytes(size: Bytes) -> String {
+    match size.0 {
+        size if size.is_multiple_of(Bytes::MIB) => format!("{}m", size / Bytes::MIB),
+        size if size.is_multiple_of(Bytes::KIB) => format!("{}k", size / Bytes::KIB),
+        size => size.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::Nanos;
+    use fsdyno_core::result::CpuTime;
+
+    /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
+    const PRINTED: &str = "\
+Version 2.00a       ------Sequential Output------ --Sequential Input- --Random-
+                    -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--
+Name:Size etc        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
+host            64M 1690k  94 +++++ +++ +++++ +++ 1993k  71 +++++ +++ +++++ +++
+Latency              8939us     128us      67us   26993us    2228us    8058us
+Version 2.00a       ------Sequential Create------ --------Random Create--------
+host                -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--
+files:max:min        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
+        1:2000:16/4 +++++ +++ +++++ +++  1426   5 +++++ +++ +++++ +++  1774   7
+Latency              8137us      48us    5451us    4120us     112us    7601us
+";
+    /// Its line, with the number of directories where its header has it.
+    const LINE: &str = "1.98,2.00a,host,1,42,64M,,8192,5,1690,94,+++++,+++,+++++,+++,1993,71,+++++,+++,+++++,+++,1,2000,16,4,,+++++,\
+                        +++,+++++,+++,1426,5,+++++,+++,+++++,+++,1774,7,8939us,128us,67us,26993us,2228us,8058us,8137us,48us,\
+                        5451us,4120us,112us,7601us\n";
+
+    fn trial(number: u32) -> TrialRecord {
+        let mut trial = fixture::trial(number, number, 0, fixture::configuration("ext4", "bfq"), 1.0);
+        trial.configuration.name = "host".to_string();
+        trial.workload = Workload::Bonnie(Bonnie {
+            size: Some(Bytes(64 << 20)),
+            files: 1024,
+            max_size: Bytes(2000),
+            min_size: Bytes(16),
+            directories: 4,
+            ..Bonnie::default()
+        });
+        let rates = [1690.4, 9e5, 9e5, 1993.9, 9e5, 9e5, 9e4, 9e4, 1426.3, 9e4, 9e4, 1774.9];
+        let cpu = [94.5, 1.0, 1.0, 71.2, 1.0, 1.0, 1.0, 1.0, 5.9, 1.0, 1.0, 7.2];
+        let longest_us = [8939, 128, 67, 26993, 2228, 8058, 8137, 48, 5451, 4120, 112, 7601];
+        trial.phases = (0..TESTS.len())
+            .map(|index| {
+                let in_bytes = index < LARGE && TESTS[index] != SEEKS;
+                let (bytes, items) =
+                    if in_bytes { (rates[index] * 1024.0, 0.0) } else { (0.0, rates[index]) };
+                let mut phase = fixture::rated(TESTS[index].phase, TESTS[index].role, bytes, items);
+                phase.window_ns =
+                    if cpu[index] > 1.0 { Nanos::from_secs(2) } else { Nanos::from_millis(400) };
+                let system_ns = (phase.window_ns.0 as f64 * cpu[index] / 100.0) as u64;
+                phase.roles[0].cpu = CpuTime { user_ns: Nanos(0), system_ns: Nanos(system_ns) };
+                phase.roles[0].longest_item_ns = Some(Nanos(longest_us[index] * 1000 + 999));
+                phase
+            })
+            .collect();
+        trial
+    }
+
+    fn table(trials: &[TrialRecord]) -> String {
+        let mut out = Vec::new();
+        bonnie(&mut out, &fixture::view("read", trials).cases[0], &Style::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn lines(trials: &[TrialRecord]) -> String {
+        let mut out = Vec::new();
+        bonnie_csv(&mut out, trials).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_tables_are_those_of_the_original() {
+        let table = table(&[trial(0)]);
+        let (heading, rest) = table.split_once("Version").unwrap();
+        assert!(heading.starts_with("host: bonnie, 64M in chunks of 8k, 1024 files of 16"), "{heading}");
+        assert_eq!(format!("Version{rest}"), PRINTED);
+    }
+
+    #[test]
+    fn every_trial_has_its_line_of_fifty_fields() {
+        let two = [trial(0), trial(1), fixture::trials().remove(0)];
+        assert_eq!(lines(&two), LINE.repeat(2));
+        assert_eq!(LINE.split(',').count(), 50);
+    }
+
+    #[test]
+    fn several_trials_are_one_with_the_longest_latencies() {
+        let mut second = trial(1);
+        second.phases[0].roles[0].rates.aggregate_bytes_per_s *= 3.0;
+        second.phases[0].roles[0].longest_item_ns = Some(Nanos::from_secs(7));
+        let table = table(&[trial(0), second]);
+        let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("2 trials as one: harmonic means"), "{table}");
+        // The harmonic mean of 1 and 3 is 1.5.
+        assert!(table.contains("\nhost            64M 2535k  94 ") && table.contains("7000ms"), "{table}");
+    }
+
+    #[test]
+    fn what_was_left_out_stays_blank() {
+        let mut large = trial(0);
+        large.phases.retain(|phase| !phase.name.ends_with("character") && !phase.name.contains("tial"));
+        large.phases.truncate(4);
+        if let Workload::Bonnie(parameters) = &mut large.workload {
+            parameters.files = 0;
+            parameters.chunk = Bytes(16384);
+            parameters.seekers = 7;
+        }
+        let text = table(std::slice::from_ref(&large));
+        assert!(text.contains("\nhost    64M:16k:::7           +++++ +++"), "{text}");
+        let line = lines(&[large]);
+        assert!(
+            line.starts_with("1.98,2.00a,host,1,42,64M,16k,8192,7,,,+++++,+++,+++++,+++,,,+++++"),
+            "{line}"
+        );
+        assert_eq!(line.split(',').count(), 50);
+    }
+
+    #[test]
+    fn numbers_are_rounded_as_in_the_original() {
+        let rate = |rate| Figures { seconds: 1.0, rate, cpu: 0.0, longest_ns: 0, is_seeks: false };
+        let shown =
+            [9999.9, 10_000.0, 102_399.0 * 1.0, 512_000.0, 2e6].map(|kib| rate(kib).rate_in_table(true));
+        assert_eq!(shown, ["9999k", "9.8m", "100.0m", "500m", "1.9g"]);
+        assert_eq!([999.94, 1000.4].map(per_second), ["999.9", "1000"]);
+        let time = |longest_ns| latency(Some(Figures { longest_ns, ..rate(1.0) }));
+        assert_eq!(
+            [0, 99_999_000, 100_000_000, 99_999_999_000, 100_000_000_000].map(time),
+            ["", "99999us", "100ms", "99999ms", "100s"]
+        );
+        assert_eq!([64_u64, 1024, 1536].map(|mib| mebibytes(Bytes(mib << 20))), ["64M", "1G", "1536M"]);
+    }
+}
