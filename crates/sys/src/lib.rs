@@ -1,10 +1,11 @@
-//! The only crate with `unsafe`: the timer, loop ioctls, io_uring and thread set-up that rustix does not cover.
+//! The only crate with `unsafe`: the timer, ioctls of loop devices and files, io_uring and thread set-up that rustix does not cover.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bare")]
 pub mod bare;
 pub mod block;
 pub mod child;
+pub mod extents;
 pub mod loopdev;
 pub mod ring;
 pub mod thread;
