@@ -19,6 +19,8 @@ pub enum Levels {
     Count,
     /// A duration, in whole seconds.
     Seconds,
+    /// A share of the whole, in whole percent.
+    Percent,
     /// Off or on, written `0` or `1` (also `false`/`true`, `off`/`on`).
     Switch,
     /// `internal`, `none`, `external` or `external:NAME` with a name from `[device.journals]`.
@@ -183,6 +185,18 @@ pub static AXES: &[Axis] = &[
         filesystems: BTRFS,
         help: "copies of the metadata (`--metadata`)",
     },
+    Axis {
+        name: "fill",
+        levels: Levels::Percent,
+        filesystems: &[],
+        help: "how full the filesystem is made before measuring, with files of the model `home`",
+    },
+    Axis {
+        name: "age",
+        levels: Levels::Count,
+        filesystems: &[],
+        help: "rounds before measuring in which a random half of the files of `fill` goes and others take their place",
+    },
     Axis { name: "mkfs", levels: Levels::Text, filesystems: &[], help: "further words for mkfs, as typed" },
     Axis {
         name: "mount",
@@ -191,6 +205,9 @@ pub static AXES: &[Axis] = &[
         help: "further mount options, comma-separated",
     },
 ];
+
+/// Most that a filesystem is filled, in percent: beyond, filesystems begin to refuse what they need themselves.
+const FULLEST: u32 = 95;
 
 /// Prefix of the axes that set a sysctl: `sysctl.vm.dirty_ratio`.
 pub const SYSCTL_PREFIX: &str = "sysctl.";
@@ -279,6 +296,13 @@ impl Axis {
                 .ok()
                 .filter(|t| t.0 % 1_000_000_000 == 0)
                 .map(|t| t.as_secs_f64().to_string()),
+            Levels::Percent => lower
+                .trim_end_matches('%')
+                .trim()
+                .parse::<u32>()
+                .ok()
+                .filter(|percent| (1..=FULLEST).contains(percent))
+                .map(|percent| format!("{percent}%")),
             Levels::Switch => match lower.as_str() {
                 "0" | "false" | "off" => Some("0".to_string()),
                 "1" | "true" | "on" => Some("1".to_string()),
@@ -318,6 +342,7 @@ impl fmt::Display for Levels {
             Levels::Size => f.write_str("a size such as 4k or 64M"),
             Levels::Count => f.write_str("a whole number"),
             Levels::Seconds => f.write_str("whole seconds such as 5s"),
+            Levels::Percent => write!(f, "whole percent from 1% to {FULLEST}%"),
             Levels::Switch => f.write_str("0 or 1"),
             Levels::Journal => f.write_str("internal, none, external or external:NAME"),
             Levels::Text => f.write_str("text"),
@@ -344,6 +369,15 @@ mod tests {
         let barrier = find("barrier").unwrap();
         assert_eq!(barrier.level("true").unwrap().text, "1");
         assert_eq!(find("commit").unwrap().level("5").unwrap().text, "5");
+    }
+
+    #[test]
+    fn shares_are_whole_percent() {
+        let fill = find("fill").unwrap();
+        assert_eq!(fill.level("50").unwrap().text, fill.level(" 50 %").unwrap().text);
+        for bad in ["0", "96%", "100%", "12.5%", "half"] {
+            assert!(fill.level(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -64,6 +64,15 @@ pub struct Devices {
     pub journals: BTreeMap<String, DeviceSpec>,
 }
 
+/// How a filesystem is used before it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Precondition {
+    /// How full it is made, in percent of its size.
+    pub fill_percent: u32,
+    /// How often a random half of its files goes and others take their place.
+    pub age_rounds: u32,
+}
+
 /// One point of the space that a plan spans: the levels of all its axes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
@@ -79,6 +88,13 @@ impl Configuration {
     /// The level of an axis, `None` where the plan leaves it to the defaults.
     pub fn level(&self, axis: &str) -> Option<&str> {
         self.settings.get(axis).map(String::as_str).filter(|level| *level != DEFAULT)
+    }
+
+    /// The state that a filesystem is brought into before measuring; `None` for a fresh one.
+    pub fn precondition(&self) -> Option<Precondition> {
+        let fill_percent = self.level("fill")?.trim_end_matches('%').parse().ok()?;
+        let age_rounds = self.level("age").and_then(|rounds| rounds.parse().ok()).unwrap_or(0);
+        Some(Precondition { fill_percent, age_rounds })
     }
 
     /// The name in `[device.journals]` that the journal goes to: `Some(None)` for the only one.

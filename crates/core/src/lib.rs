@@ -21,7 +21,7 @@ pub mod warning;
 pub mod workload;
 
 pub use axis::{AXES, Axis};
-pub use configuration::{Configuration, DeviceSpec, Devices};
+pub use configuration::{Configuration, DeviceSpec, Devices, Precondition};
 pub use environment::Environment;
 pub use measure::Measure;
 pub use operation::{Operation, Role};

@@ -3,8 +3,9 @@
 //! The same boundary serves an engine on this machine and one in a guest. The parent may close the engine's stdin at any
 //! moment: the engine then stops its workers, tidies up where it was asked to (`clean_up`), and exits.
 
+use crate::configuration::Precondition;
 use crate::outcome::Failure;
-use crate::result::{PhaseResult, TimerFacts, TreeSummary};
+use crate::result::{Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
 use crate::telemetry::TelemetryRequest;
 use crate::units::Nanos;
 use crate::warning::Warning;
@@ -24,6 +25,9 @@ pub struct EngineRequest {
     pub directory: PathBuf,
     /// What to do there.
     pub workload: Workload,
+    /// What to make of the filesystem first.
+    #[serde(default)]
+    pub precondition: Option<Precondition>,
     /// Seed of trees and contents.
     pub seed: u64,
     /// Whether to drop the page cache before each phase; needs root.
@@ -57,6 +61,8 @@ pub enum EngineEvent {
         /// Estimated time until the last phase ends.
         left_ns: Nanos,
     },
+    /// The filesystem is as full and as old as it was to be.
+    Filled(Filled),
     /// The trees are there.
     Prepared {
         /// How long it took.
@@ -66,6 +72,8 @@ pub enum EngineEvent {
     },
     /// A phase has ended.
     Phase(Box<PhaseResult>),
+    /// How the files lie after the last phase.
+    Layout(Layout),
     /// The reader of the result must know this.
     Warning(Warning),
     /// All phases have ended; nothing follows.
@@ -78,6 +86,8 @@ pub enum EngineEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// Filling and ageing the filesystem.
+    Fill,
     /// Making the trees.
     Prepare,
     /// Syncing and dropping caches.
@@ -88,6 +98,8 @@ pub enum Stage {
     Measure,
     /// Waiting for operations in flight at the end of the window.
     Drain,
+    /// Looking at how the files lie.
+    Layout,
     /// Removing the trees.
     CleanUp,
 }

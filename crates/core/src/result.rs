@@ -47,6 +47,12 @@ pub struct TrialRecord {
     pub environment: Environment,
     /// The trees that were made.
     pub trees: TreeSummary,
+    /// How full the filesystem was made before the load; absent for a fresh one.
+    #[serde(default)]
+    pub filled: Option<Filled>,
+    /// How the files lay on the filesystem after the load; absent when the load did not come to its end.
+    #[serde(default)]
+    pub layout: Option<Layout>,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
     /// Wall-clock start and end, RFC 3339, UTC.
@@ -81,6 +87,67 @@ pub struct CheckResult {
     pub output: String,
 }
 
+/// What was made of a filesystem before the load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filled {
+    /// What it took.
+    pub duration_ns: Nanos,
+    /// Size of the filesystem, as it says itself.
+    pub size_bytes: u64,
+    /// Of which were in use in the end.
+    pub used_bytes: u64,
+    /// Files that are there, those that ageing has removed left out.
+    pub files: u64,
+    /// Bytes in these.
+    pub bytes: u64,
+    /// Rounds of ageing.
+    pub rounds: u32,
+    /// Files that ageing has removed.
+    pub removed: u64,
+}
+
+impl Filled {
+    /// The share of the filesystem that was in use, 0 to 1.
+    pub fn used_share(&self) -> f64 {
+        self.used_bytes as f64 / self.size_bytes.max(1) as f64
+    }
+}
+
+/// Free space of a filesystem, and how the files that a load has left lie on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// What writing back took before the files could be looked at. It is part of the time to unmount.
+    pub written_back_ns: Nanos,
+    /// Size of the filesystem.
+    pub size_bytes: u64,
+    /// Of which are free, those kept for root included.
+    pub free_bytes: u64,
+    /// Regular files below the engine's directory.
+    pub files: u64,
+    /// Whether all of its directories were walked: not when that takes too long.
+    pub complete: bool,
+    /// Files with blocks of their own that were looked at, drawn from all.
+    pub sampled: u64,
+    /// Extents of these files.
+    pub extents: u64,
+    /// How many of these files do not lie in one place.
+    pub fragmented: u64,
+    /// Why nothing is known of the extents.
+    pub unknown: Option<String>,
+}
+
+impl Layout {
+    /// Mean number of extents of a file.
+    pub fn extents_per_file(&self) -> Option<f64> {
+        (self.sampled > 0).then(|| self.extents as f64 / self.sampled as f64)
+    }
+
+    /// Share of files that do not lie in one place, 0 to 1.
+    pub fn fragmented_share(&self) -> Option<f64> {
+        (self.sampled > 0).then(|| self.fragmented as f64 / self.sampled as f64)
+    }
+}
+
 /// Durations of the steps of a trial outside its windows; absent when the step did not happen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifecycle {
@@ -90,7 +157,7 @@ pub struct Lifecycle {
     pub mount: Option<Nanos>,
     /// Making the trees.
     pub prepare: Option<Nanos>,
-    /// Unmounting after the load.
+    /// Unmounting after the load, writing back what is dirty included.
     pub umount: Option<Nanos>,
     /// Checking.
     pub check: Option<Nanos>,

@@ -5,7 +5,8 @@
 use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    CpuTime, Latency, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord, WorkerResult,
+    CpuTime, Latency, Layout, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord,
+    WorkerResult,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::{Fileserver, Streaming};
@@ -97,6 +98,8 @@ fn trial() -> TrialRecord {
         outcome: Outcome::Measured,
         warnings: vec![],
         timer: None,
+        filled: None,
+        layout: None,
         lifecycle_ns: Default::default(),
         built: Default::default(),
         environment: Default::default(),
@@ -225,6 +228,19 @@ fn a_stall_that_fills_the_window_is_a_lower_bound() {
     let expected = Some(Value { value: 30e9, at_least: true });
     assert_eq!(value_in(&stalled, "longest-stall"), expected);
     assert_eq!(value_in(&stalled, "c/writer/longest-stall"), expected);
+}
+
+#[test]
+fn a_trial_has_figures_beside_its_phases() {
+    let mut built = trial();
+    assert_eq!(value_in(&built, "umount-time"), None);
+    built.lifecycle_ns.umount = Some(Nanos::from_millis(3));
+    assert_eq!(value_in(&built, "umount-time"), Some(Value { value: 3e6, at_least: false }));
+    assert_eq!(value_in(&built, "extents-per-file"), None);
+    built.layout = Some(Layout { sampled: 4, extents: 5, ..Layout::default() });
+    assert_eq!(value_in(&built, "extents-per-file"), Some(Value { value: 1.25, at_least: false }));
+    let measure: Measure = "extents-per-file".parse().unwrap();
+    assert_eq!((measure.unit(), measure.direction()), (Unit::Extents, Direction::LowerIsBetter));
 }
 
 /// A program that is not ours may tell its longest operation, or nothing of stalls at all.

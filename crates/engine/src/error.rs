@@ -92,6 +92,18 @@ pub enum EngineError {
         /// The end of what it printed.
         printed: String,
     },
+    /// What the fill has left is too little for the workload.
+    #[error(
+        "filled to {percent} %, the filesystem has {free_bytes} bytes left, and the workload prepares {needed_bytes}"
+    )]
+    Room {
+        /// How full it was made.
+        percent: u32,
+        /// What is left for a user.
+        free_bytes: u64,
+        /// What the workload makes before it measures.
+        needed_bytes: u64,
+    },
     /// A thread of the engine panicked or could not be started.
     #[error("a worker of step '{step}' ended unexpectedly")]
     Worker {
@@ -146,6 +158,10 @@ impl EngineError {
                 failure.message.clone_from(problem);
                 failure.details.clone_from(printed);
                 failure.hint = printed_hint(printed).map(str::to_string);
+            }
+            EngineError::Room { .. } => {
+                failure.step = "fill".to_string();
+                failure.hint = Some("fill less, make the workload smaller, or the device larger".to_string());
             }
             EngineError::Worker { step } => failure.step.clone_from(step),
             _ => {}

@@ -13,6 +13,8 @@ mod buckets;
 mod content;
 mod counter;
 mod error;
+mod fill;
+mod layout;
 pub mod meter;
 mod observer;
 mod phase;
@@ -174,7 +176,8 @@ fn execute(
         .load()
         .check()
         .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected });
-    let result = checked.and_then(|()| match &request.workload {
+    let filled = checked.and_then(|()| session.fill());
+    let result = filled.and_then(|()| match &request.workload {
         Workload::External(parameters) => workload::external::run(parameters, &mut session),
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
         Workload::Streaming(parameters) => workload::streaming::run(parameters, &mut session),
@@ -182,6 +185,7 @@ fn execute(
         Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
+    let result = result.and_then(|()| session.layout());
     let tidied = if request.clean_up { session.clean_up() } else { Ok(()) };
     // What went wrong first is what counts.
     result.and(tidied)

@@ -2,14 +2,18 @@
 
 use crate::aside;
 use crate::error::{EngineError, OperationFailure};
+use crate::fill;
+use crate::layout;
 use crate::observer::Observer;
 use crate::phase::{self, Phase};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::progress::Progress;
 use crate::removal::{self, Remover};
+use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::{Bytes, Nanos};
+use fsdyno_core::workload::TreeModel;
 use fsdyno_core::{EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -55,11 +59,47 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Makes the engine's own directory; it must not exist. Everything else happens below it.
     pub(crate) fn make_base(&mut self) -> Result<PathBuf, EngineError> {
+        if let Some(base) = &self.base {
+            return Ok(base.clone());
+        }
         let base = self.request.directory.join(format!("fsdyno-{:016x}", self.request.seed));
         rustix::fs::mkdirat(CWD, &base, DIRECTORY_MODE)
             .map_err(EngineError::system("make the directory", &base))?;
         self.base = Some(base.clone());
         Ok(base)
+    }
+
+    /// Fills and ages the filesystem where that was asked for, and sees that there is room for the workload.
+    pub(crate) fn fill(&mut self) -> Result<(), EngineError> {
+        let Some(precondition) = self.request.precondition else { return Ok(()) };
+        let base = self.make_base()?;
+        let size =
+            |space: rustix::fs::StatVfs| (space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize);
+        let look = || {
+            rustix::fs::statvfs(&base).map(size).map_err(EngineError::system("read the free space of", &base))
+        };
+        // A round of ageing removes one half and plants another.
+        let level = look()?.0 / 100 * u64::from(precondition.fill_percent);
+        let whole = level.saturating_mul(u64::from(precondition.age_rounds) + 1).max(1) as f64;
+        let (path, seed) = (base.clone(), self.request.seed);
+        let work = move |gauge: &aside::Gauge| {
+            let model = Model::new(&TreeModel::Home)?;
+            fill::fill(&path, &model, seed, precondition, gauge)
+                .map_err(|failure| EngineError::operation("fill", failure))
+        };
+        let progress = &mut *self.progress;
+        let filled = aside::run("fill", self.stop, work, |gauge| {
+            let done = gauge.done() as f64 / whole;
+            progress.tell(Stage::Fill, "", done / (done + 0.01).max(1.0), 0);
+            true
+        })??;
+        self.progress.event(EngineEvent::Filled(filled));
+        let (free_bytes, needed_bytes) = (look()?.1, self.request.workload.load().prepares().0);
+        if free_bytes < needed_bytes {
+            let percent = precondition.fill_percent;
+            return Err(EngineError::Room { percent, free_bytes, needed_bytes });
+        }
+        Ok(())
     }
 
     /// Tells that the trees are there.
@@ -116,6 +156,24 @@ impl<'a, 'e> Session<'a, 'e> {
             self.progress.event(EngineEvent::Warning(warning));
         }
         self.progress.event(EngineEvent::Phase(Box::new(result)));
+        Ok(())
+    }
+
+    /// Tells how the files lie, unless a worker hangs in the filesystem: then whoever looks would hang, too.
+    pub(crate) fn layout(&mut self) -> Result<(), EngineError> {
+        let Some(base) = self.base.clone().filter(|_| self.left_behind == 0) else { return Ok(()) };
+        let seed = self.request.seed;
+        let path = base.clone();
+        let work = move |gauge: &aside::Gauge| layout::look(&path, seed, gauge);
+        let names = self.names;
+        let progress = &mut *self.progress;
+        let looked = aside::run("layout", self.stop, work, |gauge| {
+            let seen = gauge.done();
+            progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
+            true
+        })?;
+        let layout = looked.map_err(EngineError::system("look at the files of", &base))?;
+        self.progress.event(EngineEvent::Layout(layout));
         Ok(())
     }
 

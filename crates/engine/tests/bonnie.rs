@@ -42,6 +42,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         directory: directory.path().to_path_buf(),
         workload: Workload::Bonnie(workload),
         seed,
+        precondition: None,
         drop_caches: false,
         clean_up: false,
         telemetry: None,

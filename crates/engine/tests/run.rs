@@ -37,6 +37,7 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         directory: directory.to_path_buf(),
         workload,
         seed: 42,
+        precondition: None,
         drop_caches: false,
         clean_up: false,
         telemetry: None,

@@ -41,6 +41,7 @@ fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, V
         directory: directory.to_path_buf(),
         workload: Workload::Streaming(streaming),
         seed: 42,
+        precondition: None,
         drop_caches: false,
         clean_up: false,
         telemetry: None,

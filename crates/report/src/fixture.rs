@@ -228,6 +228,8 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             overhead_ns_per_op: Some(61.5),
             overhead_with_telemetry_ns_per_op: Some(61.9),
         }),
+        filled: None,
+        layout: None,
         lifecycle_ns: Lifecycle {
             mkfs: Some(Nanos::from_millis(71)),
             mount: Some(Nanos::from_millis(4)),

@@ -11,8 +11,8 @@ use fsdyno_core::configuration::DeviceSpec;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
-    CheckResult, CpuTime, InFlight, Latency, Lifecycle, OperationResult, PhaseResult, Rates, RoleResult,
-    SlowOperation, Timeline, TimerFacts, TreeSummary, TrialRecord, WorkerResult,
+    CheckResult, CpuTime, Filled, InFlight, Latency, Layout, Lifecycle, OperationResult, PhaseResult, Rates,
+    RoleResult, SlowOperation, Timeline, TimerFacts, TreeSummary, TrialRecord, WorkerResult,
 };
 use fsdyno_core::telemetry::{Column, DeviceActivity, ProcessIo, Sample, SamplingCost, Telemetry};
 use fsdyno_core::warning::Warning;
@@ -121,6 +121,10 @@ pub struct Trial<'a> {
     pub lifecycle_ns: &'a Lifecycle,
     /// What the filesystem check said; null when there was none.
     pub check: Option<&'a CheckResult>,
+    /// How full the filesystem was made before the load; null for a fresh one.
+    pub filled: Option<&'a Filled>,
+    /// How the files lay after the load; null when it did not come to its end.
+    pub layout: Option<&'a Layout>,
     /// The trees that were made.
     pub trees: TreeSummary,
     /// What it ran on.
@@ -312,6 +316,8 @@ impl<'a> Trial<'a> {
             timer: trial.timer.as_ref(),
             lifecycle_ns: &trial.lifecycle_ns,
             check: trial.built.check.as_ref(),
+            filled: trial.filled.as_ref(),
+            layout: trial.layout.as_ref(),
             trees: trial.trees,
             environment: &trial.environment,
             phases: trial.phases.iter().map(Phase::new).collect(),

@@ -88,7 +88,9 @@ fn ranking(
     let own = || workload.load().default_measure().parse().ok().filter(some_case_has);
     let measure = if some_case_has(measure) { measure.clone() } else { own().unwrap_or(measure.clone()) };
     let others = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
-    let others = others.filter(|other| other.name() != measure.name()).filter(some_case_has);
+    let others = others
+        .filter(|other| !other.is_of_lifecycle() && other.name() != measure.name())
+        .filter(some_case_has);
     let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
 
     let rows: Vec<RankedCase> = cases.iter().map(|trials| ranked_case(&measures, seed, trials)).collect();

@@ -9,7 +9,9 @@ use crate::ranking::{self, Drift, Ranking};
 use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
-use fsdyno_core::result::{CpuTime, Latency, PhaseResult, Rates, RoleResult, TrialRecord};
+use fsdyno_core::result::{
+    CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, PhaseResult, Rates, RoleResult, TrialRecord,
+};
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_stats::Fairness;
@@ -107,6 +109,14 @@ pub struct CaseView {
     pub trials: Vec<u32>,
     /// Kinds of warning that some trial carries.
     pub warning_kinds: usize,
+    /// Means over the trials.
+    pub lifecycle: Lifecycle,
+    /// What each check said, with the number of its trial.
+    pub checks: Vec<(u32, CheckResult)>,
+    /// How full the filesystem of each trial was made.
+    pub filled: Vec<Filled>,
+    /// How the files of each trial lay.
+    pub layouts: Vec<Layout>,
     /// The phases.
     pub phases: Vec<PhaseView>,
 }
@@ -247,8 +257,30 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, ReportError> {
         scheduler_in_force: first.built.scheduler_in_force.clone(),
         trials: trials.iter().map(|trial| trial.trial).collect(),
         warning_kinds: warning_kinds(trials),
+        lifecycle: lifecycle(trials),
+        checks: trials.iter().filter_map(|trial| Some((trial.trial, trial.built.check.clone()?))).collect(),
+        filled: trials.iter().filter_map(|trial| trial.filled).collect(),
+        layouts: trials.iter().filter_map(|trial| trial.layout.clone()).collect(),
         phases: phases.collect::<Result<_, _>>()?,
     })
+}
+
+/// The mean of each step over the trials in which it happened.
+fn lifecycle(trials: &[&TrialRecord]) -> Lifecycle {
+    let mean = |step: fn(&Lifecycle) -> Option<Nanos>| {
+        let times: Vec<u64> =
+            trials.iter().filter_map(|trial| step(&trial.lifecycle_ns)).map(|ns| ns.0).collect();
+        let sum: u128 = times.iter().copied().map(u128::from).sum();
+        (!times.is_empty()).then(|| Nanos((sum / times.len() as u128) as u64))
+    };
+    Lifecycle {
+        mkfs: mean(|steps| steps.mkfs),
+        mount: mean(|steps| steps.mount),
+        prepare: mean(|steps| steps.prepare),
+        umount: mean(|steps| steps.umount),
+        check: mean(|steps| steps.check),
+        total: mean(|steps| steps.total),
+    }
 }
 
 fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportError> {

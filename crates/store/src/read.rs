@@ -75,6 +75,8 @@ impl Store {
                 directories: get(row, "tree_directories")?,
                 bytes: get(row, "tree_bytes")?,
             },
+            filled: from_json_or_none(row, "filled")?,
+            layout: from_json_or_none(row, "layout")?,
             phases: self.phases(id)?,
             started: get(row, "started")?,
             finished: get(row, "finished")?,

@@ -13,6 +13,7 @@ const SCRIPTS: &[M<'static>] = &[
     M::up(include_str!("schema/2.sql")),
     M::up(include_str!("schema/3.sql")),
     M::up(include_str!("schema/4.sql")),
+    M::up(include_str!("schema/5.sql")),
 ];
 
 /// What a file says of itself.

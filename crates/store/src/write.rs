@@ -97,6 +97,8 @@ fn write_head(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> 
             ("tree_files", &files),
             ("tree_directories", &directories),
             ("tree_bytes", &bytes),
+            ("filled", &record.filled.as_ref().map(|filled| to_json("filled", filled)).transpose()?),
+            ("layout", &record.layout.as_ref().map(|layout| to_json("layout", layout)).transpose()?),
             ("environment", &to_json("environment", &record.environment)?),
             ("started", &record.started),
             ("finished", &record.finished),

@@ -78,7 +78,7 @@ fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase 
     };
     DryCase {
         case: case.index,
-        time_ns: trial_time(&case.workload),
+        time_ns: trial_time(plan, &case),
         configuration: case.configuration,
         workload: case.workload,
         commands,
@@ -91,7 +91,41 @@ fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase 
 fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
     let mut unmet = of_configuration(host, plan, case);
     unmet.extend(of_workload(host, &case.workload));
+    unmet.extend(of_fill(plan, case));
     unmet
+}
+
+/// A fill that leaves no room for what the workload makes before it measures.
+pub(crate) fn of_fill(plan: &Plan, case: &Case) -> Vec<String> {
+    let (Some(precondition), DeviceSpec::Image { size, .. }) =
+        (case.configuration.precondition(), &plan.devices.data)
+    else {
+        return Vec::new();
+    };
+    let left = size.0 - share(*size, precondition.fill_percent);
+    let needed = case.workload.load().prepares();
+    if needed.0 <= left {
+        return Vec::new();
+    }
+    let percent = precondition.fill_percent;
+    vec![format!("room for the workload, which prepares {needed}: filled to {percent} %, {size} leave less")]
+}
+
+/// So many hundredths of a size.
+fn share(size: Bytes, percent: u32) -> u64 {
+    (u128::from(size.0) * u128::from(percent) / 100) as u64
+}
+
+/// Bytes that are written before a trial's workload, where the size of the device is known beforehand: a round of ageing
+/// writes half of the fill anew.
+fn filled_bytes(plan: &Plan, configuration: &Configuration) -> u64 {
+    match (configuration.precondition(), &plan.devices.data) {
+        (Some(precondition), DeviceSpec::Image { size, .. }) => {
+            let fill = share(*size, precondition.fill_percent);
+            fill.saturating_add((fill / 2).saturating_mul(precondition.age_rounds.into()))
+        }
+        _ => 0,
+    }
 }
 
 /// What keeps its configuration from being built.
@@ -137,9 +171,10 @@ impl DryCase {
 }
 
 /// Estimated time of a trial from mkfs to umount.
-pub(crate) fn trial_time(workload: &Workload) -> Nanos {
-    let load = workload.load();
+pub(crate) fn trial_time(plan: &Plan, case: &Case) -> Nanos {
+    let load = case.workload.load();
     let moved = load.prepares().0.saturating_add(load.moves().0);
+    let moved = moved.saturating_add(filled_bytes(plan, &case.configuration));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     Nanos(ASSUMED_LIFECYCLE.0.saturating_add(made).saturating_add(load.timing().total().0))
 }
@@ -151,7 +186,14 @@ fn space(plan: &Plan) -> Bytes {
         load.prepares().0.saturating_add(load.writes().0)
     });
     // Metadata, internal journals and half-filled blocks of small files: a quarter beside the data is ample.
-    let data = written.max().unwrap_or(0);
+    let fills = plan.cases().into_iter().filter_map(|case| {
+        let percent = case.configuration.precondition()?.fill_percent;
+        match plan.devices.data {
+            DeviceSpec::Image { size, .. } => Some(share(size, percent)),
+            DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
+        }
+    });
+    let data = written.max().unwrap_or(0).saturating_add(fills.max().unwrap_or(0));
     let data = data.saturating_add(data / 4).saturating_add(256 * Bytes::MIB);
     let data = match plan.devices.data {
         DeviceSpec::Image { size, .. } => size.0.min(data),

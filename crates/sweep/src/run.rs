@@ -133,7 +133,7 @@ pub fn run(
         runnable,
         ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
         overhead,
-        clock: Clock::new(&cases, &unmet),
+        clock: Clock::new(plan, &cases, &unmet),
         outcome: SweepOutcome {
             sweep,
             end: SweepEnd::Finished,
@@ -351,9 +351,9 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(cases: &[Case], unmet: &[Vec<String>]) -> Self {
+    fn new(plan: &Plan, cases: &[Case], unmet: &[Vec<String>]) -> Self {
         let estimate = |(case, unmet): (&Case, &Vec<String>)| {
-            if unmet.is_empty() { trial_time(&case.workload) } else { Nanos(0) }
+            if unmet.is_empty() { trial_time(plan, case) } else { Nanos(0) }
         };
         Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
     }
@@ -380,8 +380,8 @@ fn unmet(plan: &Plan, host: &mut dyn Host, cases: &[Case]) -> Vec<Vec<String>> {
         if index == 0 || cases[index - 1].configuration != case.configuration {
             of_last = estimate::of_configuration(host, plan, case);
         }
-        let of_workload = estimate::of_workload(host, &case.workload);
-        of_last.iter().cloned().chain(of_workload).collect()
+        let of_case = [estimate::of_workload(host, &case.workload), estimate::of_fill(plan, case)].concat();
+        of_last.iter().cloned().chain(of_case).collect()
     });
     unmet.collect()
 }

@@ -7,12 +7,14 @@
 
 use crate::estimate::SLOW_TREE_RATE;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{TimerFacts, TreeSummary};
-use fsdyno_core::{EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, Warning, Workload};
+use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, Warning, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Most that filling writes between two signs of life.
+const FILL_STEP: Bytes = Bytes(Bytes::GIB);
 /// How often the interruption is looked for while the engine is silent.
 const GLANCE: Duration = Duration::from_millis(100);
 /// How long an engine may take to end by itself and, when killed, to be gone.
@@ -25,6 +27,8 @@ pub(crate) struct Told {
     pub prepare: Option<Nanos>,
     pub trees: TreeSummary,
     pub phases: Vec<PhaseResult>,
+    pub filled: Option<Filled>,
+    pub layout: Option<Layout>,
     pub warnings: Vec<Warning>,
 }
 
@@ -120,6 +124,14 @@ fn follow(
                     told.phases.push(*phase);
                     changed = Instant::now();
                 }
+                EngineEvent::Filled(filled) => {
+                    told.filled = Some(filled);
+                    changed = Instant::now();
+                }
+                EngineEvent::Layout(layout) => {
+                    told.layout = Some(layout);
+                    changed = Instant::now();
+                }
                 EngineEvent::Warning(warning) => told.warnings.push(warning),
             },
             EngineOutput::Silence => {}
@@ -138,7 +150,8 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
     let timing = load.timing();
     let slow = |bytes: u64| Duration::from_secs(bytes / SLOW_TREE_RATE);
     match stage {
-        Stage::Prepare | Stage::Settle | Stage::CleanUp => slow(most_bytes(workload)),
+        Stage::Prepare | Stage::Settle | Stage::Layout | Stage::CleanUp => slow(most_bytes(workload)),
+        Stage::Fill => slow(FILL_STEP.0),
         Stage::Ramp => timing.ramp.into(),
         // A phase without a window may end in writing back all that it wrote.
         Stage::Measure => Duration::from(timing.window) + slow(load.moves().0),
@@ -169,6 +182,8 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
         Stage::Ramp => "ramp",
         Stage::Measure => "measure",
         Stage::Drain => "drain",
+        Stage::Fill => "fill",
+        Stage::Layout => "look at the files",
         Stage::CleanUp => "clean up",
     }
 }

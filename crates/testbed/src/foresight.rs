@@ -39,6 +39,10 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     found.extend(device_contradictions(configuration, devices));
     found.extend(mount_contradictions(filesystem, configuration));
     found.extend(unguarded_devices(configuration));
+    if configuration.level("age").is_some_and(|rounds| rounds != "0") && configuration.level("fill").is_none()
+    {
+        found.push("age needs fill: the files that come and go are its".to_string());
+    }
     if let Some(count) = configuration.level("nr_requests").and_then(|level| level.parse::<u32>().ok())
         && count < NR_REQUESTS_MIN
     {

@@ -9,7 +9,8 @@ mod named;
 
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
-use crate::result::{Latency, PhaseResult, RoleResult, TrialRecord};
+use crate::result::{Latency, Layout, Lifecycle, PhaseResult, RoleResult, TrialRecord};
+use crate::units::Nanos;
 use crate::workload::Workload;
 use named::NAMED;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,30 @@ enum Source {
     LongestStall,
     /// Processor time of workers and kernel threads over the bytes moved, of all phases together.
     CpuPerMegabyte,
+    /// How long a step outside the phases took.
+    Lifecycle(Step),
+    /// Into how many extents files are divided after the load.
+    ExtentsPerFile,
+}
+
+/// A step of a trial outside its phases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    Mkfs,
+    Mount,
+    Umount,
+    Check,
+}
+
+impl Step {
+    fn of(self, lifecycle: &Lifecycle) -> Option<Nanos> {
+        match self {
+            Step::Mkfs => lifecycle.mkfs,
+            Step::Mount => lifecycle.mount,
+            Step::Umount => lifecycle.umount,
+            Step::Check => lifecycle.check,
+        }
+    }
 }
 
 /// How a phase is found in a trial.
@@ -77,6 +102,8 @@ pub enum Unit {
     Nanoseconds,
     /// Operations.
     Operations,
+    /// Extents of a file.
+    Extents,
     /// A share from 0 to 1, shown in percent.
     Share,
 }
@@ -90,6 +117,7 @@ impl Unit {
             Unit::ItemsPerSecond => "/s",
             Unit::Nanoseconds => "ns",
             Unit::Operations => "ops",
+            Unit::Extents => "/file",
             Unit::Share => "%",
         }
     }
@@ -99,7 +127,11 @@ impl Unit {
         match self {
             Unit::BytesPerSecond => value / 1e6,
             Unit::Share => value * 100.0,
-            Unit::OperationsPerSecond | Unit::ItemsPerSecond | Unit::Nanoseconds | Unit::Operations => value,
+            Unit::OperationsPerSecond
+            | Unit::ItemsPerSecond
+            | Unit::Nanoseconds
+            | Unit::Operations
+            | Unit::Extents => value,
         }
     }
 }
@@ -291,6 +323,11 @@ impl Measure {
         NAMED.iter().map(|named| (named.name, named.help))
     }
 
+    /// Whether it is a figure of a whole trial beside its phases: the same for every workload.
+    pub fn is_of_lifecycle(&self) -> bool {
+        matches!(self.source, Source::Lifecycle(_) | Source::ExtentsPerFile)
+    }
+
     /// The last part that a `phase/role/figure` may have.
     pub fn figures() -> impl Iterator<Item = &'static str> {
         FIGURES.iter().map(|(name, _)| *name)
@@ -312,7 +349,10 @@ impl Measure {
             Source::Role(_, _, figure) => figure.unit(),
             Source::CountRate(_) => Unit::BytesPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
-            Source::Operation(..) | Source::LongestStall | Source::CpuPerMegabyte => Unit::Nanoseconds,
+            Source::Operation(..) | Source::LongestStall | Source::CpuPerMegabyte | Source::Lifecycle(_) => {
+                Unit::Nanoseconds
+            }
+            Source::ExtentsPerFile => Unit::Extents,
         }
     }
 
@@ -322,7 +362,7 @@ impl Measure {
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond | Unit::Operations => {
                 Direction::HigherIsBetter
             }
-            Unit::Nanoseconds | Unit::Share => Direction::LowerIsBetter,
+            Unit::Nanoseconds | Unit::Extents | Unit::Share => Direction::LowerIsBetter,
         }
     }
 
@@ -330,7 +370,7 @@ impl Measure {
     pub fn averaging(&self) -> Averaging {
         match self.unit() {
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond => Averaging::Harmonic,
-            Unit::Nanoseconds | Unit::Operations | Unit::Share => Averaging::Arithmetic,
+            Unit::Nanoseconds | Unit::Operations | Unit::Extents | Unit::Share => Averaging::Arithmetic,
         }
     }
 
@@ -348,6 +388,14 @@ impl Measure {
         }
         match &self.source {
             Source::LongestStall => longest_stall(&trial.phases),
+            Source::Lifecycle(step) => step
+                .of(&trial.lifecycle_ns)
+                .map(|duration| Value { value: duration.0 as f64, at_least: false }),
+            Source::ExtentsPerFile => trial
+                .layout
+                .as_ref()
+                .and_then(Layout::extents_per_file)
+                .map(|value| Value { value, at_least: false }),
             Source::CountRate(name) => count_rate(name, &trial.phases),
             Source::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
             Source::Role(phase, role, figure) => {

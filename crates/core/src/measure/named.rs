@@ -1,6 +1,6 @@
 //! The measures that have a short name: a table, one entry each.
 
-use super::{Figure, Phase, Source, Statistic};
+use super::{Figure, Phase, Source, Statistic, Step};
 use crate::operation::{Operation, Role};
 use crate::workload::bonnie;
 use std::borrow::Cow;
@@ -191,4 +191,17 @@ pub(super) static NAMED: &[Named] = &[
         Role::Deleter,
         Figure::ItemRate,
     ),
+    Named { name: "mkfs-time", help: "making the filesystem", source: Source::Lifecycle(Step::Mkfs) },
+    Named { name: "mount-time", help: "mounting it", source: Source::Lifecycle(Step::Mount) },
+    Named {
+        name: "umount-time",
+        help: "unmounting it after the load, writing back included",
+        source: Source::Lifecycle(Step::Umount),
+    },
+    Named { name: "check-time", help: "checking it after the load", source: Source::Lifecycle(Step::Check) },
+    Named {
+        name: "extents-per-file",
+        help: "mean number of extents of the files that the load has left",
+        source: Source::ExtentsPerFile,
+    },
 ];

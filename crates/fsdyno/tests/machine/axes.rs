@@ -268,6 +268,7 @@ fn no_level_is_forgotten() {
         let levels: &[&str] = match axis.levels {
             Levels::Words(words) => words,
             Levels::Switch => &["0", "1"],
+            Levels::Percent => &["20%"],
             Levels::Journal => &["internal", "external", "none"],
             Levels::Size | Levels::Count | Levels::Seconds | Levels::Text => &[],
         };

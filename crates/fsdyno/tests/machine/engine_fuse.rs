@@ -34,6 +34,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         directory: directory.to_path_buf(),
         workload: Workload::Fileserver(workload),
         seed: 1,
+        precondition: None,
         drop_caches: false,
         clean_up: false,
         telemetry: None,

@@ -67,6 +67,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         directory: directory.to_path_buf(),
         workload: Workload::Fileserver(workload),
         seed: 3,
+        precondition: None,
         drop_caches: false,
         clean_up: true,
         telemetry: None,

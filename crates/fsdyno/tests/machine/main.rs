@@ -11,6 +11,7 @@ mod engine_tree;
 mod external;
 mod guards;
 mod kill;
+mod lifecycle;
 mod postmark;
 mod sick_devices;
 mod streaming;
@@ -29,6 +30,7 @@ fn main() {
         external::tests(),
         guards::tests(),
         kill::tests(),
+        lifecycle::tests(),
         postmark::tests(),
         sick_devices::tests(),
         streaming::tests(),

@@ -57,6 +57,7 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         directory: PathBuf::from("/nowhere"),
         workload: Workload::Null(Null::default()),
         seed: part,
+        precondition: None,
         drop_caches: false,
         clean_up: false,
         telemetry: None,

@@ -20,6 +20,7 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     };
     let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.kind());
     style.paragraph(out, Paint::Heading, 0, &title)?;
+    super::lifecycle::write(out, case, *style)?;
     for phase in &case.phases {
         let title = format!("{} ({})", phase.name, text::window(phase.window_ns));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;

@@ -9,6 +9,7 @@ mod comparison;
 pub(crate) mod compatible;
 mod external;
 mod full;
+mod lifecycle;
 mod list;
 mod postmark;
 mod streaming;

@@ -133,6 +133,17 @@ impl Dice {
                 overhead_ns_per_op: dice.maybe(Dice::float),
                 overhead_with_telemetry_ns_per_op: dice.maybe(Dice::float),
             }),
+            filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
+            layout: Some(Layout {
+                size_bytes: u64::MAX,
+                files: 3,
+                sampled: 2,
+                extents: 5,
+                fragmented: 1,
+                complete: true,
+                unknown: Some("why".to_string()),
+                ..Layout::default()
+            }),
             lifecycle_ns: Lifecycle {
                 mkfs: self.maybe(Dice::ns),
                 mount: self.maybe(Dice::ns),

@@ -1,0 +1,186 @@
+//! What surrounds the phases of a case: making, mounting, unmounting and checking its filesystem, and how its files lay.
+
+use super::{Paint, Style};
+use crate::merge::Time;
+use crate::text;
+use crate::view::CaseView;
+use fsdyno_core::result::{Filled, Layout};
+use std::io::{self, Write};
+
+/// Lines of what a check printed that are shown where it found nothing.
+const LINES: usize = 4;
+
+/// Writes what is known; of a directory that stood there before, that is little.
+pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
+    let lifecycle = &case.lifecycle;
+    let steps = [
+        ("mkfs", lifecycle.mkfs),
+        ("mount", lifecycle.mount),
+        ("unmount after the load", lifecycle.umount),
+        ("check", lifecycle.check),
+    ];
+    let steps: Vec<String> = steps
+        .into_iter()
+        .filter_map(|(name, duration)| {
+            let time = Time { ns: duration?.0, at_least: false };
+            Some(format!("{name} {}", text::time_in_words(time)))
+        })
+        .collect();
+    if !steps.is_empty() {
+        style.paragraph(out, Paint::Plain, 0, &steps.join("; "))?;
+    }
+    if let Some(filled) = filled(&case.filled) {
+        style.paragraph(out, Paint::Plain, 0, &filled)?;
+    }
+    if let Some(layout) = layout(&case.layouts) {
+        style.paragraph(out, Paint::Plain, 0, &layout)?;
+    }
+    checks(out, case, style)
+}
+
+/// `filled to 50.1 % before the load, with 3012 files; 2 rounds of ageing removed 3104 others`.
+fn filled(all: &[Filled]) -> Option<String> {
+    let first = all.first()?;
+    let share = all.iter().map(Filled::used_share).sum::<f64>() / all.len() as f64;
+    let files = text::plural(first.files, "file");
+    let aged = match first.rounds {
+        0 => String::new(),
+        rounds => {
+            let rounds = text::plural(rounds.into(), "round");
+            format!("; {rounds} of ageing removed {} others", first.removed)
+        }
+    };
+    Some(format!("filled to {} before the load, with {files}{aged}", text::percent(share)))
+}
+
+/// `after the load 12.3 % full; 1.03 extents per file, 2.1 % of 4096 files (of 53211) not in one place`.
+fn layout(layouts: &[Layout]) -> Option<String> {
+    let first = layouts.first()?;
+    let used = |layout: &Layout| 1.0 - layout.free_bytes as f64 / layout.size_bytes.max(1) as f64;
+    let full = layouts.iter().map(used).sum::<f64>() / layouts.len() as f64;
+    let sum = |of: fn(&Layout) -> u64| layouts.iter().map(of).sum::<u64>();
+    let all = Layout {
+        sampled: sum(|layout| layout.sampled),
+        extents: sum(|layout| layout.extents),
+        fragmented: sum(|layout| layout.fragmented),
+        files: sum(|layout| layout.files),
+        ..first.clone()
+    };
+    let how = match (&first.unknown, all.extents_per_file().zip(all.fragmented_share())) {
+        (Some(why), _) => why.clone(),
+        (None, None) => "no files with blocks of their own".to_string(),
+        (None, Some((extents, fragmented))) => {
+            let of = if all.sampled < all.files { format!(" (of {})", all.files) } else { String::new() };
+            format!(
+                "{} extents per file, {} of {}{of} not in one place",
+                text::number(extents),
+                text::percent(fragmented),
+                text::plural(all.sampled, "file")
+            )
+        }
+    };
+    Some(format!("after the load {} full; {how}", text::percent(full)))
+}
+
+/// What damaged filesystems were said to have, all of it; else the end of what the first check printed.
+fn checks(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
+    let damaged = case.checks.iter().filter(|(_, check)| !check.clean);
+    let first = case.checks.first().filter(|_| case.checks.iter().all(|(_, check)| check.clean));
+    for (trial, check) in damaged.chain(first) {
+        let verdict = if check.clean { "clean" } else { "damaged" };
+        let paint = if check.clean { Paint::Plain } else { Paint::Alert };
+        style.paragraph(out, paint, 0, &format!("{} (trial {trial}): {verdict}", check.command))?;
+        let lines: Vec<&str> =
+            check.output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let shown = if check.clean { lines.len().saturating_sub(LINES) } else { 0 };
+        lines[shown..].iter().try_for_each(|line| style.paragraph(out, Paint::Plain, 2, line))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::result::CheckResult;
+
+    fn text(change: impl Fn(&mut fsdyno_core::TrialRecord)) -> String {
+        let mut trials = fixture::trials();
+        trials.iter_mut().for_each(change);
+        let view = fixture::view("read", &trials);
+        let mut out = Vec::new();
+        write(&mut out, &view.cases[0], Style::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The text without the breaks of its paragraphs.
+    fn unwrapped(text: &str) -> String {
+        text.replace("\n  ", " ")
+    }
+
+    fn check(clean: bool) -> Option<CheckResult> {
+        let output = (1..=9).map(|pass| format!("Pass {pass}: checking\n")).collect();
+        Some(CheckResult { command: "e2fsck -fn /dev/loop3".to_string(), clean, output })
+    }
+
+    #[test]
+    fn a_clean_check_shows_its_end_and_a_damaged_filesystem_everything() {
+        let clean = text(|trial| trial.built.check = check(true));
+        assert!(clean.contains("e2fsck -fn /dev/loop3 (trial 0): clean\n  Pass 6: checking\n"), "{clean}");
+        let damaged = text(|trial| trial.built.check = check(trial.trial != 4));
+        assert!(
+            damaged.contains("e2fsck -fn /dev/loop3 (trial 4): damaged\n  Pass 1: checking\n"),
+            "{damaged}"
+        );
+        assert!(!damaged.contains("clean"), "{damaged}");
+        assert!(
+            damaged.starts_with("mkfs 71.0 ms; mount 4.00 ms; unmount after the load 900 ms; check 2.00 s\n")
+        );
+    }
+
+    #[test]
+    fn a_filled_filesystem_says_so() {
+        let text = text(|trial| {
+            trial.filled = Some(Filled {
+                size_bytes: 1000,
+                used_bytes: 501,
+                files: 30,
+                rounds: 2,
+                removed: 31,
+                ..Filled::default()
+            });
+        });
+        let expected =
+            "filled to 50.1 % before the load, with 30 files; 2 rounds of ageing removed 31 others";
+        assert!(unwrapped(&text).contains(expected), "{text}");
+    }
+
+    #[test]
+    fn files_are_told_with_their_sample() {
+        let layout = |trial: &mut fsdyno_core::TrialRecord| {
+            trial.layout = Some(Layout {
+                size_bytes: 1000,
+                free_bytes: 750,
+                files: 9000,
+                complete: true,
+                sampled: 4000,
+                extents: 5000,
+                fragmented: 400,
+                ..Layout::default()
+            });
+        };
+        assert!(
+            unwrapped(&text(layout)).contains(
+                "after the load 25.0 % full; 1.25 extents per file, 10.0 % of 8000 files (of 18000)"
+            ),
+            "{}",
+            text(layout)
+        );
+        let unknown = text(|trial| {
+            layout(trial);
+            let why = "the filesystem does not tell".to_string();
+            trial.layout.as_mut().unwrap().unknown = Some(why);
+        });
+        assert!(unknown.contains("25.0 % full; the filesystem does not tell"), "{unknown}");
+    }
+}
