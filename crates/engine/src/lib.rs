@@ -183,6 +183,7 @@ fn execute(
         Workload::Streaming(parameters) => workload::streaming::run(parameters, &mut session),
         Workload::Bonnie(parameters) => workload::bonnie::run(parameters, &mut session),
         Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
+        Workload::Collection(parameters) => workload::collection::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
     let result = result.and_then(|()| session.layout());

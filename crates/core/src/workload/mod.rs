@@ -1,6 +1,7 @@
 //! Workloads as a plan describes them and the engine executes them: one file each, and a line in [`workloads!`].
 
 pub mod bonnie;
+mod collection;
 pub mod external;
 mod fileserver;
 mod null;
@@ -9,6 +10,7 @@ mod postmark;
 mod streaming;
 
 pub use bonnie::Bonnie;
+pub use collection::{Collection, CollectionSize};
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
@@ -149,6 +151,8 @@ workloads! {
     Postmark = "postmark",
     /// The real bonnie++, postmark or fio.
     External = "external",
+    /// A collection of files, written, read, copied and deleted (RAID 1 study, 2008).
+    Collection = "collection",
     /// Everything that a workload does but the syscall: what the tool itself costs.
     Null = "null",
 }

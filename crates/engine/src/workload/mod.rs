@@ -1,6 +1,7 @@
 //! The workloads, one file each: what the workers do, and in which phases.
 
 pub mod bonnie;
+pub mod collection;
 pub(crate) mod external;
 pub mod fileserver;
 pub mod null;

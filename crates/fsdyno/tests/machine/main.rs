@@ -5,6 +5,7 @@
 //! mount, scheduler change or sysctl change is left, and that the kernel log has no new complaint.
 
 mod axes;
+mod collection;
 mod command_line;
 mod engine_fuse;
 mod engine_tree;
@@ -24,6 +25,7 @@ use support::Test;
 fn main() {
     let tests: Vec<Test> = [
         axes::tests(),
+        collection::tests(),
         command_line::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),

@@ -5,6 +5,7 @@
 //! meaning alone.
 
 mod bonnie;
+mod collection;
 mod comparison;
 pub(crate) mod compatible;
 mod external;
@@ -57,6 +58,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
     match case.workload {
         Workload::Streaming(_) => streaming::streaming(out, case, style),
         Workload::External(_) => external(out, case, style),
+        Workload::Collection(_) => collection::table(out, case, style),
         Workload::Postmark(_) => postmark::report(out, case, style),
         Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
         Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),

@@ -1,0 +1,128 @@
+//! Parameters of `collection` (RAID 1 study, 2008).
+
+use super::parameter::{Parameter, Refusal, parameters, words};
+use super::{Content, Load, Timing};
+use crate::units::Bytes;
+
+words! {
+    /// Files to write, read, copy and delete.
+    CollectionSize, "collection" {
+        /// 10,928 files of a few KiB.
+        Small = "small",
+        /// 1,744 files of about 4 MiB.
+        Medium = "medium",
+        /// Three files of several GiB.
+        Large = "large",
+    }
+}
+
+parameters! {
+    /// A collection of files, written, read, copied and deleted. Sizes in bytes.
+    Collection {
+        collection: CollectionSize = CollectionSize::Small, "`small`: 10,928 files of 1 to 8 KiB; `medium`: 1,744 of 2 to 6 MiB; `large`: 3 of 3 to 5 GiB";
+        source: Option<String> = None, "a real directory in place of the collection: its files are copied in and it is left as it is";
+        scale: f64 = 1.0, "share of the collection, 0 to 1: of the number of files, and of their size where they are `large`";
+        io_size: Bytes = Bytes(128 * Bytes::KIB), "buffer of each `read` and `write`";
+        sync: bool = true, "`true`: write, copy and delete end with a `syncfs`, timed as `fsync`";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
+    }
+}
+
+impl Collection {
+    /// How many files, none where they come from a real directory.
+    pub fn files(&self) -> u64 {
+        let scaled = |files: f64| ((files * self.scale).round() as u64).max(1);
+        match (&self.source, self.collection) {
+            (Some(_), _) => 0,
+            (None, CollectionSize::Small) => scaled(10_928.0),
+            (None, CollectionSize::Medium) => scaled(1_744.0),
+            (None, CollectionSize::Large) => 3,
+        }
+    }
+
+    /// The smallest and the largest file, in bytes; between them every size is as likely as another.
+    pub fn sizes(&self) -> (u64, u64) {
+        let scaled = |size: u64| ((size as f64 * self.scale) as u64).max(1);
+        match self.collection {
+            CollectionSize::Small => (Bytes::KIB, 8 * Bytes::KIB),
+            CollectionSize::Medium => (2 * Bytes::MIB, 6 * Bytes::MIB),
+            CollectionSize::Large => (scaled(3 * Bytes::GIB), scaled(5 * Bytes::GIB)),
+        }
+    }
+
+    /// About how many bytes.
+    fn bytes(&self) -> u64 {
+        let (low, high) = self.sizes();
+        self.files().saturating_mul(low.midpoint(high))
+    }
+}
+
+impl Load for Collection {
+    fn check(&self) -> Result<(), Refusal> {
+        let share = self.scale > 0.0 && self.scale <= 1.0;
+        Refusal::unless(share, "scale", "a share above 0, up to 1")?;
+        let scaled = self.source.is_none() || (self.scale - 1.0).abs() < f64::EPSILON;
+        Refusal::unless(scaled, "scale", "1 with a 'source', which is taken whole")?;
+        let absolute = self.source.as_ref().is_none_or(|path| path.starts_with('/') && !path.contains('\0'));
+        Refusal::unless(absolute, "source", "an absolute path")?;
+        super::check_io_size("io_size", self.io_size, false)?;
+        super::check_content(&self.content)
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn writes(&self) -> Bytes {
+        match self.source {
+            // How much it holds is known only when it is looked at.
+            Some(_) => Bytes(u64::MAX),
+            None => Bytes(self.bytes().saturating_mul(2)),
+        }
+    }
+
+    fn moves(&self) -> Bytes {
+        Bytes(self.bytes().saturating_mul(4))
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    fn title(&self) -> String {
+        match &self.source {
+            Some(source) => format!("collection, the files of '{source}'"),
+            None => format!("collection {} of {} files", self.collection.written(), self.files()),
+        }
+    }
+
+    fn default_measure(&self) -> &'static str {
+        "collection-write"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Collection| parameters.check().unwrap_err().parameter;
+        let good = Collection::default;
+        assert_eq!(refused(Collection { scale: 0.0, ..good() }), "scale");
+        assert_eq!(refused(Collection { scale: f64::NAN, ..good() }), "scale");
+        assert_eq!(refused(Collection { source: Some("here".into()), ..good() }), "source");
+        assert_eq!(refused(Collection { source: Some("/a".into()), scale: 0.5, ..good() }), "scale");
+        assert_eq!(refused(Collection { io_size: Bytes(0), ..good() }), "io_size");
+    }
+
+    #[test]
+    fn large_files_become_smaller_and_others_fewer() {
+        let of = |collection, scale| {
+            let parameters = Collection { collection, scale, ..Collection::default() };
+            (parameters.files(), parameters.sizes())
+        };
+        assert_eq!(of(CollectionSize::Small, 0.01), (109, (1024, 8192)));
+        assert_eq!(of(CollectionSize::Large, 0.5), (3, (3 << 29, 5 << 29)));
+    }
+}

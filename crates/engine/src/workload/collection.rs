@@ -1,0 +1,396 @@
+//! `collection` (RAID 1 study, 2008): files are written, read, copied within the filesystem, and deleted.
+//!
+//! Four tests, one worker each, with empty caches before each. The collection has to exist before it is read, so writing
+//! comes first: out of memory, or from a real directory. The others walk what is there in the order in which the
+//! filesystem lists it, as `cp -r` and `rm -r` do, so no list of files is kept. Deleting takes the collection; its copy
+//! stays.
+
+use crate::aside;
+use crate::content::{Content, FileIdentity};
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::phase::{Job, Phase, Span, Team};
+use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
+use crate::record::Step;
+use crate::removal::{self, ENTRIES, Remover};
+use crate::session::Session;
+use crate::tree::derive_seed;
+use fsdyno_core::result::TreeSummary;
+use fsdyno_core::workload::Collection;
+use fsdyno_core::{Operation, Role};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Files in one directory of a collection that is made.
+const FILES_PER_DIRECTORY: u64 = 100;
+
+/// Operations of all tests, each of which performs some of them.
+const WRITE_STEPS: &[Operation] = &[
+    Operation::Readdir,
+    Operation::Openat,
+    Operation::Read,
+    Operation::Close,
+    Operation::Create,
+    Operation::Write,
+    Operation::Mkdirat,
+    Operation::Fsync,
+];
+const READ_STEPS: &[Operation] = &[Operation::Readdir, Operation::Openat, Operation::Read, Operation::Close];
+const DELETE_STEPS: &[Operation] = &[Operation::Unlinkat, Operation::Rmdir, Operation::Fsync];
+const READDIR: Step = Step(0);
+const OPENAT: Step = Step(1);
+const READ: Step = Step(2);
+const CLOSE: Step = Step(3);
+const CREATE: Step = Step(4);
+const WRITE: Step = Step(5);
+const MKDIRAT: Step = Step(6);
+const FSYNC: Step = Step(7);
+const UNLINKAT: Step = Step(0);
+const RMDIR: Step = Step(1);
+const FSYNC_DELETED: Step = Step(2);
+
+const COLLECTION: &CStr = c"collection";
+const COPY: &CStr = c"copy";
+
+#[derive(Debug, Clone, Copy)]
+enum Test {
+    Write,
+    Read,
+    Copy,
+    Delete,
+}
+
+const TESTS: [(Test, &str, Role, &[Operation]); 4] = [
+    (Test::Write, "write", Role::Writer, WRITE_STEPS),
+    (Test::Read, "read", Role::Reader, READ_STEPS),
+    (Test::Copy, "copy", Role::Copier, WRITE_STEPS),
+    (Test::Delete, "delete", Role::Deleter, DELETE_STEPS),
+];
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let base = session.make_base()?;
+    let found = prepare(parameters, session)?;
+    let buffers = (found.bytes / parameters.io_size.0).max(found.files);
+    for (test, name, role, steps) in TESTS {
+        session.settle(name, 0)?;
+        let operations = match test {
+            Test::Write | Test::Read => 3 * found.files + buffers,
+            Test::Copy => 6 * found.files + 2 * buffers,
+            Test::Delete => found.files,
+        };
+        let jobs = vec![job(test, parameters.clone(), base.clone(), session.request.seed)];
+        let span = Span::Whole { operations };
+        session.phase(Phase { name: name.to_string(), span, teams: vec![Team { role, steps, jobs }] })?;
+    }
+    Ok(())
+}
+
+/// What there is to write; a real directory is looked through for it.
+fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<TreeSummary, EngineError> {
+    let begin = Instant::now();
+    let found = match &parameters.source {
+        Some(source) => {
+            let source = PathBuf::from(source);
+            aside::run("prepare", session.stop, move |gauge| survey(&source, gauge), |_| true)??
+        }
+        None => {
+            let (low, high) = parameters.sizes();
+            let (files, directories) = (parameters.files(), parameters.files().div_ceil(FILES_PER_DIRECTORY));
+            TreeSummary { files, directories, bytes: files * low.midpoint(high) }
+        }
+    };
+    // Nothing is made yet.
+    session.prepared(begin.elapsed().into(), TreeSummary::default());
+    Ok(found)
+}
+
+fn survey(source: &Path, gauge: &aside::Gauge) -> Result<TreeSummary, EngineError> {
+    let fail = |path: &Path| {
+        let path = path.to_path_buf();
+        move |error: std::io::Error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            EngineError::system("read the source", path)(errno)
+        }
+    };
+    let mut sum = TreeSummary::default();
+    let mut open = vec![source.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        sum.directories += 1;
+        for entry in std::fs::read_dir(&directory).map_err(fail(&directory))? {
+            let entry = entry.map_err(fail(&directory))?;
+            let kind = entry.file_type().map_err(fail(&entry.path()))?;
+            if kind.is_dir() {
+                open.push(entry.path());
+            } else if kind.is_file() {
+                sum.files += 1;
+                sum.bytes += entry.metadata().map_err(fail(&entry.path()))?.len();
+            }
+            if gauge.cancelled() {
+                return Ok(sum);
+            }
+        }
+    }
+    Ok(sum)
+}
+
+fn job(test: Test, parameters: Collection, base: PathBuf, seed: u64) -> Job {
+    Box::new(move |lineup| {
+        let open = |path: &Path| {
+            rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|errno| OperationFailure {
+                operation: None,
+                path: path.display().to_string(),
+                errno,
+            })
+        };
+        let source = match (test, &parameters.source) {
+            (Test::Write, Some(source)) => open(Path::new(source)).map(Some),
+            _ => Ok(None),
+        };
+        let (directory, source) = match (open(&base), source) {
+            (Ok(directory), Ok(source)) => (directory, source),
+            (Err(failure), _) | (_, Err(failure)) => return Halt::Failed(failure),
+        };
+        let mut worker = Worker {
+            content: Content::new(parameters.content, seed, parameters.io_size.0 as usize),
+            data: vec![0; parameters.io_size.0 as usize],
+            path: Vec::new(),
+        };
+        let mut meter = lineup.start();
+        let done = worker.perform(test, &mut meter, &parameters, &directory, source, seed);
+        done.err().unwrap_or(Halt::Over)
+    })
+}
+
+struct Worker {
+    content: Content,
+    data: Vec<u8>,
+    /// Where it works, relative to the engine's directory.
+    path: Vec<u8>,
+}
+
+impl Worker {
+    fn perform(
+        &mut self,
+        test: Test,
+        meter: &mut Meter,
+        parameters: &Collection,
+        base: &OwnedFd,
+        source: Option<OwnedFd>,
+        seed: u64,
+    ) -> Result<(), Halt> {
+        match (test, source) {
+            (Test::Write, Some(source)) => {
+                let to = self.enter(meter, base, COLLECTION)?;
+                self.walk(meter, &source, Some(&to))?;
+            }
+            (Test::Write, None) => self.make(meter, parameters, base, seed)?,
+            (Test::Read, _) => {
+                let from = self.open(meter, base, COLLECTION)?;
+                self.walk(meter, &from, None)?;
+            }
+            (Test::Copy, _) => {
+                let from = self.open(meter, base, COLLECTION)?;
+                self.path.clear();
+                let to = self.enter(meter, base, COPY)?;
+                self.walk(meter, &from, Some(&to))?;
+            }
+            (Test::Delete, _) => removal::remove(&mut Timed { meter }, base, COLLECTION)?,
+        }
+        let step = match test {
+            Test::Read => return Ok(()),
+            Test::Write | Test::Copy => FSYNC,
+            Test::Delete => FSYNC_DELETED,
+        };
+        if parameters.sync {
+            let top = Place { directory: b"", name: c"" };
+            timed(meter, step, top, |()| 0, || rustix::fs::syncfs(base))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the collection out of memory.
+    fn make(
+        &mut self,
+        meter: &mut Meter,
+        parameters: &Collection,
+        base: &OwnedFd,
+        seed: u64,
+    ) -> Result<(), Halt> {
+        let seed = derive_seed(seed, &[u64::from_le_bytes(*b"collecti")]);
+        let (low, high) = parameters.sizes();
+        let top = self.enter(meter, base, COLLECTION)?;
+        let outside = self.path.len();
+        let mut directory = None;
+        for index in 0..parameters.files() {
+            if index % FILES_PER_DIRECTORY == 0 {
+                self.path.truncate(outside);
+                let name = CString::new(format!("d{}", index / FILES_PER_DIRECTORY)).unwrap_or_default();
+                directory = Some(self.enter(meter, &top, &name)?);
+            }
+            let Some(directory) = &directory else { break };
+            let name = CString::new(format!("f{index}")).unwrap_or_default();
+            let size = low + derive_seed(seed, &[index, 1]) % (high - low + 1);
+            let identity = FileIdentity::new(seed, index);
+            let to = self.create(meter, directory, &name)?;
+            let mut position = 0;
+            while position < size {
+                let length = (size - position).min(self.data.len() as u64) as usize;
+                let place = Place { directory: &self.path, name: &name };
+                let bytes = self.content.bytes(identity, position, length);
+                position += put(meter, place, &to, bytes)?;
+            }
+            self.close(meter, to, &name)?;
+            meter.item();
+        }
+        Ok(())
+    }
+
+    /// Reads every file of a directory and of those below it, and writes it elsewhere when there is an elsewhere. Links
+    /// and special files are passed by.
+    fn walk(&mut self, meter: &mut Meter, from: &OwnedFd, to: Option<&OwnedFd>) -> Result<(), Halt> {
+        let mut buffer = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
+        let mut entries = RawDir::new(from, &mut buffer);
+        loop {
+            let here = Place { directory: &self.path, name: c"" };
+            let Some(entry) = timed(meter, READDIR, here, |_| 0, || entries.next().transpose())? else {
+                return Ok(());
+            };
+            let name = entry.file_name();
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown {
+                let place = Place { directory: &self.path, name };
+                let look = || rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW);
+                kind = FileType::from_raw_mode(watched(meter, READDIR, place, look)?.st_mode);
+            }
+            match kind {
+                FileType::RegularFile => self.file(meter, from, to, name)?,
+                FileType::Directory if name != c"." && name != c".." => {
+                    let outside = self.path.len();
+                    let below = self.open(meter, from, name)?;
+                    self.path.truncate(outside);
+                    let elsewhere = to.map(|to| self.enter(meter, to, name)).transpose()?;
+                    if elsewhere.is_none() {
+                        self.go_into(name);
+                    }
+                    self.walk(meter, &below, elsewhere.as_ref())?;
+                    self.path.truncate(outside);
+                    meter.work_in(&self.path);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn file(
+        &mut self,
+        meter: &mut Meter,
+        from: &OwnedFd,
+        to: Option<&OwnedFd>,
+        name: &CStr,
+    ) -> Result<(), Halt> {
+        let place = Place { directory: &self.path, name };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(from, name, flags, Mode::empty());
+        let source = timed(meter, OPENAT, place, |_| 0, open)?;
+        let target = to.map(|to| self.create(meter, to, name)).transpose()?;
+        loop {
+            let place = Place { directory: &self.path, name };
+            let data = &mut self.data;
+            // What is copied counts once: as it is written.
+            let bytes = |read: &usize| if target.is_some() { 0 } else { *read as u64 };
+            let read = timed(meter, READ, place, bytes, || rustix::io::read(&source, &mut data[..]))?;
+            if read == 0 {
+                break;
+            }
+            let mut written = 0;
+            while let Some(target) = &target
+                && written < read
+            {
+                written += put(meter, place, target, &data[written..read])? as usize;
+            }
+        }
+        self.close(meter, source, name)?;
+        if let Some(target) = target {
+            self.close(meter, target, name)?;
+        }
+        meter.item();
+        Ok(())
+    }
+
+    fn create(&self, meter: &mut Meter, directory: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
+        let place = Place { directory: &self.path, name };
+        let create = || rustix::fs::openat(directory, name, CREATE_FLAGS, FILE_MODE);
+        timed(meter, CREATE, place, |_| 0, create)
+    }
+
+    fn close(&self, meter: &mut Meter, file: OwnedFd, name: &CStr) -> Result<(), Halt> {
+        let place = Place { directory: &self.path, name };
+        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(file))
+    }
+
+    /// Opens a directory and goes into it.
+    fn open(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
+        let place = Place { directory: &self.path, name };
+        let open = || rustix::fs::openat(parent, name, DIRECTORY, Mode::empty());
+        let directory = watched(meter, OPENAT, place, open)?;
+        self.go_into(name);
+        meter.work_in(&self.path);
+        Ok(directory)
+    }
+
+    /// Makes a directory and goes into it.
+    fn enter(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
+        let place = Place { directory: &self.path, name };
+        timed(meter, MKDIRAT, place, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
+        self.open(meter, parent, name)
+    }
+
+    fn go_into(&mut self, name: &CStr) {
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(name.to_bytes());
+    }
+}
+
+/// Writes what one call takes of these bytes.
+fn put(meter: &mut Meter, place: Place<'_>, to: &OwnedFd, bytes: &[u8]) -> Result<u64, Halt> {
+    let write = || match rustix::io::write(to, bytes) {
+        // No progress without an error would never end.
+        Ok(0) => Err(Errno::IO),
+        other => other,
+    };
+    timed(meter, WRITE, place, |written| *written as u64, write).map(|written| written as u64)
+}
+
+/// Deletes with timing.
+struct Timed<'a> {
+    meter: &'a mut Meter,
+}
+
+impl Remover for Timed<'_> {
+    type Error = Halt;
+
+    fn failed(&mut self, name: &CStr, errno: Errno) -> Halt {
+        let path = Place { directory: b"", name }.path();
+        Halt::Failed(OperationFailure { operation: Some(Operation::Unlinkat), path, errno })
+    }
+
+    fn unlink(&mut self, directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Halt> {
+        let removes_directory = flags.contains(AtFlags::REMOVEDIR);
+        let step = if removes_directory { RMDIR } else { UNLINKAT };
+        let place = Place { directory: b"", name };
+        let unlink = || rustix::fs::unlinkat(directory.as_fd(), name, flags);
+        timed(self.meter, step, place, |()| 0, unlink)?;
+        if !removes_directory {
+            self.meter.item();
+        }
+        Ok(())
+    }
+}

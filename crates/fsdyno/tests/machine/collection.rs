@@ -1,0 +1,67 @@
+//! collection: what was written is what is read, copied and deleted, on every filesystem, made or brought in.
+
+use crate::support::{Requirement, Sandbox, Test, describe};
+use serde_json::Value;
+use std::fs;
+
+const LOOP: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("mkfs.xfs"),
+    Requirement::Program("mkfs.btrfs"),
+    Requirement::Filesystem("ext4"),
+    Requirement::Filesystem("xfs"),
+    Requirement::Filesystem("btrfs"),
+];
+
+pub fn tests() -> Vec<Test> {
+    let body = every_test_sees_every_file;
+    vec![Test { name: "collection::every_test_sees_every_file", requires: LOOP, body }]
+}
+
+fn every_test_sees_every_file() {
+    let sandbox = Sandbox::new();
+    let source = sandbox.path("source");
+    fs::create_dir_all(source.join("deep/deeper")).expect("directories");
+    for (name, size) in [("a", 0), ("b", 5000), ("deep/c", 300_000), ("deep/deeper/d", 1)] {
+        fs::write(source.join(name), vec![b'x'; size]).expect("a file");
+    }
+    // A link is passed by.
+    std::os::unix::fs::symlink("a", source.join("link")).expect("a link");
+    let plan = format!(
+        "name = \"collection\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"512M\"\n\
+         [axes]\nfilesystem = [\"ext4\", \"xfs\", \"btrfs\"]\n\
+         [[workloads]]\nkind = \"collection\"\nscale = 0.02\n\
+         [[workloads]]\nkind = \"collection\"\nsource = \"{}\"\n",
+        sandbox.path("scratch.img").display(),
+        source.display()
+    );
+    let plan = sandbox.write("collection.toml", &plan);
+    let output = sandbox.run(&["sweep", &plan.display().to_string(), "--format", "json"]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let json: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let trials = json["trials"].as_array().expect("trials");
+    assert!(trials.len() >= 6, "{}", trials.len());
+    for trial in trials {
+        let phase = |index: usize, name: &str| {
+            let phase = &trial["phases"][index];
+            assert_eq!(phase["name"], name, "{trial}");
+            let rates = &phase["roles"][0]["rates"];
+            let number = |key: &str| rates[key].as_u64().expect("a number");
+            (number("items"), number("bytes"))
+        };
+        let written = phase(0, "write");
+        if trial["workload"]["parameters"]["source"].is_null() {
+            assert_eq!(written.0, 219);
+            assert!((219 * 1024..219 * 8193).contains(&written.1), "{written:?}");
+        } else {
+            assert_eq!(written, (4, 305_001));
+        }
+        assert_eq!((phase(1, "read"), phase(2, "copy")), (written, written));
+        assert_eq!(phase(3, "delete"), (written.0, 0));
+    }
+    // The source is as it was.
+    assert_eq!(fs::metadata(source.join("deep/c")).expect("the file").len(), 300_000);
+}
