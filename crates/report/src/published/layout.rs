@@ -91,7 +91,8 @@ struct Line {
 /// The rows of a study with our figures, then what the study did not have, and below them what is to be said.
 struct Sheet {
     lines: Vec<Line>,
-    remarks: Vec<String>,
+    /// What is to be said, and of which rows.
+    remarks: Vec<(String, Vec<String>)>,
 }
 
 impl Sheet {
@@ -124,10 +125,9 @@ impl Sheet {
 
     /// Adds a row to those of which something is said.
     fn remark(&mut self, text: &str, row: &str) {
-        let ending = format!(": {text}");
-        match self.remarks.iter_mut().find(|known| known.ends_with(&ending)) {
-            Some(known) => known.insert_str(known.len() - ending.len(), &format!(", {row}")),
-            None => self.remarks.push(format!("{row}{ending}")),
+        match self.remarks.iter_mut().find(|(known, _)| known == text) {
+            Some((_, rows)) => rows.push(row.to_string()),
+            None => self.remarks.push((text.to_string(), vec![row.to_string()])),
         }
     }
 
@@ -135,10 +135,16 @@ impl Sheet {
         if !self.remarks.is_empty() {
             writeln!(out)?;
         }
-        self.remarks.iter().try_for_each(|remark| writeln!(out, "{remark}"))
+        let options = textwrap::Options::new(REMARK_WIDTH).subsequent_indent("  ");
+        self.remarks.iter().try_for_each(|(text, rows)| {
+            let remark = format!("{text} ({})", rows.join(", "));
+            textwrap::wrap(&remark, &options).iter().try_for_each(|line| writeln!(out, "{line}"))
+        })
     }
 }
 
+/// Columns of what is said below a table.
+const REMARK_WIDTH: usize = 100;
 /// What stands where nothing was measured.
 const NONE: &str = "-";
 
@@ -398,8 +404,8 @@ mod tests {
         assert_eq!(line(bonnie, "XFS CFQ"), ["XFS", "CFQ", "942.0", "133", "-"]);
         assert_eq!(line(bonnie, "JFS CFQ"), ["JFS", "CFQ", "-", "-", "-"]);
         assert_eq!(line(bonnie, "btrfs bfq"), ["btrfs", "bfq", "942.0", "50", "-"]);
-        assert!(text.contains("\nJFS CFQ: skipped: the kernel has no jfs\n"));
-        assert!(text.contains("Ext4 CFQ, Ext4 Deadline: the sweep has no such configuration"));
+        assert!(text.contains("\nskipped: the kernel has no jfs (JFS CFQ)\n"));
+        assert!(text.contains("the sweep has no such configuration (Reiser CFQ, "));
         let postmark = tables.iter().find(|table| table.starts_with("postmark")).unwrap();
         assert_eq!(postmark.lines().count(), 1 + 9);
     }
@@ -434,11 +440,7 @@ mod tests {
         assert!(text.contains("4096       read  509.00\n"), "{text}");
         assert_eq!(line(&text, "ext4")[..3], ["ext4", "6.18.44", "defaults"]);
         assert!(text.contains("write  295.00\n"));
-        assert!(
-            text.contains(
-                "ext3 2.6.26-rc3 defaults 256 read, ext3 2.6.26-rc3 defaults write: the sweep has no"
-            )
-        );
+        assert!(text.contains("the sweep has no such configuration (ext4 2.6.26-rc3 defaults 256 read,"));
     }
 
     #[test]
