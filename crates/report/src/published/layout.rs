@@ -78,8 +78,12 @@ fn fsopbench(out: &mut dyn Write, trials: &[TrialRecord], style: &Style) -> Resu
 
 /// One line for each reason: which configurations it kept from being measured.
 fn skipped(trials: &[TrialRecord]) -> Vec<String> {
-    let groups = view::skipped(trials).into_iter();
-    groups.map(|group| format!("{}: skipped: {}", group.names.join(", "), group.unmet.join("; "))).collect()
+    let line = |mut group: view::SkippedCases| {
+        // A configuration has a case for each workload, one behind the other.
+        group.names.dedup();
+        format!("{}: skipped: {}", group.names.join(", "), group.unmet.join("; "))
+    };
+    view::skipped(trials).into_iter().map(line).collect()
 }
 
 /// A row of a published layout: its label, and our figures in its columns.
@@ -455,7 +459,8 @@ mod tests {
         let mut jfs = trials[0].clone();
         jfs.configuration.name = "jfs 4k".to_string();
         jfs.outcome = Outcome::Skipped { unmet: vec!["no jfs".to_string()] };
-        trials.push(jfs);
+        let again = TrialRecord { case: 5, ..jfs.clone() };
+        trials.extend([TrialRecord { case: 4, ..jfs }, again]);
         let text = text(Study::Raid12008, &trials);
         assert_eq!(line(&text, "1 copy"), ["1", "copy", "30.000", "30.000"]);
         assert_eq!(line(&text, "2 copy"), ["2", "copy", "30.000", "30.000"]);
