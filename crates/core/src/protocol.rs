@@ -34,6 +34,9 @@ pub struct EngineRequest {
     pub drop_caches: bool,
     /// Whether to remove the trees at the end; a filesystem that is thrown away needs no tidying.
     pub clean_up: bool,
+    /// The block device below that directory, for a workload that reads it past the filesystem.
+    #[serde(default)]
+    pub device: Option<PathBuf>,
     /// What to sample while phases are measured; nothing when absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,

@@ -53,6 +53,9 @@ pub enum EngineError {
         /// What it takes.
         expected: String,
     },
+    /// There is no block device to read.
+    #[error("the workload 'device-read' reads a block device, and the engine was given none")]
+    NoDevice,
     /// The kernel gives no ring.
     #[error("io_uring cannot be used")]
     IoUring {
@@ -143,6 +146,9 @@ impl EngineError {
                 failure.errno = Some(errno.raw_os_error());
                 failure.message = format!("cannot {action}: {errno}");
                 failure.hint = hint(*errno).map(str::to_string);
+            }
+            EngineError::NoDevice => {
+                failure.hint = Some("give the plan an image or a block device".to_string());
             }
             EngineError::IoUring { errno } => {
                 failure.errno = Some(errno.raw_os_error());

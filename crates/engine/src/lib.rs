@@ -184,6 +184,7 @@ fn execute(
         Workload::Bonnie(parameters) => workload::bonnie::run(parameters, &mut session),
         Workload::Postmark(parameters) => workload::postmark::run(parameters, &mut session),
         Workload::Collection(parameters) => workload::collection::run(parameters, &mut session),
+        Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
     let result = result.and_then(|()| session.layout());

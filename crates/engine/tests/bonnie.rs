@@ -45,6 +45,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         precondition: None,
         drop_caches: false,
         clean_up: false,
+        device: None,
         telemetry: None,
     };
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());

@@ -40,6 +40,7 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         precondition: None,
         drop_caches: false,
         clean_up: false,
+        device: None,
         telemetry: None,
     }
 }

@@ -44,6 +44,7 @@ fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, V
         precondition: None,
         drop_caches: false,
         clean_up: false,
+        device: None,
         telemetry: None,
     };
     let mut events = Vec::new();

@@ -69,7 +69,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
 
 fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase {
     let (commands, unmet) = match plan.devices.data {
-        DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, &case.workload)),
+        DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, plan, &case.workload)),
         _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
         _ => (
             fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
@@ -90,7 +90,7 @@ fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase 
 /// Everything that keeps a case from running on this host.
 fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
     let mut unmet = of_configuration(host, plan, case);
-    unmet.extend(of_workload(host, &case.workload));
+    unmet.extend(of_workload(host, plan, &case.workload));
     unmet.extend(of_fill(plan, case));
     unmet
 }
@@ -143,12 +143,14 @@ pub(crate) fn of_configuration(host: &mut dyn Host, plan: &Plan, case: &Case) ->
 }
 
 /// What keeps its workload from running.
-pub(crate) fn of_workload(host: &mut dyn Host, workload: &Workload) -> Vec<String> {
-    workload.load().needs().iter().filter_map(|need| missing(host, *need)).collect()
+pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, workload: &Workload) -> Vec<String> {
+    workload.load().needs().iter().filter_map(|need| missing(host, plan, *need)).collect()
 }
 
-fn missing(host: &mut dyn Host, need: Need) -> Option<String> {
+fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
     match need {
+        Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. })
+            .then(|| "a block device to read: a plan with an image or a block device".to_string()),
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
             (!found).then(|| format!("{program} (install {package}: apt-get install {package})"))

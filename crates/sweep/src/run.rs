@@ -380,7 +380,8 @@ fn unmet(plan: &Plan, host: &mut dyn Host, cases: &[Case]) -> Vec<Vec<String>> {
         if index == 0 || cases[index - 1].configuration != case.configuration {
             of_last = estimate::of_configuration(host, plan, case);
         }
-        let of_case = [estimate::of_workload(host, &case.workload), estimate::of_fill(plan, case)].concat();
+        let of_case =
+            [estimate::of_workload(host, plan, &case.workload), estimate::of_fill(plan, case)].concat();
         of_last.iter().cloned().chain(of_case).collect()
     });
     unmet.collect()

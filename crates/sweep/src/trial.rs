@@ -149,6 +149,7 @@ fn load(
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let mut request = request(mounted.directory(), &case.workload, slot.seed, keeps);
     request.precondition = case.configuration.precondition();
+    request.device = mounted.device();
     request.telemetry = bench
         .plan
         .telemetry
@@ -195,6 +196,7 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
         drop_caches: true,
         clean_up: keeps,
         precondition: None,
+        device: None,
         telemetry: None,
     }
 }

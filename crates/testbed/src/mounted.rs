@@ -52,6 +52,14 @@ impl Mounted {
         environment::capture(host, &self.trial, &self.directory)
     }
 
+    /// The node of the device that the filesystem was made on; `None` for a directory that is used as it is.
+    pub fn device(&self) -> Option<PathBuf> {
+        match &self.trial.ground {
+            Ground::Volume(volume) => Some(volume.targets().data.node),
+            Ground::Directory(_) => None,
+        }
+    }
+
     /// The kernel's names of the block devices that carry it, the one with the filesystem first, down to the disks.
     pub fn carriers(&self, host: &mut dyn Host) -> Vec<String> {
         carriers::carriers(host, &self.trial, &self.directory)

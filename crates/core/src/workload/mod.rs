@@ -2,6 +2,7 @@
 
 pub mod bonnie;
 mod collection;
+mod device_read;
 pub mod external;
 mod fileserver;
 mod null;
@@ -11,6 +12,7 @@ mod streaming;
 
 pub use bonnie::Bonnie;
 pub use collection::{Collection, CollectionSize};
+pub use device_read::DeviceRead;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
@@ -64,6 +66,8 @@ pub trait Load {
 pub enum Need {
     /// Requests through rings, io_uring(7).
     IoUring,
+    /// A block device below the filesystem.
+    Device,
     /// A program beside fsdyno.
     Program(Tool),
 }
@@ -153,6 +157,8 @@ workloads! {
     External = "external",
     /// A collection of files, written, read, copied and deleted (RAID 1 study, 2008).
     Collection = "collection",
+    /// Reads of the block device below the filesystem (`hdparm -tT`).
+    DeviceRead = "device-read",
     /// Everything that a workload does but the syscall: what the tool itself costs.
     Null = "null",
 }

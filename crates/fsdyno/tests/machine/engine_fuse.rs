@@ -37,6 +37,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         precondition: None,
         drop_caches: false,
         clean_up: false,
+        device: None,
         telemetry: None,
     }
 }

@@ -70,6 +70,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         precondition: None,
         drop_caches: false,
         clean_up: true,
+        device: None,
         telemetry: None,
     }
 }

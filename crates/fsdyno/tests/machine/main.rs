@@ -7,6 +7,7 @@
 mod axes;
 mod collection;
 mod command_line;
+mod device_read;
 mod engine_fuse;
 mod engine_tree;
 mod external;
@@ -27,6 +28,7 @@ fn main() {
         axes::tests(),
         collection::tests(),
         command_line::tests(),
+        device_read::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),
         external::tests(),

@@ -49,7 +49,7 @@ fn counts_are_those_of_the_original() {
                 let of = theirs.bytes[what];
                 assert!((bytes / of - 1.0).abs() < 0.002, "{filesystem}: {what} {bytes}, original {of}");
             }
-            println!("{filesystem}: rates of ours {:?}, of the original {:?}", ours.rates, theirs.rates);
+            eprintln!("{filesystem}: rates of ours {:?}, of the original {:?}", ours.rates, theirs.rates);
         }
         // What is shown is what is stored.
         for trial in sweep.json["trials"].as_array().expect("trials") {

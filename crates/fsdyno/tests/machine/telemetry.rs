@@ -124,13 +124,11 @@ fn json_name(column: &str) -> &str {
     column.trim_start_matches('%')
 }
 
+/// Figures by their names.
+type Columns = Vec<(&'static str, f64)>;
+
 /// What the sampler makes of two moments: the columns of the device, and the shares of the processors.
-fn ours(
-    root: &Path,
-    device: &str,
-    before: &Moment,
-    after: &Moment,
-) -> (Vec<(&'static str, f64)>, Vec<(&'static str, f64)>) {
+fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns, Columns) {
     let mut sampler = Sampler::below(root, Nanos::from_secs(1), vec![device.to_string()]);
     before.write_for_sampler(root);
     sampler.begin();

@@ -60,6 +60,7 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         precondition: None,
         drop_caches: false,
         clean_up: false,
+        device: None,
         telemetry: None,
     };
     host().start_engine(&request).unwrap()

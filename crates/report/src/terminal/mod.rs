@@ -8,6 +8,7 @@ mod bonnie;
 mod collection;
 mod comparison;
 pub(crate) mod compatible;
+mod device_read;
 mod external;
 mod full;
 mod lifecycle;
@@ -55,7 +56,8 @@ impl Default for Style {
 /// # Errors
 /// Those of `out`.
 pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    match case.workload {
+    match &case.workload {
+        Workload::DeviceRead(parameters) => device_read::device_read(out, case, parameters, style),
         Workload::Streaming(_) => streaming::streaming(out, case, style),
         Workload::External(_) => external(out, case, style),
         Workload::Collection(_) => collection::table(out, case, style),

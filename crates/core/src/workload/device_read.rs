@@ -1,0 +1,47 @@
+//! Parameters of `device-read` (`hdparm -tT`).
+
+use super::parameter::{Refusal, parameters};
+use super::{Load, Need, Timing};
+use crate::units::{Bytes, Nanos};
+
+parameters! {
+    /// Reads of the block device below the filesystem: the same block from memory, then one block after the other from
+    /// the device. Sizes in bytes, times in nanoseconds.
+    DeviceRead {
+        block: Bytes = Bytes(2 * Bytes::MIB), "size of each read";
+        window: Nanos = Nanos::from_secs(3), "the measured part of each phase";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long a read in flight at the end of the window is waited for";
+    }
+}
+
+impl Load for DeviceRead {
+    fn check(&self) -> Result<(), Refusal> {
+        super::check_io_size("block", self.block, false)?;
+        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")
+    }
+
+    fn prepares(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn writes(&self) -> Bytes {
+        Bytes(0)
+    }
+
+    fn timing(&self) -> Timing {
+        let DeviceRead { window, drain_limit, .. } = *self;
+        Timing { windows: 2, ramp: Nanos(0), window, drain_limit }
+    }
+
+    fn title(&self) -> String {
+        format!("device-read in blocks of {}, window {}", self.block, self.window)
+    }
+
+    fn default_measure(&self) -> &'static str {
+        "device-read-buffered"
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Device]
+    }
+}

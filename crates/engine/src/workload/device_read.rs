@@ -1,0 +1,100 @@
+//! `device-read` (`hdparm -tT`): the block device below the filesystem, read past it. Nothing is written.
+//!
+//! `cached reads` reads the first block again and again: after the first time it comes from the page cache, so this is the
+//! speed of memory and kernel. `buffered reads` reads one block after the other through the page cache, from the beginning
+//! of the device, with the caches empty; a device that ends before the window does is read again, and its blocks are
+//! forgotten first.
+//!
+//! What differs from hdparm: each read is timed by itself, and the cost of timing is not subtracted from the result;
+//! positions are part of the read (`pread64`) instead of a seek; the rates are of exactly the window.
+
+use crate::content::AlignedBuffer;
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::{Halt, Place, timed, watched};
+use crate::phase::{Job, Phase, Team};
+use crate::record::Step;
+use crate::session::Session;
+use fsdyno_core::workload::{DeviceRead, Load};
+use fsdyno_core::{Operation, Role};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Advice, Mode, OFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+const STEPS: &[Operation] = &[Operation::Pread];
+const PREAD: Step = Step(0);
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let device = session.request.device.clone().ok_or(EngineError::NoDevice)?;
+    // The caches are settled by the filesystem of the engine's own directory.
+    session.make_base()?;
+    let window_ns = parameters.window.0;
+    for (name, cached, after_ns) in [("cached reads", true, window_ns), ("buffered reads", false, 0)] {
+        session.progress.expect(after_ns);
+        session.settle(name, window_ns)?;
+        let job = job(device.clone(), parameters.block.0 as usize, cached);
+        let team = Team { role: Role::Reader, steps: STEPS, jobs: vec![job] };
+        session.phase(Phase {
+            name: name.to_string(),
+            span: parameters.timing().into(),
+            teams: vec![team],
+        })?;
+    }
+    Ok(())
+}
+
+/// One reader of the device.
+fn job(device: PathBuf, block: usize, cached: bool) -> Job {
+    Box::new(move |lineup| {
+        let name = device.display().to_string();
+        let fail = |errno| {
+            Halt::Failed(OperationFailure { operation: Some(Operation::Openat), path: name.clone(), errno })
+        };
+        let (file, length) = match open(&device) {
+            Ok(opened) => opened,
+            Err(errno) => return fail(errno),
+        };
+        let mut buffer = AlignedBuffer::new(block);
+        if cached && let Err(errno) = rustix::io::pread(&file, buffer.as_mut_slice(), 0) {
+            return fail(errno);
+        }
+        let mut meter = lineup.start();
+        let mut position = 0;
+        let place = Place { directory: name.as_bytes(), name: c"" };
+        loop {
+            let data = buffer.as_mut_slice();
+            let count = |read: &usize| *read as u64;
+            let read =
+                timed(&mut meter, PREAD, place, count, || rustix::io::pread(&file, &mut *data, position));
+            match read {
+                Err(halt) => return halt,
+                Ok(_) if cached => {}
+                Ok(read) => position += read as u64,
+            }
+            if position >= length {
+                position = 0;
+                meter.next_round();
+                if let Err(halt) = watched(&mut meter, PREAD, place, || forget(&file)) {
+                    return halt;
+                }
+            }
+        }
+    })
+}
+
+/// Opens the device for reading, with nothing of it in the page cache. Its length in bytes stands beside it.
+fn open(device: &Path) -> Result<(OwnedFd, u64), Errno> {
+    let file = rustix::fs::open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let length = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
+    if length == 0 {
+        return Err(Errno::NXIO);
+    }
+    forget(&file)?;
+    Ok((file, length))
+}
+
+/// Has the kernel drop what the page cache holds of the device and nobody has changed.
+fn forget(file: &OwnedFd) -> Result<(), Errno> {
+    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
+}

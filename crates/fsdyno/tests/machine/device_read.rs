@@ -1,0 +1,71 @@
+//! device-read: the device is read past the filesystem, from memory and then from the device, and nothing else is.
+
+use crate::support::{Requirement, Sandbox, Test, describe};
+use serde_json::Value;
+
+const LOOP: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Filesystem("ext4"),
+];
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test {
+            name: "device_read::a_device_is_read_from_memory_and_by_itself",
+            requires: LOOP,
+            body: from_memory_and_by_itself,
+        },
+        Test {
+            name: "device_read::a_directory_has_no_device_to_read",
+            requires: &[Requirement::Root],
+            body: a_directory_is_no_device,
+        },
+    ]
+}
+
+fn sweep(sandbox: &Sandbox, device: &str) -> Value {
+    let workload = "[[workloads]]\nkind = \"device-read\"\nwindow = \"400ms\"\nblock = \"1M\"\n";
+    let plan = sandbox.write("device-read.toml", &format!("name = \"device-read\"\n{device}\n{workload}"));
+    let output = sandbox.run(&["sweep", &plan.display().to_string(), "--format", "json"]);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+}
+
+fn from_memory_and_by_itself() {
+    let sandbox = Sandbox::new();
+    let image = sandbox.path("scratch.img");
+    let device =
+        format!("[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"", image.display());
+    let json = sweep(&sandbox, &device);
+    let trial = &json["trials"][0];
+    assert_eq!(trial["outcome"], "measured", "{trial}");
+    let mut from_device = Vec::new();
+    for (index, name) in [(0, "cached reads"), (1, "buffered reads")] {
+        let phase = &trial["phases"][index];
+        assert_eq!(phase["name"], name);
+        let role = &phase["roles"][0];
+        assert_eq!(
+            (role["role"].as_str(), role["operations"][0]["operation"].as_str()),
+            (Some("reader"), Some("pread64"))
+        );
+        let (bytes, reads) = (&role["rates"]["bytes"], &role["operations"][0]["lat_ns"]["N"]);
+        let (bytes, reads) = (bytes.as_u64().expect("bytes"), reads.as_u64().expect("reads"));
+        // All are of the same length; one may have crossed the end of the window.
+        assert!(reads > 1 && bytes.is_multiple_of(1 << 20) && (bytes >> 20).abs_diff(reads) <= 1, "{role}");
+        from_device.push(phase["telemetry"]["window"]["devices"][0]["reads"].clone());
+    }
+    // The second phase cannot live on what the first left in memory.
+    assert!(from_device[1].as_u64() > from_device[0].as_u64(), "{from_device:?}");
+}
+
+fn a_directory_is_no_device() {
+    let sandbox = Sandbox::new();
+    let json = sweep(&sandbox, &format!("[device]\ndirectory = \"{}\"", sandbox.path("").display()));
+    let trial = &json["trials"][0];
+    assert_eq!(trial["outcome"], "skipped");
+    assert!(
+        trial["unmet"][0].as_str().is_some_and(|reason| reason.contains("a block device to read")),
+        "{trial}"
+    );
+}
