@@ -415,7 +415,7 @@ fn the_command_line_of_bonnie_stands_for_its_parameters() {
         ("options = \"-s 64m\"\nsize = \"64M\"\n", "'size' is given twice, by 'options' and by 'size'"),
         ("options = \"-s 64m -s 32\"\n", "'size' is given twice, by 'options' and by 'options'"),
         ("options = \"-x 3\"\n", "'options': '-x' has no place here: the plan has `repetitions`"),
-        ("options = 3\n", "'options' takes a string, not 3"),
+        ("options = 3\n", "'options' takes a string, or a list of them, not 3"),
         ("options = \"-s 64 -r 64\"\n", "'size' takes at least twice `ram`, which is 64M, not 64M"),
     ] {
         let error = error(&plan(more));
