@@ -5,6 +5,7 @@
 //! mount, scheduler change or sysctl change is left, and that the kernel log has no new complaint.
 
 mod axes;
+mod bonnie;
 mod collection;
 mod command_line;
 mod device_read;
@@ -26,6 +27,7 @@ use support::Test;
 fn main() {
     let tests: Vec<Test> = [
         axes::tests(),
+        bonnie::tests(),
         collection::tests(),
         command_line::tests(),
         device_read::tests(),
