@@ -11,10 +11,13 @@
 //! `benches/runs/<date>-<kernel>-<host>/overhead.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
+mod keep;
+
 use fsdyno_core::{Operation, Role};
 use fsdyno_engine::Step;
 use fsdyno_engine::meter::{Halt, Meter, Place, timed};
 use fsdyno_sys::timer::Timer;
+use keep::keep;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -28,7 +31,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CStr;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Barrier};
 
@@ -494,18 +497,6 @@ fn machine() -> String {
     )
 }
 
-fn keep(text: &str) -> std::io::Result<PathBuf> {
-    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_string());
-    let date = jiff::Zoned::now().strftime("%F").to_string();
-    let name =
-        format!("{date}-{}-{}", read("/proc/sys/kernel/osrelease")?, read("/proc/sys/kernel/hostname")?);
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/runs").join(name);
-    std::fs::create_dir_all(&directory)?;
-    let path = directory.join("overhead.txt");
-    std::fs::write(&path, text)?;
-    Ok(path)
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let after = |flag: &str| arguments.iter().position(|a| a == flag).map(|at| &arguments[at + 1..]);
@@ -531,7 +522,7 @@ fn main() {
     instruction_table(&mut out);
     print!("{out}");
     if arguments.iter().any(|argument| argument == "--keep") {
-        let path = keep(&out).unwrap();
+        let path = keep("overhead.txt", &out).unwrap();
         println!("kept in {}", path.display());
     }
 }

@@ -12,9 +12,12 @@
 //! what has the text in its name, `--keep` writes the output to `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
+mod keep;
+
 use fsdyno_engine::{StreamingPass, streaming_pass};
 use fsdyno_sys::bare::{self, Reads};
 use fsdyno_sys::timer::Timer;
+use keep::keep;
 use nix::sys::resource::{UsageWho, getrusage};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -457,18 +460,6 @@ fn machine(ground: &Ground) -> String {
     )
 }
 
-fn keep(text: &str) -> std::io::Result<PathBuf> {
-    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_string());
-    let date = jiff::Zoned::now().strftime("%F").to_string();
-    let name =
-        format!("{date}-{}-{}", read("/proc/sys/kernel/osrelease")?, read("/proc/sys/kernel/hostname")?);
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/runs").join(name);
-    std::fs::create_dir_all(&directory)?;
-    let path = directory.join("streaming.txt");
-    std::fs::write(&path, text)?;
-    Ok(path)
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let after = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|at| arguments.get(at + 1));
@@ -483,6 +474,6 @@ fn main() {
     }
     print!("{out}");
     if arguments.iter().any(|argument| argument == "--keep") {
-        println!("kept in {}", keep(&out).unwrap().display());
+        println!("kept in {}", keep("streaming.txt", &out).unwrap().display());
     }
 }

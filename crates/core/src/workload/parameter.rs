@@ -442,3 +442,18 @@ pub trait Parameters {
     /// Every parameter, in the order of declaration.
     fn list(&self) -> Vec<Listed>;
 }
+
+/// Surroundings of tests: no device of a known size, and no files.
+#[cfg(test)]
+pub(crate) struct Nowhere;
+
+#[cfg(test)]
+impl Surroundings for Nowhere {
+    fn device_size(&self) -> Option<Bytes> {
+        None
+    }
+
+    fn read_file(&self, path: &str) -> Result<String, (String, String)> {
+        Err((path.to_string(), "there is nothing".to_string()))
+    }
+}

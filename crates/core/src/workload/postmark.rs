@@ -220,19 +220,7 @@ fn set(words: &[&str]) -> Result<Setting, ShorthandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::parameter::Parameters;
-
-    struct Nowhere;
-
-    impl Surroundings for Nowhere {
-        fn device_size(&self) -> Option<Bytes> {
-            None
-        }
-
-        fn read_file(&self, path: &str) -> Result<String, (String, String)> {
-            Err((path.to_string(), "there is none".to_string()))
-        }
-    }
+    use crate::workload::parameter::{Nowhere, Parameters};
 
     fn after(text: &str) -> Postmark {
         let mut postmark = Postmark::default();

@@ -1,7 +1,7 @@
 //! Every level of every axis on every filesystem of this kernel: built, mounted, read back as asked, and clean at the
 //! check; or reported as what this kernel does not have. That no level is forgotten is checked against the axes themselves.
 
-use crate::support::{Requirement, Test};
+use crate::support::{MAKING_FILESYSTEMS, Test};
 use fsdyno_core::axis::{AXES, FILESYSTEMS, Levels};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
 use fsdyno_host::local::LocalHost;
@@ -11,19 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TOOLS: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("mkfs.ext4"),
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-    Requirement::Filesystem("ext4"),
-    Requirement::Filesystem("xfs"),
-    Requirement::Filesystem("btrfs"),
-];
-
 pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: TOOLS, body };
+    let test = |name, body| Test { name, requires: MAKING_FILESYSTEMS, body };
     vec![
         test("axes::levels_of_all_filesystems_are_in_force", || {
             FILESYSTEMS.iter().for_each(|name| run(&common(name)))

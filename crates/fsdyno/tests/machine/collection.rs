@@ -1,23 +1,12 @@
 //! collection: what was written is what is read, copied and deleted, on every filesystem, made or brought in.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe};
 use serde_json::Value;
 use std::fs;
 
-const LOOP: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("mkfs.ext4"),
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-    Requirement::Filesystem("ext4"),
-    Requirement::Filesystem("xfs"),
-    Requirement::Filesystem("btrfs"),
-];
-
 pub fn tests() -> Vec<Test> {
     let body = every_test_sees_every_file;
-    vec![Test { name: "collection::every_test_sees_every_file", requires: LOOP, body }]
+    vec![Test { name: "collection::every_test_sees_every_file", requires: MAKING_FILESYSTEMS, body }]
 }
 
 fn every_test_sees_every_file() {

@@ -1,6 +1,6 @@
 //! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory, being stopped.
 
-use crate::support::{Requirement, Sandbox, Test};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test};
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Stage};
 use fsdyno_core::workload::{Content, Fileserver, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
@@ -10,23 +10,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-const LOOP: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("mkfs.ext4"),
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-    Requirement::Filesystem("ext4"),
-    Requirement::Filesystem("xfs"),
-    Requirement::Filesystem("btrfs"),
-];
-
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
     vec![
-        test("engine_tree::a_full_pass_has_the_published_counts", LOOP, full_pass),
-        test("engine_tree::a_full_device_fails_with_operation_and_path", LOOP, full_device),
-        test("engine_tree::direct_io_reads_and_writes_whole_blocks", LOOP, direct_io),
+        test("engine_tree::a_full_pass_has_the_published_counts", MAKING_FILESYSTEMS, full_pass),
+        test("engine_tree::a_full_device_fails_with_operation_and_path", MAKING_FILESYSTEMS, full_device),
+        test("engine_tree::direct_io_reads_and_writes_whole_blocks", MAKING_FILESYSTEMS, direct_io),
         test("engine_tree::memory_stays_flat", &[], memory_stays_flat),
         test("engine_tree::the_end_of_stdin_stops_and_tidies", &[], end_of_stdin),
     ]

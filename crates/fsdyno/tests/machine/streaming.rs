@@ -3,7 +3,7 @@
 
 use crate::engine_fuse::{role, row, run};
 use crate::support::sick::{Behaviour, Kind, Treatment};
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use fsdyno_core::protocol::Stage as Progress;
 use fsdyno_core::result::PhaseResult;
 use fsdyno_core::workload::{IoEngine, Stage, Streaming};
@@ -15,21 +15,10 @@ use std::time::Duration;
 
 const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
 const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.ext4")];
-const TOOLS: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("mkfs.ext4"),
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-    Requirement::Filesystem("ext4"),
-    Requirement::Filesystem("xfs"),
-    Requirement::Filesystem("btrfs"),
-];
-
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
     vec![
-        test("streaming::every_block_goes_once_whichever_way", TOOLS, every_block_goes_once),
+        test("streaming::every_block_goes_once_whichever_way", MAKING_FILESYSTEMS, every_block_goes_once),
         test("streaming::a_request_that_hangs_among_many_is_censored", FUSE, a_request_that_hangs),
         test("streaming::delays_of_requests_are_measured_as_they_are", FUSE, delays_of_requests),
         test("streaming::direct_blocks_that_are_not_aligned_are_refused", LOOP, not_aligned),

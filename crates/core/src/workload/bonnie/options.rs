@@ -167,21 +167,9 @@ fn fields_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::parameter::{Parameters, Surroundings};
+    use crate::workload::parameter::{Nowhere, Parameters};
     use crate::workload::{Bonnie, Load};
     use proptest::prelude::*;
-
-    struct Nowhere;
-
-    impl Surroundings for Nowhere {
-        fn device_size(&self) -> Option<Bytes> {
-            None
-        }
-
-        fn read_file(&self, path: &str) -> Result<String, (String, String)> {
-            Err((path.to_string(), "there is nothing".to_string()))
-        }
-    }
 
     fn bonnie(text: &str) -> Bonnie {
         let mut bonnie = Bonnie::default();

@@ -23,6 +23,18 @@ pub struct Test {
     pub body: fn(),
 }
 
+/// What it takes to make and mount ext4, xfs and btrfs.
+pub const MAKING_FILESYSTEMS: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("mkfs.xfs"),
+    Requirement::Program("mkfs.btrfs"),
+    Requirement::Filesystem("ext4"),
+    Requirement::Filesystem("xfs"),
+    Requirement::Filesystem("btrfs"),
+];
+
 /// Runs the tests one after the other, each between two looks at the machine.
 pub fn run(tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();

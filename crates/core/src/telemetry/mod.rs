@@ -1,0 +1,274 @@
+//! What the machine did while a phase was measured: what an administrator would have seen in `iostat -x`, `top`,
+//! `/proc/meminfo` and `/proc/pressure`.
+//!
+//! A [`Sample`] holds *differences* of the kernel's counters between two readings, never rates: two adjacent samples add
+//! up to the sample of both, exactly, and the window is the sum of its samples. Rates and shares are computed where they
+//! are shown ([`DeviceActivity::value`] is `iostat -x`). The few figures that are states rather than counters (dirty
+//! memory) say so.
+
+mod device;
+mod journal;
+mod machine;
+mod task;
+
+pub use device::{Column, DeviceActivity};
+pub use journal::{BtrfsCommits, Jbd2, JournalActivity, Log, XfsLog};
+pub use machine::{CpuSplit, Memory, Pressure, Stalls};
+pub use task::{ProcessIo, TaskKind, TaskTime, busiest};
+
+use crate::units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Tasks kept in one sample, those with most CPU time first.
+pub const SAMPLE_TASKS: usize = 5;
+/// Tasks kept for the whole window.
+pub const WINDOW_TASKS: usize = 12;
+/// Samples kept of one phase. When there are more, pairs are merged and the interval doubles.
+pub const MOST_SAMPLES: usize = 300;
+
+/// What is to be sampled while phases are measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryRequest {
+    /// Time between samples.
+    pub interval: Nanos,
+    /// Kernel names of the block devices of the stack, the one with the filesystem first: `loop0`, `vda`.
+    pub devices: Vec<String>,
+}
+
+/// The telemetry of one phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Telemetry {
+    /// The devices whose activity stands in each sample, in this order.
+    pub devices: Vec<String>,
+    /// Processors online.
+    pub processors: u32,
+    /// Time between samples; longer than what was asked for when samples were merged.
+    pub interval_ns: Nanos,
+    /// The whole window.
+    pub window: Sample,
+    /// One after the other, without gaps.
+    pub samples: Vec<Sample>,
+    /// Processes that are not ours and read or wrote block devices in the window, those with most bytes first.
+    pub other_processes: Vec<ProcessIo>,
+    /// What sampling itself cost.
+    pub cost: SamplingCost,
+    /// Lines of /proc and /sys that were not understood.
+    pub unparsed_lines: u64,
+}
+
+/// What sampling cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamplingCost {
+    /// Readings of the whole machine, the first one at the beginning of the window included.
+    pub readings: u64,
+    /// CPU time of all readings.
+    pub cpu_ns: u64,
+    /// Time that all readings took.
+    pub wall_ns: u64,
+    /// Time that the longest took.
+    pub wall_ns_max: u64,
+}
+
+/// What happened between two readings. A fact that the kernel does not show is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Start relative to the first reading of the window.
+    pub start_ns: u64,
+    /// Time between the two readings.
+    pub length_ns: Nanos,
+    /// In the order of [`Telemetry::devices`].
+    pub devices: Vec<Option<DeviceActivity>>,
+    /// Time of all processors together.
+    pub cpu: Option<CpuSplit>,
+    /// At the end of the sample, with the highest value of all that were merged into it.
+    pub memory: Option<Memory>,
+    /// Pressure stall information.
+    pub pressure: Pressure,
+    /// CPU time of tasks by what they are, of all tasks and not only of those in `tasks`.
+    #[serde(default)]
+    pub task_ns: BTreeMap<TaskKind, u64>,
+    /// The tasks with most CPU time, the first the busiest.
+    pub tasks: Vec<TaskTime>,
+    /// Journals and logs of filesystems on the devices.
+    pub journals: Vec<JournalActivity>,
+}
+
+impl Telemetry {
+    /// CPU time of the kernel threads that worked for the filesystem under test.
+    pub fn storage_threads_ns(&self) -> u64 {
+        let kinds = self.window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage());
+        kinds.map(|(_, cpu_ns)| cpu_ns).sum()
+    }
+
+    /// Activity of the device with the filesystem, the first of the stack.
+    pub fn filesystem_device(&self) -> Option<&DeviceActivity> {
+        self.window.devices.first()?.as_ref()
+    }
+
+    /// Adds the next sample. The window grows by what can be added exactly; its tasks are the caller's, who knows them
+    /// all.
+    pub fn push(&mut self, sample: Sample) {
+        let tasks = std::mem::take(&mut self.window.tasks);
+        self.window.append(&sample, 0);
+        self.window.tasks = tasks;
+        self.samples.push(sample);
+        if self.samples.len() > MOST_SAMPLES {
+            self.halve();
+        }
+    }
+
+    /// Merges pairs of samples.
+    fn halve(&mut self) {
+        self.interval_ns.0 *= 2;
+        let samples = std::mem::take(&mut self.samples);
+        let mut samples = samples.into_iter();
+        while let Some(mut sample) = samples.next() {
+            if let Some(next) = samples.next() {
+                sample.append(&next, SAMPLE_TASKS);
+            }
+            self.samples.push(sample);
+        }
+    }
+}
+
+impl Sample {
+    /// Makes this the sample of itself and the one that follows it, with the `most` busiest tasks of both. A task that
+    /// was among the busiest in one of them only is missing what it did in the other.
+    pub fn append(&mut self, next: &Sample, most: usize) {
+        self.length_ns.0 += next.length_ns.0;
+        self.devices.resize(self.devices.len().max(next.devices.len()), None);
+        for (device, next) in self.devices.iter_mut().zip(&next.devices) {
+            merge(device, next, DeviceActivity::add);
+        }
+        merge(&mut self.cpu, &next.cpu, CpuSplit::add);
+        merge(&mut self.memory, &next.memory, Memory::follow);
+        merge(&mut self.pressure.io, &next.pressure.io, Stalls::add);
+        merge(&mut self.pressure.cpu, &next.pressure.cpu, Stalls::add);
+        merge(&mut self.pressure.memory, &next.pressure.memory, Stalls::add);
+        for (kind, cpu_ns) in &next.task_ns {
+            *self.task_ns.entry(*kind).or_default() += cpu_ns;
+        }
+        for task in &next.tasks {
+            match self.tasks.iter_mut().find(|known| known.pid == task.pid && known.name == task.name) {
+                Some(known) => known.cpu_ns += task.cpu_ns,
+                None => self.tasks.push(task.clone()),
+            }
+        }
+        busiest(&mut self.tasks, most);
+        for journal in &next.journals {
+            match self.journals.iter_mut().find(|known| known.name == journal.name) {
+                Some(known) => known.log.add(&journal.log),
+                None => self.journals.push(journal.clone()),
+            }
+        }
+    }
+}
+
+fn merge<T: Copy>(sum: &mut Option<T>, next: &Option<T>, add: impl Fn(&mut T, &T)) {
+    match (sum, next) {
+        (Some(sum), Some(next)) => add(sum, next),
+        (sum @ None, next) => *sum = *next,
+        (Some(_), None) => {}
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What `iostat -x` of sysstat 12.6.1 prints for a disk whose counters grew by this within 0.61 s.
+    #[test]
+    fn columns_are_those_of_iostat() {
+        let activity = DeviceActivity {
+            reads: 15,
+            reads_merged: 0,
+            read_bytes: 416 * 512,
+            read_ns: 9_000_000,
+            writes: 90,
+            writes_merged: 149,
+            write_bytes: 237_096 * 512,
+            write_ns: 769_000_000,
+            discards: 2,
+            discards_merged: 0,
+            discard_bytes: 131_080 * 512,
+            discard_ns: 13_000_000,
+            flushes: 2,
+            flush_ns: 0,
+            busy_ns: 84_000_000,
+            queued_ns: 791_000_000,
+        };
+        let printed = "24.59 340.98 0.00 0.00 0.60 13.87 147.54 194340.98 244.26 62.34 8.54 1317.20 \
+                       3.28 107442.62 0.00 0.00 6.50 32770.00 3.28 0.00 1.30 13.77";
+        let computed: Vec<String> = Column::ALL
+            .iter()
+            .map(|column| format!("{:.2}", activity.value(*column, Nanos::from_millis(610))))
+            .collect();
+        assert_eq!(computed.join(" "), printed);
+    }
+
+    #[test]
+    fn nothing_happened_in_no_time() {
+        for column in Column::ALL {
+            assert_eq!(DeviceActivity::default().value(*column, Nanos(0)), 0.0, "{column}");
+        }
+    }
+
+    fn sample(start_ns: u64, cpu_ns: u64) -> Sample {
+        let task = |name: &str, cpu_ns| TaskTime {
+            pid: Some(1),
+            name: name.to_string(),
+            kind: TaskKind::Process,
+            cpu_ns,
+        };
+        Sample {
+            start_ns,
+            length_ns: Nanos(10),
+            devices: vec![Some(DeviceActivity { reads: cpu_ns, ..DeviceActivity::default() }), None],
+            cpu: Some(CpuSplit { user_ns: cpu_ns, ..CpuSplit::default() }),
+            memory: Some(Memory { dirty_bytes: cpu_ns, dirty_bytes_max: cpu_ns, ..Memory::default() }),
+            task_ns: BTreeMap::from([(TaskKind::Process, cpu_ns)]),
+            tasks: vec![task("a", cpu_ns), task("b", 1)],
+            ..Sample::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_long_phase_keeps_its_sums_in_bounded_memory(times in prop::collection::vec(0..1000_u64, 1..2000)) {
+            let mut telemetry = Telemetry { interval_ns: Nanos(10), ..Telemetry::default() };
+            for (index, time) in times.iter().enumerate() {
+                telemetry.push(sample(index as u64 * 10, *time));
+            }
+            let total: u64 = times.iter().sum();
+            let reads = |sample: &Sample| sample.devices[0].expect("a device").reads;
+            let length = times.len() as u64 * 10;
+            prop_assert!(telemetry.samples.len() <= MOST_SAMPLES);
+            prop_assert_eq!(reads(&telemetry.window), total);
+            prop_assert_eq!(telemetry.samples.iter().map(reads).sum::<u64>(), total);
+            prop_assert_eq!(telemetry.window.length_ns, Nanos(length));
+            prop_assert_eq!(telemetry.window.memory.expect("memory").dirty_bytes_max, times.iter().copied().max().unwrap_or(0));
+            prop_assert_eq!(telemetry.window.memory.expect("memory").dirty_bytes, times.last().copied().unwrap_or(0));
+            // One after the other, without gaps.
+            let mut end_ns = 0;
+            for sample in &telemetry.samples {
+                prop_assert_eq!(sample.start_ns, end_ns);
+                prop_assert!(sample.length_ns <= telemetry.interval_ns);
+                end_ns += sample.length_ns.0;
+            }
+            prop_assert_eq!(end_ns, length);
+        }
+    }
+
+    #[test]
+    fn a_kind_has_the_same_name_in_json_and_tables() {
+        for kind in TaskKind::ALL {
+            assert_eq!(serde_json::to_value(kind).expect("json"), kind.name());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Tasks: what the processors worked for, and who else used the disks.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a task is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// Kernel: writes dirty pages back (`kworker flush-7:0`).
+    Writeback,
+    /// Kernel: commits and checkpoints a journal or log (`jbd2/loop0-8`, `xfsaild/loop0`, `btrfs-transaction`).
+    Journal,
+    /// Kernel: the rest of a filesystem's own threads (`kworker btrfs-endio-write`, `kworker xfs-conv/loop0`).
+    Filesystem,
+    /// Kernel: frees memory (`kswapd0`, `kcompactd0`).
+    Reclaim,
+    /// Kernel: carries requests of a loop device to its file (`kworker loop0`).
+    Loop,
+    /// Kernel: issues and completes requests (`kworker kblockd`).
+    Block,
+    /// Kernel: initialises in the background what mkfs has left out (`ext4lazyinit`), of whichever filesystem.
+    LazyInit,
+    /// Kernel: everything else, also all that is named for a device which is not in the stack.
+    Kernel,
+    /// fsdyno and what it started, the workers included.
+    Own,
+    /// Any other process.
+    Process,
+}
+
+impl TaskKind {
+    /// Every kind.
+    pub const ALL: &'static [TaskKind] = &[
+        TaskKind::Writeback,
+        TaskKind::Journal,
+        TaskKind::Filesystem,
+        TaskKind::Reclaim,
+        TaskKind::Loop,
+        TaskKind::Block,
+        TaskKind::LazyInit,
+        TaskKind::Kernel,
+        TaskKind::Own,
+        TaskKind::Process,
+    ];
+
+    /// The name in JSON and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TaskKind::Writeback => "writeback",
+            TaskKind::Journal => "journal",
+            TaskKind::Filesystem => "filesystem",
+            TaskKind::Reclaim => "reclaim",
+            TaskKind::Loop => "loop",
+            TaskKind::Block => "block",
+            TaskKind::LazyInit => "lazy_init",
+            TaskKind::Kernel => "kernel",
+            TaskKind::Own => "own",
+            TaskKind::Process => "process",
+        }
+    }
+
+    /// Whether these are kernel threads that work for the filesystem under test. Some of them cannot be told from those
+    /// that work for another filesystem of the machine: only a name that holds a device says for whom.
+    pub const fn works_for_storage(self) -> bool {
+        matches!(
+            self,
+            TaskKind::Writeback
+                | TaskKind::Journal
+                | TaskKind::Filesystem
+                | TaskKind::Reclaim
+                | TaskKind::Loop
+                | TaskKind::Block
+        )
+    }
+}
+
+impl fmt::Display for TaskKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// CPU time of a task. The kernel's workers count as one task per work queue, whichever of them did the work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTime {
+    /// Its process; absent for the workers of a queue.
+    pub pid: Option<u32>,
+    /// As the kernel names it: `jbd2/loop0-8`, `kworker flush-7:0`.
+    pub name: String,
+    /// What it is.
+    pub kind: TaskKind,
+    /// User and system time.
+    pub cpu_ns: u64,
+}
+
+/// Reads and writes of block devices that a process caused, from `/proc/PID/io`; of which devices is not known. Writes
+/// count when a page becomes dirty, not when it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIo {
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Bytes read from block devices.
+    pub read_bytes: u64,
+    /// Bytes that are to be written to block devices.
+    pub write_bytes: u64,
+}
+
+/// Keeps the `most` tasks with most CPU time, the busiest first; among equals, by name.
+pub fn busiest(tasks: &mut Vec<TaskTime>, most: usize) {
+    tasks.sort_by(|a, b| b.cpu_ns.cmp(&a.cpu_ns).then_with(|| (&a.name, a.pid).cmp(&(&b.name, b.pid))));
+    tasks.truncate(most);
+}
