@@ -5,12 +5,14 @@
 //! deleted as an outlier: a slow trial is a fact about the configuration. This crate knows no files, no clock and no
 //! words of fsdyno; it imports nothing of ours.
 
+mod compare;
 mod distribution;
 mod estimate;
 mod fairness;
 mod mean;
 mod rank;
 
+pub use compare::{Ratio, Verdict, holm, independent, paired};
 pub use distribution::{CurvePoint, Distribution, DistributionError};
 pub use estimate::{Estimate, Interval, estimate};
 pub use fairness::{Fairness, fairness};
