@@ -12,7 +12,8 @@
 
 use crate::estimate::{Interval, estimate};
 use crate::mean::MeanKind;
-use distrs::{Normal, StudentsT};
+use crate::student::{p_value, quantile};
+use distrs::Normal;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -35,7 +36,7 @@ pub struct Ratio {
     /// Whether it was taken within blocks.
     pub paired: bool,
     /// Standard deviation of the logarithm of a single pair's ratio, or of one trial's of each side.
-    spread: f64,
+    pub(crate) spread: f64,
 }
 
 /// What may be said of a ratio.
@@ -123,7 +124,7 @@ impl Ratio {
             if difference >= tolerated { difference } else { (tolerated - difference).max(0.1 * tolerated) };
         (self.n + 1..=MOST_NEEDED).find(|n| {
             let freedom = if self.paired { n - 1 } else { 2 * n - 2 } as f64;
-            StudentsT::ppf(0.975, freedom) * self.spread / (*n as f64).sqrt() <= way
+            quantile(0.975, freedom) * self.spread / (*n as f64).sqrt() <= way
         })
     }
 }
@@ -171,14 +172,6 @@ fn welch(of_a: f64, n_a: usize, of_b: f64, n_b: usize) -> f64 {
     sum * sum / (of_a * of_a / (n_a as f64 - 1.0) + of_b * of_b / (n_b as f64 - 1.0))
 }
 
-/// Two-sided p value of a mean with this variance of its own being 0.
-fn p_value(mean: f64, variance: f64, freedom: f64) -> f64 {
-    if variance == 0.0 {
-        return if mean == 0.0 { 1.0 } else { 0.0 };
-    }
-    2.0 * StudentsT::cdf(-(mean / variance.sqrt()).abs(), freedom)
-}
-
 /// The interval of the ratio of two independent samples.
 fn drawn(first: &[f64], second: &[f64], means: [f64; 2], freedom: f64, seed: u64) -> Interval {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -190,7 +183,7 @@ fn drawn(first: &[f64], second: &[f64], means: [f64; 2], freedom: f64, seed: u64
     let mut differences: Vec<f64> =
         (0..DRAWS).map(|_| mean_of_draw(second, means[1]) - mean_of_draw(first, means[0])).collect();
     differences.sort_unstable_by(f64::total_cmp);
-    let tail = Normal::cdf(-StudentsT::ppf(0.975, freedom), 0.0, 1.0);
+    let tail = Normal::cdf(-quantile(0.975, freedom), 0.0, 1.0);
     let rank = ((tail * DRAWS as f64).ceil() as usize).clamp(1, DRAWS) - 1;
     let estimate = (means[1] - means[0]).exp();
     Interval {

@@ -27,7 +27,8 @@
 //! given seed, so that the same values give the same interval.
 
 use crate::mean::{MeanKind, mean};
-use distrs::{Normal, StudentsT};
+use crate::student;
+use distrs::Normal;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -113,7 +114,7 @@ fn interval(values: &[f64], kind: MeanKind, seed: u64, value: f64) -> Interval {
 /// The probability that the expanded interval leaves out at each end.
 fn tail(n: usize) -> f64 {
     let n = n as f64;
-    Normal::cdf(-(n / (n - 1.0)).sqrt() * StudentsT::ppf(0.975, n - 1.0), 0.0, 1.0)
+    Normal::cdf(-(n / (n - 1.0)).sqrt() * student::quantile(0.975, n - 1.0), 0.0, 1.0)
 }
 
 /// The first mean at which the share of draws seen so far reaches `tail`.

@@ -11,6 +11,7 @@ mod estimate;
 mod fairness;
 mod mean;
 mod rank;
+mod student;
 
 pub use compare::{Ratio, Verdict, holm, independent, paired};
 pub use distribution::{CurvePoint, Distribution, DistributionError};
