@@ -7,6 +7,7 @@
 
 mod compare;
 mod distribution;
+mod effects;
 mod estimate;
 mod fairness;
 mod mean;
@@ -15,6 +16,7 @@ mod student;
 
 pub use compare::{Ratio, Verdict, holm, independent, paired};
 pub use distribution::{CurvePoint, Distribution, DistributionError};
+pub use effects::{Effects, Factor, FactorEffects, Interaction, Observation, effects};
 pub use estimate::{Estimate, Interval, estimate};
 pub use fairness::{Fairness, fairness};
 pub use mean::{MeanKind, mean};
