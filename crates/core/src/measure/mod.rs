@@ -5,7 +5,10 @@
 //! by its name; any single figure of a result can be named in full as `phase/role/operation/statistic` or
 //! `phase/role/figure`. A trial that was not measured to its end has no measures: half a trial is no replication.
 
+mod goal;
 mod named;
+
+pub use goal::Goal;
 
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
@@ -35,6 +38,8 @@ enum Source {
     Operation(Phase, Role, Operation, Statistic),
     /// What a workload counts by name, per second of all its phases together.
     CountRate(&'static str),
+    /// Bytes of all roles over the windows of the phases that moved any.
+    Throughput,
     /// The longest stall of any role in any phase.
     LongestStall,
     /// Processor time of workers and kernel threads over the bytes moved, of all phases together.
@@ -347,7 +352,7 @@ impl Measure {
     pub fn unit(&self) -> Unit {
         match self.source {
             Source::Role(_, _, figure) => figure.unit(),
-            Source::CountRate(_) => Unit::BytesPerSecond,
+            Source::CountRate(_) | Source::Throughput => Unit::BytesPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
             Source::Operation(..) | Source::LongestStall | Source::CpuPerMegabyte | Source::Lifecycle(_) => {
                 Unit::Nanoseconds
@@ -374,6 +379,11 @@ impl Measure {
         }
     }
 
+    /// Whether it sums up what other measures tell phase by phase.
+    pub fn is_sum(&self) -> bool {
+        matches!(self.source, Source::Throughput)
+    }
+
     /// Whether a workload of this kind can have it. A name that begins with a kind is of that kind, or of the program
     /// that it follows, run as it is: phases of one name are not the same thing in two workloads.
     fn is_for(&self, kind: &str) -> bool {
@@ -387,6 +397,7 @@ impl Measure {
             return None;
         }
         match &self.source {
+            Source::Throughput => throughput(&trial.phases),
             Source::LongestStall => longest_stall(&trial.phases),
             Source::Lifecycle(step) => step
                 .of(&trial.lifecycle_ns)
@@ -445,6 +456,13 @@ fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
     let stalls =
         phases.iter().flat_map(|phase| phase.roles.iter().filter_map(move |role| stall(role, phase)));
     stalls.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+fn throughput(phases: &[PhaseResult]) -> Option<Value> {
+    let moving = || phases.iter().filter(|phase| phase.bytes() > 0);
+    let seconds: f64 = moving().map(|phase| phase.window_ns.as_secs_f64()).sum();
+    let bytes: f64 = moving().map(|phase| phase.bytes() as f64).sum();
+    (seconds > 0.0).then(|| Value { value: bytes / seconds, at_least: false })
 }
 
 /// What the roles of all phases counted under a name, over the time of all phases.

@@ -103,6 +103,11 @@ pub(super) static NAMED: &[Named] = &[
         Role::Reader,
     ),
     Named {
+        name: "throughput",
+        help: "bytes per second that all workers move, reading and writing, over all phases that move any",
+        source: Source::Throughput,
+    },
+    Named {
         name: "longest-stall",
         help: "longest time in which some worker, of any role in any phase, completed nothing",
         source: Source::LongestStall,

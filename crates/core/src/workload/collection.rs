@@ -99,6 +99,10 @@ impl Load for Collection {
     fn default_measure(&self) -> &'static str {
         "collection-write"
     }
+
+    fn latency(&self) -> Option<String> {
+        Some("read/reader/read/p99.9".to_string())
+    }
 }
 
 #[cfg(test)]

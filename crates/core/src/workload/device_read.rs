@@ -41,6 +41,14 @@ impl Load for DeviceRead {
         "device-read-buffered"
     }
 
+    fn throughput(&self) -> &'static str {
+        "device-read-buffered"
+    }
+
+    fn latency(&self) -> Option<String> {
+        Some("buffered reads/reader/pread64/p99.9".to_string())
+    }
+
     fn needs(&self) -> &'static [Need] {
         &[Need::Device]
     }

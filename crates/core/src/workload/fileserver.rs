@@ -93,6 +93,14 @@ impl Load for Fileserver {
             _ => "read-under-write",
         }
     }
+
+    fn latency(&self) -> Option<String> {
+        let measure = match self.writers {
+            0 => "1 reader/reader/read first byte/p99.9",
+            _ => "first-byte-p999",
+        };
+        Some(measure.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,15 @@ pub trait Load {
     }
     /// What a plan ranks by when it does not say.
     fn default_measure(&self) -> &'static str;
+    /// The measure of how much work is done.
+    fn throughput(&self) -> &'static str {
+        "throughput"
+    }
+    /// The measure of how long single operations take at worst, p99.9 of those that people wait for; `None` where no
+    /// operation is watched.
+    fn latency(&self) -> Option<String> {
+        None
+    }
     /// What it needs from the machine beside a filesystem.
     fn needs(&self) -> &'static [Need] {
         &[]

@@ -125,6 +125,14 @@ impl Load for Postmark {
         "postmark-tps"
     }
 
+    fn throughput(&self) -> &'static str {
+        "postmark-tps"
+    }
+
+    fn latency(&self) -> Option<String> {
+        Some("transactions/transactor/openat create/p99.9".to_string())
+    }
+
     fn shorthand(&self) -> Option<Shorthand> {
         Some(Shorthand {
             name: "commands",

@@ -153,6 +153,22 @@ impl Load for Streaming {
         }
     }
 
+    fn latency(&self) -> Option<String> {
+        let ring = self.io == IoEngine::IoUring;
+        let [read, write] = if ring { ["io_uring read", "io_uring write"] } else { ["read", "write"] };
+        Some(match self.stages.first() {
+            Some(Stage::Read) => format!("read/reader/{read}/p99.9"),
+            Some(Stage::RandomRead) => {
+                format!("random-read/reader/{}/p99.9", if ring { read } else { "pread64" })
+            }
+            Some(Stage::RandomWrite) => {
+                format!("random-write/writer/{}/p99.9", if ring { write } else { "pwrite64" })
+            }
+            Some(Stage::Mixed) => format!("mixed/reader/{read}/p99.9"),
+            Some(Stage::Write) | None => format!("write/writer/{write}/p99.9"),
+        })
+    }
+
     fn needs(&self) -> &'static [Need] {
         match self.io {
             IoEngine::Sync => &[],

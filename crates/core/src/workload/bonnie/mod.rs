@@ -7,7 +7,7 @@ mod options;
 
 use super::parameter::{Refusal, Shorthand, parameters};
 use super::{Content, Load, Timing};
-use crate::operation::Role;
+use crate::operation::{Operation, Role};
 use crate::units::Bytes;
 
 parameters! {
@@ -208,6 +208,16 @@ impl Load for Bonnie {
 
     fn default_measure(&self) -> &'static str {
         if self.has_large_file() { "bonnie-write-block" } else { "bonnie-seq-create" }
+    }
+
+    fn throughput(&self) -> &'static str {
+        if self.has_large_file() { "throughput" } else { "bonnie-seq-create" }
+    }
+
+    fn latency(&self) -> Option<String> {
+        let (test, operation) =
+            if self.has_large_file() { (SEEKS, Operation::Read) } else { (SEQ_CREATE, Operation::Create) };
+        Some(format!("{}/{}/{operation}/p99.9", test.phase, test.role.name()))
     }
 }
 
