@@ -38,6 +38,9 @@ pub struct Axis {
     pub levels: Levels,
     /// The filesystems that have this setting; empty: all.
     pub filesystems: &'static [&'static str],
+    /// The level that a setting has when nobody sets it, for the filesystems named (empty: for all); absent where it hangs on
+    /// the machine or the device.
+    pub defaults: &'static [(&'static [&'static str], &'static str)],
     /// One sentence for the reference.
     pub help: &'static str,
 }
@@ -77,131 +80,182 @@ pub static AXES: &[Axis] = &[
         name: "filesystem",
         levels: Levels::Words(NAMED_FILESYSTEMS),
         filesystems: &[],
+        defaults: &[],
         help: "what mkfs makes",
     },
     Axis {
         name: "block_size",
         levels: Levels::Size,
         filesystems: &[],
+        defaults: &[(&[], "4k")], // xfs, btrfs, and ext from 512 MiB on
         help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`)",
     },
     Axis {
         name: "scheduler",
         levels: Levels::Words(&["none", "mq-deadline", "kyber", "bfq"]),
         filesystems: &[],
+        defaults: &[],
         help: "I/O scheduler of the device",
     },
     Axis {
         name: "readahead",
         levels: Levels::Size,
         filesystems: &[],
+        defaults: &[],
         help: "readahead of the device (`queue/read_ahead_kb`)",
     },
     Axis {
         name: "nr_requests",
         levels: Levels::Count,
         filesystems: &[],
+        defaults: &[],
         help: "requests that the scheduler may queue (`queue/nr_requests`)",
     },
     Axis {
         name: "atime",
         levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
         filesystems: &[],
+        defaults: &[(&[], "relatime")],
         help: "when reading updates access times",
     },
     Axis {
         name: "barrier",
         levels: Levels::Switch,
         filesystems: &[],
+        defaults: &[(&[], "1")],
         help: "cache flushes around commits; 0 risks the filesystem on power loss",
     },
     Axis {
         name: "journal",
         levels: Levels::Journal,
         filesystems: &[],
+        defaults: &[(&["ext2"], "none"), (&[], "internal")],
         help: "where the journal (ext) or log (xfs) is: internal, external (a device of `[device.journals]`), none",
     },
     Axis {
         name: "data",
         levels: Levels::Words(&["journal", "ordered", "writeback"]),
         filesystems: EXT_JOURNALED,
+        defaults: &[(&[], "ordered")],
         help: "journalling mode of file data",
     },
     Axis {
         name: "commit",
         levels: Levels::Seconds,
         filesystems: &["ext3", "ext4", "btrfs"],
+        defaults: &[(EXT_JOURNALED, "5"), (BTRFS, "30")],
         help: "seconds between periodic commits",
     },
-    Axis { name: "delalloc", levels: Levels::Switch, filesystems: EXT4, help: "delayed allocation" },
+    Axis {
+        name: "delalloc",
+        levels: Levels::Switch,
+        filesystems: EXT4,
+        defaults: &[(&[], "1")],
+        help: "delayed allocation",
+    },
     Axis {
         name: "journal_async_commit",
         levels: Levels::Switch,
         filesystems: EXT4,
+        defaults: &[(&[], "0")],
         help: "write the commit block without waiting for the rest; excludes data=ordered",
     },
     Axis {
         name: "journal_size",
         levels: Levels::Size,
         filesystems: EXT_JOURNALED,
+        defaults: &[],
         help: "size of the journal (`-J size=`)",
     },
-    Axis { name: "inode_size", levels: Levels::Size, filesystems: EXT, help: "size of an inode (`-I`)" },
+    Axis {
+        name: "inode_size",
+        levels: Levels::Size,
+        filesystems: EXT,
+        defaults: &[(&[], "256")],
+        help: "size of an inode (`-I`)",
+    },
     Axis {
         name: "agcount",
         levels: Levels::Count,
         filesystems: XFS,
+        defaults: &[],
         help: "allocation groups (`-d agcount=`)",
     },
-    Axis { name: "log_size", levels: Levels::Size, filesystems: XFS, help: "size of the log (`-l size=`)" },
+    Axis {
+        name: "log_size",
+        levels: Levels::Size,
+        filesystems: XFS,
+        defaults: &[],
+        help: "size of the log (`-l size=`)",
+    },
     Axis {
         name: "logbufs",
         levels: Levels::Count,
         filesystems: XFS,
+        defaults: &[(&[], "8")],
         help: "log buffers in memory, 2 to 8 (mount `logbufs=`)",
     },
     Axis {
         name: "logbsize",
         levels: Levels::Size,
         filesystems: XFS,
+        defaults: &[(&[], "32k")],
         help: "size of each log buffer, 16k to 256k (mount `logbsize=`)",
     },
     Axis {
         name: "lazy_count",
         levels: Levels::Switch,
         filesystems: XFS,
+        defaults: &[(&[], "1")],
         help: "superblock counters written lazily (`-l lazy-count=`)",
     },
     Axis {
         name: "compress",
         levels: Levels::Words(&["no", "zlib", "lzo", "zstd"]),
         filesystems: BTRFS,
+        defaults: &[(&[], "no")],
         help: "compression of file data",
     },
-    Axis { name: "datacow", levels: Levels::Switch, filesystems: BTRFS, help: "copy on write of file data" },
+    Axis {
+        name: "datacow",
+        levels: Levels::Switch,
+        filesystems: BTRFS,
+        defaults: &[(&[], "1")],
+        help: "copy on write of file data",
+    },
     Axis {
         name: "profile",
         levels: Levels::Words(&["single", "dup"]),
         filesystems: BTRFS,
+        defaults: &[(&[], "dup")],
         help: "copies of the metadata (`--metadata`)",
     },
     Axis {
         name: "fill",
         levels: Levels::Percent,
         filesystems: &[],
+        defaults: &[],
         help: "how full the filesystem is made before measuring, with files of the model `home`",
     },
     Axis {
         name: "age",
         levels: Levels::Count,
         filesystems: &[],
+        defaults: &[(&[], "0")],
         help: "rounds before measuring in which a random half of the files of `fill` goes and others take their place",
     },
-    Axis { name: "mkfs", levels: Levels::Text, filesystems: &[], help: "further words for mkfs, as typed" },
+    Axis {
+        name: "mkfs",
+        levels: Levels::Text,
+        filesystems: &[],
+        defaults: &[],
+        help: "further words for mkfs, as typed",
+    },
     Axis {
         name: "mount",
         levels: Levels::Text,
         filesystems: &[],
+        defaults: &[],
         help: "further mount options, comma-separated",
     },
 ];
@@ -216,6 +270,7 @@ static SYSCTL: Axis = Axis {
     name: "sysctl",
     levels: Levels::Text,
     filesystems: &[],
+    defaults: &[],
     help: "a sysctl, as `sysctl.vm.dirty_ratio`",
 };
 
@@ -329,6 +384,18 @@ impl Axis {
         }
     }
 
+    /// The level that this filesystem has when nobody sets one, in canonical form; `None` where that is not the same
+    /// everywhere.
+    pub fn default_level(&self, filesystem: &str) -> Option<&'static str> {
+        let own = self.defaults.iter().find(|(names, _)| names.is_empty() || names.contains(&filesystem));
+        own.map(|(_, level)| *level).filter(|_| self.applies_to(filesystem))
+    }
+
+    /// Whether a filesystem with this level is as it would be without.
+    pub fn is_default(&self, filesystem: &str, level: &str) -> bool {
+        level == DEFAULT || self.default_level(filesystem) == Some(level)
+    }
+
     /// Whether the setting exists for this filesystem.
     pub fn applies_to(&self, filesystem: &str) -> bool {
         self.filesystems.is_empty() || self.filesystems.contains(&filesystem)
@@ -388,6 +455,16 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_sets_has_a_level_all_the_same() {
+        let commit = find("commit").unwrap();
+        assert_eq!(commit.default_level("ext4"), Some("5"));
+        assert_eq!((commit.default_level("btrfs"), commit.default_level("xfs")), (Some("30"), None));
+        assert!(commit.is_default("ext4", DEFAULT) && !commit.is_default("btrfs", "5"));
+        assert_eq!(find("journal").unwrap().default_level("ext2"), Some("none"));
+        assert_eq!(find("scheduler").unwrap().default_level("ext4"), None);
+    }
+
+    #[test]
     fn unknown_words_name_the_nearest_known_one() {
         let error = find("schedular").unwrap_err();
         assert!(error.to_string().contains("did you mean 'scheduler'"), "{error}");
@@ -410,6 +487,10 @@ mod tests {
                 axis.name
             );
             assert!(axis.filesystems.iter().all(|name| FILESYSTEMS.contains(name)), "{}", axis.name);
+            for (filesystems, level) in axis.defaults {
+                assert!(filesystems.iter().all(|name| axis.applies_to(name)), "{}", axis.name);
+                assert_eq!(axis.level(level).unwrap().text, *level, "{}", axis.name);
+            }
         }
     }
 }

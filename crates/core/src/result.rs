@@ -74,6 +74,37 @@ pub struct Built {
     pub scheduler_in_force: String,
     /// Verdict and output of the check.
     pub check: Option<CheckResult>,
+    /// How to build the same on another device; absent where nothing was made.
+    #[serde(default)]
+    pub recipe: Option<Recipe>,
+}
+
+/// How to build a configuration on another device: the words of the trial without what pins its hidden factors and without
+/// what silences a tool's own questions. [`Recipe::DEVICE`], [`Recipe::JOURNAL`] and [`Recipe::MOUNTPOINT`] stand where a
+/// person has to name his own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The commands that make it, in order.
+    pub mkfs: Vec<String>,
+    /// Name of the filesystem.
+    pub filesystem: String,
+    /// Options of the mount.
+    pub mount_options: Vec<String>,
+    /// The sixth field of fstab(5): the order of checks at boot, 0 for none.
+    pub check_order: u32,
+    /// Files of the device's `queue` directory in sysfs with what is written to them, in order.
+    pub queue: Vec<(String, String)>,
+    /// Names of sysctls with their values.
+    pub sysctl: Vec<(String, String)>,
+}
+
+impl Recipe {
+    /// The device that the filesystem is made on.
+    pub const DEVICE: &'static str = "DEVICE";
+    /// The device of its external journal.
+    pub const JOURNAL: &'static str = "JOURNAL";
+    /// Where it is mounted.
+    pub const MOUNTPOINT: &'static str = "MOUNTPOINT";
 }
 
 /// What a filesystem check said.

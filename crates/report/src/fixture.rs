@@ -242,8 +242,16 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             mkfs_command: format!("mkfs.{filesystem} /proc/self/fd/7"),
             mount_command: format!("mount -t {filesystem} /dev/loop3 /run/fsdyno/mount"),
             mount_options_in_force: "rw,relatime".to_string(),
-            scheduler_in_force: scheduler,
+            scheduler_in_force: scheduler.clone(),
             check: None,
+            recipe: Some(Recipe {
+                mkfs: vec![format!("mkfs.{filesystem} DEVICE")],
+                filesystem,
+                mount_options: Vec::new(),
+                check_order: 2,
+                queue: vec![("scheduler".to_string(), scheduler)],
+                sysctl: Vec::new(),
+            }),
         },
         environment: Environment {
             kernel: "6.18.44 #1 SMP PREEMPT_DYNAMIC".to_string(),

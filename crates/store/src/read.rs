@@ -68,6 +68,7 @@ impl Store {
                 mount_options_in_force: get(row, "mount_options_in_force")?,
                 scheduler_in_force: get(row, "scheduler_in_force")?,
                 check: from_json_or_none(row, "check_result")?,
+                recipe: from_json_or_none(row, "recipe")?,
             },
             environment: from_json(row, "environment")?,
             trees: TreeSummary {

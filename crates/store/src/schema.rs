@@ -14,6 +14,7 @@ const SCRIPTS: &[M<'static>] = &[
     M::up(include_str!("schema/3.sql")),
     M::up(include_str!("schema/4.sql")),
     M::up(include_str!("schema/5.sql")),
+    M::up(include_str!("schema/6.sql")),
 ];
 
 /// What a file says of itself.

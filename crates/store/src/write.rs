@@ -52,8 +52,14 @@ fn write_head(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> 
         Outcome::Failed { error } => (None, Some(to_json("error", error)?)),
     };
     let Lifecycle { mkfs, mount, prepare, umount, check, total } = &record.lifecycle_ns;
-    let Built { mkfs_command, mount_command, mount_options_in_force, scheduler_in_force, check: checked } =
-        &record.built;
+    let Built {
+        mkfs_command,
+        mount_command,
+        mount_options_in_force,
+        scheduler_in_force,
+        check: checked,
+        recipe,
+    } = &record.built;
     let TreeSummary { files, directories, bytes } = record.trees;
     let timer = record.timer.as_ref();
     let ns = |step: &Option<Nanos>| step.map(|step| step.0);
@@ -94,6 +100,7 @@ fn write_head(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> 
             ("mount_options_in_force", mount_options_in_force),
             ("scheduler_in_force", scheduler_in_force),
             ("check_result", &checked.as_ref().map(|check| to_json("check", check)).transpose()?),
+            ("recipe", &recipe.as_ref().map(|recipe| to_json("recipe", recipe)).transpose()?),
             ("tree_files", &files),
             ("tree_directories", &directories),
             ("tree_bytes", &bytes),

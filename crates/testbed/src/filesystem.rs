@@ -6,6 +6,7 @@ mod btrfs;
 mod ext;
 mod xfs;
 
+use fsdyno_core::axis::{self, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Output};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -125,14 +126,19 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
     /// Settings that this kernel, its tools, or a device of this size do not have, one line each, with the nearest thing.
     fn unmet(&self, configuration: &Configuration, kernel: &Kernel, size: Option<Bytes>) -> Vec<String>;
-    /// The commands that make it, in order.
-    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command>;
+    /// The commands that make it, in order. With a seed they are those of a trial: UUID and hash seed follow from it, and no
+    /// tool asks whether what is on the device may go. Without, those of a person.
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command>;
     /// Its own mount options, in the words of mount(8); the journal is a device node.
     fn mount_options(&self, configuration: &Configuration, journal: Option<&Path>) -> Vec<String>;
     /// How to see that its own mount options are in force.
     fn expectations(&self, configuration: &Configuration) -> Vec<Expectation>;
     /// What its settings weaken, one line each.
     fn risks(&self, configuration: &Configuration) -> Vec<String>;
+    /// When it is checked at boot: the sixth field of fstab(5), 0 for never.
+    fn check_order(&self) -> u32 {
+        0
+    }
     /// The command that checks it and changes nothing.
     fn check(&self, targets: &Targets) -> Command;
     /// Whether a check found it clean; `None`: the check itself failed.
@@ -183,6 +189,43 @@ pub(crate) fn all_expectations(
         }
     }
     expectations
+}
+
+/// Everything that its settings and those of the kernel weaken, one line each.
+pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
+    let mut risks = filesystem.risks(configuration);
+    risks.extend(late_commit(filesystem, configuration));
+    risks.extend(late_writeback(configuration));
+    risks
+}
+
+/// Commits that come later than they do by themselves.
+fn late_commit(filesystem: &dyn Filesystem, configuration: &Configuration) -> Option<String> {
+    let axis = axis::find("commit").ok()?;
+    let default: u64 = axis.default_level(filesystem.name())?.parse().ok()?;
+    let raw = raw_mount(configuration).filter_map(|word| word.strip_prefix("commit=")).last();
+    let seconds: u64 = raw.or(configuration.level("commit"))?.parse().ok()?;
+    (seconds > default).then(|| {
+        format!(
+            "commit = {seconds}: a power cut may lose what {seconds} s have written, instead of {default} s"
+        )
+    })
+}
+
+/// Sysctls by which written data stays in memory longer than it does by itself, with what they are then
+/// (Documentation/admin-guide/sysctl/vm.rst, mm/page-writeback.c).
+const WRITEBACK: [(&str, u64); 3] =
+    [("vm.dirty_expire_centisecs", 3000), ("vm.dirty_writeback_centisecs", 500), ("vm.laptop_mode", 0)];
+
+fn late_writeback(configuration: &Configuration) -> Vec<String> {
+    let later = |(key, default): &(&str, u64)| {
+        let value: u64 = configuration.level(&format!("{SYSCTL_PREFIX}{key}"))?.trim().parse().ok()?;
+        let never = value == 0 && *key == "vm.dirty_writeback_centisecs";
+        (value > *default || never).then(|| {
+            format!("{SYSCTL_PREFIX}{key} = {value}: written data stays in memory longer, where a power cut loses it")
+        })
+    };
+    WRITEBACK.iter().filter_map(later).collect()
 }
 
 /// What was asked for and is not in force.
@@ -272,9 +315,9 @@ mod tests {
     #[test]
     fn every_filesystem_that_a_plan_may_name_can_be_built_or_says_why_not() {
         let built: Vec<&str> = ALL.iter().map(|filesystem| filesystem.name()).collect();
-        assert_eq!(built, fsdyno_core::axis::FILESYSTEMS);
+        assert_eq!(built, axis::FILESYSTEMS);
         let not_built = NOT_BUILT.iter().map(|(name, _)| *name);
         let names: Vec<&str> = not_built.chain(built).collect();
-        assert_eq!(names, fsdyno_core::axis::NAMED_FILESYSTEMS);
+        assert_eq!(names, axis::NAMED_FILESYSTEMS);
     }
 }

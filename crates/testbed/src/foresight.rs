@@ -305,7 +305,7 @@ pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> 
         DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
     };
     let targets = Targets { size, data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
-    lines.extend(filesystem.mkfs(configuration, &targets, seed).iter().map(fsdyno_host::Command::line));
+    lines.extend(filesystem.mkfs(configuration, &targets, Some(seed)).iter().map(fsdyno_host::Command::line));
     let name = match data {
         DeviceSpec::Block { path, .. } => {
             path.file_name().map_or("DEVICE".into(), |name| name.to_string_lossy().into_owned())

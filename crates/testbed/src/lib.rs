@@ -16,6 +16,7 @@ pub mod filesystem;
 mod foresight;
 pub mod guard;
 mod mounted;
+mod recipe;
 mod stack;
 mod tunable;
 pub mod undo;

@@ -6,11 +6,12 @@
 use crate::environment;
 use crate::error::TestbedError;
 use crate::filesystem::{
-    self, Filesystem, Target, Targets, all_expectations, all_mount_options, not_in_force,
+    self, Filesystem, Target, Targets, all_expectations, all_mount_options, all_risks, not_in_force,
 };
 use crate::foresight::{contradictions, journal_spec};
 use crate::guard::{Refusal, Testbed, refusals};
 use crate::mounted::Mounted;
+use crate::recipe::recipe;
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use crate::{Result, tunable};
 use fsdyno_core::result::{Built, Lifecycle};
@@ -317,7 +318,7 @@ impl Stack {
         let mut said = String::new();
         let mut took_ns = 0;
         let limit = volume.mkfs_limit();
-        for command in volume.filesystem.mkfs(&trial.configuration, &targets, trial.seed) {
+        for command in volume.filesystem.mkfs(&trial.configuration, &targets, Some(trial.seed)) {
             let command = Command { limit, ..command };
             for device in volume.devices() {
                 host.verify_device(device.target.handle, &device.identity)
@@ -450,13 +451,34 @@ fn mount_volume(
     trial.lifecycle.mount = Some(start.elapsed().into());
     let mount = read_back(host, &request, &data.identity)?;
     trial.warnings = not_in_force(&all_expectations(filesystem, &trial.configuration), &mount.options);
-    let risks = filesystem.risks(&trial.configuration);
+    let mut risks = all_risks(filesystem, &trial.configuration);
+    risks.extend(journal_in_memory(host, volume));
     trial.warnings.extend(risks.into_iter().map(|risk| Warning::new(WarningKind::Durability, risk)));
     trial.built.mount_command = request.line();
+    trial.built.recipe =
+        Some(recipe(filesystem, &trial.configuration, volume.targets().size, volume.journal.is_some()));
     trial.built.mount_options_in_force = mount.options;
     let scheduler = host.read_text(&queue.join("scheduler")).map_err(TestbedError::at("mount"))?;
     trial.built.scheduler_in_force = tunable::active(&scheduler);
     Ok(Mounted::new(trial, target.clone(), Some(target)))
+}
+
+/// An external journal that a power cut takes away.
+fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
+    let journal = volume.journal.as_ref()?;
+    let text =
+        || "journal in memory: a power cut loses it, and with it the filesystem's consistency".to_string();
+    match &journal.spec {
+        DeviceSpec::Image { path, .. } => {
+            let mounts = host.mounts().ok()?;
+            let mount = environment::mount_of(&mounts, path)?;
+            ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()).then(text)
+        }
+        _ => {
+            let name = journal.target.node.file_name().unwrap_or_default().to_string_lossy();
+            ["ram", "zram"].iter().any(|kind| name.starts_with(kind)).then(text)
+        }
+    }
 }
 
 /// The mount as the kernel shows it, which must be of the device that was verified.

@@ -74,9 +74,11 @@ impl Filesystem for Btrfs {
         missing
     }
 
-    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
-        let uuid = uuid(seed, Purpose::Filesystem(&targets.data));
-        let mut mkfs = Command::new("mkfs.btrfs").args(["-f", "-U"]).args([uuid]);
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let mut mkfs = Command::new("mkfs.btrfs");
+        if let Some(seed) = seed {
+            mkfs = mkfs.args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem(&targets.data))]);
+        }
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["--sectorsize".to_string(), bytes.to_string()]);
         }
@@ -135,6 +137,9 @@ impl Filesystem for Btrfs {
         if configuration.level("datacow") == Some("0") || raw.contains(&"nodatacow") {
             risks
                 .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
+        } else if raw.contains(&"nodatasum") {
+            risks
+                .push("nodatasum: file data has no checksums, so that nothing tells torn writes".to_string());
         }
         risks
     }

@@ -131,20 +131,22 @@ impl Filesystem for Ext {
         missing
     }
 
-    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
         let mut commands = Vec::new();
         let mut words = Words::default();
         words.extended.push("lazy_itable_init=0".to_string());
         words.extended.push("lazy_journal_init=0".to_string());
-        words.extended.push(format!("hash_seed={}", uuid(seed, Purpose::HashSeed)));
+        words.extended.extend(seed.map(|seed| format!("hash_seed={}", uuid(seed, Purpose::HashSeed))));
         if configuration.level("journal") == Some("none") && *self != Ext::Two {
             words.features.push("^has_journal".to_string());
         }
         if let Some(size) = size_of(configuration, "journal_size") {
             words.journal.push(format!("size={}", size / Bytes::MIB));
         }
-        let mut mkfs = Command::new(format!("mkfs.{}", self.name())).args(["-F"]);
-        mkfs = mkfs.args(["-U".to_string(), uuid(seed, Purpose::Filesystem(&targets.data))]);
+        let mut mkfs = Command::new(format!("mkfs.{}", self.name()));
+        if let Some(seed) = seed {
+            mkfs = mkfs.args(["-F", "-U"]).args([uuid(seed, Purpose::Filesystem(&targets.data))]);
+        }
         let block_size = block_size(configuration, targets);
         if let Some(size) = &block_size {
             mkfs = mkfs.args(["-b", size]);
@@ -153,8 +155,9 @@ impl Filesystem for Ext {
             mkfs = mkfs.args(["-I".to_string(), size.to_string()]);
         }
         if let Some(journal) = &targets.journal {
-            let make = Command::new("mke2fs").args(["-F", "-O", "journal_dev", "-U"]);
-            let make = make.args([uuid(seed, Purpose::Journal(journal))]);
+            let make = Command::new("mke2fs").args(seed.map(|_| "-F")).args(["-O", "journal_dev"]);
+            let own = seed.map(|seed| ["-U".to_string(), uuid(seed, Purpose::Journal(journal))]);
+            let make = make.args(own.into_iter().flatten());
             let make = make.args(block_size.iter().flat_map(|size| ["-b", size]));
             commands.push(make.device("", journal.handle, &journal.node));
             mkfs = mkfs.args(["-J"]).device("device=", journal.handle, &journal.node);
@@ -234,7 +237,16 @@ impl Filesystem for Ext {
                 "journal_async_commit = 1: a power cut may lose commits or replay torn ones".to_string(),
             );
         }
-        if *self == Ext::Two || configuration.level("journal") == Some("none") {
+        if raw.contains(&"noauto_da_alloc") {
+            risks.push(
+                "noauto_da_alloc: a power cut may leave files empty that were just replaced".to_string(),
+            );
+        }
+        let without = |word: &str| word.split(',').any(|feature| feature.ends_with("^has_journal"));
+        if *self == Ext::Two
+            || configuration.level("journal") == Some("none")
+            || raw_mkfs(configuration).any(without)
+        {
             risks
                 .push("no journal: a power cut makes a full check necessary, and may lose files".to_string());
         }
@@ -247,6 +259,11 @@ impl Filesystem for Ext {
             command = command.args(["-j"]).device("", journal.handle, &journal.node);
         }
         command.device("", targets.data.handle, &targets.data.node)
+    }
+
+    /// After the root filesystem.
+    fn check_order(&self) -> u32 {
+        2
     }
 
     /// The status is a sum of bits (e2fsck(8)): 1 to 4 speak of the filesystem, from 8 on of the check.

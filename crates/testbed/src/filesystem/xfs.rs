@@ -92,9 +92,12 @@ impl Filesystem for Xfs {
         missing
     }
 
-    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: u64) -> Vec<Command> {
-        let mut mkfs = Command::new("mkfs.xfs").args(["-f", "-m"]);
-        mkfs = mkfs.args([format!("uuid={}", uuid(seed, Purpose::Filesystem(&targets.data)))]);
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let mut mkfs = Command::new("mkfs.xfs");
+        if let Some(seed) = seed {
+            mkfs = mkfs.args(["-f", "-m"]);
+            mkfs = mkfs.args([format!("uuid={}", uuid(seed, Purpose::Filesystem(&targets.data)))]);
+        }
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-b".to_string(), format!("size={bytes}")]);
         }
@@ -140,8 +143,14 @@ impl Filesystem for Xfs {
         expectations
     }
 
-    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
-        Vec::new()
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        // Kernels before 4.19 have it.
+        let barrier_off = configuration.level("barrier") == Some("0")
+            || raw_mount(configuration).any(|word| word == "nobarrier");
+        barrier_off
+            .then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
+            .into_iter()
+            .collect()
     }
 
     fn check(&self, targets: &Targets) -> Command {

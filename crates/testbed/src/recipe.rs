@@ -1,0 +1,105 @@
+//! How a configuration is built by hand on another device: the words of its trials, without what makes these repeatable.
+//!
+//! It is written down with the trial, by the code that built it, so that a recommendation can give commands that were truly
+//! measured.
+
+use crate::filesystem::{Filesystem, Target, Targets, all_mount_options};
+use crate::tunable;
+use fsdyno_core::axis::SYSCTL_PREFIX;
+use fsdyno_core::result::Recipe;
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, DeviceHandle};
+use std::path::Path;
+
+/// The recipe of a configuration. The size is that of the trial's device: a filesystem and its external journal have to
+/// agree in the block size, which hangs on it.
+pub(crate) fn recipe(
+    filesystem: &dyn Filesystem,
+    configuration: &Configuration,
+    size: Option<Bytes>,
+    external_journal: bool,
+) -> Recipe {
+    let target =
+        |index, name: &str| Target { handle: DeviceHandle(index), node: name.into(), planned: name.into() };
+    let journal = external_journal.then(|| target(1, Recipe::JOURNAL));
+    let targets = Targets { size, data: target(0, Recipe::DEVICE), journal };
+    let journal = targets.journal.as_ref().map(|target| target.node.as_path());
+    let settings = tunable::settings(configuration, Some(Path::new("queue")));
+    let of_queue = settings.iter().filter(|setting| !setting.axis.starts_with(SYSCTL_PREFIX));
+    let of_kernel =
+        settings.iter().filter_map(|setting| Some((setting.axis.strip_prefix(SYSCTL_PREFIX)?, setting)));
+    Recipe {
+        mkfs: filesystem.mkfs(configuration, &targets, None).iter().map(Command::line).collect(),
+        filesystem: filesystem.name().to_string(),
+        mount_options: all_mount_options(filesystem, configuration, journal),
+        check_order: filesystem.check_order(),
+        queue: of_queue
+            .map(|setting| {
+                let file = setting.path.file_name().unwrap_or_default();
+                (file.to_string_lossy().into_owned(), setting.value.clone())
+            })
+            .collect(),
+        sysctl: of_kernel.map(|(key, setting)| (key.to_string(), setting.value.clone())).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filesystem;
+
+    fn of(name: &str, settings: &[(&str, &str)], external: bool) -> Recipe {
+        let settings = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string()));
+        let configuration =
+            Configuration { name: String::new(), filesystem: name.to_string(), settings: settings.collect() };
+        recipe(filesystem::find(name).unwrap(), &configuration, Some(Bytes(8 << 30)), external)
+    }
+
+    #[test]
+    fn it_names_the_settings_and_nothing_of_the_trial() {
+        let settings = [
+            ("atime", "noatime"),
+            ("data", "journal"),
+            ("mkfs", "-E stride=4"),
+            ("scheduler", "bfq"),
+            ("readahead", "1M"),
+            ("sysctl.vm.dirty_ratio", "10"),
+            ("sysctl.vm.swappiness", "default"),
+        ];
+        let recipe = of("ext4", &settings, false);
+        assert_eq!(recipe.mkfs, ["mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0,stride=4 DEVICE"]);
+        assert_eq!(recipe.mount_options, ["noatime", "data=journal"]);
+        let pair = |(a, b): (&str, &str)| (a.to_string(), b.to_string());
+        assert_eq!(recipe.queue, [("scheduler", "bfq"), ("read_ahead_kb", "1024")].map(pair));
+        assert_eq!(recipe.sysctl, [("vm.dirty_ratio", "10")].map(pair));
+        assert_eq!(recipe.check_order, 2);
+    }
+
+    #[test]
+    fn nothing_is_forced_and_no_uuid_is_given() {
+        for filesystem in filesystem::ALL {
+            for line in of(filesystem.name(), &[], false).mkfs {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                for silencing in ["-f", "-F", "-U", "-m"] {
+                    assert!(!words.contains(&silencing), "{line}");
+                }
+                assert!(!line.contains("uuid") && !line.contains("hash_seed"), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_external_journal_is_a_device_to_name() {
+        let recipe = of("ext4", &[("journal", "external")], true);
+        assert_eq!(
+            recipe.mkfs,
+            [
+                "mke2fs -O journal_dev -b 4096 JOURNAL",
+                "mkfs.ext4 -b 4096 -J device=JOURNAL -E lazy_itable_init=0,lazy_journal_init=0 DEVICE"
+            ]
+        );
+        let recipe = of("xfs", &[("journal", "external")], true);
+        assert_eq!(recipe.mkfs, ["mkfs.xfs -l logdev=JOURNAL DEVICE"]);
+        assert_eq!(recipe.mount_options, ["logdev=JOURNAL"]);
+    }
+}
