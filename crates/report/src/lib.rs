@@ -12,6 +12,7 @@ pub mod json;
 mod merge;
 pub mod published;
 pub mod ranking;
+pub mod recommendation;
 mod remark;
 pub mod telemetry_csv;
 pub mod terminal;

@@ -74,6 +74,24 @@ pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ran
     workloads.into_iter().map(|workload| ranking(workload, measure, seed, &cases)).collect()
 }
 
+/// The ranking of one workload by a measure, from its measured trials.
+pub(crate) fn ranking_of(
+    workload: &Workload,
+    measure: &Measure,
+    seed: u64,
+    trials: &[&TrialRecord],
+) -> Ranking {
+    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials {
+        cases.entry(trial.case).or_default().push(trial);
+    }
+    ranking(workload, measure, seed, &cases)
+}
+
+/// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to the
+/// person who waits.
+pub(crate) const LONGEST: &str = "longest-stall";
+
 fn ranking(
     workload: &Workload,
     measure: &Measure,
@@ -89,7 +107,7 @@ fn ranking(
     let measure = if some_case_has(measure) { measure.clone() } else { own().unwrap_or(measure.clone()) };
     let others = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
     let others = others
-        .filter(|other| !other.is_of_lifecycle() && other.name() != measure.name())
+        .filter(|other| !other.is_of_lifecycle() && !other.is_sum() && other.name() != measure.name())
         .filter(some_case_has);
     let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
 

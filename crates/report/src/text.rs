@@ -1,6 +1,7 @@
 //! Numbers as people read them: three significant digits, the unit beside them, `>=` where more is not known.
 
 use crate::merge::Time;
+use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::{Bytes, Nanos};
 
 const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -70,6 +71,22 @@ fn decimals(value: f64) -> usize {
         v if v >= 0.9995 => 2,
         v if v >= 0.09995 => 3,
         _ => 4,
+    }
+}
+
+/// A value of a measure without its unit, but for times, which choose their own.
+pub fn measured(unit: Unit, value: f64, at_least: bool) -> String {
+    if unit == Unit::Nanoseconds {
+        return time(Time { ns: value.round() as u64, at_least });
+    }
+    format!("{}{}", if at_least { ">=" } else { "" }, number(unit.shown(value)))
+}
+
+/// A value of a measure with its unit, for a sentence.
+pub fn quantity(measure: &Measure, value: f64, at_least: bool) -> String {
+    match measure.unit() {
+        Unit::Nanoseconds => time_in_words(Time { ns: value.round() as u64, at_least }),
+        unit => format!("{} {}", measured(unit, value, at_least), unit.symbol()),
     }
 }
 

@@ -15,6 +15,7 @@ use fsdyno_core::result::{
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_stats::Fairness;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What a report says of a sweep beside its trials.
@@ -58,7 +59,7 @@ pub struct View {
 }
 
 /// All warnings of one kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WarningGroup {
     /// The kind.
     pub kind: WarningKind,
@@ -69,7 +70,7 @@ pub struct WarningGroup {
 }
 
 /// Cases that this machine cannot run for the same reasons.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkippedCases {
     /// Names of the configurations.
     pub names: Vec<String>,
@@ -78,7 +79,7 @@ pub struct SkippedCases {
 }
 
 /// Trials of one configuration that went wrong in the same way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedTrials {
     /// Their numbers.
     pub trials: Vec<u32>,
@@ -213,7 +214,7 @@ impl View {
             cases: cases(trials)?,
             rankings: ranking::rankings(&header.measure, header.seed, trials),
             drift: ranking::drift(&header.measure, trials),
-            warnings: warnings(trials),
+            warnings: warnings(trials.iter()),
             skipped: skipped(trials),
             failed: failed(trials),
         })
@@ -384,9 +385,10 @@ fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
     trial.warnings.iter().find(|warning| warning.kind == kind).map(|warning| warning.text.as_str())
 }
 
-fn warnings(trials: &[TrialRecord]) -> Vec<WarningGroup> {
+/// Every kind of warning that these trials carry.
+pub(crate) fn warnings<'a>(trials: impl Iterator<Item = &'a TrialRecord> + Clone) -> Vec<WarningGroup> {
     let group = |kind: &WarningKind| {
-        let texts: Vec<&str> = trials.iter().filter_map(|trial| carries(trial, *kind)).collect();
+        let texts: Vec<&str> = trials.clone().filter_map(|trial| carries(trial, *kind)).collect();
         let example = (*texts.first()?).to_string();
         Some(WarningGroup { kind: *kind, trials: texts.len(), example })
     };
@@ -416,7 +418,7 @@ pub(crate) fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
 }
 
 /// The failed trials by configuration and error.
-fn failed(trials: &[TrialRecord]) -> Vec<FailedTrials> {
+pub(crate) fn failed(trials: &[TrialRecord]) -> Vec<FailedTrials> {
     let mut groups: Vec<FailedTrials> = Vec::new();
     for trial in trials {
         let Outcome::Failed { error } = &trial.outcome else { continue };

@@ -4,9 +4,8 @@
 //! and named below the table.
 
 use super::{Paint, Style, cell, write_table};
-use crate::merge::Time;
-use crate::ranking::{Drift, Figure, RankedCase, Ranking};
-use crate::text;
+use crate::ranking::{Drift, Figure, LONGEST, RankedCase, Ranking};
+use crate::text::{self, measured as number, quantity};
 use crate::view::View;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::measure::{Measure, Unit};
@@ -17,10 +16,6 @@ const NAME_WIDTH: usize = 22;
 
 /// Lines of a failed tool's output that the summary repeats; the whole of it is in the JSON.
 const DETAIL_LINES: usize = 3;
-
-/// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to
-/// the person who waits.
-const LONGEST: &str = "longest-stall";
 
 /// Writes the summary.
 ///
@@ -182,14 +177,6 @@ fn with_interval(unit: Unit, figure: Figure) -> String {
     }
 }
 
-/// A value without its unit, but for times, which choose their own.
-fn number(unit: Unit, value: f64, at_least: bool) -> String {
-    if unit == Unit::Nanoseconds {
-        return text::time(Time { ns: value.round() as u64, at_least });
-    }
-    format!("{}{}", if at_least { ">=" } else { "" }, text::number(unit.shown(value)))
-}
-
 /// Everything that a reader must know beside the figures; an empty line behind it where there was something.
 fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()> {
     let mut lines = Vec::new();
@@ -257,14 +244,6 @@ fn drift(seen: &Drift, measure: &Measure) -> Option<String> {
         seen.change()? * 100.0,
         seen.values.len()
     ))
-}
-
-/// A value with its unit.
-fn quantity(measure: &Measure, value: f64, at_least: bool) -> String {
-    match measure.unit() {
-        Unit::Nanoseconds => text::time_in_words(Time { ns: value.round() as u64, at_least }),
-        unit => format!("{} {}", number(unit, value, at_least), unit.symbol()),
-    }
 }
 
 /// One plain sentence: which configuration leads, and whether it can be told from the next one.

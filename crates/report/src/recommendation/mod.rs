@@ -1,0 +1,237 @@
+//! The recommendation: which configuration to take, how sure that is, what it costs, and how to build it.
+//!
+//! Pure, as the view is: from a header and trials. For each workload one [`Answer`], from parts that each have their file:
+//! the configurations against the best ([`standing`]), what each setting does by itself ([`axis`]), what is gained in one
+//! measure and lost in another ([`pareto`]), the commands ([`recipe`]), and all of it in two sentences ([`words`]).
+//!
+//! **Who wins.** The configurations are held against the one with the best mean. Those that the trials cannot show to be
+//! worse are all candidates, and of these the one wins that changes least about what is there by itself: a setting has to
+//! earn its place. Among equals the better mean decides.
+//!
+//! **Safety.** A configuration that weakens what survives a power cut never wins while a durable one was measured. What it
+//! would gain, and what that costs, stands beside the winner. What weakens is the testbed's knowledge, which stores it with
+//! each trial as a warning of the kind `durability`; this module only reads it.
+
+mod axis;
+mod pareto;
+mod recipe;
+mod standing;
+mod words;
+
+pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
+pub use pareto::{Objective, ParetoFront, ParetoPoint};
+pub use recipe::{RecipeText, Step};
+pub use standing::{Compared, Standing, Verdict};
+
+use crate::ranking::{self, Ranking};
+use crate::view::{self, FailedTrials, Header, SkippedCases, WarningGroup, is_measured};
+use fsdyno_core::measure::{Direction, Goal, Measure};
+use fsdyno_core::{TrialRecord, WarningKind, Workload};
+use serde::Serialize;
+
+/// A difference up to this does not matter, unless somebody says otherwise: 5 %.
+pub const THRESHOLD: f64 = 0.05;
+
+/// What a recommendation is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What the choice is for; the plan's measure when absent.
+    pub goal: Option<Goal>,
+    /// A difference up to this does not matter: 0.05 for 5 %.
+    pub threshold: f64,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Question { goal: None, threshold: THRESHOLD }
+    }
+}
+
+/// What to take, for each workload of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recommendation {
+    /// Identifier of the sweep in the store.
+    pub sweep: String,
+    /// Name of its plan.
+    pub name: String,
+    /// What the choice is for, as asked.
+    pub goal: String,
+    /// A difference up to this does not matter.
+    pub threshold: f64,
+    /// One for each workload with a measured trial, in the plan's order.
+    pub answers: Vec<Answer>,
+    /// Cases that this machine cannot run: nothing is known of them.
+    pub skipped: Vec<SkippedCases>,
+    /// Trials that went wrong.
+    pub failed: Vec<FailedTrials>,
+}
+
+/// What to take for one workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// Kind of the workload.
+    pub workload: &'static str,
+    /// One line about it.
+    pub title: String,
+    /// The name of the measure that decides.
+    pub measure: String,
+    /// Its unit in words: `bytes_per_s`, `ns`.
+    pub unit: &'static str,
+    /// Whether more of it is better.
+    pub higher_is_better: bool,
+    /// The answer: what to take, and how sure that is.
+    pub sentences: Vec<String>,
+    /// Index of the recommended configuration in `standings`; absent when no trial has a value.
+    pub winner: Option<usize>,
+    /// Index of what the winner is held against: what is there by itself, or the next best.
+    pub baseline: Option<usize>,
+    /// Every configuration, best mean first.
+    pub standings: Vec<Standing>,
+    /// What each setting does by itself, the one with the largest share of the variance first.
+    pub axes: Vec<AxisAnswer>,
+    /// Settings that do together what neither does by itself.
+    pub interactions: Vec<InteractionAnswer>,
+    /// Share of the variance between blocks, which is the machine's own; absent without effects.
+    pub block_share: Option<f64>,
+    /// Share of the variance that nothing explains; absent without effects.
+    pub residual_share: Option<f64>,
+    /// What is gained in one measure and lost in another.
+    pub pareto: ParetoFront,
+    /// How to build the winner; absent where nothing is made, and for sweeps of earlier versions.
+    pub recipe: Option<RecipeText>,
+    /// What a reader must know of this answer, one line each.
+    pub notes: Vec<String>,
+    /// Warnings of its trials.
+    pub warnings: Vec<WarningGroup>,
+}
+
+impl Answer {
+    /// The recommended configuration.
+    pub fn winner(&self) -> Option<&Standing> {
+        self.standings.get(self.winner?)
+    }
+
+    /// What it is held against.
+    pub fn baseline(&self) -> Option<&Standing> {
+        self.standings.get(self.baseline?)
+    }
+}
+
+impl Recommendation {
+    /// What the trials of a sweep recommend.
+    pub fn new(header: &Header, trials: &[TrialRecord], question: &Question) -> Recommendation {
+        let mut workloads: Vec<&Workload> = Vec::new();
+        for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+            if !workloads.contains(&&trial.workload) {
+                workloads.push(&trial.workload);
+            }
+        }
+        let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
+        Recommendation {
+            sweep: header.id.clone(),
+            name: header.name.clone(),
+            goal,
+            threshold: question.threshold,
+            answers: workloads
+                .into_iter()
+                .map(|workload| answer(header, trials, question, workload))
+                .collect(),
+            skipped: view::skipped(trials),
+            failed: view::failed(trials),
+        }
+    }
+}
+
+fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload: &Workload) -> Answer {
+    let own: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.workload == *workload).collect();
+    let measured: Vec<&TrialRecord> =
+        own.iter().copied().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
+    let wanted = match &question.goal {
+        None => Some(header.measure.clone()),
+        Some(goal) => goal.measure(workload),
+    };
+    let ranking =
+        wanted.as_ref().map(|measure| ranking::ranking_of(workload, measure, header.seed, &measured));
+    // Somebody who asks for latency is not served with the throughput that a workload has instead.
+    let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
+    let ranking = ranking.filter(|ranking| asked && ranking.ranked().next().is_some());
+    let Some(ranking) = ranking else {
+        return unanswered(header, question, workload, &measured);
+    };
+    let measure = ranking.measure().clone();
+    let standings = standing::standings(&ranking, &measured, question.threshold, header.seed);
+    let winner = standing::winner(&standings);
+    let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
+    let effects = axis::effects(&measure, &measured, question.threshold);
+    let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
+    let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
+    let mut answer = Answer {
+        workload: workload.kind(),
+        title: workload.load().title(),
+        measure: measure.name().to_string(),
+        unit: standing::unit_word(measure.unit()),
+        higher_is_better: measure.direction() == Direction::HigherIsBetter,
+        sentences: Vec::new(),
+        winner,
+        baseline,
+        standings,
+        axes: effects.axes,
+        interactions: effects.interactions,
+        block_share: effects.block_share,
+        residual_share: effects.residual_share,
+        pareto,
+        recipe,
+        notes: effects.notes,
+        warnings: view::warnings(own.iter().copied()),
+    };
+    answer.notes.splice(..0, words::notes(&answer));
+    answer.sentences = words::sentences(&answer, &measure, question.threshold);
+    answer
+}
+
+/// A workload that has no value of what was asked for: which measures it has is all that can be said.
+fn unanswered(header: &Header, question: &Question, workload: &Workload, trials: &[&TrialRecord]) -> Answer {
+    let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
+    let known = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
+    let known = known.filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
+    let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
+    Answer {
+        workload: workload.kind(),
+        title: workload.load().title(),
+        measure: goal.clone(),
+        unit: "",
+        higher_is_better: true,
+        sentences: vec![
+            format!(
+                "No trial of {} has a value of {goal}, so nothing can be recommended for it.",
+                workload.kind()
+            ),
+            format!("It has values of: {}.", known.join(", ")),
+        ],
+        winner: None,
+        baseline: None,
+        standings: Vec::new(),
+        axes: Vec::new(),
+        interactions: Vec::new(),
+        block_share: None,
+        residual_share: None,
+        pareto: ParetoFront::default(),
+        recipe: None,
+        notes: Vec::new(),
+        warnings: view::warnings(trials.iter().copied()),
+    }
+}
+
+/// What the settings of some trials of one configuration weaken.
+fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
+    let mut risks: Vec<String> = Vec::new();
+    for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
+        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
+            risks.push(warning.text.clone());
+        }
+    }
+    risks
+}
+
+#[cfg(test)]
+mod tests;
