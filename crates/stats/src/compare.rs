@@ -21,6 +21,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const DRAWS: usize = 10_000;
 /// Most trials that [`Ratio::needed`] asks for.
 const MOST_NEEDED: usize = 1000;
+/// What is asked for where not even the spread of trials is known: so many keep what a 95 % interval promises.
+const FIRST_NEEDED: usize = 6;
 
 /// The ratio of two samples, the second to the first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +39,10 @@ pub struct Ratio {
     pub paired: bool,
     /// Standard deviation of the logarithm of a single pair's ratio, or of one trial's of each side.
     pub(crate) spread: f64,
+    /// Standard error of the logarithm of the ratio.
+    pub(crate) error: f64,
+    /// Its degrees of freedom.
+    pub(crate) freedom: f64,
 }
 
 /// What may be said of a ratio.
@@ -71,6 +77,8 @@ pub fn paired(pairs: &[(f64, f64)], seed: u64) -> Option<Ratio> {
         n: pairs.len(),
         paired: true,
         spread: moments.variance.sqrt(),
+        error: (moments.variance / n).sqrt(),
+        freedom: n - 1.0,
     })
 }
 
@@ -84,28 +92,37 @@ pub fn independent(first: &[f64], second: &[f64], seed: u64) -> Option<Ratio> {
     let [a, b] = samples.map(Moments::of);
     let difference = b.mean - a.mean;
     let n = first.len().min(second.len());
+    let (of_a, of_b) = (a.variance / first.len() as f64, b.variance / second.len() as f64);
+    let freedom = welch(of_a, first.len(), of_b, second.len());
     let (interval, p) = if n < 2 {
         (None, None)
     } else {
-        let (of_a, of_b) = (a.variance / first.len() as f64, b.variance / second.len() as f64);
-        let freedom = welch(of_a, first.len(), of_b, second.len());
         let interval = drawn(first, second, [a.mean, b.mean], freedom, seed);
         (Some(interval), Some(p_value(difference, of_a + of_b, freedom)))
     };
-    let spread = (a.variance + b.variance).sqrt();
-    Some(Ratio { value: difference.exp(), interval, p, n, paired: false, spread })
+    let (spread, error) = ((a.variance + b.variance).sqrt(), (of_a + of_b).sqrt());
+    Some(Ratio { value: difference.exp(), interval, p, n, paired: false, spread, error, freedom })
 }
 
 impl Ratio {
     /// What may be said, when a difference of up to `threshold` (0.05 for 5 %) does not matter and `p` is the p value as
     /// corrected for the number of comparisons.
     pub fn verdict(&self, threshold: f64, p: Option<f64>) -> Verdict {
+        self.verdict_among(threshold, p, 1)
+    }
+
+    /// The same for one of so many comparisons: what the correction costs is part of the number of trials that are asked
+    /// for.
+    pub fn verdict_among(&self, threshold: f64, p: Option<f64>, comparisons: usize) -> Verdict {
         let tolerated = threshold.ln_1p();
         let (Some(interval), Some(p)) = (self.interval, p) else {
-            return Verdict::CannotTell(Some(2));
+            return Verdict::CannotTell(Some(FIRST_NEEDED));
         };
         let (low, high) = (interval.low.ln(), interval.high.ln());
-        if low >= -tolerated && high <= tolerated {
+        // The bootstrap of 2 or 3 trials is too narrow to prove that nothing differs; Student's interval is not.
+        let reach = quantile(0.975, self.freedom) * self.error;
+        let farthest = self.value.ln().abs() + reach;
+        if low >= -tolerated && high <= tolerated && farthest <= tolerated {
             return Verdict::NoMaterialDifference;
         }
         let excludes_one = low > 0.0 || high < 0.0;
@@ -113,18 +130,21 @@ impl Ratio {
         if p < 0.05 && excludes_one && difference.abs() >= tolerated {
             return if difference > 0.0 { Verdict::Larger } else { Verdict::Smaller };
         }
-        Verdict::CannotTell(self.needed(tolerated))
+        Verdict::CannotTell(self.needed(tolerated, comparisons))
     }
 
     /// About how many trials decide: so many that half the interval is shorter than the way from the ratio to what it
-    /// would have to leave out.
-    fn needed(&self, tolerated: f64) -> Option<usize> {
+    /// would have to leave out. To show a difference among several comparisons, the interval must be that of the first step
+    /// of Holm's correction.
+    fn needed(&self, tolerated: f64, comparisons: usize) -> Option<usize> {
         let difference = self.value.ln().abs();
-        let way =
-            if difference >= tolerated { difference } else { (tolerated - difference).max(0.1 * tolerated) };
+        let (way, tail) = match difference >= tolerated {
+            true => (difference, 0.025 / comparisons.max(1) as f64),
+            false => ((tolerated - difference).max(0.1 * tolerated), 0.025),
+        };
         (self.n + 1..=MOST_NEEDED).find(|n| {
             let freedom = if self.paired { n - 1 } else { 2 * n - 2 } as f64;
-            quantile(0.975, freedom) * self.spread / (*n as f64).sqrt() <= way
+            quantile(1.0 - tail, freedom) * self.spread / (*n as f64).sqrt() <= way
         })
     }
 }
@@ -282,9 +302,16 @@ mod tests {
         let ratio = independent(&A, &B, 1).unwrap();
         let Verdict::CannotTell(Some(needed)) = ratio.verdict(0.05, ratio.p) else { panic!("{ratio:?}") };
         assert!((10..200).contains(&needed), "{needed}");
+        let Verdict::CannotTell(Some(among_ten)) = ratio.verdict_among(0.05, Some(1.0), 10) else {
+            panic!("{ratio:?}")
+        };
+        assert!(among_ten > needed, "{among_ten}");
         let single = paired(&[(1.0, 2.0)], 1).unwrap();
         assert_eq!((single.interval, single.p), (None, None));
-        assert_eq!(single.verdict(0.05, None), Verdict::CannotTell(Some(2)));
+        assert_eq!(single.verdict(0.05, None), Verdict::CannotTell(Some(6)));
+        // Both ratios lie within the threshold, but two trials cannot prove that a third one would.
+        let two = paired(&[(1.0, 0.98), (1.0, 1.02)], 1).unwrap();
+        assert!(matches!(two.verdict(0.05, two.p), Verdict::CannotTell(Some(3..))), "{two:?}");
     }
 
     #[test]

@@ -162,8 +162,10 @@ impl Effects {
         let ratio = |interval, p| {
             // As if each block gave one ratio: what has to be known to tell how many more would decide.
             let n = self.fit.blocks;
-            let spread = (factor * self.variance() * n as f64).sqrt();
-            Ratio { value: value.exp(), interval, p, n, paired: true, spread }
+            let error = (factor * self.variance()).sqrt();
+            let spread = error * (n as f64).sqrt();
+            let freedom = self.freedom as f64;
+            Ratio { value: value.exp(), interval, p, n, paired: true, spread, error, freedom }
         };
         if self.freedom == 0 {
             return Some(ratio(None, None));
