@@ -1,6 +1,7 @@
 //! What can be typed: the one definition from which parsing, help and the reference documentation come.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fsdyno_core::units::{Size, UnitError};
 use fsdyno_core::{Bytes, Nanos};
 use std::path::PathBuf;
 
@@ -59,7 +60,7 @@ pub enum Command {
     List(List),
     /// Show the results of a sweep.
     Show(Show),
-    /// Hold the results of a sweep against published ones.
+    /// Compare two sweeps, two cases, or a sweep with published figures; exit code 1 when the second is slower.
     Compare(Compare),
     /// Scan a directory into a model of file sizes and directories that a plan can name.
     Profile(Profile),
@@ -148,8 +149,8 @@ pub struct List {
 pub struct Show {
     /// Number or name of a sweep [default: the latest].
     pub sweep: Option<String>,
-    /// Only the cases whose configuration contains this text.
-    #[arg(long, value_name = "TEXT")]
+    /// Only these cases: the name of a configuration, levels such as `scheduler=bfq`, or a text that names contain.
+    #[arg(long, value_name = "CASE")]
     pub case: Option<String>,
     /// Only the summary across cases.
     #[arg(long)]
@@ -188,17 +189,31 @@ pub enum Layout {
 /// Options of `fsdyno compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Number or name of a sweep [default: the latest].
-    pub sweep: Option<String>,
-    /// What to hold it against: `published:NAME`, the figures that a study printed.
-    #[arg(long, value_name = "REFERENCE")]
-    pub with: String,
-    /// Only the cases whose configuration contains this text.
-    #[arg(long, value_name = "TEXT")]
-    pub case: Option<String>,
+    /// The base: SWEEP, SWEEP/CASE, or published:NAME. SWEEP is a number, a name or `latest`; CASE is the name of a
+    /// configuration, levels such as `kernel=6.12`, or a text that names contain.
+    #[arg(value_name = "A")]
+    pub first: String,
+    /// What is held against it, in the same words. Two cases of one sweep are compared within its blocks.
+    #[arg(value_name = "B")]
+    pub second: String,
+    /// Only this measure; may be given several times [default: the named measures that both sides have, those of making,
+    /// mounting, unmounting and checking left out]. The fewer, the smaller the differences that can be found.
+    #[arg(long, value_name = "MEASURE")]
+    pub measure: Vec<String>,
+    /// A difference of up to this share does not matter.
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = share)]
+    pub threshold: f64,
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,
+}
+
+/// A percentage as a share from 0 to 1.
+fn share(text: &str) -> Result<f64, UnitError> {
+    match text.parse::<Size>() {
+        Ok(Size::Percent(percent)) => Ok(percent / 100.0),
+        _ => Err(UnitError::Percent(text.to_string())),
+    }
 }
 
 /// How much of the telemetry is shown.

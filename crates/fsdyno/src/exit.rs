@@ -9,6 +9,8 @@ pub enum Status {
     Well,
     /// Some trial failed.
     TrialFailed,
+    /// A comparison found something that got worse.
+    Regression,
     /// A usage or plan error: nothing was done.
     Usage,
     /// A guard refused: nothing was written.
@@ -23,7 +25,7 @@ impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
         ExitCode::from(match status {
             Status::Well => 0,
-            Status::TrialFailed => 1,
+            Status::TrialFailed | Status::Regression => 1,
             Status::Usage => 2,
             Status::Refused => 3,
             Status::NotRestored => 4,

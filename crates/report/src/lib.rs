@@ -4,6 +4,7 @@
 //! measures nothing and decides nothing; what a figure means is defined where it is measured, and how sure it is in the
 //! statistics.
 
+pub mod comparison;
 pub mod csv;
 pub mod error;
 #[cfg(test)]
@@ -14,6 +15,7 @@ pub mod published;
 pub mod ranking;
 pub mod recommendation;
 mod remark;
+mod selection;
 pub mod telemetry_csv;
 pub mod terminal;
 mod text;
@@ -21,5 +23,6 @@ pub mod view;
 
 pub use error::ReportError;
 pub use merge::Time;
+pub use selection::{NoSuchCase, select};
 pub use terminal::Style;
 pub use view::{Header, View};

@@ -134,14 +134,18 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
 
 pub(crate) fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
     let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
-    let kind = match measure.averaging() {
-        Averaging::Arithmetic => MeanKind::Arithmetic,
-        Averaging::Harmonic => MeanKind::Harmonic,
-    };
     let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
-    let estimate = estimate(&numbers, kind, seed)?;
+    let estimate = estimate(&numbers, mean_kind(measure), seed)?;
     let max = numbers.iter().copied().fold(f64::MIN, f64::max);
     Some(Figure { estimate, max, at_least: values.iter().any(|value| value.at_least) })
+}
+
+/// How a measure is averaged over trials.
+pub(crate) fn mean_kind(measure: &Measure) -> MeanKind {
+    match measure.averaging() {
+        Averaging::Arithmetic => MeanKind::Arithmetic,
+        Averaging::Harmonic => MeanKind::Harmonic,
+    }
 }
 
 /// The first case from its first trial to its last, sentinels among them: how much the machine itself moved.

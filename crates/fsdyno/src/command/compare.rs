@@ -1,38 +1,144 @@
-//! `fsdyno compare [SWEEP] --with published:NAME`: a sweep beside the figures that a study printed.
+//! `fsdyno compare A B`: two sweeps, two cases, or a sweep beside the figures that a study printed.
 
-use super::{Result, Surroundings, find, header, print_json, show};
+use super::{Result, Surroundings, header, no_such_case, not_found, print_json};
 use crate::cli::{Compare, Format};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
-use fsdyno_report::{published, terminal};
+use fsdyno_core::{Measure, TrialRecord};
+use fsdyno_report::comparison::{self, Comparison, Question};
+use fsdyno_report::published::{self, Published};
+use fsdyno_report::{select, terminal};
+use fsdyno_store::{Store, StoreError, Sweep};
 
-/// What a reference begins with that means published figures.
+/// What a side begins with that means published figures.
 const PUBLISHED: &str = "published:";
 
 pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
-    let reference = reference(&options.with)?;
+    let Compare { first, second, .. } = options;
+    match (published(first)?, published(second)?) {
+        (None, None) => two_sides(surroundings, options),
+        (Some(reference), None) => beside_published(surroundings, options, second, reference),
+        (None, Some(reference)) => beside_published(surroundings, options, first, reference),
+        (Some(_), Some(_)) => Err(Trouble::new(
+            Status::Usage,
+            anyhow!("both sides are published figures, and have no trials to compare"),
+        )
+        .hint("one side must be a stored sweep; fsdyno list shows them")),
+    }
+}
+
+/// One of the two sides, from the store.
+struct Side<'a> {
+    /// As the user calls it.
+    name: &'a str,
+    sweep: Sweep,
+    trials: Vec<TrialRecord>,
+}
+
+impl Side<'_> {
+    fn borrowed(&self) -> comparison::Side<'_> {
+        let Side { name, sweep, trials } = self;
+        comparison::Side { name, sweep: sweep.summary.id.0, sweep_name: &sweep.summary.name, trials }
+    }
+
+    fn is(&self, other: &Side<'_>) -> bool {
+        let numbers = |side: &Side<'_>| side.trials.iter().map(|trial| trial.trial).collect::<Vec<_>>();
+        self.sweep.summary.id == other.sweep.summary.id && numbers(self) == numbers(other)
+    }
+}
+
+fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
+    let measures = options.measure.iter().map(|name| name.parse::<Measure>());
+    let measures: Vec<Measure> = measures.collect::<std::result::Result<_, _>>()?;
     let store = surroundings.open_store()?;
-    let sweep = find(&store, options.sweep.as_deref())?;
-    let trials = show::chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
-    let comparison = published::compare(&header(&sweep, None)?, &trials, reference)?;
+    let (first, second) = (side(&store, &options.first)?, side(&store, &options.second)?);
+    if first.is(&second) {
+        return Err(Trouble::new(Status::Usage, anyhow!("both sides are the same trials"))
+            .hint("SWEEP/CASE means some cases of a sweep; fsdyno show SWEEP --summary lists their names"));
+    }
+    let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
+    let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
+    if compared.rows().next().is_none() {
+        return Err(nothing_in_common(&compared));
+    }
     let mut out = std::io::stdout().lock();
     match options.format {
-        Format::Text => terminal::comparison(&mut out, &comparison, &surroundings.style)?,
-        Format::Json => print_json(&comparison)?,
-        Format::Csv => published::comparison_csv(&mut out, &comparison)?,
+        Format::Text => terminal::comparison(&mut out, &compared, &surroundings.style)?,
+        Format::Json => print_json(&comparison::document(&compared))?,
+        Format::Csv => comparison::csv(&mut out, &compared)?,
+    }
+    Ok(if compared.regressed() { Status::Regression } else { Status::Well })
+}
+
+/// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may have slashes of their own: the longest name wins.
+fn side<'a>(store: &Store, text: &'a str) -> std::result::Result<Side<'a>, Trouble> {
+    let splits = text.rmatch_indices('/').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
+    let mut ways = std::iter::once((text, None)).chain(splits).peekable();
+    while let Some((selector, case)) = ways.next() {
+        let sweep = match store.find(Some(selector)) {
+            Err(StoreError::UnknownSweep { .. }) if ways.peek().is_some() => continue,
+            found => found.map_err(not_found)?,
+        };
+        let trials = store.trials(sweep.summary.id)?;
+        let trials = match case {
+            Some(case) => select(trials, case).map_err(no_such_case)?,
+            None => trials,
+        };
+        return Ok(Side { name: text, sweep, trials });
+    }
+    Err(anyhow!("'{text}' names no sweep").into())
+}
+
+fn nothing_in_common(compared: &Comparison) -> Trouble {
+    let Some(case) = compared.cases.first() else {
+        let error = anyhow!("the two sides have no case in common");
+        let Some((letter, alone)) = ["A", "B"]
+            .into_iter()
+            .zip(&compared.alone)
+            .find_map(|(letter, side)| Some((letter, side.first()?)))
+        else {
+            return Trouble::new(Status::Usage, error).hint("a side has no stored trial");
+        };
+        let hint = format!("{letter} has '{}' under {}: {}", alone.name, alone.workload, alone.reason);
+        return Trouble::new(Status::Usage, error).hint(hint);
+    };
+    let without: Vec<&str> = case.without.iter().map(Measure::name).collect();
+    let error = match without.is_empty() {
+        true => anyhow!("the two sides have no measure in common"),
+        false => anyhow!("the two sides do not both have {}", without.join(", ")),
+    };
+    Trouble::new(Status::Usage, error)
+        .hint("fsdyno show SWEEP lists what was measured; --measure names one of that")
+}
+
+fn beside_published(
+    surroundings: &Surroundings,
+    options: &Compare,
+    ours: &str,
+    reference: &'static Published,
+) -> Result {
+    if !options.measure.is_empty() {
+        return Err(Trouble::new(Status::Usage, anyhow!("published figures have measures of their own"))
+            .hint("leave --measure out: every published figure is shown"));
+    }
+    let store = surroundings.open_store()?;
+    let Side { sweep, trials, .. } = side(&store, ours)?;
+    let beside = published::side_by_side(&header(&sweep, None)?, &trials, reference)?;
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Text => terminal::side_by_side(&mut out, &beside, &surroundings.style)?,
+        Format::Json => print_json(&beside)?,
+        Format::Csv => published::side_by_side_csv(&mut out, &beside)?,
     }
     Ok(Status::Well)
 }
 
-/// The published figures that a user means.
-fn reference(text: &str) -> std::result::Result<&'static published::Published, Trouble> {
-    let found = match text.strip_prefix(PUBLISHED) {
-        Some(name) => published::find(name).map_err(anyhow::Error::from),
-        None => Err(anyhow!("'{text}' is nothing to compare with")),
-    };
-    found.map_err(|error| {
+/// The published figures that a user means; `None` for a sweep.
+fn published(text: &str) -> std::result::Result<Option<&'static Published>, Trouble> {
+    let Some(name) = text.strip_prefix(PUBLISHED) else { return Ok(None) };
+    published::find(name).map(Some).map_err(|error| {
         let names: Vec<&str> = published::names().collect();
-        let hint = format!("write --with {PUBLISHED}NAME with one of {}", names.join(", "));
-        Trouble::new(Status::Usage, error).hint(hint)
+        Trouble::new(Status::Usage, error)
+            .hint(format!("write {PUBLISHED}NAME with one of {}", names.join(", ")))
     })
 }

@@ -18,7 +18,7 @@ use crate::exit::{Status, Trouble};
 use anyhow::Context;
 use fsdyno_core::measure::Measure;
 use fsdyno_host::agent::AgentHost;
-use fsdyno_report::{Header, Style};
+use fsdyno_report::{Header, NoSuchCase, Style};
 use fsdyno_store::{Store, StoreError, Sweep};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -103,14 +103,28 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<Header> {
     })
 }
 
-/// The sweep that a user means; where there is none yet, how to get one.
+/// The sweep that a user means.
 fn find(store: &Store, selector: Option<&str>) -> std::result::Result<Sweep, Trouble> {
-    store.find(selector).map_err(|error| match error {
+    store.find(selector).map_err(not_found)
+}
+
+/// That a sweep was not found; where there is none yet, how to get one.
+fn not_found(error: StoreError) -> Trouble {
+    match error {
         StoreError::NoSweeps => Trouble::new(Status::Usage, error)
             .hint("fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example"),
         StoreError::UnknownSweep { .. } => Trouble::new(Status::Usage, error).hint("fsdyno list shows the stored sweeps"),
         other => other.into(),
-    })
+    }
+}
+
+/// That a text means no case, with a name that it may have meant.
+fn no_such_case(error: NoSuchCase) -> Trouble {
+    let hint = match &error.nearest {
+        Some(name) => format!("one of its configurations is '{name}'"),
+        None => "the sweep has no stored trial".to_string(),
+    };
+    Trouble::new(Status::Usage, error).hint(hint)
 }
 
 /// Writes one JSON document to stdout.

@@ -1,12 +1,12 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{Result, Surroundings, find, header, print_json};
+use super::{Result, Surroundings, find, header, no_such_case, print_json};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::published::{LayoutError, layout};
-use fsdyno_report::{Header, Style, View, csv, json, telemetry_csv, terminal};
+use fsdyno_report::{Header, Style, View, csv, json, select, telemetry_csv, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
 use std::io::Write;
 
@@ -30,18 +30,11 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
 }
 
 /// The trials of the cases that a user asks for.
-pub fn chosen(
-    mut trials: Vec<TrialRecord>,
-    case: Option<&str>,
-) -> std::result::Result<Vec<TrialRecord>, Trouble> {
-    if let Some(text) = case {
-        let names: Vec<String> = trials.iter().map(|trial| trial.configuration.name.clone()).collect();
-        trials.retain(|trial| trial.configuration.name.contains(text));
-        if trials.is_empty() {
-            return Err(no_such_case(text, &names));
-        }
+fn chosen(trials: Vec<TrialRecord>, case: Option<&str>) -> std::result::Result<Vec<TrialRecord>, Trouble> {
+    match case {
+        Some(text) => select(trials, text).map_err(no_such_case),
+        None => Ok(trials),
     }
-    Ok(trials)
 }
 
 /// Prints a sweep in the layout of its study.
@@ -54,7 +47,7 @@ fn as_published(
 ) -> Result {
     if format != Format::Text {
         return Err(Trouble::new(Status::Usage, anyhow!("a published layout is text"))
-            .hint("fsdyno compare SWEEP --with published:NAME has JSON and CSV with the same figures"));
+            .hint("fsdyno compare SWEEP published:NAME has JSON and CSV with the same figures"));
     }
     let study = fsdyno_sweep::study(&sweep.plan_toml, &sweep.overrides)?.ok_or_else(|| {
         let SweepSummary { id, name, .. } = &sweep.summary;
@@ -128,15 +121,4 @@ pub fn print(
         }
     }
     Ok(())
-}
-
-fn no_such_case(text: &str, names: &[String]) -> Trouble {
-    let error = anyhow!("no case of the sweep contains '{text}'");
-    let nearest = fsdyno_core::nearest(text, names.iter().map(String::as_str));
-    match nearest.or(names.first().map(String::as_str)) {
-        Some(name) => {
-            Trouble::new(Status::Usage, error).hint(format!("one of its configurations is '{name}'"))
-        }
-        None => Trouble::new(Status::Usage, error).hint("the sweep has no stored trial"),
-    }
 }

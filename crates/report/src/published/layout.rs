@@ -4,7 +4,7 @@
 //! is there too, with `-` in its columns and the reason below the table. Like the compatible table, these are as wide as
 //! they are.
 
-use super::comparison::{Found, unpublished};
+use super::side_by_side::{Found, unpublished};
 use super::table::{Column, Table, Unit};
 use super::{PublishedError, find, of_study};
 use crate::error::ReportError;

@@ -8,15 +8,15 @@
 //! disks, kernels and processors of then are not ours, so a ratio says how far apart two machines are before it says
 //! anything about a filesystem; what can be held against each other is the *order* of configurations.
 
-mod comparison;
 mod counterpart;
 pub mod fsopbench;
 mod layout;
+mod side_by_side;
 mod table;
 
-pub use comparison::{Compared, ComparedRow, Comparison, Missing, Ours, compare, comparison_csv};
 pub use counterpart::Counterpart;
 pub use layout::{LayoutError, layout};
+pub use side_by_side::{Missing, Ours, Printed, PrintedRow, SideBySide, side_by_side, side_by_side_csv};
 pub use table::{Column, PublishedError, Row, Table, Unit};
 
 use fsdyno_core::Study;

@@ -1,148 +1,295 @@
-//! Published figures and ours as text: a table for each published row that a configuration of ours stands for.
+//! Two sides compared, as text: for each case the verdicts, worst first, with the measures they are about; and one sentence
+//! at the end, where the eye rests.
 
-use super::{Paint, Style, write_table};
-use crate::published::{Compared, Comparison, Ours};
+use super::{Paint, Style};
+use crate::comparison::{Alone, ComparedCase, Comparison, Finding, Row, SideName};
+use crate::merge::Time;
 use crate::text;
-use comfy_table::Cell;
+use fsdyno_core::measure::Unit;
 use std::io::{self, Write};
+
+/// Longest name of a measure that stands in one line with its figures.
+const NAME_MAX: usize = 22;
+const INTERVAL: &str = "B/A [95 % interval]";
 
 /// Writes a comparison.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn comparison(out: &mut dyn Write, comparison: &Comparison, style: &Style) -> io::Result<()> {
-    let Comparison { sweep, sweep_name, published, title, source, .. } = comparison;
-    let heading = format!("sweep {sweep} '{sweep_name}' beside published:{published}");
-    writeln!(out, "{}", style.paint(Paint::Heading, &heading))?;
-    style.paragraph(out, Paint::Plain, 0, &format!("{title} ({source})"))?;
-    for row in &comparison.rows {
-        let label = label(&row.label);
+    for (letter, side) in ["A", "B"].into_iter().zip(&comparison.sides) {
+        style.paragraph(out, Paint::Heading, 0, &format!("{letter}: {}", title(side)))?;
+    }
+    for case in &comparison.cases {
         writeln!(out)?;
-        style.paragraph(out, Paint::Heading, 0, &format!("{label}: ours is '{}'", row.configuration))?;
-        for note in &row.notes {
-            style.paragraph(out, Paint::Plain, 0, &format!("note: {note}"))?;
+        write_case(out, case, *style)?;
+    }
+    for (letter, alone) in ["A", "B"].into_iter().zip(&comparison.alone) {
+        write_alone(out, letter, alone, *style)?;
+    }
+    writeln!(out)?;
+    for note in notes(comparison) {
+        style.paragraph(out, Paint::Plain, 0, &note)?;
+    }
+    writeln!(out)?;
+    let paint = if comparison.regressed() { Paint::Bad } else { Paint::Heading };
+    style.paragraph(out, paint, 0, &summary(comparison))
+}
+
+/// `latest/bfq (sweep 12, 'nightly')`, or the sweep alone where it was called so.
+fn title(side: &SideName) -> String {
+    let SideName { name, sweep, sweep_name } = side;
+    match *name == sweep.to_string() {
+        true => format!("sweep {sweep}, '{sweep_name}'"),
+        false => format!("{name} (sweep {sweep}, '{sweep_name}')"),
+    }
+}
+
+fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Result<()> {
+    let name = match &case.names {
+        [a, b] if a == b => a.clone(),
+        [a, b] => format!("{a} -> {b}"),
+    };
+    let title = format!("{name}: {}", case.workload.load().title());
+    style.paragraph(out, Paint::Heading, 0, &title)?;
+    for difference in &case.differences {
+        let [a, b] = &difference.levels;
+        style.paragraph(out, Paint::Plain, 2, &format!("{}: {a} -> {b}", difference.what))?;
+    }
+    for (letter, missing) in ["A", "B"].into_iter().zip(case.not_measured) {
+        if missing > 0 {
+            let trials = text::plural(missing as u64, "trial");
+            style.paragraph(out, Paint::Alert, 2, &format!("{letter}: {trials} not measured, left out"))?;
         }
-        table(out, &row.figures, style)?;
     }
-    if comparison.rows.iter().any(|row| row.figures.iter().any(|figure| figure.ours.is_some())) {
-        writeln!(out, "\n(ours: means over n trials; ratio: ours over published)")?;
+    for measure in &case.without {
+        style.paragraph(out, Paint::Alert, 2, &format!("{measure}: not known on both sides"))?;
     }
-    missing(out, comparison, style)?;
-    for name in &comparison.unpublished {
-        style.paragraph(out, Paint::Plain, 0, &format!("only ours, nothing published: '{name}'"))?;
+    let mut rows: Vec<&Row> = case.rows.iter().collect();
+    rows.sort_by_key(|row| row.finding);
+    let lines: Vec<[String; 5]> = rows.iter().map(|row| cells(row)).collect();
+    let widths = widths(&lines);
+    if !rows.is_empty() {
+        let tested = rows.iter().any(|row| row.corrected_p.is_some());
+        let (ratio, p) = if tested { (INTERVAL, "p") } else { ("B/A", "") };
+        write_row(out, &["", "A", "B", ratio, p].map(String::from), &widths)?;
+    }
+    let mut verdict = String::new();
+    for (row, cells) in rows.iter().zip(&lines) {
+        if row.verdict() != verdict {
+            verdict = row.verdict();
+            style.paragraph(out, paint(row.finding), 2, &verdict)?;
+        }
+        write_row(out, cells, &widths)?;
     }
     Ok(())
 }
 
-fn label(parts: &[String]) -> String {
-    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    parts.join(" ")
-}
-
-fn table(out: &mut dyn Write, figures: &[Compared], style: &Style) -> io::Result<()> {
-    let intervals = figures.iter().any(|figure| figure.ours.is_some_and(|ours| ours.low.is_some()));
-    let ours = if intervals { "ours [95 % interval]" } else { "ours" };
-    let header = ["", "unit", "published", ours, "n", "ratio"].map(str::to_string).to_vec();
-    let mut table = style.table(header);
-    let mut section = "";
-    for figure in figures {
-        let (above, name) = figure.name.split_once(" / ").unwrap_or(("", &figure.name));
-        if above != section {
-            table.add_row([Cell::new(above)]);
-            section = above;
-        }
-        let indent = if above.is_empty() { "" } else { "  " };
-        let row = [
-            format!("{indent}{name}"),
-            figure.unit.to_string(),
-            digits(figure.published),
-            figure.ours.as_ref().map_or("-".to_string(), number),
-            figure.ours.map_or(String::new(), |ours| ours.trials.to_string()),
-            figure.ratio.map_or("-".to_string(), digits),
-        ];
-        table.add_row(row.map(Cell::new));
-    }
-    write_table(out, table, *style)
-}
-
-/// Two significant digits at least, however small the number: a time of 25 ns is 0.000025 in the milliseconds of then.
-fn digits(value: f64) -> String {
-    match value.abs() {
-        tiny if tiny > 0.0 && tiny < 0.001 => {
-            let places = usize::try_from(1 - tiny.log10().floor() as i64).unwrap_or(0).min(9);
-            format!("{value:.places$}")
-        }
-        _ => text::number(value),
+fn paint(finding: Finding) -> Paint {
+    match finding {
+        Finding::Slower => Paint::Bad,
+        Finding::Faster => Paint::Good,
+        Finding::NoMaterialDifference => Paint::Heading,
+        Finding::CannotTell(_) => Paint::Alert,
     }
 }
 
-fn number(ours: &Ours) -> String {
-    let bound = if ours.at_least { ">=" } else { "" };
-    let value = digits(ours.value);
-    match (ours.low, ours.high) {
-        (Some(low), Some(high)) => format!("{bound}{value} [{}, {}]", digits(low), digits(high)),
-        _ => format!("{bound}{value}"),
-    }
+/// The measure, its value on each side, the ratio and the p value.
+fn cells(row: &Row) -> [String; 5] {
+    [
+        row.measure.name().to_string(),
+        value(row, 0),
+        value(row, 1),
+        ratio(row),
+        row.corrected_p.map_or(String::new(), p_value),
+    ]
 }
 
-/// The published rows without figures of ours, those of one reason together.
-fn missing(out: &mut dyn Write, comparison: &Comparison, style: &Style) -> io::Result<()> {
-    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in &comparison.missing {
-        let text = format!("{} (ours would be '{}')", label(&row.label), row.counterpart);
-        match groups.iter_mut().find(|(reason, _)| *reason == row.reason) {
-            Some((_, rows)) => rows.push(text),
-            None => groups.push((&row.reason, vec![text])),
+fn widths(lines: &[[String; 5]]) -> [usize; 5] {
+    let mut widths = [NAME_MAX, 1, 1, INTERVAL.len(), 1];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line).skip(1) {
+            *width = (*width).max(cell.chars().count());
         }
     }
-    for (reason, rows) in groups {
+    widths
+}
+
+/// A line of a table; a measure whose name is too long has a line of its own before it.
+fn write_row(out: &mut dyn Write, cells: &[String; 5], widths: &[usize; 5]) -> io::Result<()> {
+    let [name, a, b, ratio, p] = cells;
+    let name = match name.chars().count() > widths[0] {
+        true => {
+            writeln!(out, "    {name}")?;
+            ""
+        }
+        false => name.as_str(),
+    };
+    let [of_name, of_a, of_b, of_ratio, of_p] = *widths;
+    let line = format!("    {name:of_name$}  {a:>of_a$}  {b:>of_b$}  {ratio:of_ratio$}  {p:>of_p$}");
+    writeln!(out, "{}", line.trim_end())
+}
+
+fn value(row: &Row, side: usize) -> String {
+    let value = row.typical[side];
+    let at_least = row.at_least[side];
+    match row.measure.unit() {
+        Unit::Nanoseconds => text::time(Time { ns: value.round() as u64, at_least }),
+        unit => {
+            let bound = if at_least { ">=" } else { "" };
+            let symbol = unit.symbol();
+            let blank = if symbol.starts_with(['/', '%']) { "" } else { " " };
+            format!("{bound}{}{blank}{symbol}", text::number(unit.shown(value)))
+        }
+    }
+}
+
+/// `0.903 [0.871, 0.936]`.
+fn ratio(row: &Row) -> String {
+    let Some(ratio) = row.ratio else { return "-".to_string() };
+    match ratio.interval {
+        Some(interval) => format!("{:.3} [{:.3}, {:.3}]", ratio.value, interval.low, interval.high),
+        None => format!("{:.3}", ratio.value),
+    }
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "<0.001".to_string() } else { format!("{p:.3}") }
+}
+
+/// The cases of one side that are not compared, those of one reason together.
+fn write_alone(out: &mut dyn Write, letter: &str, alone: &[Alone], style: Style) -> io::Result<()> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for case in alone {
+        match groups.iter_mut().find(|(reason, _)| *reason == case.reason) {
+            Some((_, names)) => names.push(&case.name),
+            None => groups.push((&case.reason, vec![&case.name])),
+        }
+    }
+    for (reason, mut names) in groups {
+        names.dedup();
+        let text = format!("{letter}: not compared, {reason}: {}", names.join(", "));
         writeln!(out)?;
-        style.paragraph(out, Paint::Alert, 0, &format!("published without a counterpart: {reason}"))?;
-        rows.iter().try_for_each(|row| style.paragraph(out, Paint::Plain, 2, row))?;
+        style.paragraph(out, Paint::Alert, 0, &text)?;
     }
     Ok(())
+}
+
+/// How the table is to be read, and what its intervals cannot show.
+fn notes(comparison: &Comparison) -> Vec<String> {
+    let ratios = || comparison.rows().filter_map(|row| row.ratio);
+    let pairing = match (ratios().any(|ratio| ratio.paired), ratios().any(|ratio| !ratio.paired)) {
+        (true, false) => "trials are compared within their blocks",
+        (false, _) => "the sides share no blocks: their trials are independent samples",
+        (true, true) => "trials are compared within their blocks where both sides have them",
+    };
+    let tested = comparison.rows().filter(|row| row.corrected_p.is_some()).count();
+    let mut notes = Vec::new();
+    if tested > 0 {
+        notes.push(format!(
+            "(geometric means, whose ratio is B/A; {pairing}; p by Student's t test on the logarithm, corrected for {} by Holm's procedure; up to {} does \
+             not matter)",
+            text::plural(tested as u64, "comparison"),
+            text::percent(comparison.threshold)
+        ));
+    }
+    // Pairs are not what the rank test knows of, so it has a say only where there are none.
+    let swayed = comparison.rows().filter(|row| {
+        let decided = matches!(row.finding, Finding::Slower | Finding::Faster);
+        decided && row.ratio.is_some_and(|ratio| !ratio.paired) && row.rank_p.is_some_and(|p| p >= 0.05)
+    });
+    let names: Vec<&str> = swayed.map(|row| row.measure.name()).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        notes.push(format!(
+            "(the rank test of Mann and Whitney, which no outlier sways, does not confirm: {names})"
+        ));
+    }
+    let fewest = comparison.rows().flat_map(|row| row.estimates).min_by_key(|estimate| estimate.n);
+    notes.extend(fewest.and_then(|estimate| estimate.note()).map(|note| format!("({note})")));
+    notes
+}
+
+fn summary(comparison: &Comparison) -> String {
+    let count = |wanted: fn(Finding) -> bool| comparison.rows().filter(|row| wanted(row.finding)).count();
+    let undecided = count(|finding| matches!(finding, Finding::CannotTell(_)));
+    format!(
+        "B against A: {} slower, {} faster, {} without material difference, {undecided} undecided.",
+        count(|finding| finding == Finding::Slower),
+        count(|finding| finding == Finding::Faster),
+        count(|finding| finding == Finding::NoMaterialDifference),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::tests::{question, side, trials};
     use crate::fixture;
-    use crate::published::{compare, find};
+    use fsdyno_core::TrialRecord;
 
-    fn text(name: &str, width: usize) -> String {
-        let trials = fixture::scheduler_trials();
-        let compared = compare(&fixture::header("read"), &trials, find(name).unwrap()).unwrap();
-        let mut out = Vec::new();
-        comparison(&mut out, &compared, &Style { width, colour: false }).unwrap();
-        let text = String::from_utf8(out).unwrap();
+    fn text(first: &[TrialRecord], second: &[TrialRecord], sweeps: [i64; 2], measures: &[&str]) -> String {
+        let (a, b) = (side("1/old", sweeps[0], first), side("2", sweeps[1], second));
+        let compared = Comparison::new(a, b, &question(measures));
+        let write = |colour| {
+            let mut out = Vec::new();
+            comparison(&mut out, &compared, &Style { width: 80, colour }).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = write(false);
         println!("{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line));
+        assert_eq!(fixture::without_escapes(&write(true)), text);
         text
     }
 
     #[test]
-    fn every_published_row_is_told_of() {
-        let text = text("bonnie-schedulers-2009", 80);
-        assert!(text.contains("XFS CFQ: ours is 'xfs bfq'"));
-        let write = text.lines().find(|line| line.starts_with("block_write_kb_per_s")).unwrap();
-        assert!(write.contains("39901") && write.contains("133 [100, 200]"), "{write}");
-        assert!(text.contains("published without a counterpart: skipped: the kernel has no jfs"));
-        for label in ["Reiser CFQ", "XFS Tuned", "Ext4 Deadline"] {
-            assert!(text.contains(&format!("\n  {label} (ours would be '")), "{label}");
-        }
-        assert!(text.contains("only ours, nothing published: 'btrfs bfq'"));
-        assert!(text.lines().all(|line| line.chars().count() <= 80));
+    fn verdicts_stand_above_the_measures_that_they_are_about() {
+        let text = text(&trials(0, "a", 6, 1.0), &trials(1, "b", 6, 0.9), [1, 1], &[]);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = |word: &str| lines.iter().position(|line| line.trim_start().starts_with(word)).unwrap();
+        assert!(at("A: 1/old (sweep 1, 'nightly')") < at("a -> b: fileserver"));
+        assert!(
+            at("slower") < at("read-under-write") && at("read-under-write") < at("no material difference")
+        );
+        assert!(at("no material difference") < at("longest-stall"));
+        assert!(lines[at("read-under-write")].contains("0.90") && lines[at("slower")] == "  slower");
+        assert!(text.contains("compared within their blocks") && text.contains("6 comparisons"));
+        assert!(text.ends_with("undecided.\n"));
     }
 
     #[test]
-    fn numbers_of_any_size_have_digits() {
-        for (value, text) in [(0.000025, "0.000025"), (0.0, "0"), (0.00123, "0.0012"), (471.0, "471")] {
-            assert_eq!(digits(value), text);
-        }
+    fn few_trials_show_their_interval_and_what_it_cannot_show() {
+        let text = text(&trials(0, "a", 3, 1.0), &trials(1, "a", 3, 0.9), [1, 2], &["read"]);
+        assert!(text.contains("cannot tell: 3 trials, needs about "), "{text}");
+        assert!(text.contains("(with 3 trials the interval is their range"), "{text}");
+        assert!(text.contains("independent samples"));
     }
 
     #[test]
-    fn nothing_in_common_is_told_without_a_table() {
-        let text = text("fsopbench-2009", 80);
-        assert!(!text.contains("ratio:") && text.contains("published without a counterpart"), "{text}");
+    fn a_finding_that_the_ranks_do_not_confirm_is_marked() {
+        let (base, mut other) = (trials(0, "a", 4, 1.0), trials(0, "a", 4, 0.5));
+        let rate = |trial: &mut TrialRecord, rate: f64| {
+            trial.phases[0].roles[0].rates.aggregate_bytes_per_s = rate * 1e6;
+        };
+        let mut base = base;
+        for (trial, value) in base.iter_mut().zip([50.0, 51.0, 52.0, 53.0]) {
+            rate(trial, value);
+        }
+        for (trial, value) in other.iter_mut().zip([46.0, 47.0, 48.0, 51.5]) {
+            rate(trial, value);
+        }
+        let found = text(&base, &other, [1, 2], &["read"]);
+        assert!(!found.contains("slower\n") || found.contains("does not confirm: read"), "{found}");
+    }
+
+    #[test]
+    fn long_names_single_trials_and_lonely_cases_keep_to_the_width() {
+        let first = fixture::wide_trials();
+        let second: Vec<TrialRecord> =
+            first.iter().filter(|trial| trial.case != 1 && trial.block < 1).cloned().collect();
+        let text = text(&first, &second, [1, 2], &["3 readers, 3 writers/reader/read first byte/mean"]);
+        assert!(text.contains("cannot tell: 1 trial, needs about 6"), "{text}");
+        assert!(text.contains("A: not compared, the other side has no such case: ext4 bfq"), "{text}");
     }
 }

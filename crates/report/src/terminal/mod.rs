@@ -14,6 +14,7 @@ mod full;
 mod lifecycle;
 mod list;
 mod postmark;
+mod side_by_side;
 mod streaming;
 mod summary;
 mod telemetry;
@@ -24,6 +25,7 @@ use compatible::compatible;
 use external::external;
 pub use full::full;
 pub use list::sweep_list;
+pub use side_by_side::side_by_side;
 pub use summary::summary;
 pub use telemetry::telemetry;
 
@@ -74,14 +76,21 @@ enum Paint {
     Heading,
     /// What a reader must not miss.
     Alert,
+    /// Better than before.
+    Good,
+    /// Worse than before.
+    Bad,
 }
 
 impl Style {
     fn paint(self, paint: Paint, text: &str) -> String {
+        let coloured = |colour: anstyle::AnsiColor| anstyle::Style::new().fg_color(Some(colour.into()));
         let style = match paint {
             Paint::Plain => anstyle::Style::new(),
             Paint::Heading => anstyle::Style::new().bold(),
-            Paint::Alert => anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Yellow.into())),
+            Paint::Alert => coloured(anstyle::AnsiColor::Yellow),
+            Paint::Good => coloured(anstyle::AnsiColor::Green),
+            Paint::Bad => coloured(anstyle::AnsiColor::Red),
         };
         if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
     }

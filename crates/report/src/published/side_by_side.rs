@@ -18,7 +18,7 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// Published figures beside those of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct SideBySide {
     /// Version of this document.
     pub schema_version: u32,
     /// Number of the sweep.
@@ -34,7 +34,7 @@ pub struct Comparison {
     /// What identifies a published row.
     pub keys: Vec<String>,
     /// The published rows that a configuration of the sweep stands for.
-    pub rows: Vec<ComparedRow>,
+    pub rows: Vec<PrintedRow>,
     /// The published rows for which the sweep has no figures.
     pub missing: Vec<Missing>,
     /// Configurations of the sweep that stand for no published row.
@@ -43,7 +43,7 @@ pub struct Comparison {
 
 /// A published row and the configuration that stands for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ComparedRow {
+pub struct PrintedRow {
     /// Its label, a part for each key.
     pub label: Vec<String>,
     /// The name of our configuration.
@@ -51,12 +51,12 @@ pub struct ComparedRow {
     /// What is particular about it: settings that are only the nearest to those of the study.
     pub notes: Vec<String>,
     /// Every published figure.
-    pub figures: Vec<Compared>,
+    pub figures: Vec<Printed>,
 }
 
 /// A published figure and ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Compared {
+pub struct Printed {
     /// Its published name.
     pub name: String,
     /// The same among our measures.
@@ -97,7 +97,7 @@ pub struct Missing {
     /// Why there are no figures.
     pub reason: String,
     /// Every published figure.
-    pub figures: Vec<Compared>,
+    pub figures: Vec<Printed>,
 }
 
 fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::Error> {
@@ -108,13 +108,13 @@ fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::
 ///
 /// # Errors
 /// [`PublishedError`] when the figures that are part of the binary are broken.
-pub fn compare(
+pub fn side_by_side(
     header: &crate::Header,
     trials: &[TrialRecord],
     published: &'static Published,
-) -> Result<Comparison, PublishedError> {
+) -> Result<SideBySide, PublishedError> {
     let table = published.table()?;
-    let mut comparison = Comparison {
+    let mut beside = SideBySide {
         schema_version: SCHEMA_VERSION,
         sweep: header.id.clone(),
         sweep_name: header.name.clone(),
@@ -130,13 +130,13 @@ pub fn compare(
         let found = Found::of(row, trials);
         let figures = figures(&table, row, header.seed, &found.measured);
         match figures.iter().any(|figure| figure.ours.is_some()) {
-            true => comparison.rows.push(ComparedRow {
+            true => beside.rows.push(PrintedRow {
                 label: row.label.clone(),
                 configuration: found.measured[0].configuration.name.clone(),
                 notes: found.notes(),
                 figures,
             }),
-            false => comparison.missing.push(Missing {
+            false => beside.missing.push(Missing {
                 label: row.label.clone(),
                 counterpart: row.counterpart.to_string(),
                 reason: found.reason(),
@@ -144,7 +144,7 @@ pub fn compare(
             }),
         }
     }
-    Ok(comparison)
+    Ok(beside)
 }
 
 /// The trials of the configuration that stands for a published row.
@@ -180,13 +180,13 @@ impl<'t> Found<'t> {
     }
 }
 
-fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<Compared> {
+fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<Printed> {
     let pairs = table.columns.iter().zip(&row.figures);
     pairs
         .filter_map(|(column, published)| {
             let published = (*published)?;
             let ours = figure(&column.measure, seed, trials).map(|figure| ours(&figure, column.unit.base()));
-            Some(Compared {
+            Some(Printed {
                 name: column.name.clone(),
                 measure: column.measure.name().to_string(),
                 unit: column.unit,
@@ -222,13 +222,13 @@ pub(super) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> 
     names
 }
 
-/// Writes a comparison as a tidy table, a row for each published figure. What has no figure of ours says why.
+/// Writes the two as a tidy table, a row for each published figure. What has no figure of ours says why.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn comparison_csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+pub fn side_by_side_csv(out: &mut dyn Write, beside: &SideBySide) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let keys = comparison.keys.iter().map(String::as_str);
+    let keys = beside.keys.iter().map(String::as_str);
     let columns = [
         "our_configuration",
         "figure",
@@ -244,11 +244,9 @@ pub fn comparison_csv(out: &mut dyn Write, comparison: &Comparison) -> io::Resul
         "reason",
     ];
     writer.write_record(keys.chain(columns)).map_err(output_error)?;
-    let measured = comparison.rows.iter().map(|row| (&row.label, &row.configuration, "", &row.figures));
-    let missing = comparison
-        .missing
-        .iter()
-        .map(|row| (&row.label, &row.counterpart, row.reason.as_str(), &row.figures));
+    let measured = beside.rows.iter().map(|row| (&row.label, &row.configuration, "", &row.figures));
+    let missing =
+        beside.missing.iter().map(|row| (&row.label, &row.counterpart, row.reason.as_str(), &row.figures));
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for (label, configuration, reason, figures) in measured.chain(missing) {
         for figure in figures {
@@ -280,16 +278,16 @@ mod tests {
     use crate::published::find;
 
     /// Two trials of bonnie on xfs under bfq, a skipped jfs, and a configuration of which nothing was published.
-    fn comparison() -> Comparison {
+    fn beside() -> SideBySide {
         let trials = fixture::scheduler_trials();
-        compare(&fixture::header("read"), &trials, find("bonnie-schedulers-2009").unwrap()).unwrap()
+        side_by_side(&fixture::header("read"), &trials, find("bonnie-schedulers-2009").unwrap()).unwrap()
     }
 
     #[test]
     fn a_figure_stands_beside_the_published_one_in_its_unit() {
-        let comparison = comparison();
-        assert_eq!(comparison.rows.len(), 1);
-        let row = &comparison.rows[0];
+        let beside = beside();
+        assert_eq!(beside.rows.len(), 1);
+        let row = &beside.rows[0];
         assert_eq!((row.label[0].as_str(), row.configuration.as_str()), ("XFS CFQ", "xfs bfq"));
         let [seeks, write, rewrite] = &row.figures[..] else { panic!("three figures") };
         assert_eq!(seeks.ours.unwrap().value, 471.0 * 2.0);
@@ -303,16 +301,16 @@ mod tests {
 
     #[test]
     fn what_has_no_counterpart_is_told_with_its_reason() {
-        let comparison = comparison();
-        assert_eq!(comparison.rows.len() + comparison.missing.len(), 11);
+        let beside = beside();
+        assert_eq!(beside.rows.len() + beside.missing.len(), 11);
         let reason = |label: &str| {
-            let row = comparison.missing.iter().find(|row| row.label[0] == label).unwrap();
+            let row = beside.missing.iter().find(|row| row.label[0] == label).unwrap();
             row.reason.clone()
         };
         assert_eq!(reason("JFS CFQ"), "skipped: the kernel has no jfs");
         assert_eq!(reason("Ext3 CFQ"), "the sweep has no such configuration");
         assert_eq!(reason("XFS Deadline"), "its trials measured none of these figures");
-        assert_eq!(comparison.unpublished, ["btrfs bfq"]);
+        assert_eq!(beside.unpublished, ["btrfs bfq"]);
     }
 
     #[test]
@@ -328,16 +326,16 @@ mod tests {
         }
         let trials = fixture::trials();
         let published = find("fsopbench-2009").unwrap();
-        let comparison = compare(&fixture::header("read"), &trials, published).unwrap();
-        let error = comparison_csv(&mut Closed, &comparison).unwrap_err();
+        let beside = side_by_side(&fixture::header("read"), &trials, published).unwrap();
+        let error = side_by_side_csv(&mut Closed, &beside).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]
     fn csv_and_json_have_every_published_figure() {
-        let comparison = comparison();
+        let beside = beside();
         let mut out = Vec::new();
-        comparison_csv(&mut out, &comparison).unwrap();
+        side_by_side_csv(&mut out, &beside).unwrap();
         let mut reader = csv::Reader::from_reader(out.as_slice());
         let rows: Vec<std::collections::HashMap<String, String>> =
             reader.deserialize().collect::<Result<_, _>>().unwrap();
@@ -347,7 +345,7 @@ mod tests {
             (seeks["published"].as_str(), seeks["ours"].as_str(), seeks["ratio"].as_str()),
             ("471", "942", "2")
         );
-        let document = serde_json::to_value(&comparison).unwrap();
+        let document = serde_json::to_value(&beside).unwrap();
         assert_eq!(document["rows"][0]["figures"][0]["unit"], "/s");
         assert_eq!(document["missing"].as_array().unwrap().len(), 10);
     }

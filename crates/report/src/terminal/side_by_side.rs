@@ -1,0 +1,149 @@
+//! Published figures and ours as text: a table for each published row that a configuration of ours stands for.
+
+use super::{Paint, Style, write_table};
+use crate::published::{Ours, Printed, SideBySide};
+use crate::text;
+use comfy_table::Cell;
+use std::io::{self, Write};
+
+/// Writes published figures and ours beside each other.
+///
+/// # Errors
+/// Those of `out`.
+pub fn side_by_side(out: &mut dyn Write, beside: &SideBySide, style: &Style) -> io::Result<()> {
+    let SideBySide { sweep, sweep_name, published, title, source, .. } = beside;
+    let heading = format!("sweep {sweep} '{sweep_name}' beside published:{published}");
+    writeln!(out, "{}", style.paint(Paint::Heading, &heading))?;
+    style.paragraph(out, Paint::Plain, 0, &format!("{title} ({source})"))?;
+    for row in &beside.rows {
+        let label = label(&row.label);
+        writeln!(out)?;
+        style.paragraph(out, Paint::Heading, 0, &format!("{label}: ours is '{}'", row.configuration))?;
+        for note in &row.notes {
+            style.paragraph(out, Paint::Plain, 0, &format!("note: {note}"))?;
+        }
+        table(out, &row.figures, style)?;
+    }
+    if beside.rows.iter().any(|row| row.figures.iter().any(|figure| figure.ours.is_some())) {
+        writeln!(out, "\n(ours: means over n trials; ratio: ours over published)")?;
+    }
+    missing(out, beside, style)?;
+    for name in &beside.unpublished {
+        style.paragraph(out, Paint::Plain, 0, &format!("only ours, nothing published: '{name}'"))?;
+    }
+    Ok(())
+}
+
+fn label(parts: &[String]) -> String {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}
+
+fn table(out: &mut dyn Write, figures: &[Printed], style: &Style) -> io::Result<()> {
+    let intervals = figures.iter().any(|figure| figure.ours.is_some_and(|ours| ours.low.is_some()));
+    let ours = if intervals { "ours [95 % interval]" } else { "ours" };
+    let header = ["", "unit", "published", ours, "n", "ratio"].map(str::to_string).to_vec();
+    let mut table = style.table(header);
+    let mut section = "";
+    for figure in figures {
+        let (above, name) = figure.name.split_once(" / ").unwrap_or(("", &figure.name));
+        if above != section {
+            table.add_row([Cell::new(above)]);
+            section = above;
+        }
+        let indent = if above.is_empty() { "" } else { "  " };
+        let row = [
+            format!("{indent}{name}"),
+            figure.unit.to_string(),
+            digits(figure.published),
+            figure.ours.as_ref().map_or("-".to_string(), number),
+            figure.ours.map_or(String::new(), |ours| ours.trials.to_string()),
+            figure.ratio.map_or("-".to_string(), digits),
+        ];
+        table.add_row(row.map(Cell::new));
+    }
+    write_table(out, table, *style)
+}
+
+/// Two significant digits at least, however small the number: a time of 25 ns is 0.000025 in the milliseconds of then.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        tiny if tiny > 0.0 && tiny < 0.001 => {
+            let places = usize::try_from(1 - tiny.log10().floor() as i64).unwrap_or(0).min(9);
+            format!("{value:.places$}")
+        }
+        _ => text::number(value),
+    }
+}
+
+fn number(ours: &Ours) -> String {
+    let bound = if ours.at_least { ">=" } else { "" };
+    let value = digits(ours.value);
+    match (ours.low, ours.high) {
+        (Some(low), Some(high)) => format!("{bound}{value} [{}, {}]", digits(low), digits(high)),
+        _ => format!("{bound}{value}"),
+    }
+}
+
+/// The published rows without figures of ours, those of one reason together.
+fn missing(out: &mut dyn Write, beside: &SideBySide, style: &Style) -> io::Result<()> {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in &beside.missing {
+        let text = format!("{} (ours would be '{}')", label(&row.label), row.counterpart);
+        match groups.iter_mut().find(|(reason, _)| *reason == row.reason) {
+            Some((_, rows)) => rows.push(text),
+            None => groups.push((&row.reason, vec![text])),
+        }
+    }
+    for (reason, rows) in groups {
+        writeln!(out)?;
+        style.paragraph(out, Paint::Alert, 0, &format!("published without a counterpart: {reason}"))?;
+        rows.iter().try_for_each(|row| style.paragraph(out, Paint::Plain, 2, row))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::published::find;
+
+    fn text(name: &str, width: usize) -> String {
+        let trials = fixture::scheduler_trials();
+        let compared =
+            crate::published::side_by_side(&fixture::header("read"), &trials, find(name).unwrap()).unwrap();
+        let mut out = Vec::new();
+        side_by_side(&mut out, &compared, &Style { width, colour: false }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        println!("{text}");
+        text
+    }
+
+    #[test]
+    fn every_published_row_is_told_of() {
+        let text = text("bonnie-schedulers-2009", 80);
+        assert!(text.contains("XFS CFQ: ours is 'xfs bfq'"));
+        let write = text.lines().find(|line| line.starts_with("block_write_kb_per_s")).unwrap();
+        assert!(write.contains("39901") && write.contains("133 [100, 200]"), "{write}");
+        assert!(text.contains("published without a counterpart: skipped: the kernel has no jfs"));
+        for label in ["Reiser CFQ", "XFS Tuned", "Ext4 Deadline"] {
+            assert!(text.contains(&format!("\n  {label} (ours would be '")), "{label}");
+        }
+        assert!(text.contains("only ours, nothing published: 'btrfs bfq'"));
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn numbers_of_any_size_have_digits() {
+        for (value, text) in [(0.000025, "0.000025"), (0.0, "0"), (0.00123, "0.0012"), (471.0, "471")] {
+            assert_eq!(digits(value), text);
+        }
+    }
+
+    #[test]
+    fn nothing_in_common_is_told_without_a_table() {
+        let text = text("fsopbench-2009", 80);
+        assert!(!text.contains("ratio:") && text.contains("published without a counterpart"), "{text}");
+    }
+}
