@@ -21,6 +21,7 @@ mod streaming;
 mod studies;
 mod support;
 mod telemetry;
+mod trust;
 
 use support::Test;
 
@@ -42,6 +43,7 @@ fn main() {
         streaming::tests(),
         studies::tests(),
         telemetry::tests(),
+        trust::tests(),
     ]
     .concat();
     support::run(tests);

@@ -9,6 +9,8 @@
 
 mod document;
 mod matching;
+#[cfg(test)]
+mod trust;
 
 pub use document::{csv, document};
 pub use matching::{Alone, Difference};

@@ -1,0 +1,170 @@
+//! Whether `compare` can be believed: real trials of one configuration under two names, and a real slowdown of 10 %.
+
+use crate::support::sick::{Behaviour, Kind, mount};
+use crate::support::{Requirement, Sandbox, Test, describe};
+use fsdyno_core::TrialRecord;
+use fsdyno_report::comparison::{Comparison, Finding, Question, Side};
+use fsdyno_store::Store;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Output;
+use std::time::Duration;
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test {
+            name: "trust::real_trials_of_one_configuration_do_not_differ",
+            requires: &[Requirement::Root, Requirement::Loop],
+            body: real_trials_of_one_configuration_do_not_differ,
+        },
+        Test {
+            name: "trust::ten_percent_more_time_are_found_with_six_trials",
+            requires: &[Requirement::Root, Requirement::Fuse],
+            body: ten_percent_more_time_are_found_with_six_trials,
+        },
+    ]
+}
+
+const BLOCKS: u32 = 8;
+
+/// One sweep of the same configuration under two names. Within a block the two could as well have had each other's name, so
+/// each of the 128 ways to swap names in some blocks is an A/A comparison of real trials, and their verdicts are a fact about
+/// this machine's noise that no luck of a single comparison can upset.
+///
+/// A single one finds a difference in at most 5 of 100 sweeps, but the 128 share their trials: of six measures each may be
+/// found in the two or three ways that put all of its larger values on one side. So the bound is 10 %; without Holm's
+/// correction about 25 % would be found.
+fn real_trials_of_one_configuration_do_not_differ() {
+    let sandbox = Sandbox::new();
+    let plan = format!(
+        r#"name = "twice"
+repetitions = {BLOCKS}
+seed = 11
+[device]
+image = "{}"
+size = "256M"
+[[configurations]]
+name = "first"
+filesystem = "ext4"
+[[configurations]]
+name = "again"
+filesystem = "ext4"
+[[workloads]]
+kind = "fileserver"
+tree_size = "4M"
+readers = 1
+writers = 1
+writer_space = "32M"
+ramp = "20ms"
+window = "150ms"
+"#,
+        sandbox.path("twice.img").display()
+    );
+    sandbox.write("plan.toml", &plan);
+    let swept = sandbox.run(&["sweep", "plan.toml"]);
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+
+    let store = Store::open(&sandbox.path("state/fsdyno/results.db")).expect("the store");
+    let sweep = store.find(None).expect("the sweep").summary.id;
+    let trials = store.trials(sweep).expect("its trials");
+    let of = |name: &str| {
+        let own = trials.iter().filter(|trial| trial.configuration.name == name && !trial.sentinel);
+        own.cloned().collect::<Vec<TrialRecord>>()
+    };
+    let (first, again) = (of("first"), of("again"));
+    assert_eq!((first.len(), again.len()), (8, 8));
+    let ways = 1_u32 << (BLOCKS - 1);
+    let found = (0..ways).filter(|way| differs(&first, &again, *way)).count();
+    assert!(found * 10 <= ways as usize, "{found} of {ways} ways to name real trials find a difference");
+
+    // The command says the same of the names as they are.
+    let compared =
+        sandbox.run(&["compare", "twice/first", "twice/again", "--threshold", "0%", "--format=json"]);
+    let document = json(&compared);
+    let rows = document["cases"][0]["measures"].as_array().expect("measures");
+    assert!(rows.len() >= 5 && rows.iter().all(|row| row["ratio"]["paired"] == true), "{document}");
+    let verdicts: Vec<&str> = rows.iter().filter_map(|row| row["verdict"].as_str()).collect();
+    let different = verdicts.iter().any(|verdict| ["slower", "faster"].contains(verdict));
+    assert_eq!(different, differs(&first, &again, 0), "{document}");
+    let code = i32::from(verdicts.contains(&"slower"));
+    assert_eq!(compared.status.code(), Some(code), "{}", describe(&compared));
+}
+
+/// Whether a comparison finds a difference, however small, when the names are swapped in the blocks whose bit is set.
+fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
+    let mut sides = [first.to_vec(), again.to_vec()];
+    let [a, b] = &mut sides;
+    for trial in a.iter_mut().filter(|trial| way >> trial.block & 1 == 1) {
+        let other = b.iter_mut().find(|other| other.block == trial.block).expect("the other of its block");
+        std::mem::swap(trial, other);
+    }
+    // What was swapped carries its case with it.
+    for (index, side) in (0..).zip(&mut sides) {
+        side.iter_mut().for_each(|trial| trial.case = index);
+    }
+    let question = Question { measures: Vec::new(), threshold: 0.0, seed: 11 };
+    let [a, b] = ["a", "b"].map(|name| Side {
+        name,
+        sweep: 1,
+        sweep_name: "twice",
+        trials: &sides[usize::from(name == "b")],
+    });
+    let compared = Comparison::new(a, b, &question);
+    assert!(compared.rows().count() >= 5, "{compared:?}");
+    compared.rows().any(|row| matches!(row.finding, Finding::Slower | Finding::Faster))
+}
+
+/// Every read of a filesystem takes 20 ms, and 22 ms a sweep later.
+fn ten_percent_more_time_are_found_with_six_trials() {
+    let sandbox = Sandbox::new();
+    let plan = |name: &str| {
+        let text = format!(
+            r#"name = "{name}"
+repetitions = 6
+seed = 7
+telemetry = false
+[device]
+directory = "sick/work"
+[[workloads]]
+kind = "streaming"
+file_size = "1M"
+bs = "64k"
+"#
+        );
+        sandbox.write(&format!("{name}.toml"), &text)
+    };
+    let sweep = |name: &str, delay: Duration| {
+        let directory = sandbox.path("sick");
+        let sick = mount(&directory, &Behaviour::slow(&[Kind::Read], delay));
+        std::fs::create_dir(sandbox.path("sick/work")).expect("a directory");
+        let path: PathBuf = plan(name);
+        let output = sandbox.run(&["sweep", path.to_str().expect("a path")]);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        drop(sick);
+        std::fs::remove_dir(directory).expect("an empty mountpoint");
+    };
+    sweep("old", Duration::from_millis(20));
+    sweep("new", Duration::from_millis(22));
+    let compared = sandbox.run(&["compare", "old", "new", "--format=json"]);
+    assert_eq!(compared.status.code(), Some(1), "{}", describe(&compared));
+    let document = json(&compared);
+    let rows = document["cases"][0]["measures"].as_array().expect("measures");
+    let read = rows.iter().find(|row| row["measure"] == "streaming-read").expect("the rate of reading");
+    assert_eq!((&read["verdict"], &read["trials"]), (&Value::from("slower"), &Value::from(6)), "{read}");
+    let ratio = read["ratio"]["value"].as_f64().expect("a ratio");
+    assert!((0.87..0.95).contains(&ratio), "{read}");
+    let text = sandbox.run(&["compare", "old", "new", "--measure", "streaming-read"]);
+    let lines = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(
+        lines.contains("\n  slower\n    streaming-read ") && lines.ends_with("0 undecided.\n"),
+        "{lines}"
+    );
+    // What is better in one direction is worse in the other, and no regression then.
+    let turned = sandbox.run(&["compare", "new", "old", "--measure", "streaming-read"]);
+    assert_eq!(turned.status.code(), Some(0), "{}", describe(&turned));
+    assert!(String::from_utf8_lossy(&turned.stdout).contains("\n  faster\n"), "{}", describe(&turned));
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
+}

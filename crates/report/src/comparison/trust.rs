@@ -1,0 +1,120 @@
+//! How far a comparison may be trusted, by simulation through all of it: trials with noise of their own and of their block,
+//! the same configuration under two names.
+
+use super::tests::{question, side};
+use super::{Comparison, Finding};
+use crate::fixture;
+use fsdyno_core::{Operation, TrialRecord};
+use rand::SeedableRng;
+use rand_distr::{Distribution, LogNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const BLOCKS: u32 = 6;
+const REPEATS: u64 = 1000;
+
+/// Trials as they come from a machine.
+struct Machine {
+    random: Xoshiro256PlusPlus,
+    /// What all of them are, but for their noise.
+    template: TrialRecord,
+    /// How much trials differ, and each measure of a trial beside that.
+    noise: f64,
+}
+
+impl Machine {
+    fn new(seed: u64, template: &TrialRecord, noise: f64) -> Self {
+        Machine { random: Xoshiro256PlusPlus::seed_from_u64(seed), template: template.clone(), noise }
+    }
+
+    /// Six blocks of two configurations; what is measured of the second has these factors beside it.
+    fn sweep(&mut self, factors: [f64; 4]) -> [Vec<TrialRecord>; 2] {
+        let mut sides = [Vec::new(), Vec::new()];
+        for block in 0..BLOCKS {
+            // Blocks differ more than their trials do, and both kinds of noise are skewed.
+            let level = self.draw(0.2);
+            for (case, side) in (0..).zip(&mut sides) {
+                let factors = if case == 0 { [1.0; 4] } else { factors };
+                side.push(self.trial(block, case, level, factors));
+            }
+        }
+        sides
+    }
+
+    fn trial(&mut self, block: u32, case: u32, level: f64, factors: [f64; 4]) -> TrialRecord {
+        let mut trial = self.template.clone();
+        (trial.trial, trial.block, trial.case) = (block * 2 + case, block, case);
+        trial.configuration.name = ["first", "again"][case as usize].to_string();
+        // What a trial meets shows in all of its measures.
+        let luck = level * self.draw(self.noise);
+        for (index, factor) in factors.into_iter().enumerate() {
+            let rate = 60e6 * luck * self.draw(self.noise) * factor;
+            let role = match index {
+                0 | 1 => &mut trial.phases[index].roles[0],
+                _ => &mut trial.phases[2].roles[index - 2],
+            };
+            role.rates.aggregate_bytes_per_s = rate;
+        }
+        let stall = 40e6 / luck * self.draw(0.4);
+        trial.phases[2].roles[0].longest_stall_ns = fsdyno_core::Nanos(stall as u64);
+        let slow = 300e3 / luck * self.draw(0.2);
+        trial.phases[2].roles[1].operations[0].lat_ns.p999 = slow as u64;
+        trial
+    }
+
+    fn draw(&mut self, sigma: f64) -> f64 {
+        LogNormal::new(0.0, sigma).unwrap().sample(&mut self.random)
+    }
+}
+
+/// A trial of the fileserver workload with no more of it than the named measures need.
+fn template() -> TrialRecord {
+    let mut trial = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 60.0);
+    for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
+        role.operations.retain(|result| result.operation == Operation::ReadFirstByte);
+        role.longest_stall_ns = fsdyno_core::Nanos(0);
+    }
+    trial
+}
+
+/// In how many sweeps the second configuration is called different, with no difference being too small to matter.
+fn different(measures: &[&str], sweeps: [i64; 2]) -> usize {
+    let template = template();
+    let mut question = question(measures);
+    question.threshold = 0.0;
+    let differs = |seed: &u64| {
+        let mut machine = Machine::new(*seed, &template, 0.05);
+        let [first, mut second] = machine.sweep([1.0; 4]);
+        if sweeps[0] != sweeps[1] {
+            [second, _] = machine.sweep([1.0; 4]);
+        }
+        let compared =
+            Comparison::new(side("first", sweeps[0], &first), side("again", sweeps[1], &second), &question);
+        compared.rows().any(|row| matches!(row.finding, Finding::Slower | Finding::Faster))
+    };
+    (0..REPEATS).filter(differs).count()
+}
+
+#[test]
+fn the_same_twice_differs_in_five_of_a_hundred_sweeps_at_most() {
+    // All six named measures together, within blocks: one false alarm among the six is one too many.
+    let within = different(&[], [1, 1]);
+    // And of two sweeps, where what blocks have in common is noise.
+    let between = different(&["read"], [1, 2]);
+    assert!(within <= 50 && between <= 50, "{within} and {between} of {REPEATS}");
+    // A comparison that never finds anything would prove nothing.
+    assert!(within >= 10 && between >= 10, "{within} and {between} of {REPEATS}");
+}
+
+#[test]
+fn ten_percent_is_found_with_six_trials() {
+    let template = template();
+    let found = |seed: &u64| {
+        let [first, second] = Machine::new(*seed, &template, 0.02).sweep([1.0, 1.0, 1.0, 0.9]);
+        let question = question(&["read-under-write"]);
+        let compared = Comparison::new(side("first", 1, &first), side("again", 1, &second), &question);
+        assert_eq!(compared.cases[0].rows.len(), 1);
+        compared.regressed()
+    };
+    let found = (0..REPEATS).filter(found).count();
+    assert!(found >= 950, "{found} of {REPEATS}");
+}
