@@ -228,7 +228,8 @@ pub struct PhaseResult {
     pub name: String,
     /// Load before the window.
     pub ramp_ns: Nanos,
-    /// The measured part; from the first operation to the last where the phase lasts until its work is done.
+    /// The measured part; from the first operation to the last where the phase lasts until its work is done. Nothing where
+    /// a program that is not ours was too quick to tell: then there are no rates either.
     pub window_ns: Nanos,
     /// Time after the window until the last operation had ended, or the limit.
     pub drain_ns: Nanos,
@@ -244,13 +245,51 @@ impl PhaseResult {
     pub fn bytes(&self) -> u64 {
         self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
     }
+}
 
-    /// Processor time of all workers in the window, and of the kernel threads that worked for them. Nothing without
-    /// telemetry: then the threads are not known.
+/// Name of the phase without roles that has the telemetry of all others, which a program ran without a word between them.
+pub const WHOLE_RUN: &str = "whole run";
+
+/// What was watched as one: a phase, or all phases of a program together where nobody could tell them apart.
+#[derive(Debug, Clone)]
+pub struct Watched<'a> {
+    /// Name of the phase, or [`WHOLE_RUN`].
+    pub name: &'a str,
+    /// The measured part.
+    pub window_ns: Nanos,
+    /// All that worked meanwhile.
+    pub roles: Vec<&'a RoleResult>,
+    /// What the machine did meanwhile.
+    pub telemetry: &'a Telemetry,
+}
+
+impl<'a> Watched<'a> {
+    /// The phases of a trial that somebody watched, or all of them as one.
+    pub fn of(phases: &'a [PhaseResult]) -> Vec<Watched<'a>> {
+        let is_whole = |phase: &&PhaseResult| phase.name == WHOLE_RUN && phase.roles.is_empty();
+        let watched = |phase: &'a PhaseResult, roles| {
+            let PhaseResult { name, window_ns, telemetry, .. } = phase;
+            Some(Watched { name, window_ns: *window_ns, roles, telemetry: telemetry.as_ref()? })
+        };
+        match phases.iter().find(is_whole) {
+            Some(whole) => {
+                watched(whole, phases.iter().flat_map(|phase| &phase.roles).collect()).into_iter().collect()
+            }
+            None => phases.iter().filter_map(|phase| watched(phase, phase.roles.iter().collect())).collect(),
+        }
+    }
+
+    /// Bytes that all roles moved.
+    pub fn bytes(&self) -> u64 {
+        self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Processor time of all workers, and of the kernel threads that worked for them. Nothing where a program did not tell
+    /// its own.
     pub fn cpu_with_threads(&self) -> Option<Nanos> {
-        let threads_ns = self.telemetry.as_ref()?.storage_threads_ns();
-        let workers = self.roles.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu);
-        Some(Nanos(workers.total().0.saturating_add(threads_ns)))
+        let workers = self.roles.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu).total();
+        let is_told = workers > Nanos(0) || self.roles.iter().all(|role| role.is_watched());
+        is_told.then(|| Nanos(workers.0.saturating_add(self.telemetry.storage_threads_ns())))
     }
 }
 

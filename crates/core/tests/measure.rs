@@ -6,7 +6,7 @@ use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
     CpuTime, Latency, Layout, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord,
-    WorkerResult,
+    WHOLE_RUN, WorkerResult,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::{Fileserver, Streaming};
@@ -299,6 +299,38 @@ fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
     trial.phases[0].roles[0].worker_results.clear();
     assert_eq!(value_in(&trial, "a/reader/cpu-per-operation"), None);
     trial.phases[1].telemetry = None;
+    assert_eq!(value_in(&trial, "cpu-per-mb"), None);
+}
+
+#[test]
+fn a_program_that_tells_nothing_apart_has_one_figure_of_processor_time() {
+    let mut trial = trial();
+    trial.phases.truncate(2);
+    let second = Nanos::from_secs(1).0;
+    for phase in &mut trial.phases {
+        phase.roles.truncate(1);
+        phase.roles[0].worker_results.clear();
+        phase.roles[0].cpu = CpuTime { user_ns: Nanos(second), system_ns: Nanos(0) };
+        phase.roles[0].rates.bytes = 500_000_000;
+    }
+    assert_eq!(value_in(&trial, "cpu-per-mb"), None);
+    let mut telemetry = Telemetry::default();
+    telemetry.window.task_ns = [(TaskKind::Loop, 3 * second)].into();
+    let whole = PhaseResult {
+        name: WHOLE_RUN.to_string(),
+        roles: Vec::new(),
+        telemetry: Some(telemetry),
+        ..trial.phases[0].clone()
+    };
+    trial.phases.push(whole);
+    // 1 s and 1 s of the program, 3 s of a kernel thread, for 1000 MB.
+    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 5_000_000.0, at_least: false }));
+    // What was too quick for it to tell counts neither here nor there; what it does not tell at all cannot be counted.
+    let telemetry = trial.phases.pop().and_then(|whole| whole.telemetry);
+    trial.phases[0].telemetry = telemetry.clone();
+    (trial.phases[1].telemetry, trial.phases[1].window_ns) = (telemetry, Nanos(0));
+    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 8_000_000.0, at_least: false }));
+    trial.phases[0].roles[0].cpu = CpuTime::default();
     assert_eq!(value_in(&trial, "cpu-per-mb"), None);
 }
 

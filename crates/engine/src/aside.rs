@@ -7,19 +7,21 @@
 use crate::error::EngineError;
 use crate::phase::LOOK_UP;
 use fsdyno_sys::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// How long work that was cancelled may take to notice.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the thread tells, and what it is told.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Gauge {
     done: AtomicU64,
     cancelled: AtomicBool,
+    wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Gauge {
@@ -33,14 +35,28 @@ impl Gauge {
         self.done.load(Ordering::Relaxed)
     }
 
+    /// Has whoever waits look at once.
+    pub(crate) fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            wake();
+        }
+    }
+
     /// Whether the work should end here.
     pub(crate) fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Runs `work` on its own thread. `look` is called at once and then every now and then
-/// while it lasts, and says whether to go on waiting.
+/// What comes from the thread.
+enum Word<T> {
+    Look,
+    /// `Err`: it panicked.
+    Ended(std::thread::Result<T>),
+}
+
+/// Runs `work` on its own thread. `look` is called at once, then every now and then while it lasts, and whenever the work
+/// wants it; it says whether to go on waiting.
 ///
 /// # Errors
 /// [`EngineError::Stopped`] when `stop` was set or `look` lost patience: the thread is told, and left behind when it does
@@ -52,8 +68,10 @@ pub(crate) fn run<T: Send + 'static>(
     mut look: impl FnMut(&Gauge) -> bool,
 ) -> Result<T, EngineError> {
     let worker = || EngineError::Worker { step: step.to_string() };
-    let gauge = Arc::new(Gauge::default());
-    let (sender, results) = channel();
+    let (sender, words) = channel();
+    let waker = sender.clone();
+    let wake = Box::new(move || drop(waker.send(Word::Look)));
+    let gauge = Arc::new(Gauge { wake: Some(wake), ..Gauge::default() });
     let its_gauge = Arc::clone(&gauge);
     std::thread::Builder::new()
         .name(step.to_string())
@@ -61,7 +79,7 @@ pub(crate) fn run<T: Send + 'static>(
             // Without a table of its own the work can be done, too; only hanging in it would be worse.
             let _ = thread::unshare_files().and_then(|()| thread::release_standard_streams());
             // Nobody listens when the thread was left behind.
-            drop(sender.send(work(&its_gauge)));
+            drop(sender.send(Word::Ended(catch_unwind(AssertUnwindSafe(|| work(&its_gauge))))));
         })
         .map_err(|_| worker())?;
     let mut cancelled: Option<Instant> = None;
@@ -74,11 +92,11 @@ pub(crate) fn run<T: Send + 'static>(
             }
             _ => {}
         }
-        match results.recv_timeout(LOOK_UP) {
-            Ok(_) if cancelled.is_some() => return Err(EngineError::Stopped),
-            Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Disconnected) => return Err(worker()),
-            Err(RecvTimeoutError::Timeout) => {}
+        match words.recv_timeout(LOOK_UP) {
+            Ok(Word::Ended(Ok(_))) if cancelled.is_some() => return Err(EngineError::Stopped),
+            Ok(Word::Ended(result)) => return result.map_err(|_panic| worker()),
+            // Nobody hangs up: the gauge has a sender, too.
+            Ok(Word::Look) | Err(_) => {}
         }
     }
 }
@@ -103,6 +121,24 @@ mod tests {
 
     fn never_true() -> bool {
         std::env::args().count() == 0
+    }
+
+    #[test]
+    fn work_that_wants_to_be_looked_at_is_before_it_ends() {
+        let never = AtomicBool::new(false);
+        let mut seen = Vec::new();
+        let work = |gauge: &Gauge| {
+            for _ in 0..3 {
+                gauge.advance(1);
+                gauge.wake();
+            }
+        };
+        run("test", &never, work, |gauge| {
+            seen.push(gauge.done());
+            true
+        })
+        .unwrap();
+        assert!(seen.len() >= 4, "{seen:?}: at once, and three times more");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) struct Session<'a, 'e> {
     pub(crate) timer: Timer,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) progress: &'a mut Progress<'e>,
-    observer: &'a mut dyn Observer,
+    pub(crate) observer: &'a mut dyn Observer,
     /// The engine's own directory, once it is made.
     base: Option<PathBuf>,
     /// Threads that hang in the kernel.

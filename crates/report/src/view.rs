@@ -11,6 +11,7 @@ use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
     CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, PhaseResult, Rates, RoleResult, TrialRecord,
+    Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
@@ -293,24 +294,34 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportE
     let roles = first.roles.iter().map(|role| merge_role(role.role, &parts));
     Ok(PhaseView {
         name: name.to_string(),
-        window_ns: Nanos(parts.iter().map(|(_, phase)| phase.window_ns.0).sum::<u64>() / parts.len() as u64),
+        // Where a program was too quick to tell in one of them, nothing is known of all.
+        window_ns: match parts.iter().any(|(_, phase)| phase.window_ns == Nanos(0)) {
+            true => Nanos(0),
+            false => {
+                Nanos(parts.iter().map(|(_, phase)| phase.window_ns.0).sum::<u64>() / parts.len() as u64)
+            }
+        },
         roles: roles.collect::<Result<_, _>>()?,
-        kernel: merge_kernel(&parts),
+        kernel: merge_kernel(name, trials),
     })
 }
 
-fn merge_kernel(parts: &[(u32, &PhaseResult)]) -> Option<KernelView> {
+/// What kernel threads did for a phase, or for all phases of a program that does not tell them apart.
+fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
+    let with_it = trials.iter().filter(|trial| trial.phases.iter().any(|phase| phase.name == name));
+    let parts = with_it.map(|trial| Watched::of(&trial.phases).into_iter().find(|one| one.name == name));
+    let parts: Vec<Watched<'_>> = parts.collect::<Option<_>>()?;
     let mut view = KernelView::default();
-    let mut cpu_ns = 0.0;
-    for (_, phase) in parts {
-        cpu_ns += phase.cpu_with_threads()?.0 as f64;
-        let window = &phase.telemetry.as_ref()?.window;
-        for (kind, time_ns) in window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage()) {
+    for one in &parts {
+        let kinds = one.telemetry.window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage());
+        for (kind, time_ns) in kinds {
             *view.by_kind.entry(*kind).or_default() += time_ns;
         }
     }
-    let bytes: f64 = parts.iter().map(|(_, phase)| phase.bytes() as f64).sum();
-    view.cpu_ns_per_megabyte = (bytes > 0.0).then(|| cpu_ns / (bytes / 1e6));
+    let bytes: f64 = parts.iter().map(|one| one.bytes() as f64).sum();
+    let cpu_ns: Option<Vec<Nanos>> = parts.iter().map(Watched::cpu_with_threads).collect();
+    let cpu_ns = cpu_ns.map(|each| each.iter().map(|ns| ns.0 as f64).sum::<f64>());
+    view.cpu_ns_per_megabyte = cpu_ns.filter(|_| bytes > 0.0).map(|cpu_ns| cpu_ns / (bytes / 1e6));
     Some(view)
 }
 

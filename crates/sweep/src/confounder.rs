@@ -8,9 +8,9 @@
 //! A threshold divides what a healthy run shows anyway from what moves its figures by several percent.
 
 use fsdyno_core::environment::DeviceFacts;
-use fsdyno_core::result::CpuTime;
-use fsdyno_core::telemetry::{DeviceActivity, TaskKind, Telemetry};
-use fsdyno_core::{Bytes, DeviceSpec, Nanos, PhaseResult, Role, TrialRecord, Warning, WarningKind};
+use fsdyno_core::result::{CpuTime, WHOLE_RUN, Watched};
+use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
+use fsdyno_core::{Bytes, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind};
 
 /// Share of the bytes read that may come from the page cache.
 const CACHED_SHARE: f64 = 0.2;
@@ -32,7 +32,7 @@ pub(crate) fn confounders(record: &TrialRecord) -> Vec<Warning> {
     if record.phases.is_empty() {
         return Vec::new();
     }
-    let seen: Vec<Seen<'_>> = record.phases.iter().filter_map(Seen::of).collect();
+    let seen = Watched::of(&record.phases);
     let found = [
         page_cache(record, &seen),
         lazy_initialisation(&seen),
@@ -45,45 +45,37 @@ pub(crate) fn confounders(record: &TrialRecord) -> Vec<Warning> {
     found.into_iter().flatten().collect()
 }
 
-/// A phase with its telemetry.
-struct Seen<'a> {
-    phase: &'a PhaseResult,
-    telemetry: &'a Telemetry,
-}
-
-impl<'a> Seen<'a> {
-    fn of(phase: &'a PhaseResult) -> Option<Self> {
-        Some(Seen { phase, telemetry: phase.telemetry.as_ref()? })
-    }
-
-    /// Bytes per second over the time in which the machine was watched.
-    fn rate(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.telemetry.window.length_ns.as_secs_f64().max(1e-9)
-    }
+/// Bytes per second over the time in which the machine was watched.
+fn rate(one: &Watched<'_>, bytes: u64) -> f64 {
+    bytes as f64 / one.telemetry.window.length_ns.as_secs_f64().max(1e-9)
 }
 
 /// The phase in which something weighed most, when it weighed more than it may.
 fn worst<'s, 'a>(
-    seen: &'s [Seen<'a>],
+    seen: &'s [Watched<'a>],
     limit: f64,
-    weight: impl Fn(&Seen<'a>) -> Option<f64>,
-) -> Option<(&'s Seen<'a>, f64)> {
+    weight: impl Fn(&Watched<'a>) -> Option<f64>,
+) -> Option<(&'s Watched<'a>, f64)> {
     let weighed = seen.iter().filter_map(|one| Some((one, weight(one)?)));
     weighed.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, weight)| *weight > limit)
 }
 
-fn warning(kind: WarningKind, phase: &PhaseResult, text: &str) -> Option<Warning> {
-    Some(Warning::new(kind, format!("phase '{}': {text}", phase.name)))
+fn warning(kind: WarningKind, one: &Watched<'_>, text: &str) -> Option<Warning> {
+    let text = match one.name {
+        WHOLE_RUN => format!("{WHOLE_RUN}: {text}"),
+        name => format!("phase '{name}': {text}"),
+    };
+    Some(Warning::new(kind, text))
 }
 
 /// Bytes that readers got and the device never gave. A filesystem that compresses gives more than it reads, so nothing can
 /// be told of it.
-fn page_cache(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
+fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     if compresses(record) {
         return None;
     }
-    let read = |one: &Seen<'_>| -> u64 {
-        one.phase.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes).sum()
+    let read = |one: &Watched<'_>| -> u64 {
+        one.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes).sum()
     };
     let (one, share) = worst(seen, CACHED_SHARE, |one| {
         let bytes = read(one);
@@ -97,11 +89,11 @@ fn page_cache(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
         megabytes(read(one)),
         megabytes(one.telemetry.filesystem_device()?.read_bytes)
     );
-    warning(WarningKind::PageCache, one.phase, &text)
+    warning(WarningKind::PageCache, one, &text)
 }
 
 /// Work that mkfs has left to the kernel. The thread serves every ext4 of the machine.
-fn lazy_initialisation(seen: &[Seen<'_>]) -> Option<Warning> {
+fn lazy_initialisation(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, time_ns) = worst(seen, LAZY_INIT.0 as f64, |one| {
         one.telemetry.window.task_ns.get(&TaskKind::LazyInit).map(|time_ns| *time_ns as f64)
     })?;
@@ -110,15 +102,15 @@ fn lazy_initialisation(seen: &[Seen<'_>]) -> Option<Warning> {
          time",
         time_ns / 1e6
     );
-    warning(WarningKind::LazyInitialisation, one.phase, &text)
+    warning(WarningKind::LazyInitialisation, one, &text)
 }
 
 /// Workers that leave no processor idle measure the processors. `null` is made to.
-fn processors_saturated(seen: &[Seen<'_>]) -> Option<Warning> {
+fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, share) = worst(seen, WORKERS_SHARE, |one| {
-        let roles = || one.phase.roles.iter().filter(|role| role.role != Role::Null);
+        let roles = || one.roles.iter().filter(|role| role.role != Role::Null);
         let used = roles().fold(CpuTime::default(), |sum, role| sum + role.cpu).total().0 as f64;
-        let all = one.phase.window_ns.0 as f64 * f64::from(one.telemetry.processors);
+        let all = one.window_ns.0 as f64 * f64::from(one.telemetry.processors);
         (all > 0.0).then(|| used / all)
     })?;
     let processors = one.telemetry.processors;
@@ -127,27 +119,27 @@ fn processors_saturated(seen: &[Seen<'_>]) -> Option<Warning> {
         share.min(1.0) * 100.0,
         if processors == 1 { "" } else { "s" }
     );
-    warning(WarningKind::ProcessorsSaturated, one.phase, &text)
+    warning(WarningKind::ProcessorsSaturated, one, &text)
 }
 
-fn steal_time(seen: &[Seen<'_>]) -> Option<Warning> {
+fn steal_time(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, share) = worst(seen, STEAL_SHARE, |one| {
         let cpu = one.telemetry.window.cpu?;
         Some(cpu.share(cpu.steal_ns))
     })?;
     let text =
         format!("the hypervisor gave {:.1} % of the processors' time to others (steal)", share * 100.0);
-    warning(WarningKind::StealTime, one.phase, &text)
+    warning(WarningKind::StealTime, one, &text)
 }
 
 /// Others that read and write while we measure. The kernel does not tell on which device. Where the filesystem is ours alone,
 /// they can only be on the disk below it, and there on no more than what it moved beside our own.
-fn other_io(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
-    let others = |one: &Seen<'_>| -> u64 {
+fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+    let others = |one: &Watched<'_>| -> u64 {
         one.telemetry.other_processes.iter().map(|other| other.read_bytes + other.write_bytes).sum()
     };
     let moved = |disk: &DeviceActivity| disk.read_bytes.saturating_add(disk.write_bytes);
-    let on_disk = |one: &Seen<'_>| -> Option<(u64, u64)> {
+    let on_disk = |one: &Watched<'_>| -> Option<(u64, u64)> {
         let disk = moved(one.telemetry.window.devices.iter().flatten().last()?);
         let own = match record.device {
             DeviceSpec::Directory { .. } => 0,
@@ -157,7 +149,7 @@ fn other_io(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
     };
     let (one, share) = worst(seen, OTHERS_SHARE, |one| {
         let (bytes, disk) = on_disk(one)?;
-        (one.rate(bytes) > OTHERS_RATE).then(|| bytes as f64 / disk.max(1) as f64)
+        (rate(one, bytes) > OTHERS_RATE).then(|| bytes as f64 / disk.max(1) as f64)
     })?;
     let first = one.telemetry.other_processes.first()?;
     let more = match one.telemetry.other_processes.len() - 1 {
@@ -172,7 +164,7 @@ fn other_io(record: &TrialRecord, seen: &[Seen<'_>]) -> Option<Warning> {
         share * 100.0,
         one.telemetry.devices.last()?
     );
-    warning(WarningKind::OtherIo, one.phase, &text)
+    warning(WarningKind::OtherIo, one, &text)
 }
 
 /// A filesystem that compresses what compresses well moves less than it was given.
@@ -231,8 +223,8 @@ mod tests {
     use super::*;
     use crate::{Plan, order};
     use fsdyno_core::result::{Rates, RoleResult};
-    use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample};
-    use fsdyno_core::{Environment, Outcome};
+    use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample, Telemetry};
+    use fsdyno_core::{Environment, Outcome, PhaseResult};
 
     const SECOND: u64 = 1_000_000_000;
     const PLAN: &str = "[device]\nimage = \"/image\"\nsize = \"1G\"\n[axes]\nfilesystem = [\"btrfs\"]\n\
@@ -344,6 +336,21 @@ mod tests {
         window(&mut compressed).devices[0] = Some(DeviceActivity::default());
         compressed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
         assert_eq!(confounders(&compressed), []);
+    }
+
+    #[test]
+    fn phases_that_a_program_does_not_tell_apart_are_judged_together() {
+        let mut record = healthy(&[]);
+        let telemetry = record.phases[0].telemetry.take();
+        record.phases.push(PhaseResult { name: "second".to_string(), telemetry: None, ..phase() });
+        let whole = PhaseResult { name: WHOLE_RUN.to_string(), roles: Vec::new(), telemetry, ..phase() };
+        record.phases.push(whole);
+        let (kind, text) = only(&record);
+        assert_eq!(kind, WarningKind::PageCache);
+        assert_eq!(
+            text,
+            "whole run: 50 % of the 2000 MB read came from the page cache: device 'loop0' gave 1010 MB"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use goal::Goal;
 
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
-use crate::result::{Latency, Layout, Lifecycle, PhaseResult, RoleResult, TrialRecord};
+use crate::result::{Latency, Layout, Lifecycle, PhaseResult, RoleResult, TrialRecord, Watched};
 use crate::units::Nanos;
 use crate::workload::Workload;
 use named::NAMED;
@@ -459,7 +459,10 @@ fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
 }
 
 fn throughput(phases: &[PhaseResult]) -> Option<Value> {
-    let moving = || phases.iter().filter(|phase| phase.bytes() > 0);
+    // A program may tell how much it moved and not how fast.
+    let told = |phase: &&PhaseResult| phase.roles.iter().any(|role| role.rates.aggregate_bytes_per_s > 0.0);
+    let moving =
+        || phases.iter().filter(|phase| phase.bytes() > 0 && phase.window_ns > Nanos(0)).filter(told);
     let seconds: f64 = moving().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let bytes: f64 = moving().map(|phase| phase.bytes() as f64).sum();
     (seconds > 0.0).then(|| Value { value: bytes / seconds, at_least: false })
@@ -475,11 +478,19 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
 }
 
 /// Nanoseconds per 10^6 bytes. What the kernel's threads did cannot be told without telemetry, and then there is no value.
+/// A phase of which a program tells nothing but its longest operation counts neither here nor there.
 fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
-    let cpu_ns: Vec<u64> =
-        phases.iter().map(|phase| Some(phase.cpu_with_threads()?.0)).collect::<Option<_>>()?;
-    let bytes: f64 = phases.iter().map(|phase| phase.bytes() as f64).sum();
-    let cpu_ns: f64 = cpu_ns.iter().map(|ns| *ns as f64).sum();
+    let is_told = |phase: &PhaseResult| phase.window_ns > Nanos(0);
+    let mut watched = Watched::of(phases);
+    watched.retain(|one| one.window_ns > Nanos(0));
+    let roles: usize = watched.iter().map(|one| one.roles.len()).sum();
+    let all: usize = phases.iter().filter(|phase| is_told(phase)).map(|phase| phase.roles.len()).sum();
+    if roles < all {
+        return None;
+    }
+    let cpu_ns: Option<Vec<u64>> = watched.iter().map(|one| Some(one.cpu_with_threads()?.0)).collect();
+    let cpu_ns: f64 = cpu_ns?.iter().map(|ns| *ns as f64).sum();
+    let bytes: f64 = watched.iter().map(|one| one.bytes() as f64).sum();
     (bytes > 0.0).then(|| Value { value: cpu_ns / (bytes / 1e6), at_least: false })
 }
 
@@ -502,12 +513,14 @@ impl Figure {
 
     fn of(self, role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
         let exact = |value| Value { value, at_least: false };
+        // What a program does not tell is no rate of zero.
+        let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| exact(rate));
         match self {
-            Figure::Rate => Some(exact(role.rates.aggregate_bytes_per_s)),
+            Figure::Rate => told(role.rates.aggregate_bytes_per_s),
             Figure::DataRate => role.rates.data_bytes_per_s.map(exact),
             Figure::OverheadRate => role.rates.with_overhead_bytes_per_s.map(exact),
-            Figure::OperationRate => Some(exact(role.rates.operations_per_s)),
-            Figure::ItemRate => Some(exact(role.rates.items_per_s)),
+            Figure::OperationRate => told(role.rates.operations_per_s),
+            Figure::ItemRate => told(role.rates.items_per_s),
             // Of all workers together, so that several may use more than one processor.
             Figure::CpuShare if phase.window_ns.0 == 0 => None,
             Figure::CpuShare if !role.is_watched() && role.cpu.total().0 == 0 => None,

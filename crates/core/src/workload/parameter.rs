@@ -443,11 +443,9 @@ pub trait Parameters {
     fn list(&self) -> Vec<Listed>;
 }
 
-/// Surroundings of tests: no device of a known size, and no files.
-#[cfg(test)]
+/// Surroundings of command lines, which refer to nothing: no device of a known size, and no files.
 pub(crate) struct Nowhere;
 
-#[cfg(test)]
 impl Surroundings for Nowhere {
     fn device_size(&self) -> Option<Bytes> {
         None

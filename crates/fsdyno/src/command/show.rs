@@ -88,8 +88,8 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
         return Err(Trouble::new(Status::Usage, anyhow!("the layout bonnie-csv is no JSON"))
             .hint("leave --as out: the figures of every trial are in the JSON"));
     }
-    if !trials.iter().any(|trial| trial.workload.kind() == "bonnie") {
-        return Err(Trouble::new(Status::Usage, anyhow!("the sweep has no trial of the workload bonnie")));
+    if !trials.iter().any(|trial| terminal::is_bonnie(&trial.workload)) {
+        return Err(Trouble::new(Status::Usage, anyhow!("the sweep has no trial of bonnie, native or real")));
     }
     terminal::bonnie_csv(&mut std::io::stdout().lock(), trials)?;
     Ok(Status::Well)

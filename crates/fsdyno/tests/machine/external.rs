@@ -2,6 +2,7 @@
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use serde_json::Value;
+use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +45,12 @@ pub fn tests() -> Vec<Test> {
     vec![
         row(
             "external::bonnie_tells_its_parts",
-            &[Requirement::Root, Requirement::Loop, Requirement::Program("bonnie++")],
+            &[
+                Requirement::Root,
+                Requirement::Loop,
+                Requirement::Program("bonnie++"),
+                Requirement::Program("bon_csv2txt"),
+            ],
             bonnie_tells_its_parts,
         ),
         row(
@@ -105,16 +111,51 @@ fn bonnie_tells_its_parts() {
     let sandbox = Sandbox::new();
     let trial = trial(&sandbox, "program = \"bonnie++\"\narguments = \"-s 32m -n 4:2000:10:4 -f1\"\n");
     let parts = parts(&trial);
+    assert_eq!(parts.len(), 12, "{parts:?}");
+    assert_eq!(parts[0], ("write per character".to_string(), "writer".to_string()));
     // Byte by byte nothing is quick; the other parts may be, and are then told to have no figure.
-    assert!(parts.contains(&("write per character".to_string(), "writer".to_string())), "{parts:?}");
-    let warnings = trial["warnings"].to_string();
-    assert!(parts.len() == 12 || warnings.contains("figure-missing"), "{parts:?} {warnings}");
+    let silent = trial["phases"].as_array().expect("phases").iter().any(|phase| phase["window_ns"] == 0);
+    assert_eq!(silent, trial["warnings"].to_string().contains("figure-missing"), "{trial}");
+    // It announces its parts, so that each is watched by itself: the one that is slow fills its window with its own work.
+    assert!(trial["phases"].as_array().expect("phases").iter().all(|phase| phase["telemetry"].is_object()));
+    let first = &trial["phases"][0];
+    let (watched, told) = (&first["telemetry"]["window"]["length_ns"], &first["window_ns"]);
+    let ratio = watched.as_f64().expect("a length") / told.as_f64().expect("a window");
+    assert!((0.9..1.1).contains(&ratio), "watched for {watched}, told {told}");
+    assert!(
+        first["telemetry"]["window"]["task_ns"]["own"].as_u64().is_some_and(|ns| ns > 100_000_000),
+        "{first}"
+    );
     let writer = &trial["phases"][0]["roles"][0];
     assert_eq!(writer["rates"]["bytes"], 1 << 20);
     assert!(writer["longest_stall_ns"].as_u64().is_some_and(|stall| stall > 0), "{writer}");
     assert!(writer["time_over_1s"].is_null() && writer["operations"] == Value::Array(Vec::new()), "{writer}");
+    tables_are_those_of_the_program(&sandbox);
+}
+
+/// The program's own `bon_csv2txt` makes of our line of fields the tables that we show.
+fn tables_are_those_of_the_program(sandbox: &Sandbox) {
+    let line = sandbox.run(&["show", "--as", "bonnie-csv"]);
+    let fields = String::from_utf8_lossy(&line.stdout).into_owned();
+    assert_eq!(fields.trim_end().split(',').count(), 50, "{}", describe(&line));
+    let file = sandbox.write("line.csv", &fields);
+    let printed = Command::new("bon_csv2txt").stdin(fs::File::open(file).expect("the line")).output();
+    let printed = printed.expect("bon_csv2txt runs");
+    // Figures and latencies in the order of the tables. Names and sizes before them it prints in a manner of its own, and
+    // 0k where bonnie++ itself prints +++++.
+    let figures = |line: &str| -> Vec<String> {
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let figures = &words[words.len().saturating_sub(12)..];
+        figures.iter().map(|word| if *word == "0k" { "+++++" } else { word }.to_string()).collect()
+    };
+    let rows = |text: &str| -> Vec<Vec<String>> {
+        let wanted = text.lines().filter(|line| line.starts_with("Latency") || line.contains("+++"));
+        wanted.map(figures).collect()
+    };
     let shown = sandbox.run(&["show"]);
-    assert!(String::from_utf8_lossy(&shown.stdout).contains("write per character"), "{}", describe(&shown));
+    let (theirs, ours) = (String::from_utf8_lossy(&printed.stdout), String::from_utf8_lossy(&shown.stdout));
+    let (theirs, ours) = (rows(&theirs), rows(&ours));
+    assert!(ours.len() == 4 && ours == theirs, "{ours:#?}\n{}", describe(&printed));
 }
 
 fn postmark_tells_its_counts() {
@@ -124,18 +165,28 @@ fn postmark_tells_its_counts() {
     let names: Vec<String> = parts(&trial).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["create", "transactions", "delete"]);
     let stdout = String::from_utf8_lossy(&sandbox.run(&["show"]).stdout).into_owned();
-    assert!(stdout.contains("transactions"), "{stdout}");
-    assert_eq!(trial["phases"][1]["roles"][0]["rates"]["items"], 1000);
+    assert!(
+        stdout.contains("\nTime:\n\t1 seconds total\n\t1 seconds of transactions (1000.00 per second)\n"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("\t\tCreation alone: 200 files (200.00 per second)\n"), "{stdout}");
+    let transactions = &trial["phases"][1];
+    assert_eq!(transactions["roles"][0]["rates"]["items"], 1000);
+    // It does not tell its processor time: that is the kernel's count, and so there is a figure with the kernel's threads.
+    assert!(transactions["roles"][0]["cpu"]["system_ns"].as_u64().is_some_and(|ns| ns > 0), "{transactions}");
+    assert!(transactions["telemetry"]["window"]["devices"][0].is_object(), "{transactions}");
+    let summary = sandbox.run(&["show", "--summary", "--measure", "cpu-per-mb", "--format", "json"]);
+    assert!(summary.status.success(), "{}", describe(&summary));
+    let full = String::from_utf8_lossy(&sandbox.run(&["show"]).stdout).into_owned();
+    assert!(full.contains("CPU with workers"), "{full}");
 }
 
 fn fio_tells_its_jobs() {
     let sandbox = Sandbox::new();
     sandbox.write("a.fio", JOB);
     let trial = trial(&sandbox, "program = \"fio\"\njob = \"a.fio\"\n");
-    assert_eq!(
-        parts(&trial),
-        [("lay".to_string(), "writer".to_string()), ("mix".to_string(), "writer".to_string())]
-    );
+    let row = |name: &str, role: &str| (name.to_string(), role.to_string());
+    assert_eq!(parts(&trial), [row("lay", "writer"), row("mix", "writer"), row("whole run", "")]);
     assert_eq!(trial["workload"]["parameters"]["job"]["text"], JOB);
     let lay = &trial["phases"][0]["roles"][0];
     assert_eq!((&lay["workers"], &lay["rates"]["bytes"]), (&Value::from(2), &Value::from(16 << 20)));
@@ -146,6 +197,17 @@ fn fio_tells_its_jobs() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("IOPS"), "{}", describe(&shown));
     let csv = sandbox.run(&["show", "--format", "csv"]);
     assert!(String::from_utf8_lossy(&csv.stdout).contains("pwrite64"), "{}", describe(&csv));
+    // It says nothing of its groups while it runs: the machine is watched over all of them together.
+    let phases = trial["phases"].as_array().expect("phases");
+    assert!(phases[0]["telemetry"].is_null() && phases[1]["telemetry"].is_null());
+    let whole = &phases[2];
+    assert_eq!((&whole["name"], &whole["roles"]), (&Value::from("whole run"), &Value::Array(Vec::new())));
+    let written = &whole["telemetry"]["window"]["devices"][0]["write_bytes"];
+    assert!(written.as_u64().is_some_and(|bytes| bytes >= 16 << 20), "{written}");
+    let shown = sandbox.run(&["show", "--telemetry"]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("whole run: averages over") && !text.contains("no telemetry"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 fn what_a_program_complains_of_is_kept() {

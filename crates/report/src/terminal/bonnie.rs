@@ -1,4 +1,5 @@
-//! The tables of bonnie++ 2.00, and the line of 50 fields that its `bon_csv2html` reads.
+//! The tables of bonnie++ 2.00, and the line of 50 fields that its `bon_csv2html` reads, of the native workload and of the
+//! real program.
 //!
 //! Layout and rounding are those of its bon_time.cpp, `+++++` for what took less than half a second included. Three slips of
 //! the original are not repeated. Its table has for files per second whatever lies in a register (an `int` format for a
@@ -7,14 +8,15 @@
 //! each seeker once, where the original's threads each count all of them.
 //!
 //! Several trials of a case are shown as one: rates are harmonic means, %CPU is processor time over time of all trials
-//! together, a latency is the longest of all.
+//! together, a latency is the longest of all. A test for which the real program gave no figure in one of them has none.
 
 use super::{Paint, Style};
 use crate::error::ReportError;
 use crate::text;
 use crate::view::{self, CaseView};
 use fsdyno_core::workload::bonnie::{FILE_UNIT, SEEKS, TESTS, WRITE_BLOCK};
-use fsdyno_core::workload::{Bonnie, Load};
+use fsdyno_core::workload::external::bonnie::{Arguments, Links};
+use fsdyno_core::workload::{Bonnie, Program};
 use fsdyno_core::{Bytes, TrialRecord, Workload};
 use std::io::{self, Write};
 
@@ -23,6 +25,8 @@ const LAYOUT: &str = "1.98";
 const VERSION: &str = "2.00a";
 /// What took less than this has no rate, in seconds.
 const SHORTEST: f64 = 0.5;
+/// Percent of a processor that rounding to whole nanoseconds may have taken from a whole number.
+const CPU_EPSILON: f64 = 1e-5;
 const DEFAULT_CHUNK: Bytes = Bytes(8192);
 const DEFAULT_SEEKS: u64 = 8192;
 const DEFAULT_SEEKERS: u32 = 5;
@@ -34,34 +38,71 @@ const LARGE: usize = 6;
 /// # Errors
 /// Those of `out`.
 pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    let Workload::Bonnie(parameters) = &case.workload else { return Ok(()) };
-    let mut heading = format!("{}: {}", case.configuration.name, parameters.title());
+    let Some(run) = Run::of(&case.workload) else { return Ok(()) };
+    let mut heading = format!("{}: {}", case.configuration.name, case.workload.load().title());
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
         heading += &format!("; {trials} as one: harmonic means of rates, longest latencies");
     }
     style.paragraph(out, Paint::Heading, 0, &heading)?;
-    let (figures, size) = (figures(case), large_size(case, parameters));
+    let (figures, size) = (figures(case, &run), large_size(case, &run));
     if size > Bytes(0) {
-        large_table(out, &case.configuration.name, parameters, size, &figures[..LARGE])?;
+        large_table(out, &case.configuration.name, &run, size, &figures[..LARGE])?;
     }
-    if parameters.files > 0 {
-        small_table(out, &case.configuration.name, parameters, &figures[LARGE..])?;
+    if run.parameters.files > 0 {
+        small_table(out, &case.configuration.name, &run, &figures[LARGE..])?;
     }
     Ok(())
 }
 
-/// Writes the line of fields of every measured trial of the workload; those of a sentinel are left out.
+/// Whether a workload has such tables and lines: the native one, and the real program.
+pub fn is_bonnie(workload: &Workload) -> bool {
+    Run::of(workload).is_some()
+}
+
+/// What was asked for, of whichever of the two.
+struct Run {
+    parameters: Bonnie,
+    /// What only the real program takes.
+    original: Option<Arguments>,
+}
+
+impl Run {
+    fn of(workload: &Workload) -> Option<Run> {
+        match workload {
+            Workload::Bonnie(parameters) => Some(Run { parameters: parameters.clone(), original: None }),
+            Workload::External(external) if external.program == Program::Bonnie => {
+                let original = external.bonnie_arguments().ok()?;
+                Some(Run { parameters: original.parameters.clone(), original: Some(original) })
+            }
+            _ => None,
+        }
+    }
+
+    fn links(&self) -> Option<Links> {
+        self.original.as_ref()?.links
+    }
+
+    fn copies(&self) -> u32 {
+        self.original.as_ref().map_or(1, |original| original.copies)
+    }
+
+    fn seed(&self, of_trial: u64) -> u64 {
+        self.original.as_ref().map_or(of_trial, |original| original.seed(of_trial).into())
+    }
+}
+
+/// Writes the line of fields of every measured trial of bonnie, native or real; those of a sentinel are left out.
 ///
 /// # Errors
 /// Those of `out`, and [`ReportError::Histogram`] as an I/O error when a stored histogram cannot be read.
 pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
     for trial in trials {
-        let Workload::Bonnie(parameters) = &trial.workload else { continue };
+        let Some(run) = Run::of(&trial.workload) else { continue };
         let cases = view::cases(std::slice::from_ref(trial))
             .map_err(|error: ReportError| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
         for case in &cases {
-            writeln!(out, "{}", fields(case, parameters, trial.seed).join(","))?;
+            writeln!(out, "{}", fields(case, &run, trial.seed).join(","))?;
         }
     }
     Ok(())
@@ -70,7 +111,8 @@ pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()>
 /// What came of one test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Figures {
-    seconds: f64,
+    /// Whether it took long enough for a rate.
+    told: bool,
     /// KiB, seeks or files per second.
     rate: f64,
     /// Percent of one processor.
@@ -80,7 +122,9 @@ struct Figures {
 }
 
 /// Those of every test; `None` for one that was left out.
-fn figures(case: &CaseView) -> [Option<Figures>; TESTS.len()] {
+fn figures(case: &CaseView, run: &Run) -> [Option<Figures>; TESTS.len()] {
+    // What the original gave a figure for took long enough, though its rate is rounded.
+    let shortest = if run.original.is_some() { f64::MIN_POSITIVE } else { SHORTEST };
     let trials = case.trials.len().max(1) as f64;
     let mut tests = (0..).zip(TESTS).map(|(index, test)| {
         let phase = case.phases.iter().find(|phase| phase.name == test.phase)?;
@@ -89,13 +133,14 @@ fn figures(case: &CaseView) -> [Option<Figures>; TESTS.len()] {
         let in_bytes = index < LARGE && !is_seeks;
         let seconds = phase.window_ns.as_secs_f64();
         Some(Figures {
-            seconds,
+            told: seconds >= shortest,
             rate: if in_bytes {
                 role.rates.aggregate_bytes_per_s / Bytes::KIB as f64
             } else {
                 role.rates.items_per_s
             },
-            cpu: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0,
+            cpu: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0
+                + CPU_EPSILON,
             longest_ns: role.longest_item.map_or(0, |longest| longest.0),
             is_seeks,
         })
@@ -104,19 +149,19 @@ fn figures(case: &CaseView) -> [Option<Figures>; TESTS.len()] {
 }
 
 /// Size of the large file: what was written, where the plan leaves it to the machine.
-fn large_size(case: &CaseView, parameters: &Bonnie) -> Bytes {
+fn large_size(case: &CaseView, run: &Run) -> Bytes {
     let written = || {
         let phase = case.phases.iter().find(|phase| phase.name == WRITE_BLOCK.phase)?;
         let role = phase.roles.iter().find(|view| view.role == WRITE_BLOCK.role)?;
         Some(Bytes(role.rates.bytes / case.trials.len().max(1) as u64))
     };
-    parameters.size.or_else(written).unwrap_or_default()
+    run.parameters.size.or_else(written).unwrap_or_default()
 }
 
 fn large_table(
     out: &mut dyn Write,
     name: &str,
-    parameters: &Bonnie,
+    run: &Run,
     size: Bytes,
     figures: &[Option<Figures>],
 ) -> io::Result<()> {
@@ -126,12 +171,13 @@ fn large_table(
          -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--"
     )?;
     writeln!(out, "Name:Size etc       {}", [" /sec %CP"; LARGE].join(" "))?;
+    let parameters = &run.parameters;
     // Size, chunk, copies, seeks and seekers, the usual ones left out.
     let unless = |usual: bool, text: String| if usual { String::new() } else { text };
     let etc = [
         mebibytes(size),
         unless(parameters.chunk == DEFAULT_CHUNK, bytes(parameters.chunk)),
-        String::new(),
+        unless(run.copies() == 1, run.copies().to_string()),
         unless(parameters.seeks == DEFAULT_SEEKS, parameters.seeks.to_string()),
         unless(parameters.seekers == DEFAULT_SEEKERS, parameters.seekers.to_string()),
     ];
@@ -144,25 +190,23 @@ fn large_table(
     rows(out, figures)
 }
 
-fn small_table(
-    out: &mut dyn Write,
-    name: &str,
-    parameters: &Bonnie,
-    figures: &[Option<Figures>],
-) -> io::Result<()> {
+fn small_table(out: &mut dyn Write, name: &str, run: &Run, figures: &[Option<Figures>]) -> io::Result<()> {
     writeln!(
         out,
         "Version {VERSION:>5}       ------Sequential Create------ --------Random Create--------\n{name:<19.19} \
          -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--"
     )?;
-    let Bonnie { min_size, max_size, directories, .. } = *parameters;
-    let label = match (min_size.0, max_size.0) {
-        (1.., _) => "files:max:min       ",
-        (0, 1..) => "files:max           ",
-        (0, 0) => "              files ",
+    let Bonnie { files, min_size, max_size, directories, .. } = run.parameters;
+    let label = match (min_size.0, max_size.0, run.links()) {
+        (1.., ..) => "files:max:min       ",
+        (0, 1.., _) | (0, 0, Some(_)) => "files:max           ",
+        (0, 0, None) => "              files ",
     };
     writeln!(out, "{label}{}", [" /sec %CP"; TESTS.len() - LARGE].join(" "))?;
-    let mut files = (parameters.files / FILE_UNIT).to_string();
+    let mut files = (files / FILE_UNIT).to_string();
+    if let Some(links) = run.links() {
+        files += &format!(":{links}");
+    }
     if max_size > Bytes(0) {
         files += &format!(":{}:{}", max_size.0, min_size.0);
     }
@@ -179,7 +223,7 @@ fn rows(out: &mut dyn Write, figures: &[Option<Figures>]) -> io::Result<()> {
     for figures in figures {
         let (rate, cpu) = match figures {
             None => (String::new(), String::new()),
-            Some(figures) if figures.seconds < SHORTEST => ("+++++".to_string(), "+++".to_string()),
+            Some(figures) if !figures.told => ("+++++".to_string(), "+++".to_string()),
             Some(figures) => (figures.rate_in_table(large), (figures.cpu as u64).to_string()),
         };
         write!(out, " {rate:>5} {cpu:>3}")?;
@@ -208,11 +252,13 @@ impl Figures {
 }
 
 /// The fields of one trial.
-fn fields(case: &CaseView, parameters: &Bonnie, seed: u64) -> Vec<String> {
-    let (figures, size) = (figures(case), large_size(case, parameters));
+fn fields(case: &CaseView, run: &Run, seed: u64) -> Vec<String> {
+    let (figures, size) = (figures(case, run), large_size(case, run));
+    let parameters = &run.parameters;
     let unless = |usual: bool, text: String| if usual { String::new() } else { text };
     let name = case.configuration.name.replace(',', " ");
-    let mut fields = vec![LAYOUT.to_string(), VERSION.to_string(), name, "1".to_string(), seed.to_string()];
+    let (copies, seed) = (run.copies().to_string(), run.seed(seed).to_string());
+    let mut fields = vec![LAYOUT.to_string(), VERSION.to_string(), name, copies, seed];
     if size > Bytes(0) {
         let chunk = unless(parameters.chunk == DEFAULT_CHUNK, bytes(parameters.chunk));
         fields.extend([mebibytes(size), chunk, parameters.seeks.to_string(), parameters.seekers.to_string()]);
@@ -221,9 +267,10 @@ fn fields(case: &CaseView, parameters: &Bonnie, seed: u64) -> Vec<String> {
     }
     fields.extend(figures[..LARGE].iter().flat_map(|figures| rate_and_cpu(*figures)));
     if parameters.files > 0 {
+        let max_size = unless(parameters.max_size == Bytes(0), parameters.max_size.0.to_string());
         fields.extend([
             (parameters.files / FILE_UNIT).to_string(),
-            unless(parameters.max_size == Bytes(0), parameters.max_size.0.to_string()),
+            run.links().map_or(max_size, |links| links.to_string()),
             unless(parameters.min_size == Bytes(0), parameters.min_size.0.to_string()),
             unless(parameters.directories == 1, parameters.directories.to_string()),
             unless(parameters.file_chunk == DEFAULT_CHUNK, bytes(parameters.file_chunk)),
@@ -239,7 +286,7 @@ fn fields(case: &CaseView, parameters: &Bonnie, seed: u64) -> Vec<String> {
 fn rate_and_cpu(figures: Option<Figures>) -> [String; 2] {
     match figures {
         None => [String::new(), String::new()],
-        Some(figures) if figures.seconds < SHORTEST => ["+++++".to_string(), "+++".to_string()],
+        Some(figures) if !figures.told => ["+++++".to_string(), "+++".to_string()],
         Some(figures) => [figures.rate_in_fields(), (figures.cpu as u64).to_string()],
     }
 }
@@ -278,6 +325,7 @@ mod tests {
     use crate::fixture;
     use fsdyno_core::Nanos;
     use fsdyno_core::result::CpuTime;
+    use fsdyno_core::workload::External;
 
     /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
     const PRINTED: &str = "\
@@ -387,9 +435,69 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
         assert_eq!(line.split(',').count(), 50);
     }
 
+    /// What the engine keeps of the same run of the real program: rates in whole numbers, no time and no processor where
+    /// there is no rate.
+    fn real(number: u32, arguments: &str) -> TrialRecord {
+        let mut trial = trial(number);
+        let program = Program::Bonnie;
+        trial.workload =
+            Workload::External(External { program, arguments: arguments.to_string(), ..Default::default() });
+        for phase in &mut trial.phases {
+            let role = &mut phase.roles[0];
+            (role.worker_results, role.operations) = (Vec::new(), Vec::new());
+            role.rates.aggregate_bytes_per_s = (role.rates.aggregate_bytes_per_s / 1024.0).trunc() * 1024.0;
+            role.rates.items_per_s = role.rates.items_per_s.trunc();
+            if phase.window_ns < Nanos::from_millis(500) {
+                (phase.window_ns, role.cpu, role.rates) = (Nanos(0), CpuTime::default(), Default::default());
+            } else {
+                // As the engine computes it from a percentage.
+                phase.window_ns = Nanos(1_888_888_889);
+                let percent = (role.cpu.total().as_secs_f64() / 2.0 * 100.0).trunc();
+                let system_ns = (1.888_888_889e9 * percent / 100.0).round() as u64;
+                role.cpu = CpuTime { user_ns: Nanos(0), system_ns: Nanos(system_ns) };
+            }
+        }
+        trial
+    }
+
+    #[test]
+    fn the_real_program_has_the_same_tables_and_fields() {
+        let trial = real(0, "-s 64m -r 16 -n 1:2000:16:4 -z 42");
+        let table = table(std::slice::from_ref(&trial));
+        let (heading, rest) = table.split_once("Version").unwrap();
+        assert_eq!(heading, "host: the real bonnie++: -s 64m -r 16 -n 1:2000:16:4 -z 42\n");
+        assert_eq!(format!("Version{rest}"), PRINTED);
+        assert_eq!(lines(&[trial]), LINE);
+    }
+
+    #[test]
+    fn a_figure_that_one_trial_lacks_is_lacking() {
+        let mut second = real(1, "-s 64m");
+        (second.phases[0].window_ns, second.phases[0].roles[0].rates) = (Nanos(0), Default::default());
+        let table = table(&[real(0, "-s 64m"), second]);
+        assert!(table.contains("\nhost            64M +++++ +++ +++++"), "{table}");
+    }
+
+    /// Printed by bonnie++ 2.00a for `-s 2m -n 1:-1 -c 3`.
+    #[test]
+    fn links_and_copies_stand_where_the_program_has_them() {
+        let trial = real(0, "-s 2m -n 1:-1 -c 3 -z 42");
+        let table = table(std::slice::from_ref(&trial));
+        assert!(table.contains("\nhost          2M::3 1690k"), "{table}");
+        assert!(
+            table.contains("\nfiles:max            /sec") && table.contains("\n             1:link +++++"),
+            "{table}"
+        );
+        let line = lines(&[trial]);
+        assert!(
+            line.starts_with("1.98,2.00a,host,3,42,2M,,8192,5,") && line.contains(",1,link,,,,+++++"),
+            "{line}"
+        );
+    }
+
     #[test]
     fn numbers_are_rounded_as_in_the_original() {
-        let rate = |rate| Figures { seconds: 1.0, rate, cpu: 0.0, longest_ns: 0, is_seeks: false };
+        let rate = |rate| Figures { told: true, rate, cpu: 0.0, longest_ns: 0, is_seeks: false };
         let shown =
             [9999.9, 10_000.0, 102_399.0 * 1.0, 512_000.0, 2e6].map(|kib| rate(kib).rate_in_table(true));
         assert_eq!(shown, ["9999k", "9.8m", "100.0m", "500m", "1.9g"]);

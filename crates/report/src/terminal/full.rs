@@ -5,6 +5,7 @@ use crate::merge::Time;
 use crate::text;
 use crate::view::{CaseView, KernelView, OperationView, RoleView};
 use comfy_table::Cell;
+use fsdyno_core::Nanos;
 use fsdyno_core::result::Rates;
 use std::io::{self, Write};
 
@@ -22,7 +23,11 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     style.paragraph(out, Paint::Heading, 0, &title)?;
     super::lifecycle::write(out, case, *style)?;
     for phase in &case.phases {
-        let title = format!("{} ({})", phase.name, text::window(phase.window_ns));
+        let took = match phase.window_ns {
+            Nanos(0) => "too quick for its program to tell".to_string(),
+            window => text::window(window),
+        };
+        let title = format!("{} ({took})", phase.name);
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;
         for (index, role) in phase.roles.iter().enumerate() {
             if index > 0 {

@@ -19,7 +19,7 @@ mod streaming;
 mod summary;
 mod telemetry;
 
-pub use bonnie::bonnie_csv;
+pub use bonnie::{bonnie_csv, is_bonnie};
 pub use comparison::comparison;
 use compatible::compatible;
 use external::external;

@@ -1,12 +1,17 @@
-//! The report of postmark 1.5, line by line, with fractions where the original has whole seconds.
+//! The report of postmark 1.5, line by line, with fractions where the original has whole seconds; of the native workload and
+//! of the real program.
 //!
 //! The original counts no second as one, and rates per second as whole numbers. Here times are as measured and rates have
 //! two decimals; a part without files has the rate 0. Its line `deleted` shows the files created (corrected in 1.53);
 //! ours shows the files deleted, and the two are always the same. Megabytes are 2^20 bytes, as in the original. Several
 //! trials of a case are shown by their means.
+//!
+//! What the real program told stands as it told it: whole seconds, those of the whole run its own, and rates over them.
 
 use super::{Paint, Style};
 use crate::view::{CaseView, RoleView};
+use fsdyno_core::Workload;
+use fsdyno_core::workload::external::postmark::SECONDS;
 use std::io::{self, Write};
 
 /// Writes the report.
@@ -14,20 +19,29 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of `out`.
 pub fn report(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    writeln!(out, "{}", style.paint(Paint::Heading, &super::compatible::header(case)))?;
+    let real = matches!(case.workload, Workload::External(_));
+    if real {
+        let title = format!("{}: {}", case.configuration.name, case.workload.load().title());
+        style.paragraph(out, Paint::Heading, 0, &title)?;
+    } else {
+        writeln!(out, "{}", style.paint(Paint::Heading, &super::compatible::header(case)))?;
+    }
     let [Some(create), Some(transactions), Some(delete)] =
         ["create", "transactions", "delete"].map(|name| Part::of(case, name))
     else {
         return Ok(());
     };
     let parts = [&create, &transactions, &delete];
-    let total_s: f64 = parts.iter().map(|part| part.seconds).sum();
+    let sum_s: f64 = parts.iter().map(|part| part.seconds).sum();
+    let total_s = transactions.role.counts.get(SECONDS).map_or(sum_s, |seconds| *seconds as f64);
+    // Several trials have fractions, whatever each of them has.
+    let decimals = if real && case.trials.len() == 1 { 0 } else { 3 };
     let all = |name: &str| parts.iter().map(|part| part.count(name)).sum::<u64>();
 
     writeln!(out, "Time:")?;
-    writeln!(out, "\t{total_s:.3} seconds total")?;
+    writeln!(out, "\t{total_s:.decimals$} seconds total")?;
     let per_s = rate(transactions.items, transactions.seconds);
-    writeln!(out, "\t{:.3} seconds of transactions ({per_s} per second)", transactions.seconds)?;
+    writeln!(out, "\t{:.decimals$} seconds of transactions ({per_s} per second)", transactions.seconds)?;
 
     writeln!(out, "\nFiles:")?;
     let line = |out: &mut dyn Write, what: &str, files: u64, seconds: f64| {
@@ -95,8 +109,8 @@ mod tests {
     use super::*;
     use crate::fixture;
     use fsdyno_core::result::{PhaseResult, RoleResult};
-    use fsdyno_core::workload::Postmark;
-    use fsdyno_core::{Nanos, Role, TrialRecord, Workload};
+    use fsdyno_core::workload::{External, Postmark, Program};
+    use fsdyno_core::{Nanos, Role, TrialRecord};
 
     fn phase(name: &str, role: Role, millis: u64, items: u64, counts: &[(&str, u64)]) -> PhaseResult {
         let mut result = fixture::readers(1, 1.0);
@@ -169,6 +183,31 @@ Data:
 \t4.45 megabytes written (1.11 megabytes per second)
 "
         );
+    }
+
+    /// `PostMark v1.51` with its defaults, all of it within one second: each part counts as one, and so does the whole.
+    #[test]
+    fn the_real_program_keeps_its_seconds() {
+        let mut trial = trial([1000, 1000, 1000]);
+        let commands = vec!["set number 500".to_string()];
+        trial.workload =
+            Workload::External(External { program: Program::Postmark, commands, ..Default::default() });
+        trial.phases[1].roles[0].counts.insert(SECONDS.to_string(), 1);
+        let text = text(&[trial]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..6],
+            [
+                "ext4 bfq: the real postmark: set number 500",
+                "Time:",
+                "\t1 seconds total",
+                "\t1 seconds of transactions (500.00 per second)",
+                "",
+                "Files:",
+            ]
+        );
+        assert_eq!(lines[6], "\t764 created (764.00 per second)");
+        assert!(text.contains("\t4.45 megabytes written (4.45 megabytes per second)\n"), "{text}");
     }
 
     #[test]

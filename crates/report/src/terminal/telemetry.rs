@@ -8,7 +8,7 @@ use super::{Paint, Style, write_table};
 use crate::merge::Time;
 use crate::text;
 use crate::view::is_measured;
-use fsdyno_core::result::TimerFacts;
+use fsdyno_core::result::{TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
     Column, CpuSplit, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost, Stalls,
     TaskTime, Telemetry, WINDOW_TASKS, busiest,
@@ -83,7 +83,8 @@ pub fn telemetry(
         if let Some(text) = first.timer.as_ref().and_then(overhead) {
             style.paragraph(out, Paint::Plain, 0, &text)?;
         }
-        for phase in &first.phases {
+        let is_whole = first.phases.iter().any(|phase| phase.name == WHOLE_RUN);
+        for phase in first.phases.iter().filter(|phase| !is_whole || phase.name == WHOLE_RUN) {
             let parts: Vec<Part<'_>> = trials.iter().filter_map(|trial| part(trial, &phase.name)).collect();
             writeln!(out)?;
             match parts.is_empty() {

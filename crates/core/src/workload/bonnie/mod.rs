@@ -5,6 +5,8 @@
 
 mod options;
 
+pub(crate) use options::command_line;
+
 use super::parameter::{Refusal, Shorthand, parameters};
 use super::{Content, Load, Timing};
 use crate::operation::{Operation, Role};

@@ -4,8 +4,9 @@
 //! and `x` for 0: what it does not understand is refused here. What makes no sense inside a sweep is refused with the
 //! reason, so that no option is there without effect.
 
+use super::Bonnie;
 use crate::units::Bytes;
-use crate::workload::parameter::{Literal, Setting, Shorthand, ShorthandError};
+use crate::workload::parameter::{Literal, Nowhere, Parameters, Setting, Shorthand, ShorthandError};
 
 /// The key `options`.
 pub(super) const SHORTHAND: Shorthand = Shorthand {
@@ -15,6 +16,18 @@ pub(super) const SHORTHAND: Shorthand = Shorthand {
            (MiB), `-f[size]` (MiB), `-b`",
     read,
 };
+
+/// Sets what a command line says.
+///
+/// # Errors
+/// The word that is not taken.
+pub(crate) fn command_line(text: &str, bonnie: &mut Bonnie) -> Result<(), ShorthandError> {
+    for (name, literal) in read(text)? {
+        let set = bonnie.set(name, &literal, &Nowhere);
+        set.map_err(|_| ShorthandError::Unknown(text.to_string()))?;
+    }
+    Ok(())
+}
 
 /// The parameters that a command line sets. The name of the program may stand before it.
 fn read(text: &str) -> Result<Vec<Setting>, ShorthandError> {
@@ -167,15 +180,12 @@ fn fields_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::parameter::{Nowhere, Parameters};
-    use crate::workload::{Bonnie, Load};
+    use crate::workload::Load;
     use proptest::prelude::*;
 
     fn bonnie(text: &str) -> Bonnie {
         let mut bonnie = Bonnie::default();
-        for (name, literal) in read(text).unwrap() {
-            bonnie.set(name, &literal, &Nowhere).unwrap();
-        }
+        command_line(text, &mut bonnie).unwrap();
         bonnie
     }
 

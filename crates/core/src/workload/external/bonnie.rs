@@ -1,38 +1,44 @@
 //! What bonnie++ may be told: sizes, numbers and switches, and nothing that names a place, a user or another process.
+//!
+//! What the native workload takes of the command line is read by the same code ([`bonnie::command_line`]), so that one line
+//! means the same to both. The rest is the original's own: `-D -c -z`, and links in place of files.
 
-use crate::units::Bytes;
+use crate::workload::Bonnie;
+use crate::workload::bonnie;
+use std::fmt;
 use std::str::FromStr;
 
-/// Bytes that bonnie++ 2.00 moves one by one where `-f` does not say, counted by strace. (Its manual page says 20 MB.)
-const CHARACTERS: u64 = 5 * Bytes::MIB;
-/// Unit of `-s` and `-f` without a suffix.
-const MEBI: u64 = Bytes::MIB;
-/// Files are counted in units of this (`-n`).
-pub const FILES_UNIT: u64 = 1024;
-
-/// The arguments of bonnie++, understood as far as it takes to plan and read its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The arguments of bonnie++, understood as far as it takes to plan, read and show its results.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Arguments {
     /// Words for the command line.
     pub words: Vec<String>,
-    /// Size of the file, where `-s` says it.
-    pub file_bytes: Option<u64>,
-    /// Bytes that are moved one by one.
-    pub character_bytes: u64,
-    /// Bytes in small files, where `-n` says it.
-    pub small_file_bytes: u64,
-    /// Whether it is told how much memory the machine has.
-    pub tells_memory: bool,
-    /// Whether it is told a seed.
-    pub tells_seed: bool,
+    /// What the native workload would be told.
+    pub parameters: Bonnie,
+    /// Small files may be links.
+    pub links: Option<Links>,
+    /// How many copies it says that there are. (It runs one.)
+    pub copies: u32,
+    /// The seed, where it is told.
+    pub told_seed: Option<u32>,
 }
 
-impl Arguments {
-    /// Bytes that all parts of a run move: the file is written, rewritten (which is reading and writing) and read.
-    pub fn moves(&self) -> u64 {
-        let file = self.file_bytes.unwrap_or(0).saturating_mul(4);
-        // Written and read, in order and at random.
-        file.saturating_add(self.character_bytes * 2).saturating_add(self.small_file_bytes.saturating_mul(4))
+/// What stands in place of small files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Names of one file.
+    Hard,
+    /// Symbolic links.
+    Symbolic,
+}
+
+impl fmt::Display for Links {
+    /// As bonnie++ prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Links::Hard => "link",
+            Links::Symbolic => "symlink",
+        })
     }
 }
 
@@ -42,68 +48,71 @@ impl FromStr for Arguments {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut arguments = Arguments {
             words: Vec::new(),
-            file_bytes: None,
-            character_bytes: CHARACTERS,
-            small_file_bytes: 0,
-            tells_memory: false,
-            tells_seed: false,
+            parameters: Bonnie::default(),
+            links: None,
+            copies: 1,
+            told_seed: None,
         };
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
             let (flag, attached) = split(word).ok_or_else(|| unknown(word))?;
-            match flag {
-                'b' | 'D' if attached.is_empty() => arguments.words.push(word.to_string()),
-                'f' => {
-                    let size = if attached.is_empty() { Some(0) } else { size(attached) };
-                    arguments.character_bytes = size.ok_or_else(|| unknown(word))?;
-                    arguments.words.push(word.to_string());
-                }
-                's' | 'n' | 'r' | 'c' | 'z' => {
-                    let value = if attached.is_empty() { words.next().unwrap_or("") } else { attached };
-                    arguments.takes(flag, value).ok_or_else(|| unknown(&format!("-{flag} {value}")))?;
-                    arguments.words.extend([format!("-{flag}"), value.to_string()]);
-                }
+            let value = match flag {
+                'b' | 'D' if attached.is_empty() => None,
+                'f' => Some(attached).filter(|value| !value.is_empty()),
+                's' | 'n' | 'r' | 'c' | 'z' if attached.is_empty() => Some(words.next().unwrap_or("")),
+                's' | 'n' | 'r' | 'c' | 'z' => Some(attached),
                 _ => return Err(unknown(word)),
-            }
+            };
+            let word = match value {
+                Some(value) => format!("-{flag}{value}"),
+                None => format!("-{flag}"),
+            };
+            arguments.take(flag, value.unwrap_or("")).ok_or_else(|| unknown(&word))?;
+            arguments.words.push(word);
         }
         Ok(arguments)
     }
 }
 
 impl Arguments {
-    fn takes(&mut self, flag: char, value: &str) -> Option<()> {
-        let parts: Vec<&str> = value.split(':').collect();
-        match flag {
-            's' if parts.len() <= 4 => {
-                self.file_bytes = Some(size(parts[0])?);
-                parts[1..].iter().try_for_each(|part| size(part).map(drop))?;
-            }
-            'n' if parts.len() <= 5 => {
-                let numbers: Vec<i64> = parts.iter().map(|part| part.parse().ok()).collect::<Option<_>>()?;
-                // A largest size of -1 or -2 asks for links.
-                let negative = numbers.iter().enumerate().any(|(at, number)| *number < 0 && at != 1);
-                if negative || numbers.get(1).is_some_and(|most| *most < -2) {
-                    return None;
-                }
-                let (most, least) = (numbers.get(1).copied(), numbers.get(2).copied());
-                let largest = most.unwrap_or(0).max(0).cast_unsigned();
-                let mean = (largest + least.unwrap_or(0).max(0).cast_unsigned().min(largest)) / 2;
-                self.small_file_bytes =
-                    numbers[0].cast_unsigned().checked_mul(FILES_UNIT)?.checked_mul(mean)?;
-            }
-            'r' => {
-                size(value)?;
-                self.tells_memory = true;
-            }
-            'c' => value.parse::<u32>().ok().filter(|copies| (1..=1024).contains(copies)).map(drop)?,
-            'z' => {
-                value.parse::<u32>().ok()?;
-                self.tells_seed = true;
-            }
-            _ => return None,
-        }
-        Some(())
+    /// The seed of what it does at random: that of the trial unless the arguments name one, as far as it takes it.
+    pub fn seed(&self, of_trial: u64) -> u32 {
+        self.told_seed.unwrap_or((of_trial % (1 << 31)) as u32)
     }
+
+    /// Takes one option with its value.
+    fn take(&mut self, flag: char, value: &str) -> Option<()> {
+        match flag {
+            // Which writes it reaches is the original's business.
+            'D' => Some(()),
+            'c' => {
+                self.copies = value.parse().ok().filter(|copies| (1..=1024).contains(copies))?;
+                Some(())
+            }
+            'z' => {
+                self.told_seed = Some(value.parse().ok()?);
+                Some(())
+            }
+            'n' => {
+                let (value, links) = without_links(value);
+                self.links = links;
+                bonnie::command_line(&format!("-n {value}"), &mut self.parameters).ok()
+            }
+            _ => bonnie::command_line(&format!("-{flag}{value}"), &mut self.parameters).ok(),
+        }
+    }
+}
+
+/// The value of `-n` with empty files for links: a largest size of -1 or -2 asks for these.
+fn without_links(value: &str) -> (String, Option<Links>) {
+    let mut parts: Vec<&str> = value.split(':').collect();
+    let links = match parts.get(1) {
+        Some(&"-1") => Links::Hard,
+        Some(&"-2") => Links::Symbolic,
+        _ => return (value.to_string(), None),
+    };
+    parts[1] = "0";
+    (parts.join(":"), Some(links))
 }
 
 /// `-s64m` as the letter and what is attached to it.
@@ -111,18 +120,6 @@ fn split(word: &str) -> Option<(char, &str)> {
     let rest = word.strip_prefix('-')?;
     let flag = rest.chars().next()?;
     Some((flag, &rest[flag.len_utf8()..]))
-}
-
-/// A size as bonnie++ reads it: MiB unless a suffix says otherwise.
-fn size(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.to_ascii_lowercase().chars().last()? {
-        'k' => (&text[..text.len() - 1], Bytes::KIB),
-        'm' => (&text[..text.len() - 1], Bytes::MIB),
-        'g' => (&text[..text.len() - 1], Bytes::GIB),
-        _ => (text, MEBI),
-    };
-    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse::<u64>().ok()?.checked_mul(unit)).flatten()
 }
 
 fn unknown(word: &str) -> String {
@@ -135,21 +132,30 @@ fn unknown(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
 
     #[test]
     fn sizes_and_switches_are_understood() {
-        let arguments: Arguments = "-s 496m:8k -n 16:100000:16:64 -f -b -r0 -z 7".parse().unwrap();
-        assert_eq!(arguments.file_bytes, Some(496 << 20));
-        assert_eq!(arguments.character_bytes, 0);
-        assert_eq!(arguments.small_file_bytes, 16 * 1024 * 50_008);
-        assert!(arguments.tells_memory && arguments.tells_seed);
-        assert_eq!(
-            arguments.words,
-            ["-s", "496m:8k", "-n", "16:100000:16:64", "-f", "-b", "-r", "0", "-z", "7"]
-        );
-        assert_eq!("-s1g -f20".parse::<Arguments>().unwrap().character_bytes, 20 << 20);
-        assert_eq!("-n 1:-1".parse::<Arguments>().unwrap().small_file_bytes, 0);
-        assert!("".parse::<Arguments>().unwrap().words.is_empty());
+        let read = |text: &str| text.parse::<Arguments>().unwrap();
+        let arguments = read("-s 496m:8k -n 16:100000:16:64 -f -b -r0 -z 7");
+        let Bonnie { size, files, max_size, directories, char_size, ram, fsync, .. } = arguments.parameters;
+        assert_eq!((size, ram, char_size), (Some(Bytes(496 << 20)), Some(Bytes(0)), Bytes(0)));
+        assert_eq!((files, max_size, directories, fsync), (16 * 1024, Bytes(100_000), 64, true));
+        assert_eq!((arguments.told_seed, arguments.seed(9)), (Some(7), 7));
+        assert_eq!(arguments.words, ["-s496m:8k", "-n16:100000:16:64", "-f", "-b", "-r0", "-z7"]);
+        assert_eq!(read("-s1g -f20").parameters.char_size, Bytes(20 << 20));
+        assert_eq!((read("-c 3").copies, read("-D").copies), (3, 1));
+        assert_eq!((read("").parameters, read("").seed(5 << 31 | 9)), (Bonnie::default(), 9));
+    }
+
+    #[test]
+    fn small_files_may_be_links() {
+        for (text, links) in [("-n 1:-1", Links::Hard), ("-n2:-2:0:3", Links::Symbolic)] {
+            let arguments: Arguments = text.parse().unwrap();
+            assert_eq!((arguments.links, arguments.parameters.max_size), (Some(links), Bytes(0)));
+            assert_eq!(arguments.words, [text.replace(' ', "")], "told as they are");
+        }
+        assert!("-n 1:-3".parse::<Arguments>().is_err());
     }
 
     #[test]
@@ -170,6 +176,7 @@ mod tests {
             "-s",
             "-s /dev/sda",
             "-s 64q",
+            "-s 496k",
             "-n a",
             "-n -5",
             "-bd/mnt",

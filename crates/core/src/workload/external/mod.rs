@@ -6,7 +6,7 @@
 
 pub mod bonnie;
 mod fio;
-mod postmark;
+pub mod postmark;
 
 pub use fio::JobFile;
 
@@ -102,7 +102,7 @@ impl Load for External {
 
     fn moves(&self) -> Bytes {
         Bytes(match self.program {
-            Program::Bonnie => self.bonnie_arguments().map_or(0, |arguments| arguments.moves()),
+            Program::Bonnie => self.bonnie_arguments().map_or(0, |arguments| arguments.parameters.moves().0),
             Program::Postmark => postmark::moves(&self.commands),
             Program::Fio => self.job.as_ref().map_or(0, JobFile::moves),
         })

@@ -2,6 +2,10 @@
 
 use crate::workload::parameter::Refusal;
 
+/// Under what its role of transactions counts the seconds of the whole run, which postmark rounds as it does those of each
+/// part.
+pub const SECONDS: &str = "seconds in all";
+
 /// The settings, and how many numbers each takes. (`buffering` takes a word.)
 const SETTINGS: &[(&str, usize)] = &[
     ("size", 2),

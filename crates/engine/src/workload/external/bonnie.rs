@@ -1,17 +1,18 @@
-//! bonnie++: its command line and the 50 fields that `-q` prints.
+//! bonnie++: its command line and the line of 50 fields that it prints.
 //!
 //! Version 2.00 names the layout of its line 1.98 in the first field. A rate of `+++++` means that the part took less than
-//! half a second, and stands for no figure. What a part took follows from its rate and from how much it does. bonnie++
+//! half a second: such a part has no window and no rate, only its latency. What a part took follows from its rate and from how much it does. bonnie++
 //! tells processor time as one percentage; it stands as system time. Its latencies are the longest single operation of
 //! each part, so they are the longest stalls.
 
+use super::cut::{self, Voice};
 use super::process::Invocation;
 use super::{Report, nanos, phase, role};
 use crate::error::EngineError;
 use fsdyno_core::result::{CpuTime, RoleResult};
-use fsdyno_core::units::Nanos;
+use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::External;
-use fsdyno_core::workload::external::bonnie;
+use fsdyno_core::workload::bonnie::FILE_UNIT;
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{Role, WarningKind};
 
@@ -56,6 +57,26 @@ const PARTS: &[Part] = &[
     part("delete random", Role::Deleter, 36, 49, Amount::Files),
 ];
 
+/// What it says on stderr as it comes to each part, unless it is told to be quiet.
+const ANNOUNCED: &[cut::Part] = &[
+    announced("write per character", "Writing a byte at a time..."),
+    announced("write block", "Writing intelligently..."),
+    announced("rewrite", "Rewriting..."),
+    announced("read per character", "Reading a byte at a time..."),
+    announced("read block", "Reading intelligently..."),
+    announced("random seeks", "start 'em..."),
+    announced("create sequential", "Create files in sequential order..."),
+    announced("stat sequential", "Stat files in sequential order..."),
+    announced("delete sequential", "Delete files in sequential order..."),
+    announced("create random", "Create files in random order..."),
+    announced("stat random", "Stat files in random order..."),
+    announced("delete random", "Delete files in random order..."),
+];
+
+const fn announced(phase: &'static str, announced: &'static str) -> cut::Part {
+    cut::Part { phase, announced }
+}
+
 const fn part(name: &'static str, role: Role, rate: usize, latency: usize, amount: Amount) -> Part {
     Part { name, role, rate, latency, amount }
 }
@@ -65,24 +86,25 @@ pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation,
     let told = parameters
         .bonnie_arguments()
         .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
-    let mut arguments: Vec<String> = ["-q", "-d", ".", "-m", "fsdyno"].map(String::from).to_vec();
+    let mut arguments: Vec<String> = ["-d", ".", "-m", "fsdyno"].map(String::from).to_vec();
     if rustix::process::geteuid().is_root() {
         arguments.extend(["-u".to_string(), "root".to_string()]);
     }
     // It refuses files below twice the memory unless it is told not to look; a warning says the same.
-    if told.file_bytes.is_some() && !told.tells_memory {
+    if told.parameters.size.is_some() && told.parameters.ram.is_none() {
         arguments.extend(["-r".to_string(), "0".to_string()]);
     }
-    if !told.tells_seed {
-        arguments.extend(["-z".to_string(), (seed % (1 << 31)).to_string()]);
+    if told.told_seed.is_none() {
+        arguments.extend(["-z".to_string(), told.seed(seed).to_string()]);
     }
     arguments.extend(told.words);
-    Ok(Invocation { program: "bonnie++", arguments, input: String::new() })
+    let (program, input, voice) = ("bonnie++", String::new(), Voice::Stderr);
+    Ok(Invocation { program, arguments, input, parts: ANNOUNCED, voice })
 }
 
 /// What it printed.
 pub(super) fn parse(parameters: &External, stdout: &str) -> Result<Report, String> {
-    let characters = parameters.bonnie_arguments().map_or(0, |arguments| arguments.character_bytes);
+    let characters = parameters.bonnie_arguments().map_or(0, |told| told.parameters.char_size.0);
     let line = stdout.lines().find(|line| line.starts_with(LAYOUT));
     let line = line.ok_or_else(|| format!("it printed no line of figures in the layout {LAYOUT}"))?;
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -95,7 +117,7 @@ pub(super) fn parse(parameters: &External, stdout: &str) -> Result<Report, Strin
         file: kibibytes(fields[5]).ok_or_else(|| format!("'{}' is no size of a file", fields[5]))? * 1024.0,
         seeks: number(&fields, 7)?.unwrap_or(0.0),
         seekers: number(&fields, 8)?.unwrap_or(1.0) as u32,
-        files: number(&fields, 21)?.unwrap_or(0.0) * bonnie::FILES_UNIT as f64,
+        files: number(&fields, 21)?.unwrap_or(0.0) * FILE_UNIT as f64,
     };
     let mut report = Report::default();
     let mut silent = Vec::new();
@@ -103,8 +125,10 @@ pub(super) fn parse(parameters: &External, stdout: &str) -> Result<Report, Strin
         match fields[part.rate] {
             // Left out by its arguments.
             "" => {}
-            text if text.starts_with('+') => silent.push(part.name),
-            _ => {
+            text => {
+                if text.starts_with('+') {
+                    silent.push(part.name);
+                }
                 let (took, role) = figures(part, &fields, &whole)?;
                 report.phases.push(phase(part.name, took, vec![role]));
             }
@@ -130,10 +154,14 @@ struct Whole {
     files: f64,
 }
 
+/// What a part took, nothing where it was too quick to tell, and what came of it.
 fn figures(part: &Part, fields: &[&str], whole: &Whole) -> Result<(Nanos, RoleResult), String> {
-    let rate = number(fields, part.rate)?.unwrap_or(0.0);
-    if rate <= 0.0 {
-        return Err(format!("its rate of '{}' is {rate}", part.name));
+    let rate = match fields[part.rate] {
+        text if text.starts_with('+') => None,
+        _ => number(fields, part.rate)?,
+    };
+    if rate.is_some_and(|rate| rate <= 0.0) {
+        return Err(format!("its rate of '{}' is 0", part.name));
     }
     let copies = f64::from(whole.copies);
     let workers = if part.amount == Amount::Seeks { whole.copies * whole.seekers } else { whole.copies };
@@ -141,15 +169,15 @@ fn figures(part: &Part, fields: &[&str], whole: &Whole) -> Result<(Nanos, RoleRe
     let seconds = match part.amount {
         Amount::Characters | Amount::File => {
             let bytes = copies * if part.amount == Amount::File { whole.file } else { whole.characters };
-            result.rates.aggregate_bytes_per_s = rate * 1024.0;
+            result.rates.aggregate_bytes_per_s = rate.map_or(0.0, |rate| rate * 1024.0);
             result.rates.bytes = bytes as u64;
-            bytes / (rate * 1024.0)
+            rate.map_or(0.0, |rate| bytes / (rate * 1024.0))
         }
         Amount::Seeks | Amount::Files => {
             let items = copies * if part.amount == Amount::Seeks { whole.seeks } else { whole.files };
-            result.rates.items_per_s = rate;
+            result.rates.items_per_s = rate.unwrap_or(0.0);
             result.rates.items = items as u64;
-            items / rate
+            rate.map_or(0.0, |rate| items / rate)
         }
     };
     // `+++` beside a rate is no figure either.
@@ -203,8 +231,8 @@ fn latency(text: &str) -> Result<Nanos, String> {
 
 /// What the reader must know of a run that bonnie++ itself would have refused.
 pub(super) fn judge(parameters: &External, memory_bytes: u64, report: &mut Report) {
-    let file = parameters.bonnie_arguments().ok().and_then(|arguments| arguments.file_bytes);
-    if let Some(file) = file.filter(|file| *file > 0 && *file < memory_bytes) {
+    let file = parameters.bonnie_arguments().ok().and_then(|told| told.parameters.size);
+    if let Some(Bytes(file)) = file.filter(|file| (1..memory_bytes).contains(&file.0)) {
         let text = format!(
             "the file has {} MB, main memory {} MB: bonnie++ may read it from memory",
             file / 1_000_000,
@@ -233,7 +261,14 @@ mod tests {
         let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
         assert_eq!(
             names,
-            ["write per character", "write block", "rewrite", "read per character", "random seeks"]
+            [
+                "write per character",
+                "write block",
+                "rewrite",
+                "read per character",
+                "read block",
+                "random seeks"
+            ]
         );
         let write = &report.phases[1];
         assert!((write.roles[0].rates.aggregate_bytes_per_s - 88754.0 * 1024.0).abs() < 1.0);
@@ -245,7 +280,7 @@ mod tests {
         // One MiB, byte by byte, at 33 KiB/s.
         assert_eq!(report.phases[0].window_ns.0 / 1_000_000_000, 31);
         assert_eq!(report.phases[0].roles[0].longest_stall_ns, Nanos::from_millis(834));
-        let seeks = &report.phases[4].roles[0];
+        let seeks = &report.phases[5].roles[0];
         assert_eq!((seeks.role, seeks.workers, seeks.rates.items), (Role::Seeker, 5, 8192));
         assert!((seeks.rates.items_per_s - 14179.0).abs() < 0.1);
     }
@@ -254,10 +289,16 @@ mod tests {
     fn what_was_too_quick_has_no_figure_and_a_warning() {
         let report = parse(&external("-s 0 -n 4:10000:100:4"), FILES).unwrap();
         let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
-        assert_eq!(names, ["create sequential", "delete sequential", "create random", "delete random"]);
+        let [create, stat, delete, _, _, last] = &names[..] else { panic!("{names:?}") };
+        assert_eq!([*create, *stat, *delete], ["create sequential", "stat sequential", "delete sequential"]);
+        assert_eq!(*last, "delete random");
         assert_eq!(report.phases[0].roles[0].rates.items, 4096);
         assert_eq!(report.phases[0].window_ns, Nanos::from_millis(800));
-        assert_eq!(report.phases[3].roles[0].longest_stall_ns, Nanos::from_secs(3));
+        assert_eq!(report.phases[5].roles[0].longest_stall_ns, Nanos::from_secs(3));
+        // How much it was and how long the longest took is known; how long all of it took is not.
+        let (silent, role) = (&report.phases[1], &report.phases[1].roles[0]);
+        assert_eq!((silent.window_ns, role.rates.items, role.rates.items_per_s), (Nanos(0), 4096, 0.0));
+        assert_eq!(role.longest_stall_ns, Nanos(383_000));
         assert_eq!(report.warnings.len(), 1);
         assert!(report.warnings[0].text.contains("stat sequential, stat random"), "{:?}", report.warnings);
         // Nobody watched the workers, so nothing is said of single operations.
@@ -287,8 +328,8 @@ mod tests {
     #[test]
     fn the_command_line_holds_what_the_plan_says() {
         let told = invocation(&external("-s 496m -n 16:100000:16:64"), 7).unwrap().arguments.join(" ");
-        assert!(told.starts_with("-q -d . -m fsdyno"), "{told}");
-        assert!(told.ends_with("-r 0 -z 7 -s 496m -n 16:100000:16:64"), "{told}");
+        assert!(told.starts_with("-d . -m fsdyno"), "{told}");
+        assert!(told.ends_with("-r 0 -z 7 -s496m -n16:100000:16:64"), "{told}");
         let told = invocation(&external("-s 1g -r 400 -z 3"), 7).unwrap().arguments.join(" ");
         assert!(!told.contains("-r 0") && !told.contains("-z 7"), "{told}");
     }

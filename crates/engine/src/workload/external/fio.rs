@@ -5,6 +5,7 @@
 //! quantiles are good to 0.8 %; minimum, maximum, mean and deviation are exact. With `lat_percentiles=1` it is that of the
 //! whole latency, else that of the completion (`clat`).
 
+use super::cut::Voice;
 use super::process::Invocation;
 use super::{Report, nanos, phase, role};
 use crate::buckets;
@@ -21,6 +22,8 @@ pub(super) fn invocation(job: Option<&JobFile>) -> Invocation {
         program: "fio",
         arguments: ["--output-format=json+", "-"].map(String::from).to_vec(),
         input: job.map(|job| job.text.clone()).unwrap_or_default(),
+        parts: &[],
+        voice: Voice::Stderr,
     }
 }
 

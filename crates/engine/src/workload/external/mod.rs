@@ -4,18 +4,24 @@
 //! the tests hold them against captured output. What a program prints is believed, never completed: a figure that it does
 //! not give is absent, and the reader is told. Nobody watches its workers, so their stalls and their single operations are
 //! known only where the program tells them.
+//!
+//! What the machine does meanwhile is told part by part where the program announces its parts as it comes to them, and else
+//! of the run as a whole: then it stands in a phase of its own, [`WHOLE_RUN`], without roles.
 
 mod bonnie;
+mod cut;
 mod fio;
 mod postmark;
 mod process;
 
 use crate::error::EngineError;
 use crate::session::{self, Session};
+use fsdyno_core::result::WHOLE_RUN;
 use fsdyno_core::result::{CpuTime, Rates, RoleResult};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{External, Load, Program};
 use fsdyno_core::{EngineEvent, PhaseResult, Role, Warning, WarningKind};
+use process::Watch;
 
 /// What a program told.
 #[derive(Debug, Default, PartialEq)]
@@ -41,7 +47,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Fio => fio::invocation(parameters.job.as_ref()),
     };
     let moves = parameters.moves();
-    let output = process::run(invocation, &base, moves, session)?;
+    let (output, watch) = process::run(invocation, &base, moves, session)?;
     let parsed = match parameters.program {
         Program::Bonnie => bonnie::parse(parameters, &output.stdout),
         Program::Postmark => postmark::parse(&output.stdout),
@@ -54,10 +60,29 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     for warning in report.warnings {
         session.progress.event(EngineEvent::Warning(warning));
     }
+    watch_over(&mut report.phases, watch);
     for phase in report.phases {
         session.progress.event(EngineEvent::Phase(Box::new(phase)));
     }
     Ok(())
+}
+
+/// Adds what was seen while a program ran to what it told. Processor time that it does not tell is the kernel's count.
+fn watch_over(phases: &mut Vec<PhaseResult>, watch: Watch) {
+    for seen in watch.parts {
+        let Some(phase) = phases.iter_mut().find(|phase| phase.name == seen.phase) else { continue };
+        phase.telemetry = seen.telemetry;
+        if let [role] = &mut phase.roles[..]
+            && role.cpu == CpuTime::default()
+            && phase.window_ns > Nanos(0)
+        {
+            role.cpu = seen.cpu;
+        }
+    }
+    if let Some(telemetry) = watch.whole {
+        let whole = phase(WHOLE_RUN, telemetry.window.length_ns, Vec::new());
+        phases.push(PhaseResult { telemetry: Some(telemetry), ..whole });
+    }
 }
 
 /// A phase of which is known how long it took.

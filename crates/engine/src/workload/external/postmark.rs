@@ -2,16 +2,24 @@
 //!
 //! It reports in whole seconds and in two forms, of which the terse one is exact: rates with two decimals over whole
 //! seconds, which multiplied by the seconds are the counts again. What its transactions are, `show` says beforehand.
-//! A part that takes no second counts as one.
+//! A part that takes no second counts as one, and so does the whole run: its seconds are no sum of those of its parts.
 
+use super::cut::{Part, Voice};
 use super::process::Invocation;
 use super::{Report, nanos, phase, role};
+use fsdyno_core::workload::external::postmark;
 use fsdyno_core::{Role, WarningKind};
 
 /// Below this, whole seconds are coarser than one in ten.
 const FINE_SECONDS: f64 = 10.0;
 /// Numbers of the terse report.
 const NUMBERS: usize = 13;
+
+const PARTS: &[Part] = &[
+    Part { phase: "create", announced: "Creating files..." },
+    Part { phase: "transactions", announced: "Performing transactions" },
+    Part { phase: "delete", announced: "Deleting files..." },
+];
 
 /// How to start it: commands from its standard input, for a file would lie on the filesystem that is measured.
 pub(super) fn invocation(commands: &[String]) -> Invocation {
@@ -21,7 +29,8 @@ pub(super) fn invocation(commands: &[String]) -> Invocation {
         input.push('\n');
     }
     input.push_str("set report terse\nshow\nrun\nquit\n");
-    Invocation { program: "postmark", arguments: vec!["/dev/stdin".to_string()], input }
+    let arguments = vec!["/dev/stdin".to_string()];
+    Invocation { program: "postmark", arguments, input, parts: PARTS, voice: Voice::Stdout }
 }
 
 /// What it printed.
@@ -49,27 +58,30 @@ pub(super) fn parse(stdout: &str) -> Result<Report, String> {
         bytes_written,
     ] = all;
     let count = |rate: f64, seconds: f64| (rate * seconds).round() as u64;
-    let counts = [
-        ("created", count(created, seconds)),
-        ("read", count(read, transaction_seconds)),
-        ("appended", count(appended, transaction_seconds)),
-        ("deleted", count(deleted, seconds)),
+    let mixed = |rate: f64| count(rate, transaction_seconds);
+    // The terse report has the files created and deleted in all, but not alone.
+    let in_pool = count(created, seconds).saturating_sub(mixed(created_mixed));
+    let deleted_last = count(deleted, seconds).saturating_sub(mixed(deleted_mixed));
+    let counted = |which: Role, items: u64, rate: f64, counts: &[(&str, u64)]| {
+        let mut role = role(which, 1);
+        (role.rates.items, role.rates.items_per_s) = (items, rate);
+        role.counts = counts.iter().map(|(name, count)| ((*name).to_string(), *count)).collect();
+        role
+    };
+    let create = counted(Role::Creator, number as u64, created_alone, &[("created", in_pool)]);
+    let in_transactions = [
+        ("created", mixed(created_mixed)),
+        ("read", mixed(read)),
+        ("appended", mixed(appended)),
+        ("deleted", mixed(deleted_mixed)),
+        // Of the whole run, making the pool included.
         ("bytes read", count(bytes_read, seconds)),
         ("bytes written", count(bytes_written, seconds)),
+        (postmark::SECONDS, seconds as u64),
     ];
-    let mixed = |rate: f64| count(rate, transaction_seconds);
-    let deleted_last = count(deleted, seconds).saturating_sub(mixed(deleted_mixed));
-
-    let mut create = role(Role::Creator, 1);
-    (create.rates.items, create.rates.items_per_s) = (number as u64, created_alone);
-    let mut transact = role(Role::Transactor, 1);
-    (transact.rates.items, transact.rates.items_per_s) = (transactions as u64, rate);
-    // Bytes are counted over the whole run, that of the pool included.
-    transact.counts = counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect();
-    transact.counts.insert("created in transactions".to_string(), mixed(created_mixed));
-    transact.counts.insert("deleted in transactions".to_string(), mixed(deleted_mixed));
-    let mut delete = role(Role::Deleter, 1);
-    (delete.rates.items, delete.rates.items_per_s) = (deleted_last, deleted_alone);
+    let mut transact = counted(Role::Transactor, transactions as u64, rate, &in_transactions);
+    transact.rates.bytes = count(bytes_read, seconds) + count(bytes_written, seconds);
+    let delete = counted(Role::Deleter, deleted_last, deleted_alone, &[("deleted", deleted_last)]);
 
     let took = |items: f64, rate: f64| nanos(if rate > 0.0 { (items / rate).round() } else { 0.0 });
     let mut report = Report {
@@ -139,17 +151,19 @@ Deleting files...Done
         let transactions = &report.phases[1].roles[0];
         assert_eq!((transactions.role, transactions.rates.items), (Role::Transactor, 50));
         for (name, count) in [
-            ("created", 525),
+            ("created", 25),
             ("read", 29),
             ("appended", 21),
-            ("deleted", 525),
+            ("deleted", 25),
+            (postmark::SECONDS, 1),
             ("bytes read", 160_292),
             ("bytes written", 2_854_642),
         ] {
             assert_eq!(transactions.counts[name], count, "{name}");
         }
-        assert_eq!(report.phases[0].roles[0].rates.items, 500);
-        assert_eq!(report.phases[2].roles[0].rates.items, 500);
+        let (create, delete) = (&report.phases[0].roles[0], &report.phases[2].roles[0]);
+        assert_eq!((create.rates.items, create.counts["created"]), (500, 500));
+        assert_eq!((delete.rates.items, delete.counts["deleted"]), (500, 500));
         assert_eq!(report.phases[1].window_ns, Nanos::from_secs(1));
         assert_eq!(report.warnings.len(), 1, "whole seconds are coarse here");
     }
@@ -163,7 +177,9 @@ Deleting files...Done
         let text = text.replace("files is 500", "files is 1000");
         let report = parse(&format!("{}{line}\n", text.rsplit_once("1 1 50.00").unwrap().0)).unwrap();
         let transactions = &report.phases[1].roles[0];
-        assert_eq!(transactions.counts["created"], 11_000);
+        assert_eq!(transactions.counts["created"], 10_000);
+        assert_eq!(report.phases[0].roles[0].counts["created"], 1000);
+        assert_eq!(transactions.counts[postmark::SECONDS], 41);
         assert_eq!(transactions.counts["read"] + transactions.counts["appended"], 20_000);
         assert_eq!(report.phases[0].window_ns, Nanos::from_secs(2));
         assert!(report.warnings.is_empty());

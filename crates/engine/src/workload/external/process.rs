@@ -8,11 +8,15 @@
 //! and bytes of all its processes. A program that hangs in the kernel uses neither, and then the watchdog of the sweep
 //! does what it is there for.
 
+use super::cut::{Cutter, Edge, Part, Voice};
 use crate::aside;
 use crate::error::EngineError;
+use crate::observer::Observer;
 use crate::session::Session;
+use fsdyno_core::Telemetry;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::units::Bytes;
+use fsdyno_core::result::CpuTime;
+use fsdyno_core::units::{Bytes, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, OFlags, SeekFrom};
@@ -22,6 +26,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Where programs are looked for.
@@ -48,6 +53,9 @@ pub(super) struct Invocation {
     pub(super) arguments: Vec<String>,
     /// What it reads from its standard input.
     pub(super) input: String,
+    /// Which parts of its work it announces, and where.
+    pub(super) parts: &'static [Part],
+    pub(super) voice: Voice,
 }
 
 /// What a program left behind when it had ended well.
@@ -64,6 +72,74 @@ impl Output {
     }
 }
 
+/// What was seen of a program while it ran.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    pub(super) parts: Vec<Seen>,
+    /// What the machine did meanwhile, where the program announced no part.
+    pub(super) whole: Option<Telemetry>,
+}
+
+/// What was seen of one part.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) phase: &'static str,
+    pub(super) telemetry: Option<Telemetry>,
+    /// Processor time of the program, as the kernel counts it.
+    pub(super) cpu: CpuTime,
+}
+
+/// What follows the program and what watches the machine are on two threads.
+struct Heard {
+    edge: Edge,
+    /// Processor time of the program up to here.
+    cpu: CpuTime,
+}
+
+/// Watches the machine, part by part.
+struct Watcher<'a> {
+    observer: &'a mut dyn Observer,
+    /// The part in which the program is, and its processor time when it began.
+    within: Option<(&'static str, CpuTime)>,
+    seen: Vec<Seen>,
+    announced: bool,
+}
+
+impl<'a> Watcher<'a> {
+    /// Watches the whole run, as long as no part is announced.
+    fn begin(observer: &'a mut dyn Observer) -> Self {
+        observer.begin();
+        Watcher { observer, within: None, seen: Vec::new(), announced: false }
+    }
+
+    fn hear(&mut self, heard: &Heard) {
+        match heard.edge {
+            Edge::Begin(phase) => {
+                self.announced = true;
+                self.within = Some((phase, heard.cpu));
+                self.observer.begin();
+            }
+            Edge::End => {
+                if let Some((phase, before)) = self.within.take() {
+                    let telemetry = self.observer.end();
+                    self.seen.push(Seen { phase, telemetry, cpu: heard.cpu.since(&before) });
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        if self.within.is_some() || !self.announced {
+            self.observer.look();
+        }
+    }
+
+    fn end(self) -> Watch {
+        let whole = if self.announced { None } else { self.observer.end() };
+        Watch { parts: self.seen, whole }
+    }
+}
+
 /// Runs a program to its end.
 ///
 /// # Errors
@@ -73,36 +149,59 @@ pub(super) fn run(
     directory: &Path,
     moves: Bytes,
     session: &mut Session<'_, '_>,
-) -> Result<Output, EngineError> {
+) -> Result<(Output, Watch), EngineError> {
     let program = invocation.program;
     let directory = directory.to_path_buf();
-    let work = move |gauge: &aside::Gauge| follow(&invocation, &directory, gauge);
+    let (teller, heard) = channel();
+    let work = move |gauge: &aside::Gauge| follow(&invocation, &directory, gauge, &teller);
     let begin = Instant::now();
     let expected_ns = moves.0.saturating_mul(1_000_000_000 / ASSUMED_RATE);
+    let mut watcher = Watcher::begin(&mut *session.observer);
     let progress = &mut *session.progress;
-    aside::run(program, session.stop, work, |gauge| {
+    let output = aside::run(program, session.stop, work, |gauge| {
+        heard.try_iter().for_each(|heard| watcher.hear(&heard));
+        watcher.look();
         // The share of a whole that nobody knows: it moves while the program works, and never arrives.
         let worked = gauge.done() as f64;
         let done = worked / (worked + moves.0.max(Bytes::GIB) as f64);
         let elapsed_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         progress.tell(Stage::Measure, program, done, expected_ns.saturating_sub(elapsed_ns));
         true
-    })?
+    })??;
+    Ok((output, watcher.end()))
 }
 
-/// The life of the program, on a thread of its own.
-fn follow(invocation: &Invocation, directory: &Path, gauge: &aside::Gauge) -> Result<Output, EngineError> {
+/// The life of the program, on a thread of its own. Tells the edges of its parts at once.
+fn follow(
+    invocation: &Invocation,
+    directory: &Path,
+    gauge: &aside::Gauge,
+    teller: &Sender<Heard>,
+) -> Result<Output, EngineError> {
     let program = invocation.program;
     let failed = |problem: String| EngineError::Program { program, problem, printed: String::new() };
     let mut running = Running::start(invocation, directory)
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
     let (mut pulse, mut last) = (HashMap::new(), Instant::now());
+    let mut cutter = Cutter::new(invocation.parts);
+    let mut listen = |running: &mut Running| -> Result<(), EngineError> {
+        let said = running.listen(invocation.voice);
+        let said = said.map_err(|error| failed(format!("its output cannot be read: {error}")))?;
+        let edges = cutter.hear(&said);
+        if !edges.is_empty() {
+            let cpu = running.cpu();
+            // Nobody listens any more when the engine is about to stop.
+            edges.into_iter().for_each(|edge| drop(teller.send(Heard { edge, cpu })));
+            gauge.wake();
+        }
+        Ok(())
+    };
     let status = loop {
         if gauge.cancelled() {
             running.kill();
             return Err(EngineError::Stopped);
         }
-        running.listen().map_err(|error| failed(format!("its output cannot be read: {error}")))?;
+        listen(&mut running)?;
         if let Some(status) = running.child.try_wait().map_err(|error| failed(error.to_string()))? {
             break status;
         }
@@ -117,7 +216,7 @@ fn follow(invocation: &Invocation, directory: &Path, gauge: &aside::Gauge) -> Re
             pulse = now;
         }
     };
-    running.listen().map_err(|error| failed(format!("its output cannot be read: {error}")))?;
+    listen(&mut running)?;
     let output = Output { stdout: running.stdout.text(), stderr: running.stderr.text() };
     if status.success() { Ok(output) } else { Err(output.failure(program, ending(status))) }
 }
@@ -160,8 +259,8 @@ impl Running {
         Ok(Running { child, enclosed, stdout, stderr })
     }
 
-    /// Waits a little for something to read, and reads what there is.
-    fn listen(&mut self) -> Result<(), Errno> {
+    /// Waits a little for something to read, and reads what there is. Gives what was said with this voice.
+    fn listen(&mut self, voice: Voice) -> Result<Vec<u8>, Errno> {
         let open = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.pipe.as_ref());
         let mut watched: Vec<PollFd<'_>> = open.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         // With nothing open this is only the wait.
@@ -169,8 +268,17 @@ impl Running {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
-        self.stdout.drain()?;
-        self.stderr.drain()
+        let (stdout, stderr) = (self.stdout.drain()?, self.stderr.drain()?);
+        Ok(match voice {
+            Voice::Stdout => stdout,
+            Voice::Stderr => stderr,
+        })
+    }
+
+    /// Processor time of the program and of what it has waited for, in ticks of 10 ms; nothing once it is gone.
+    fn cpu(&self) -> CpuTime {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        cpu_of(&stat, 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
     }
 
     fn kill(&mut self) {
@@ -211,12 +319,15 @@ impl Stream {
         Ok(Stream { pipe, text: Vec::new(), keeps })
     }
 
-    fn drain(&mut self) -> Result<(), Errno> {
+    /// Reads what there is, and gives it.
+    fn drain(&mut self) -> Result<Vec<u8>, Errno> {
         let mut buffer = [0_u8; 64 << 10];
+        let mut new = Vec::new();
         while let Some(pipe) = &self.pipe {
             match rustix::io::read(pipe.as_fd(), &mut buffer) {
                 Ok(0) => self.pipe = None,
                 Ok(length) => {
+                    new.extend_from_slice(&buffer[..length]);
                     self.text.extend_from_slice(&buffer[..length]);
                     let excess = self.text.len().saturating_sub(self.keeps);
                     self.text.drain(..excess);
@@ -226,7 +337,7 @@ impl Stream {
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(())
+        Ok(new)
     }
 
     fn text(&self) -> String {
@@ -288,6 +399,15 @@ fn parent_and_ticks(stat: &str) -> Option<(u32, u64)> {
     Some((fields.get(1)?.parse().ok()?, ticks))
 }
 
+/// User and system time of the same fields, children that were waited for included.
+fn cpu_of(stat: &str, tick_ns: u64) -> CpuTime {
+    let Some((_, rest)) = stat.rsplit_once(')') else { return CpuTime::default() };
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    let time = |own, children| Nanos((ticks(own) + ticks(children)).saturating_mul(tick_ns));
+    CpuTime { user_ns: time(11, 13), system_ns: time(12, 14) }
+}
+
 /// All bytes of `/proc/PID/io` (proc_pid_io(5)): what was read and written, from the page cache and from devices.
 fn bytes(io: &str) -> u64 {
     let wanted = ["rchar", "wchar", "read_bytes", "write_bytes"];
@@ -314,8 +434,13 @@ mod tests {
             program: "sh",
             arguments: vec!["-c".into(), script.into()],
             input: "from outside\n".into(),
+            parts: PARTS,
+            voice: Voice::Stderr,
         }
     }
+
+    const PARTS: &[Part] =
+        &[Part { phase: "first", announced: "One..." }, Part { phase: "second", announced: "Two..." }];
 
     /// Runs a script, stopped when `stop` says so, and gives what it did last to the gauge.
     fn run_shell(script: &str, stop: &AtomicBool) -> (Result<Output, EngineError>, u64) {
@@ -323,10 +448,11 @@ mod tests {
         let path = directory.path().to_path_buf();
         let invocation = shell(script);
         let mut worked = 0;
+        let (teller, _heard) = channel();
         let result = aside::run(
             "test",
             stop,
-            move |gauge| follow(&invocation, &path, gauge),
+            move |gauge| follow(&invocation, &path, gauge, &teller),
             |gauge| {
                 worked = gauge.done();
                 true
@@ -399,10 +525,72 @@ mod tests {
         assert_eq!(find(&marker), 0);
     }
 
+    /// Tells when it was called.
+    #[derive(Default)]
+    struct Calls(String);
+
+    impl Observer for Calls {
+        fn begin(&mut self) {
+            self.0.push('(');
+        }
+
+        fn look(&mut self) {
+            if !self.0.ends_with('.') {
+                self.0.push('.');
+            }
+        }
+
+        fn end(&mut self) -> Option<Telemetry> {
+            self.0.push(')');
+            Some(Telemetry::default())
+        }
+    }
+
+    /// Runs a script as [`run`] does, and gives what was seen of its parts.
+    fn watched(script: &str) -> (Watch, String) {
+        let mut calls = Calls::default();
+        let (teller, heard) = channel();
+        let (directory, invocation) = (tempfile::tempdir().unwrap(), shell(script));
+        let path = directory.path().to_path_buf();
+        let mut watcher = Watcher::begin(&mut calls);
+        let work = move |gauge: &aside::Gauge| follow(&invocation, &path, gauge, &teller);
+        let output = aside::run("test", &AtomicBool::new(false), work, |_| {
+            heard.try_iter().for_each(|heard| watcher.hear(&heard));
+            watcher.look();
+            true
+        });
+        output.unwrap().unwrap();
+        let watch = watcher.end();
+        (watch, calls.0)
+    }
+
+    #[test]
+    fn each_part_that_is_announced_is_watched_by_itself() {
+        let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let (watch, calls) = watched(&format!(
+            "printf One... >&2; {work}; printf 'done\n' >&2; sleep .3; echo 'Two...done' >&2"
+        ));
+        let parts: Vec<&str> = watch.parts.iter().map(|seen| seen.phase).collect();
+        assert_eq!((parts, &watch.whole), (vec!["first", "second"], &None));
+        assert!(watch.parts.iter().all(|seen| seen.telemetry.is_some()));
+        assert!(watch.parts[0].cpu.total() > Nanos(0) && watch.parts[1].cpu.total() == Nanos(0), "{watch:?}");
+        // The window of the whole run is forgotten when the first part begins, and nobody looks between the parts.
+        assert_eq!(calls, "(.(.)()");
+    }
+
+    #[test]
+    fn a_program_that_announces_nothing_is_watched_as_a_whole() {
+        let (watch, calls) = watched("echo working >&2");
+        assert!(watch.parts.is_empty() && watch.whole.is_some());
+        assert_eq!(calls, "(.)");
+    }
+
     #[test]
     fn work_is_counted_where_it_is_done() {
         let stat = "42 (a) b) S 7 42 42 0 -1 4194560 1 2 3 4 57 6 10 20 20 0 1 0 98765";
         assert_eq!(parent_and_ticks(stat), Some((7, 93)));
+        let cpu = CpuTime { user_ns: Nanos(670), system_ns: Nanos(260) };
+        assert_eq!((cpu_of(stat, 10), cpu_of("", 10)), (cpu, CpuTime::default()));
         let io = "rchar: 1\nwchar: 20\nsyscr: 5\nsyscw: 6\nread_bytes: 300\nwrite_bytes: 4000\ncancelled_write_bytes: 9\n";
         assert_eq!(bytes(io), 4321);
         let before = Pulse::from([(1, 10), (2, 50)]);

@@ -1,0 +1,106 @@
+//! The parts of a run, as far as a program says where they begin and end.
+//!
+//! bonnie++ and postmark announce each part of their work on a line that they finish when the part is done: `Rewriting...`,
+//! and then `done`. They write both at once (neither waits for its buffer to fill), so that whoever reads the line as it
+//! comes knows the edges of the part to a fraction of a millisecond. fio says nothing of the kind.
+
+use std::mem;
+
+/// A part of a program's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The phase that it is.
+    pub(super) phase: &'static str,
+    /// How its line begins; it ends with its line.
+    pub(super) announced: &'static str,
+}
+
+/// Where a program says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Voice {
+    Stdout,
+    Stderr,
+}
+
+/// An edge of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edge {
+    Begin(&'static str),
+    End,
+}
+
+/// Finds the edges in what a program says, however it comes.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    parts: &'static [Part],
+    /// The line so far.
+    line: Vec<u8>,
+    within: bool,
+}
+
+/// No announcement is longer.
+const LONGEST: usize = 128;
+
+impl Cutter {
+    pub(super) fn new(parts: &'static [Part]) -> Self {
+        Cutter { parts, line: Vec::new(), within: false }
+    }
+
+    /// The edges in what has just been said.
+    pub(super) fn hear(&mut self, said: &[u8]) -> Vec<Edge> {
+        let mut edges = Vec::new();
+        for piece in said.split_inclusive(|byte| *byte == b'\n') {
+            let room = LONGEST.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            let announced = |part: &&Part| self.line.starts_with(part.announced.as_bytes());
+            if let Some(part) = self.parts.iter().find(announced).filter(|_| !self.within) {
+                self.within = true;
+                edges.push(Edge::Begin(part.phase));
+            }
+            if piece.ends_with(b"\n") {
+                self.line.clear();
+                edges.extend(mem::take(&mut self.within).then_some(Edge::End));
+            }
+        }
+        edges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PARTS: &[Part] = &[
+        Part { phase: "write", announced: "Writing..." },
+        Part { phase: "seek", announced: "start 'em..." },
+        Part { phase: "stat", announced: "Stat..." },
+    ];
+    const SAID: &str =
+        "Using uid:0, gid:0.\nWriting...done\nwhile Writing...\nstart 'em...done...done...\nStat...done.\n";
+
+    #[test]
+    fn a_part_begins_with_its_announcement_and_ends_with_its_line() {
+        let mut cutter = Cutter::new(PARTS);
+        assert_eq!(cutter.hear(b"Using uid:0, gid:0.\nWriting..."), [Edge::Begin("write")]);
+        assert_eq!(cutter.hear(b".."), []);
+        assert_eq!(cutter.hear(b"done\nStat..."), [Edge::End, Edge::Begin("stat")]);
+        assert_eq!(cutter.hear(b"done.\n"), [Edge::End]);
+        assert_eq!(cutter.hear(&[b'x'; 1000]), []);
+        assert_eq!(cutter.hear(b"Writing...\n"), [], "in the middle of a line");
+    }
+
+    proptest! {
+        #[test]
+        fn edges_are_the_same_however_the_text_comes(cuts in prop::collection::vec(0..SAID.len(), 0..20)) {
+            let mut cuts = cuts;
+            cuts.extend([0, SAID.len()]);
+            cuts.sort_unstable();
+            let mut cutter = Cutter::new(PARTS);
+            let edges: Vec<Edge> =
+                cuts.windows(2).flat_map(|pair| cutter.hear(&SAID.as_bytes()[pair[0]..pair[1]])).collect();
+            let expected = ["write", "seek", "stat"].map(|phase| [Edge::Begin(phase), Edge::End]);
+            prop_assert_eq!(edges, expected.concat());
+        }
+    }
+}
