@@ -62,6 +62,8 @@ pub enum Command {
     Show(Show),
     /// Compare two sweeps, two cases, or a sweep with published figures; exit code 1 when the second is slower.
     Compare(Compare),
+    /// Say what to take: the best configuration, how sure that is, what it costs, and the commands that build it.
+    Recommend(Recommend),
     /// Scan a directory into a model of file sizes and directories that a plan can name.
     Profile(Profile),
     /// Tell what this machine can run, and what to install for the rest.
@@ -214,6 +216,26 @@ fn share(text: &str) -> Result<f64, UnitError> {
         Ok(Size::Percent(percent)) => Ok(percent / 100.0),
         _ => Err(UnitError::Percent(text.to_string())),
     }
+}
+
+/// Options of `fsdyno recommend`.
+#[derive(Debug, Args)]
+pub struct Recommend {
+    /// Number or name of a sweep [default: the latest].
+    pub sweep: Option<String>,
+    /// What the choice is for: `throughput`, `latency`, `stalls`, `cpu`, or a measure such as `read-under-write` [default:
+    /// the plan's measure].
+    #[arg(long = "for", value_name = "GOAL")]
+    pub goal: Option<String>,
+    /// A difference up to this does not matter.
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = share)]
+    pub threshold: f64,
+    /// Only the cases whose configuration contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub case: Option<String>,
+    /// The shape of what goes to stdout.
+    #[arg(long, default_value = "text")]
+    pub format: Format,
 }
 
 /// How much of the telemetry is shown.

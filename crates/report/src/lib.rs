@@ -23,6 +23,7 @@ pub mod view;
 
 pub use error::ReportError;
 pub use merge::Time;
+pub use recommendation::{Question, Recommendation};
 pub use selection::{NoSuchCase, select};
 pub use terminal::Style;
 pub use view::{Header, View};

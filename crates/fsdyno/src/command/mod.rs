@@ -8,6 +8,7 @@ mod engine;
 mod list;
 mod plan;
 mod profile;
+mod recommend;
 mod reference;
 mod restore;
 mod show;
@@ -36,6 +37,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::List(options) => list::run(&surroundings, options),
         Command::Show(options) => show::run(&surroundings, options),
         Command::Compare(options) => compare::run(&surroundings, options),
+        Command::Recommend(options) => recommend::run(&surroundings, options),
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&surroundings, options),
         Command::Restore(_) => restore::run(&surroundings),
@@ -63,14 +65,15 @@ impl Surroundings {
         let colour = match cli.color {
             Colour::Always => true,
             Colour::Never => false,
-            Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none(),
+            Colour::Auto => terminal && !is_dumb() && std::env::var_os("NO_COLOR").is_none(),
         };
         let width = if terminal {
             terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
         } else {
             None
         };
-        let style = Style { width: width.unwrap_or(80).max(80), colour };
+        let blocks = terminal && !is_dumb() && speaks_unicode();
+        let style = Style { width: width.unwrap_or(80).max(80), colour, blocks };
         Ok(Surroundings { store: cli.store.clone().unwrap_or(default), undo, style })
     }
 
@@ -87,6 +90,18 @@ impl Surroundings {
         ];
         Ok(AgentHost::new(binary, protected))
     }
+}
+
+/// Whether the terminal shows nothing but text.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|kind| kind == "dumb")
+}
+
+/// Whether the locale's characters are those of Unicode (locale(7): the first of these that is set counts).
+fn speaks_unicode() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// What reports say of a sweep, ranked by the given measure or by the plan's.

@@ -30,7 +30,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
 }
 
 /// The trials of the cases that a user asks for.
-fn chosen(trials: Vec<TrialRecord>, case: Option<&str>) -> std::result::Result<Vec<TrialRecord>, Trouble> {
+pub fn chosen(trials: Vec<TrialRecord>, case: Option<&str>) -> std::result::Result<Vec<TrialRecord>, Trouble> {
     match case {
         Some(text) => select(trials, text).map_err(no_such_case),
         None => Ok(trials),

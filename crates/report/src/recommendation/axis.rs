@@ -345,6 +345,10 @@ fn interactions(
     for pair in &effects.interactions {
         let (a, b) = pair.factors;
         let Some((share, cells)) = &pair.found else {
+            // Of a setting of which nothing is known there is nothing to add.
+            if [a, b].iter().any(|one| effects.factors[*one].levels.iter().any(Option::is_none)) {
+                continue;
+            }
             untold.push(format!("{} and {}", varied[a].name(), varied[b].name()));
             continue;
         };

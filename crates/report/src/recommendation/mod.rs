@@ -22,6 +22,7 @@ pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeText, Step};
 pub use standing::{Compared, Standing, Verdict};
+pub use words::difference;
 
 use crate::ranking::{self, Ranking};
 use crate::view::{self, FailedTrials, Header, SkippedCases, WarningGroup, is_measured};

@@ -142,13 +142,14 @@ pub(super) fn standings(
         })
         .collect();
     let corrected = corrected(&ratios);
+    let comparisons = ratios.iter().flatten().count();
     for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
         one.to_best = ratio.as_ref().map(|ratio| Compared::new(ratio, p));
         one.verdict = match ratio {
             _ if one.case == best_case => Verdict::Best,
             _ if one.value.is_none() => Verdict::Unknown,
             None => Verdict::CannotTell { needed: None },
-            Some(ratio) => verdict(ratio, p, threshold, measure.direction()),
+            Some(ratio) => verdict(ratio, p, threshold, comparisons, measure.direction()),
         };
     }
     standings
@@ -161,9 +162,9 @@ pub(super) fn corrected(ratios: &[Option<Ratio>]) -> Vec<Option<f64>> {
     ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()
 }
 
-fn verdict(ratio: &Ratio, p: Option<f64>, threshold: f64, direction: Direction) -> Verdict {
+fn verdict(ratio: &Ratio, p: Option<f64>, threshold: f64, comparisons: usize, direction: Direction) -> Verdict {
     use fsdyno_stats::Verdict as Said;
-    match (ratio.verdict(threshold, p), direction) {
+    match (ratio.verdict_among(threshold, p, comparisons), direction) {
         (Said::NoMaterialDifference, _) => Verdict::AsGood,
         (Said::CannotTell(needed), _) => Verdict::CannotTell { needed },
         (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {

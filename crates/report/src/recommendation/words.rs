@@ -31,16 +31,18 @@ fn choice(
         let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
             return format!("Take '{}', which has {has} by {measure}.", winner.name);
         };
-        let lead = winner.to_best.map_or(String::new(), |compared| {
-            format!(" by {}", difference(&Compared { ratio: 1.0 / compared.ratio, ..turned(&compared) }))
-        });
         let why = match winner.verdict {
-            Verdict::AsGood => format!("a difference of up to {matters} does not matter"),
-            _ => format!("that may be chance after {trials}{}", needed(winner)),
+            Verdict::AsGood => format!("differs by no more than {matters}, which does not matter"),
+            _ => format!(
+                "may have it by chance: {trials} do not tell{}",
+                needed(winner)
+            ),
         };
         return format!(
-            "Take '{}', which changes less and has {has} by {measure}: '{}' leads it{lead}, but {why}.",
-            winner.name, best.name
+            "Take '{}', which changes less and has {has} by {measure}: '{}' has the better mean, {}, but {why}.",
+            winner.name,
+            best.name,
+            quantity(measure, best)
         );
     }
     let sure = match baseline.verdict {
@@ -147,7 +149,7 @@ fn turned(compared: &Compared) -> Compared {
 }
 
 /// A ratio as a difference: `+12 % [+8, +15]`.
-pub(crate) fn difference(compared: &Compared) -> String {
+pub fn difference(compared: &Compared) -> String {
     match compared.interval {
         Some([low, high]) => {
             format!("{} % [{}, {}]", signed(compared.ratio), signed(low), signed(high))

@@ -233,7 +233,7 @@ mod tests {
         let compared = Comparison::new(a, b, &question(measures));
         let write = |colour| {
             let mut out = Vec::new();
-            comparison(&mut out, &compared, &Style { width: 80, colour }).unwrap();
+            comparison(&mut out, &compared, &Style { width: 80, colour, blocks: false }).unwrap();
             String::from_utf8(out).unwrap()
         };
         let text = write(false);

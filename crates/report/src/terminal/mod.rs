@@ -14,6 +14,7 @@ mod full;
 mod lifecycle;
 mod list;
 mod postmark;
+mod recommendation;
 mod side_by_side;
 mod streaming;
 mod summary;
@@ -25,6 +26,7 @@ use compatible::compatible;
 use external::external;
 pub use full::full;
 pub use list::sweep_list;
+pub use recommendation::recommendation;
 pub use side_by_side::side_by_side;
 pub use summary::summary;
 pub use telemetry::telemetry;
@@ -44,13 +46,22 @@ pub struct Style {
     pub width: usize,
     /// Whether to colour.
     pub colour: bool,
+    /// Whether the terminal shows block elements of Unicode, from which bars are drawn.
+    pub blocks: bool,
 }
 
 impl Default for Style {
-    /// 80 columns, no colour.
+    /// 80 columns, no colour, no bars.
     fn default() -> Self {
-        Style { width: 80, colour: false }
+        Style { width: 80, colour: false, blocks: false }
     }
+}
+
+/// A share of 1 as a bar of so many columns, to an eighth of a column.
+fn bar(share: f64, columns: u32) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(columns) * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
 /// Writes a case in the layout in which its workload's figures have always been published.
@@ -177,7 +188,7 @@ mod tests {
         let view = fixture::view("read-under-write", &fixture::wide_trials());
         for width in [80, 100, 132] {
             for printer in &all(&view) {
-                for line in text(printer, Style { width, colour: false }).lines() {
+                for line in text(printer, Style { width, colour: false, blocks: false }).lines() {
                     assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());
                     assert_eq!(line, line.trim_end());
                 }
@@ -189,8 +200,8 @@ mod tests {
     fn colour_adds_and_changes_nothing() {
         let view = fixture::view("read-under-write", &fixture::trials());
         for printer in &all(&view) {
-            let plain = text(printer, Style { width: 80, colour: false });
-            let coloured = text(printer, Style { width: 80, colour: true });
+            let plain = text(printer, Style { width: 80, colour: false, blocks: false });
+            let coloured = text(printer, Style { width: 80, colour: true, blocks: false });
             assert!(!plain.contains('\x1b') && coloured.contains('\x1b'));
             // The padding of a bold cell is bold, and so stays.
             let stripped = fixture::without_escapes(&coloured);

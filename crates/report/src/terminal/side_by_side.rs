@@ -114,7 +114,7 @@ mod tests {
         let compared =
             crate::published::side_by_side(&fixture::header("read"), &trials, find(name).unwrap()).unwrap();
         let mut out = Vec::new();
-        side_by_side(&mut out, &compared, &Style { width, colour: false }).unwrap();
+        side_by_side(&mut out, &compared, &Style { width, colour: false, blocks: false }).unwrap();
         let text = String::from_utf8(out).unwrap();
         println!("{text}");
         text

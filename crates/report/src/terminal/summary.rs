@@ -3,16 +3,19 @@
 //! A figure is the mean over trials, not over operations; only the longest stall is the longest of all. Columns that do not fit the width are left out from the right,
 //! and named below the table.
 
-use super::{Paint, Style, cell, write_table};
+use super::{Paint, Style, bar, cell, write_table};
 use crate::ranking::{Drift, Figure, LONGEST, RankedCase, Ranking};
 use crate::text::{self, measured as number, quantity};
-use crate::view::View;
+use crate::view::{FailedTrials, SkippedCases, View, WarningGroup};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::measure::{Measure, Unit};
 use std::io::{self, Write};
 
 /// Columns that the names of configurations get at least; longer ones wrap where room is short.
 const NAME_WIDTH: usize = 22;
+
+/// Columns of a bar.
+const BAR_WIDTH: u32 = 6;
 
 /// Lines of a failed tool's output that the summary repeats; the whole of it is in the JSON.
 const DETAIL_LINES: usize = 3;
@@ -64,7 +67,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
         head: vec!["configuration".to_string()],
         cells: rows.iter().map(|row| row.name.clone()).collect(),
     };
-    let (shown, left_out) = fitting(columns(ranking), style.width, names.width().min(NAME_WIDTH));
+    let (shown, left_out) = fitting(columns(ranking, style), style.width, names.width().min(NAME_WIDTH));
 
     let depth = shown.iter().map(|column| column.head.len()).max().unwrap_or(1);
     let heads = std::iter::once(&names).chain(&shown);
@@ -107,7 +110,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
 }
 
 /// The columns after the name, the most telling first.
-fn columns(ranking: &Ranking) -> Vec<Column> {
+fn columns(ranking: &Ranking, style: Style) -> Vec<Column> {
     let rows = &ranking.rows;
     let mut columns: Vec<Column> =
         ranking.measures.iter().enumerate().map(|(i, m)| measure_column(i, m, rows)).collect();
@@ -118,7 +121,23 @@ fn columns(ranking: &Ranking) -> Vec<Column> {
     };
     columns.insert(1, counts("n", |row| row.trials));
     columns.insert(2, counts("warn", |row| row.warning_kinds));
+    if style.blocks {
+        columns.insert(1, bars(rows));
+    }
     columns
+}
+
+/// What decides the order as bars, the largest filling its column.
+fn bars(rows: &[RankedCase]) -> Column {
+    let value = |row: &RankedCase| row.figures[0].map(|figure| figure.estimate.value);
+    let largest = rows.iter().filter_map(value).fold(0.0, f64::max);
+    let drawn = |row: &RankedCase| value(row).map_or(String::new(), |value| bar(value / largest, BAR_WIDTH));
+    let padded = |text: String| format!("{text:<width$}", width = BAR_WIDTH as usize);
+    Column {
+        name: String::new(),
+        head: vec![String::new()],
+        cells: rows.iter().map(|row| padded(drawn(row))).collect(),
+    }
 }
 
 fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Column {
@@ -179,21 +198,34 @@ fn with_interval(unit: Unit, figure: Figure) -> String {
 
 /// Everything that a reader must know beside the figures; an empty line behind it where there was something.
 fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()> {
-    let mut lines = Vec::new();
     let drift = view.drift.as_ref().and_then(|seen| drift(seen, &view.header.measure));
-    for note in few_trials(view).into_iter().chain(drift) {
+    let notes: Vec<String> = few_trials(view).into_iter().chain(drift).collect();
+    write_beside(out, &notes, &view.warnings, &view.skipped, &view.failed, style)
+}
+
+/// Notes, warnings, and what was not measured; an empty line behind them where there was something.
+pub(super) fn write_beside(
+    out: &mut dyn Write,
+    notes: &[String],
+    warnings: &[WarningGroup],
+    skipped: &[SkippedCases],
+    failed: &[FailedTrials],
+    style: Style,
+) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for note in notes {
         style.paragraph(&mut lines, Paint::Plain, 0, &format!("note: {note}"))?;
     }
-    for group in &view.warnings {
+    for group in warnings {
         let trials = text::plural(group.trials as u64, "trial");
         let text = format!("warning: {} ({trials}): {}", group.kind, group.example);
         style.paragraph(&mut lines, Paint::Alert, 0, &text)?;
     }
-    for group in &view.skipped {
+    for group in skipped {
         let text = format!("skipped: {}: {}", several(&group.names), group.unmet.join("; "));
         style.paragraph(&mut lines, Paint::Plain, 0, &text)?;
     }
-    for failed in &view.failed {
+    for failed in failed {
         let numbers: Vec<String> = failed.trials.iter().map(u32::to_string).collect();
         let noun = if numbers.len() == 1 { "trial" } else { "trials" };
         let text = format!("failed: {noun} {}, {}: {}", numbers.join(", "), failed.name, failed.error);

@@ -430,7 +430,7 @@ mod tests {
 
     fn text(trials: &[TrialRecord], samples: bool, width: usize) -> String {
         let mut out = Vec::new();
-        telemetry(&mut out, trials, samples, &Style { width, colour: false }).unwrap();
+        telemetry(&mut out, trials, samples, &Style { width, colour: false, blocks: false }).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -1,0 +1,38 @@
+//! `fsdyno recommend [SWEEP]`: what to take, how sure that is, what it costs, and how to build it.
+
+use super::{Result, Surroundings, find, header, print_json, show};
+use crate::cli::{Format, Recommend};
+use crate::exit::{Status, Trouble};
+use anyhow::anyhow;
+use fsdyno_core::measure::{Goal, MeasureError};
+use fsdyno_report::{Question, Recommendation, terminal};
+
+pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
+    let goal = options.goal.as_deref().map(goal).transpose()?;
+    let store = surroundings.open_store()?;
+    let sweep = find(&store, options.sweep.as_deref())?;
+    let trials = show::chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
+    let question = Question { goal, threshold: options.threshold };
+    let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Text => terminal::recommendation(&mut out, &recommendation, &surroundings.style)?,
+        Format::Json => print_json(&recommendation)?,
+        Format::Csv => {
+            return Err(Trouble::new(Status::Usage, anyhow!("a recommendation has no CSV form"))
+                .hint("fsdyno recommend SWEEP --format json has everything"));
+        }
+    }
+    Ok(Status::Well)
+}
+
+/// What a user wants.
+fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
+    text.parse().map_err(|error: MeasureError| {
+        let words: Vec<&str> = Goal::words().map(|(word, _)| word).collect();
+        Trouble::new(Status::Usage, error).hint(format!(
+            "--for takes {}, or any measure that fsdyno show --measure takes",
+            words.join(", ")
+        ))
+    })
+}

@@ -1,0 +1,319 @@
+//! The recommendation as text: the answer first, then what it rests on, and the commands last, where the eye rests.
+//!
+//! Commands are never wrapped: they are there to be copied.
+
+use super::summary::write_beside;
+use super::{Paint, Style, bar, cell, write_table};
+use crate::recommendation::{Answer, AxisAnswer, Recommendation, Standing, Step, Verdict, difference};
+use crate::text;
+use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
+use fsdyno_core::measure::Measure;
+use std::io::{self, Write};
+
+/// Marks what weakens something.
+const WEAKENS: &str = "!";
+
+/// Writes a recommendation.
+///
+/// # Errors
+/// Those of `out`.
+pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, style: &Style) -> io::Result<()> {
+    let Recommendation { name, goal, answers, skipped, failed, .. } = recommendation;
+    for answer in answers {
+        let title = format!("{name}: {}, what to take for {goal}", answer.title);
+        style.paragraph(out, Paint::Heading, 0, &title)?;
+        writeln!(out)?;
+        for (index, sentence) in answer.sentences.iter().enumerate() {
+            let paint = if index == 0 && answer.winner.is_some() { Paint::Heading } else { Paint::Plain };
+            style.paragraph(out, paint, 0, sentence)?;
+        }
+        writeln!(out)?;
+        if let Ok(measure) = answer.measure.parse::<Measure>()
+            && !answer.standings.is_empty()
+        {
+            write_standings(out, answer, &measure, *style)?;
+            write_axes(out, answer, *style)?;
+            write_front(out, answer, *style)?;
+        }
+        write_beside(out, &answer.notes, &answer.warnings, &[], &[], *style)?;
+        write_recipe(out, answer, *style)?;
+    }
+    if answers.is_empty() {
+        writeln!(out, "No trial was measured, so there is nothing to recommend.\n")?;
+    }
+    write_beside(out, &[], &[], skipped, failed, *style)
+}
+
+/// The configurations, best first.
+fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, style: Style) -> io::Result<()> {
+    let unit = measure.unit();
+    let interval = answer.standings.iter().any(|one| one.interval.is_some());
+    let figure = |one: &Standing| {
+        let Some(value) = one.value else { return "-".to_string() };
+        let value = text::measured(unit, value, one.at_least);
+        let ends = one.interval.map(|ends| ends.map(|end| text::measured(unit, end, false)));
+        ends.map_or(value.clone(), |[low, high]| format!("{value} [{low}, {high}]"))
+    };
+    let symbol = if unit == fsdyno_core::measure::Unit::Nanoseconds { "" } else { unit.symbol() };
+    let head = format!("{measure}\n{symbol}{}", if interval { " [95 % interval]" } else { "" });
+    let mut heads =
+        vec!["\nconfiguration".to_string(), head, "\nto the best".to_string(), "\nverdict".to_string()];
+    let largest = answer.standings.iter().filter_map(|one| one.value).fold(0.0, f64::max);
+    if style.blocks {
+        heads.insert(2, String::new());
+    }
+    let weak = answer.standings.iter().any(|one| !one.is_durable());
+    let mut table = style.table(heads);
+    for (index, one) in answer.standings.iter().enumerate() {
+        let name = Cell::new(marked(&one.name, one.is_durable(), weak));
+        let name = if Some(index) == answer.winner { name.add_attribute(Attribute::Bold) } else { name };
+        let mut cells = vec![name, cell(figure(one))];
+        if style.blocks {
+            cells.push(Cell::new(one.value.map_or(String::new(), |value| bar(value / largest, 8))));
+        }
+        cells.push(Cell::new(one.to_best.map_or(String::new(), |compared| difference(&compared))));
+        cells.push(Cell::new(verdict(one)));
+        table.add_row(cells);
+    }
+    let columns = if style.blocks { 5 } else { 4 };
+    align_left(&mut table, &[2, columns - 1][if style.blocks { 0 } else { 1 }..]);
+    for index in 1..columns - 1 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    write_table(out, table, style)?;
+    let mut below = Vec::new();
+    if answer.standings.iter().any(|one| one.to_best.is_some()) {
+        below.push(
+            "to the best: within blocks where they have some in common; verdicts corrected for their number",
+        );
+    }
+    if weak {
+        below.push("!: weakens what survives a power cut, and never wins by itself");
+    }
+    if !below.is_empty() {
+        style.paragraph(out, Paint::Plain, 0, &format!("({})", below.join("; ")))?;
+    }
+    writeln!(out)
+}
+
+/// A name with a mark where it weakens something; the others are moved along where there are some.
+fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
+    match (durable, some_weaken) {
+        (false, _) => format!("{WEAKENS} {name}"),
+        (true, true) => format!("  {name}"),
+        (true, false) => name.to_string(),
+    }
+}
+
+fn align_left(table: &mut Table, columns: &[usize]) {
+    for index in columns {
+        if let Some(column) = table.column_mut(*index) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+    }
+}
+
+fn verdict(one: &Standing) -> String {
+    match one.verdict {
+        Verdict::Best => "best".to_string(),
+        Verdict::AsGood => "as good".to_string(),
+        Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
+            format!("cannot tell, n ~ {needed}")
+        }
+        Verdict::CannotTell { .. } => "cannot tell".to_string(),
+        Verdict::Worse => "worse".to_string(),
+        Verdict::BetterAndWeaker => "better, unsafe".to_string(),
+        Verdict::Unknown => "no value".to_string(),
+    }
+}
+
+/// What each setting does by itself.
+fn write_axes(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
+    if answer.axes.is_empty() {
+        return Ok(());
+    }
+    style.paragraph(
+        out,
+        Paint::Heading,
+        0,
+        "What each setting does by itself (to the mean of its levels)",
+    )?;
+    let told = |axis: &&AxisAnswer| axis.levels.iter().any(|level| level.effect.is_some());
+    for axis in answer.axes.iter().filter(told) {
+        write_axis(out, axis, style)?;
+    }
+    for pair in &answer.interactions {
+        let best: Vec<String> = pair.best.iter().map(|(level, best)| format!("{level}: {best}")).collect();
+        let text = format!(
+            "{} depends on {} ({} of the variance); best with {}",
+            pair.other,
+            pair.axis,
+            text::percent(pair.share),
+            best.join(", ")
+        );
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
+    if let Some((block, residual)) = answer.block_share.zip(answer.residual_share) {
+        let text = format!(
+            "of the variance {} lies between blocks, {} is chance",
+            text::percent(block),
+            text::percent(residual)
+        );
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
+    writeln!(out)
+}
+
+fn write_axis(out: &mut dyn Write, axis: &AxisAnswer, style: Style) -> io::Result<()> {
+    let within = axis.within.as_ref().map_or(String::new(), |filesystem| format!(" within {filesystem}"));
+    let share = text::percent(axis.share);
+    let drawn = if style.blocks { format!(" {}", bar(axis.share, 10)) } else { String::new() };
+    let head = format!("{}{within}: {}; {share} of the variance{}", axis.axis, axis.text, drawn.trim_end());
+    style.paragraph(out, Paint::Plain, 0, &head)?;
+    let width = axis.levels.iter().map(|level| name_of(&level.level, level.is_default).chars().count()).max();
+    for level in &axis.levels {
+        let name = name_of(&level.level, level.is_default);
+        let effect = level.effect.as_ref().map_or("not told apart".to_string(), difference);
+        let mark = if level.risks.is_empty() {
+            String::new()
+        } else {
+            format!("  {WEAKENS} {}", level.risks.join("; "))
+        };
+        let padding = " ".repeat(width.unwrap_or(0).saturating_sub(name.chars().count()));
+        style.paragraph(out, Paint::Plain, 2, &format!("{name}{padding}  {effect}{mark}"))?;
+    }
+    Ok(())
+}
+
+fn name_of(level: &str, is_default: bool) -> String {
+    if is_default && level != fsdyno_core::axis::DEFAULT {
+        format!("{level} (default)")
+    } else {
+        level.to_string()
+    }
+}
+
+/// The configurations that no other one beats everywhere, and how the others do.
+fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
+    let front = &answer.pareto;
+    if front.objectives.len() < 2 || front.points.len() < 2 {
+        return Ok(());
+    }
+    style.paragraph(
+        out,
+        Paint::Heading,
+        0,
+        "What is gained in one and lost in another (means; *: beaten by none)",
+    )?;
+    let measures: Vec<Measure> =
+        front.objectives.iter().filter_map(|objective| objective.measure.parse().ok()).collect();
+    let heads = measures.iter().map(|measure| {
+        let symbol = measure.unit().symbol();
+        let unit = if symbol == "ns" { String::new() } else { format!(" {symbol}") };
+        let name: Vec<&str> = short(measure.name()).split_inclusive(['-', '/']).collect();
+        format!("{}{unit}", name.join("\n"))
+    });
+    let heads: Vec<String> = heads.collect();
+    let depth = heads.iter().map(|head| head.lines().count()).max().unwrap_or(1);
+    let heads = ["", "configuration"].map(str::to_string).into_iter().chain(heads);
+    // Heads stand on the table.
+    let heads = heads.map(|head| format!("{}{head}", "\n".repeat(depth - head.lines().count().max(1))));
+    let mut table =
+        style.table([String::new(), "configuration".to_string()].into_iter().chain(heads).collect());
+    for point in &front.points {
+        let mark = if point.on_front { "*" } else { "" };
+        let values = measures.iter().zip(&point.values);
+        let values = values.map(|(measure, value)| text::measured(measure.unit(), *value, false));
+        let cells = [mark.to_string(), marked(&point.name, point.durable, weak)].into_iter().chain(values);
+        table.add_row(cells.map(Cell::new).collect::<Vec<_>>());
+    }
+    align_left(&mut table, &[1]);
+    write_table(out, table, style)?;
+    writeln!(out)
+}
+
+/// The last part of a measure that is named in full.
+fn short(name: &str) -> &str {
+    let parts = name.matches('/').count();
+    if parts < 2 { name } else { name.split_once('/').map_or(name, |(_, rest)| rest) }
+}
+
+fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
+    let (Some(recipe), Some(winner)) = (&answer.recipe, answer.winner()) else {
+        let Some(winner) = answer.winner() else { return Ok(()) };
+        let text = format!(
+            "No recipe of '{}' is stored: nothing was made for it, or an earlier version measured it.",
+            winner.name
+        );
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+        return writeln!(out);
+    };
+    style.paragraph(out, Paint::Heading, 0, &format!("How to build '{}'", winner.name))?;
+    for Step { title, file, lines } in &recipe.steps {
+        let file = file.map_or(String::new(), |file| format!(", in {file}"));
+        writeln!(out, "# {title}{file}")?;
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    let notes = recipe.notes.join("; ");
+    style.paragraph(out, Paint::Plain, 0, &format!("({notes})"))?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::recommendation::Question;
+    use fsdyno_core::warning::{Warning, WarningKind};
+
+    fn text(style: Style) -> String {
+        let mut trials = fixture::trials();
+        for trial in trials.iter_mut().filter(|trial| trial.configuration.filesystem == "ext4") {
+            trial
+                .warnings
+                .push(Warning::new(WarningKind::Durability, "barrier = 0: a power cut may corrupt it"));
+        }
+        let found = Recommendation::new(&fixture::header("read-under-write"), &trials, &Question::default());
+        let mut out = Vec::new();
+        recommendation(&mut out, &found, &style).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        println!("{text}");
+        text
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_nothing_is_left_out() {
+        let text = text(Style::default());
+        let take = text.lines().position(|line| line.starts_with("Take 'xfs bfq'")).unwrap();
+        assert!(take < 5, "{text}");
+        for part in [
+            "ext4 bfq !",
+            "!: weakens",
+            "skipped: btrfs bfq",
+            "failed: trial 5",
+            "with 2 trials",
+            "mkfs.xfs DEVICE",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(text.is_ascii());
+        let prose = text.lines().filter(|line| !line.starts_with("ACTION"));
+        assert!(prose.clone().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(prose.clone().all(|line| line.trim_end() == line), "{text}");
+    }
+
+    #[test]
+    fn bars_and_colour_add_and_change_nothing() {
+        let plain = text(Style::default());
+        let drawn = text(Style { colour: true, blocks: true, ..Style::default() });
+        assert!(drawn.contains('█') && drawn.contains('\x1b'));
+        let words = |text: &str| {
+            let bars = |c: char| ('\u{2580}'..='\u{259f}').contains(&c);
+            let text = fixture::without_escapes(text).replace(bars, " ");
+            text.split_whitespace().map(str::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&drawn), words(&plain));
+    }
+}
