@@ -6,6 +6,7 @@
 
 pub mod comparison;
 pub mod csv;
+pub mod drift;
 pub mod error;
 #[cfg(test)]
 mod fixture;

@@ -103,8 +103,7 @@ fn ranking(
     let some_case_has = |measure: &Measure| {
         cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
     };
-    let own = || workload.load().default_measure().parse().ok().filter(some_case_has);
-    let measure = if some_case_has(measure) { measure.clone() } else { own().unwrap_or(measure.clone()) };
+    let measure = measure.deciding(workload, cases.iter().flat_map(|trials| trials.iter().copied()));
     let others = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
     let others = others
         .filter(|other| !other.is_of_lifecycle() && !other.is_sum() && other.name() != measure.name())
@@ -146,35 +145,6 @@ pub(crate) fn mean_kind(measure: &Measure) -> MeanKind {
         Averaging::Arithmetic => MeanKind::Arithmetic,
         Averaging::Harmonic => MeanKind::Harmonic,
     }
-}
-
-/// The first case from its first trial to its last, sentinels among them: how much the machine itself moved.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Drift {
-    /// Name of the configuration.
-    pub name: String,
-    /// Value of the plan's measure in each measured trial, in order of execution.
-    pub values: Vec<f64>,
-}
-
-impl Drift {
-    /// The last value against the first: 0.1 is 10 % more.
-    pub fn change(&self) -> Option<f64> {
-        match (self.values.first(), self.values.last()) {
-            (Some(first), Some(last)) if *first != 0.0 => Some(last / first - 1.0),
-            _ => None,
-        }
-    }
-}
-
-/// What the sentinel shows; `None` in a sweep without one, or when fewer than two of its trials have a value.
-pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
-    let case = trials.iter().find(|trial| trial.sentinel)?.case;
-    let mut same: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.case == case).collect();
-    same.sort_by_key(|trial| trial.trial);
-    let values: Vec<f64> =
-        same.iter().filter_map(|trial| measure.value(trial)).map(|value| value.value).collect();
-    (values.len() > 1).then(|| Drift { name: same[0].configuration.name.clone(), values })
 }
 
 #[cfg(test)]
@@ -228,14 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_shows_drift_and_counts_in_no_estimate() {
+    fn a_sentinel_counts_in_no_estimate() {
         let mut trials = fixture::trials();
-        assert_eq!(drift(&"read".parse().unwrap(), &trials), None);
         let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 30.0);
         sentinel.sentinel = true;
         trials.push(sentinel);
-        let drift = drift(&"read".parse().unwrap(), &trials).unwrap();
-        assert_eq!((drift.values.len(), drift.change()), (3, Some(-0.5)));
         assert_eq!(rankings(&"read".parse().unwrap(), 42, &trials)[0].rows[0].trials, 2);
     }
 }

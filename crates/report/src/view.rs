@@ -3,9 +3,10 @@
 //! Pure: it takes plain records and gives plain values, and knows neither terminals nor files. Trials that are a
 //! sentinel stay out of the cases (they would count the first configuration twice) and serve to show drift.
 
+use crate::drift::{self, Drift};
 use crate::error::ReportError;
 use crate::merge::{self, Time};
-use crate::ranking::{self, Drift, Ranking};
+use crate::ranking::{self, Ranking};
 use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
@@ -214,7 +215,7 @@ impl View {
             header: header.clone(),
             cases: cases(trials)?,
             rankings: ranking::rankings(&header.measure, header.seed, trials),
-            drift: ranking::drift(&header.measure, trials),
+            drift: drift::drift(&header.measure, trials),
             warnings: warnings(trials.iter()),
             skipped: skipped(trials),
             failed: failed(trials),

@@ -14,6 +14,7 @@ mod mann_whitney;
 mod mean;
 mod rank;
 mod student;
+mod trend;
 
 pub use compare::{Ratio, Verdict, holm, independent, paired};
 pub use distribution::{CurvePoint, Distribution, DistributionError};
@@ -23,3 +24,4 @@ pub use fairness::{Fairness, fairness};
 pub use mann_whitney::mann_whitney;
 pub use mean::{MeanKind, mean};
 pub use rank::{Better, best_first};
+pub use trend::{Trend, trend};

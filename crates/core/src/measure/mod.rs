@@ -328,6 +328,21 @@ impl Measure {
         NAMED.iter().map(|named| (named.name, named.help))
     }
 
+    /// What decides under a workload of which these are the trials: this measure where one of them has a value of it, else
+    /// the workload's own.
+    pub fn deciding<'a>(
+        &self,
+        workload: &Workload,
+        trials: impl Iterator<Item = &'a TrialRecord> + Clone,
+    ) -> Measure {
+        let some_has = |measure: &Measure| trials.clone().any(|trial| measure.value(trial).is_some());
+        if some_has(self) {
+            return self.clone();
+        }
+        let own = workload.load().default_measure().parse().ok().filter(some_has);
+        own.unwrap_or_else(|| self.clone())
+    }
+
     /// Whether it is a figure of a whole trial beside its phases: the same for every workload.
     pub fn is_of_lifecycle(&self) -> bool {
         matches!(self.source, Source::Lifecycle(_) | Source::ExtentsPerFile)

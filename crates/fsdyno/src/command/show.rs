@@ -30,7 +30,10 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
 }
 
 /// The trials of the cases that a user asks for.
-pub fn chosen(trials: Vec<TrialRecord>, case: Option<&str>) -> std::result::Result<Vec<TrialRecord>, Trouble> {
+pub fn chosen(
+    trials: Vec<TrialRecord>,
+    case: Option<&str>,
+) -> std::result::Result<Vec<TrialRecord>, Trouble> {
     match case {
         Some(text) => select(trials, text).map_err(no_such_case),
         None => Ok(trials),
@@ -109,6 +112,7 @@ pub fn print(
         Format::Csv => csv::operations(&mut out, trials)?,
         Format::Text => {
             let view = View::new(header, trials)?;
+            terminal::drift(&mut out, view.drift.as_ref(), style)?;
             if !summary_only {
                 for case in &view.cases {
                     terminal::classic(&mut out, case, style)?;

@@ -24,6 +24,7 @@ pub use recipe::{RecipeText, Step};
 pub use standing::{Compared, Standing, Verdict};
 pub use words::difference;
 
+use crate::drift::{self, Drift};
 use crate::ranking::{self, Ranking};
 use crate::view::{self, FailedTrials, Header, SkippedCases, WarningGroup, is_measured};
 use fsdyno_core::measure::{Direction, Goal, Measure};
@@ -59,6 +60,8 @@ pub struct Recommendation {
     pub goal: String,
     /// A difference up to this does not matter.
     pub threshold: f64,
+    /// What the sentinel shows of the machine.
+    pub drift: Option<Drift>,
     /// One for each workload with a measured trial, in the plan's order.
     pub answers: Vec<Answer>,
     /// Cases that this machine cannot run: nothing is known of them.
@@ -133,6 +136,7 @@ impl Recommendation {
             name: header.name.clone(),
             goal,
             threshold: question.threshold,
+            drift: drift::drift(&header.measure, trials),
             answers: workloads
                 .into_iter()
                 .map(|workload| answer(header, trials, question, workload))

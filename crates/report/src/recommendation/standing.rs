@@ -162,7 +162,13 @@ pub(super) fn corrected(ratios: &[Option<Ratio>]) -> Vec<Option<f64>> {
     ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()
 }
 
-fn verdict(ratio: &Ratio, p: Option<f64>, threshold: f64, comparisons: usize, direction: Direction) -> Verdict {
+fn verdict(
+    ratio: &Ratio,
+    p: Option<f64>,
+    threshold: f64,
+    comparisons: usize,
+    direction: Direction,
+) -> Verdict {
     use fsdyno_stats::Verdict as Said;
     match (ratio.verdict_among(threshold, p, comparisons), direction) {
         (Said::NoMaterialDifference, _) => Verdict::AsGood,

@@ -33,10 +33,7 @@ fn choice(
         };
         let why = match winner.verdict {
             Verdict::AsGood => format!("differs by no more than {matters}, which does not matter"),
-            _ => format!(
-                "may have it by chance: {trials} do not tell{}",
-                needed(winner)
-            ),
+            _ => format!("may have it by chance: {trials} do not tell{}", needed(winner)),
         };
         return format!(
             "Take '{}', which changes less and has {has} by {measure}: '{}' has the better mean, {}, but {why}.",
@@ -46,6 +43,9 @@ fn choice(
         );
     }
     let sure = match baseline.verdict {
+        _ if !baseline.is_durable() && winner.is_durable() => {
+            "nothing else that was measured is as safe".to_string()
+        }
         Verdict::Worse | Verdict::BetterAndWeaker => {
             let compared =
                 baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
@@ -88,12 +88,14 @@ fn price(answer: &Answer, winner: &Standing, measure: &Measure, threshold: f64) 
             winner.risks.join("; ")
         ));
     }
-    let weaker = answer.standings.iter().find(|one| one.verdict == Verdict::BetterAndWeaker);
+    let ahead = answer.standings.iter().take(answer.winner.unwrap_or(0)).filter(|one| !one.is_durable());
+    let weaker = ahead.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker);
     match weaker {
         Some(weaker) => {
             let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
+            let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "may" };
             parts.push(format!(
-                "'{}' would give {by} of {measure}, but it weakens what survives a power cut: {}",
+                "'{}' {would} give {by} of {measure}, but it weakens what survives a power cut: {}",
                 weaker.name,
                 weaker.risks.join("; ")
             ));

@@ -28,7 +28,7 @@ pub use full::full;
 pub use list::sweep_list;
 pub use recommendation::recommendation;
 pub use side_by_side::side_by_side;
-pub use summary::summary;
+pub use summary::{drift, summary};
 pub use telemetry::telemetry;
 
 pub use crate::text::{plural, size};

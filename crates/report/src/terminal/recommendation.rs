@@ -2,7 +2,7 @@
 //!
 //! Commands are never wrapped: they are there to be copied.
 
-use super::summary::write_beside;
+use super::summary::{drift, write_beside};
 use super::{Paint, Style, bar, cell, write_table};
 use crate::recommendation::{Answer, AxisAnswer, Recommendation, Standing, Step, Verdict, difference};
 use crate::text;
@@ -19,6 +19,7 @@ const WEAKENS: &str = "!";
 /// Those of `out`.
 pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, style: &Style) -> io::Result<()> {
     let Recommendation { name, goal, answers, skipped, failed, .. } = recommendation;
+    drift(out, recommendation.drift.as_ref(), style)?;
     for answer in answers {
         let title = format!("{name}: {}, what to take for {goal}", answer.title);
         style.paragraph(out, Paint::Heading, 0, &title)?;
@@ -220,8 +221,8 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
     let heads = ["", "configuration"].map(str::to_string).into_iter().chain(heads);
     // Heads stand on the table.
     let heads = heads.map(|head| format!("{}{head}", "\n".repeat(depth - head.lines().count().max(1))));
-    let mut table =
-        style.table([String::new(), "configuration".to_string()].into_iter().chain(heads).collect());
+    let weak = front.points.iter().any(|point| !point.durable);
+    let mut table = style.table(heads.collect());
     for point in &front.points {
         let mark = if point.on_front { "*" } else { "" };
         let values = measures.iter().zip(&point.values);
@@ -289,7 +290,7 @@ mod tests {
         let take = text.lines().position(|line| line.starts_with("Take 'xfs bfq'")).unwrap();
         assert!(take < 5, "{text}");
         for part in [
-            "ext4 bfq !",
+            "! ext4 bfq",
             "!: weakens",
             "skipped: btrfs bfq",
             "failed: trial 5",

@@ -4,7 +4,8 @@
 //! and named below the table.
 
 use super::{Paint, Style, bar, cell, write_table};
-use crate::ranking::{Drift, Figure, LONGEST, RankedCase, Ranking};
+use crate::drift::Drift;
+use crate::ranking::{Figure, LONGEST, RankedCase, Ranking};
 use crate::text::{self, measured as number, quantity};
 use crate::view::{FailedTrials, SkippedCases, View, WarningGroup};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
@@ -45,6 +46,16 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
         textwrap::wrap(&verdict(ranking), style.width).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     Ok(())
+}
+
+/// Writes that the machine drifted, where it did: what a reader must know before everything else.
+///
+/// # Errors
+/// Those of `out`.
+pub fn drift(out: &mut dyn Write, drift: Option<&Drift>, style: &Style) -> io::Result<()> {
+    let Some(warning) = drift.and_then(Drift::warning) else { return Ok(()) };
+    style.paragraph(out, Paint::Alert, 0, &format!("drift: {warning}"))?;
+    writeln!(out)
 }
 
 /// One column of the table: the lines of its head, and a cell for each row.
@@ -198,8 +209,9 @@ fn with_interval(unit: Unit, figure: Figure) -> String {
 
 /// Everything that a reader must know beside the figures; an empty line behind it where there was something.
 fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()> {
-    let drift = view.drift.as_ref().and_then(|seen| drift(seen, &view.header.measure));
-    let notes: Vec<String> = few_trials(view).into_iter().chain(drift).collect();
+    let moved = view.drift.as_ref().and_then(sentinel);
+    let unsteady = view.drift.as_ref().and_then(Drift::unsteady);
+    let notes: Vec<String> = few_trials(view).into_iter().chain(moved).chain(unsteady).collect();
     write_beside(out, &notes, &view.warnings, &view.skipped, &view.failed, style)
 }
 
@@ -266,13 +278,14 @@ fn few_trials(view: &View) -> Vec<String> {
     estimates.iter().filter_map(|estimate| estimate.note()).map(str::to_string).collect()
 }
 
-fn drift(seen: &Drift, measure: &Measure) -> Option<String> {
+fn sentinel(seen: &Drift) -> Option<String> {
     let (first, last) = (*seen.values.first()?, *seen.values.last()?);
+    let measure: Measure = seen.measure.parse().ok()?;
     Some(format!(
         "the sentinel, {}, went from {} to {} ({:+.1} %) over its {} trials: so much moved by itself",
         seen.name,
-        quantity(measure, first, false),
-        quantity(measure, last, false),
+        quantity(&measure, first, false),
+        quantity(&measure, last, false),
         seen.change()? * 100.0,
         seen.values.len()
     ))
