@@ -61,6 +61,8 @@ warnings! {
     Compression = "compression";
     /// A volatile write cache is not flushed, or its state is not known.
     WriteCache = "write-cache";
+    /// A case was repeated as often as the plan allows, and its interval is still wider than the plan asks for.
+    StillWide = "still-wide";
     /// The filesystem check found something.
     CheckFailed = "check-failed";
     /// Something could not be undone and is left behind.

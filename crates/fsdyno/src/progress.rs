@@ -28,11 +28,15 @@ impl Display {
     }
 
     /// Where the sweep is: `position` in thousandths of trials.
-    pub fn update(&self, position: u64, what: &str, left: Option<Nanos>) {
+    pub fn update(&self, position: u64, what: &str, left: String) {
         self.bar.set_position(position);
-        let left = left.map(|left| format!("{} left", human(left))).unwrap_or_default();
         self.bar.set_prefix(left);
         self.bar.set_message(what.to_string());
+    }
+
+    /// There are so many trials by now.
+    pub fn extend(&self, trials: u64) {
+        self.bar.set_length(trials * 1000);
     }
 
     /// One line that stays.

@@ -157,6 +157,16 @@ impl Store {
         id.trying_to("begin a sweep").map(SweepId)
     }
 
+    /// Notes that a sweep has come to plan so many trials: those of a further block among them.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn plan_trials(&mut self, id: SweepId, trials: u32) -> Result<()> {
+        let sql = "UPDATE sweeps SET trials = :trials WHERE id = :id";
+        let values = named_params! { ":trials": trials, ":id": id.0 };
+        self.connection.execute(sql, values).map(drop).trying_to("plan a further block")
+    }
+
     /// Notes that every planned trial of a sweep is stored.
     ///
     /// # Errors

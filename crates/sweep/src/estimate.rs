@@ -5,7 +5,7 @@
 //! replace the estimate.
 
 use crate::cases::Case;
-use crate::order::order;
+use crate::order::{Slot, most, order};
 use crate::plan::Plan;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
@@ -26,10 +26,14 @@ pub const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 pub struct DryRun {
     /// Every case in the order of the plan.
     pub cases: Vec<DryCase>,
-    /// Trials in all, sentinels included.
+    /// Trials in all, sentinels included; the least where cases are repeated until it is enough.
     pub trials: u32,
-    /// Estimated time of the whole sweep.
+    /// The most that there may be.
+    pub trials_max: u32,
+    /// Estimated time of the whole sweep, with the least trials.
     pub time_ns: Nanos,
+    /// The same with the most.
+    pub time_max_ns: Nanos,
     /// Most that the images may come to occupy on the filesystems that hold them.
     pub space_bytes: Bytes,
 }
@@ -58,10 +62,13 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
     let slots = order(plan);
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
     let cases: Vec<DryCase> = plan.cases().into_iter().map(|case| dry_case(plan, host, case, seed)).collect();
-    let time_ns = slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
+    let time = |slots: &[Slot]| slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
+    let all = most(plan);
     DryRun {
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
-        time_ns: Nanos(time_ns),
+        trials_max: u32::try_from(all.len()).unwrap_or(u32::MAX),
+        time_ns: Nanos(time(&slots)),
+        time_max_ns: Nanos(time(&all)),
         space_bytes: space(plan),
         cases,
     }

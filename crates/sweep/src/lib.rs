@@ -10,6 +10,7 @@ mod bench;
 mod cases;
 mod confounder;
 mod document;
+mod enough;
 mod error;
 mod estimate;
 mod order;
@@ -23,6 +24,7 @@ mod workload;
 
 pub use bench::{BenchError, BenchOptions, bench_plan};
 pub use cases::Case;
+pub use enough::Enough;
 pub use error::{Location, PlanError, PlanProblem, SweepError};
 pub use estimate::{ASSUMED_LIFECYCLE, ASSUMED_TREE_RATE, DryCase, DryRun, dry_run};
 pub use order::{Slot, order};

@@ -4,7 +4,8 @@
 //! a block every case has the same seed, so that all see the same trees, filesystem UUID and hash seed, and a ratio within
 //! a block compares the cases and not their luck; the next block has another. Before each block stands the *sentinel*:
 //! one more trial of the first case that can run, always with the same seed, so that a drift of the machine shows as a
-//! change of the one thing that does not change. A plan with a single case needs none. The order is a function of the plan
+//! change of the one thing that does not change. A plan with a single case needs none. A plan that repeats until it is
+//! enough adds blocks of those cases that need them, in the order of the complete block. The order is a function of the plan
 //! alone: an interrupted sweep finds its missing trials again.
 
 use crate::cases::Planned;
@@ -29,14 +30,35 @@ pub struct Slot {
     pub seed: u64,
 }
 
-/// Every trial of the plan in its order.
+/// Every trial of the plan in its order; of one that repeats until it is enough, those of the complete blocks.
 pub fn order(plan: &Plan) -> Vec<Slot> {
+    let (cases, sentinel) = cases_and_sentinel(plan);
+    blocks(plan.seed, plan.repetitions, cases, sentinel)
+}
+
+/// The number of cases, and which of them is the sentinel.
+fn cases_and_sentinel(plan: &Plan) -> (u32, Option<u32>) {
     let cases = plan.configurations.len() * plan.workloads.len();
     let cases = u32::try_from(cases).unwrap_or(u32::MAX);
     let runnable = plan.configurations.iter().position(Planned::makes_sense);
     let sentinel = runnable.map_or(0, |index| index * plan.workloads.len());
     let sentinel = (cases > 1).then_some(u32::try_from(sentinel).unwrap_or(0));
-    blocks(plan.seed, plan.repetitions, cases, sentinel)
+    (cases, sentinel)
+}
+
+/// A block beyond the least number of them: of its complete order the sentinel and the cases that need it, numbered on.
+pub(crate) fn further(plan: &Plan, block: u32, wanting: &[u32], first_trial: u32) -> Vec<Slot> {
+    let (cases, sentinel) = cases_and_sentinel(plan);
+    let complete = blocks(plan.seed, block + 1, cases, sentinel);
+    let own = complete.into_iter().filter(|slot| slot.block == block);
+    let needed = own.filter(|slot| slot.sentinel || wanting.contains(&slot.case));
+    (first_trial..).zip(needed).map(|(trial, slot)| Slot { trial, ..slot }).collect()
+}
+
+/// Every trial that the plan may come to: that of its order where every case needs the most blocks.
+pub(crate) fn most(plan: &Plan) -> Vec<Slot> {
+    let (cases, sentinel) = cases_and_sentinel(plan);
+    blocks(plan.seed, plan.enough.map_or(plan.repetitions, |enough| enough.max), cases, sentinel)
 }
 
 /// `repetitions` blocks of `cases` cases, each with the sentinel before it.

@@ -17,6 +17,7 @@
 
 use crate::cases::{self, Planned};
 use crate::document::{Document, Origin, Section};
+use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use crate::workload;
@@ -45,8 +46,10 @@ pub struct Plan {
     pub overrides: Vec<String>,
     /// The published study that it runs again.
     pub study: Option<Study>,
-    /// Blocks: trials of each case.
+    /// Blocks: trials of each case, the least where `enough` says how many more.
     pub repetitions: u32,
+    /// When a case has been repeated enough; absent where the number of blocks is fixed.
+    pub enough: Option<Enough>,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.
     pub seed: u64,
     /// What the summary ranks by.
@@ -132,6 +135,7 @@ fn resolve(
         overrides: overrides.to_vec(),
         study: raw.study,
         repetitions: raw.repetitions,
+        enough: raw.enough,
         seed: raw.seed,
         measure,
         watchdog: raw.watchdog,
@@ -286,7 +290,9 @@ fn check_counts(document: &Document, raw: &RawPlan, product: u128) -> Result<(),
     if count > MAX_CASES {
         return Err(document.error(&raw.axes_at, PlanProblem::TooManyCases { count, limit: MAX_CASES }));
     }
-    let trials = count.saturating_add(1).saturating_mul(raw.repetitions.into());
+    let trials = count
+        .saturating_add(1)
+        .saturating_mul(raw.enough.map_or(raw.repetitions, |enough| enough.max).into());
     if trials > MAX_TRIALS {
         let problem = PlanProblem::TooManyTrials { count: trials, limit: MAX_TRIALS };
         return Err(document.error(&raw.repetitions_at, problem));

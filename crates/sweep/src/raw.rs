@@ -4,8 +4,10 @@
 //! combine, what contradicts what, and what a profile contains is the business of [`crate::plan`].
 
 use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
+use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, NAMED_FILESYSTEMS, SYSCTL_PREFIX};
+use fsdyno_core::units::Size;
 use fsdyno_core::{AXES, Bytes, DeviceSpec, Measure, Nanos, Study, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,6 +43,7 @@ pub(crate) struct RawPlan {
     pub name: String,
     pub study: Option<Study>,
     pub repetitions: u32,
+    pub enough: Option<Enough>,
     pub repetitions_at: Origin,
     pub seed: u64,
     pub measure: Option<Measure>,
@@ -136,10 +139,12 @@ impl RawPlan {
         let measure = plan.string("measure")?.map(|measure| {
             measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))
         });
+        let (repetitions, enough) = repetitions(document, &plan)?;
         Ok(RawPlan {
             name: plan.string("name")?.unwrap_or(file_stem).to_string(),
             study: study(&plan)?,
-            repetitions: plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1),
+            repetitions,
+            enough,
             repetitions_at: plan.at("repetitions").clone(),
             seed: plan.integer("seed", 0..=u64::MAX)?.unwrap_or(42),
             measure: measure.transpose()?,
@@ -153,6 +158,29 @@ impl RawPlan {
             workloads: workloads(document, &plan)?,
         })
     }
+}
+
+/// How many blocks: a number, or a least and a most with the precision that makes an end.
+fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<Enough>), PlanError> {
+    let node = match plan.get("repetitions") {
+        None => return Ok((1, None)),
+        Some(node) if matches!(node.value, Value::Table(_)) => node,
+        Some(_) => return Ok((plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1), None)),
+    };
+    let table = Section::new(document, node, "repetitions")?;
+    table.only(&["min", "max", "until"])?;
+    let missing = |key| {
+        let problem = PlanProblem::Missing { section: table.name.clone(), key };
+        document.error(table.origin, problem)
+    };
+    // A single trial has no interval.
+    let min: u32 = table.integer("min", 2..=MAX_REPETITIONS)?.ok_or_else(|| missing("min"))?;
+    let max: u32 = table.integer("max", min..=MAX_REPETITIONS)?.ok_or_else(|| missing("max"))?;
+    let half_width = match table.unit::<Size>("until")?.ok_or_else(|| missing("until"))? {
+        Size::Percent(percent) if percent > 0.0 => percent / 100.0,
+        _ => return Err(table.refuse("until", "a share of the mean, more than 0%, such as 5%")),
+    };
+    Ok((min, Some(Enough { max, half_width })))
 }
 
 /// The published study that a plan runs again.

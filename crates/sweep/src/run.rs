@@ -6,9 +6,10 @@
 //! block device has no other name: its remaining trials are failed, with the reason.
 
 use crate::cases::Case;
+use crate::enough::Tally;
 use crate::error::SweepError;
 use crate::estimate::{self, trial_time};
-use crate::order::{Slot, order};
+use crate::order::{Slot, further, order};
 use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::trial::{self, Bench};
@@ -71,6 +72,15 @@ pub enum Progress<'a> {
     Running(&'a Position),
     /// A trial has ended and is stored.
     Stored(&'a Position, &'a TrialRecord),
+    /// Cases are repeated once more, because their figures are not known well enough.
+    Further {
+        /// The block, from 1.
+        block: u32,
+        /// Names of their configurations with the kinds of their workloads.
+        cases: &'a [(&'a str, &'static str)],
+        /// Trials in all with those of the block.
+        trials: u32,
+    },
 }
 
 /// Where a sweep is.
@@ -90,8 +100,10 @@ pub struct Position {
     pub stage: &'static str,
     /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
     pub fraction: f64,
-    /// Estimated time until the sweep ends.
+    /// Estimated time until the sweep ends; until the end of the block where more may follow.
     pub left: Nanos,
+    /// Whether blocks may follow that are not planned yet.
+    pub more_may_follow: bool,
 }
 
 /// Runs a plan, or what is missing of it.
@@ -111,7 +123,7 @@ pub fn run(
     }
     let cases = plan.cases();
     let unmet = unmet(plan, host, &cases);
-    let slots = order(plan);
+    let mut slots = order(plan);
     let stored = match options.resume {
         Some(sweep) => stored_trials(plan, store, sweep)?,
         None => Default::default(),
@@ -134,6 +146,7 @@ pub fn run(
         ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
         overhead,
         clock: Clock::new(plan, &cases, &unmet),
+        tally: tally(plan, store, options.resume)?,
         outcome: SweepOutcome {
             sweep,
             end: SweepEnd::Finished,
@@ -144,13 +157,29 @@ pub fn run(
         },
     };
     let mut result = Ok(());
-    for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| !stored.contains(&slot.trial)) {
+    let mut index = 0;
+    loop {
+        if index == slots.len() {
+            match sweeping.further(store, &cases, &mut slots, observer) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        let slot = &slots[index];
+        index += 1;
+        if stored.contains(&slot.trial) {
+            continue;
+        }
         if options.interrupt.load(Ordering::Relaxed) {
             sweeping.outcome.end = SweepEnd::Interrupted;
             break;
         }
         let case = &cases[slot.case as usize];
-        let rest: Vec<u32> = slots[index + 1..]
+        let rest: Vec<u32> = slots[index..]
             .iter()
             .filter(|slot| !stored.contains(&slot.trial))
             .map(|slot| slot.case)
@@ -172,6 +201,8 @@ struct Sweeping<'a> {
     ground: Ground,
     overhead: Overhead,
     clock: Clock,
+    /// The trials so far, where their number hangs on them.
+    tally: Tally,
     outcome: SweepOutcome,
 }
 
@@ -229,6 +260,7 @@ impl Sweeping<'_> {
             self.clock.took(slot.case, start.elapsed().into());
             ended.record
         };
+        let record = self.counted(record);
         store.add_trial(self.outcome.sweep, &record)?;
         match record.outcome {
             Outcome::Measured => self.outcome.measured += 1,
@@ -239,6 +271,42 @@ impl Sweeping<'_> {
         position.left = self.clock.left(place.rest);
         observer(Progress::Stored(&position, &record));
         Ok(())
+    }
+
+    /// Plans a further block, if some case needs one and there may be one.
+    fn further(
+        &mut self,
+        store: &mut Store,
+        cases: &[Case],
+        slots: &mut Vec<Slot>,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, SweepError> {
+        let Plan { enough: Some(enough), measure, seed, .. } = self.plan else { return Ok(false) };
+        let block = slots.last().map_or(0, |slot| slot.block + 1);
+        let wanting = self.tally.wanting(enough, measure, *seed, block);
+        if block >= enough.max || wanting.is_empty() {
+            return Ok(false);
+        }
+        let count = |slots: &[Slot]| u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        slots.extend(further(self.plan, block, &wanting, count(slots)));
+        let names: Vec<(&str, &'static str)> = wanting
+            .iter()
+            .map(|case| &cases[*case as usize])
+            .map(|case| (case.configuration.name.as_str(), case.workload.kind()))
+            .collect();
+        let trials = count(slots);
+        store.plan_trials(self.outcome.sweep, trials)?;
+        observer(Progress::Further { block: block + 1, cases: &names, trials });
+        Ok(true)
+    }
+
+    /// Counts a trial where the number of trials hangs on it; the last of a case that is given up says so.
+    fn counted(&mut self, mut record: TrialRecord) -> TrialRecord {
+        if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
+            self.tally.add(&record);
+            record.warnings.extend(self.tally.given_up(&record, enough, measure, *seed));
+        }
+        record
     }
 
     fn run_trial(
@@ -312,6 +380,7 @@ impl Sweeping<'_> {
             stage: "build",
             fraction: 0.0,
             left: Nanos(self.clock.left(place.rest).0.saturating_add(own)),
+            more_may_follow: self.plan.enough.is_some_and(|enough| place.slot.block + 1 < enough.max),
         }
     }
 
@@ -403,6 +472,15 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
 fn tree_space(plan: &Plan) -> Bytes {
     let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
     sizes.max().unwrap_or_default()
+}
+
+/// The trials that a resumed sweep has, where the number of further ones hangs on them.
+fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, SweepError> {
+    let mut tally = Tally::default();
+    if let (Some(sweep), Some(_)) = (resume, plan.enough) {
+        store.trials(sweep)?.iter().for_each(|trial| tally.add(trial));
+    }
+    Ok(tally)
 }
 
 /// The trials that are stored of a sweep, which must be of the same plan.

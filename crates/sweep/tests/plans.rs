@@ -54,6 +54,23 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml:1:1", "'repetitons'", "did you mean 'repetitions'?"],
         ),
         bad("repetitions = 0\n".to_string() + &ext4(""), &["p.toml:1:15", "from 1 to"]),
+        bad(
+            "repetitions = { min = 1, max = 9, until = \"5%\" }\n".to_string() + &ext4(""),
+            &["p.toml:1:", "'min'", "from 2 to"],
+        ),
+        bad(
+            "repetitions = { min = 3, max = 2, until = \"5%\" }\n".to_string() + &ext4(""),
+            &["p.toml:1:", "'max'", "from 3 to"],
+        ),
+        bad(
+            "repetitions = { min = 3, max = 9, until = \"5M\" }\n".to_string() + &ext4(""),
+            &["p.toml:1:", "'until'", "such as 5%"],
+        ),
+        bad("repetitions = { min = 3, max = 9 }\n".to_string() + &ext4(""), &["p.toml:1:", "until"]),
+        bad(
+            "repetitions = { min = 3, maximum = 9 }\n".to_string() + &ext4(""),
+            &["p.toml:1:", "did you mean 'max'?"],
+        ),
         bad("repetitions = \"many\"\n".to_string() + &ext4(""), &["p.toml:1:15", "'many'"]),
         bad("seed = -1\n".to_string() + &ext4(""), &["p.toml:1:8", "-1"]),
         bad("watchdog = \"3 parsecs\"\n".to_string() + &ext4(""), &["p.toml:1:12", "3 parsecs", "500ms"]),

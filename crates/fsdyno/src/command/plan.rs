@@ -62,16 +62,20 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
     }
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
     let cases = plural(run.cases.len() as u64, "case");
-    let trials = plural(u64::from(run.trials), "trial");
+    let (trials, time) = match run.trials_max > run.trials {
+        false => (plural(u64::from(run.trials), "trial"), human(run.time_ns)),
+        true => (
+            format!("{} to {} trials", run.trials, run.trials_max),
+            format!("{} to {}", human(run.time_ns), human(run.time_max_ns)),
+        ),
+    };
     let space = match run.space_bytes.0 {
         0 => String::new(),
         _ => format!(", up to {}", fsdyno_report::terminal::size(run.space_bytes)),
     };
     writeln!(
         out,
-        "{}: {cases} ({skipped} skipped on this machine), {trials}; about {}{space} on {}",
-        plan.name,
-        human(run.time_ns),
-        plan.devices.data
+        "{}: {cases} ({skipped} skipped on this machine), {trials}; about {time}{space} on {}",
+        plan.name, plan.devices.data
     )
 }

@@ -107,14 +107,25 @@ fn tell(display: &Display, progress: &Progress<'_>) {
         }
         Progress::Running(at) => {
             let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
-            display.update(done as u64, &format!("{}: {}", name(at), at.stage), Some(at.left));
+            display.update(done as u64, &format!("{}: {}", name(at), at.stage), left(at));
         }
         Progress::Stored(at, trial) => {
-            let left =
-                if at.trial < at.trials { format!(", {} left", human(at.left)) } else { String::new() };
+            let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(at), ended(trial)));
         }
+        Progress::Further { block, cases, trials } => {
+            display.extend(u64::from(*trials));
+            let names: Vec<String> =
+                cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
+            display.line(&format!("block {block}: not yet known well enough: {}", names.join(", ")));
+        }
     }
+}
+
+/// The time that is left, as far as it is planned.
+fn left(at: &Position) -> String {
+    let more = if at.more_may_follow { ", more may follow" } else { "" };
+    format!("{} left{more}", human(at.left))
 }
 
 fn name(at: &Position) -> String {
