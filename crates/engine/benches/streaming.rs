@@ -39,7 +39,10 @@ enum Tool {
     Fsdyno,
     /// Nothing but the system calls.
     Bare,
+    /// With its best settings.
     Fio,
+    /// As it comes: it hands on every request by itself.
+    PlainFio,
     Dd,
 }
 
@@ -49,6 +52,7 @@ impl Tool {
             Tool::Fsdyno => "fsdyno",
             Tool::Bare => "bare",
             Tool::Fio => "fio",
+            Tool::PlainFio => "fio 1:1",
             Tool::Dd => "dd",
         }
     }
@@ -63,6 +67,10 @@ struct Task {
     direct: bool,
     /// 0: one system call after the other.
     depth: u32,
+    /// Completions that each tool waits for before it hands on more.
+    batch: u32,
+    /// The same of fio with its best settings, where that is something else.
+    batch_of_fio: Option<u32>,
     block: u64,
     file_bytes: u64,
     count: u64,
@@ -77,11 +85,25 @@ const READ: Task = Task {
     writes: false,
     direct: false,
     depth: DEPTH,
+    batch: 1,
+    // From the page cache all end at once.
+    batch_of_fio: Some(DEPTH),
     block: SMALL,
     file_bytes: 16 * MIB,
     count: 800_000,
     tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio],
     aims: &[],
+};
+
+/// All tools wait for as many completions.
+const DIRECT: Task = Task {
+    direct: true,
+    batch_of_fio: None,
+    file_bytes: 256 * MIB,
+    count: 150_000,
+    tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio, Tool::PlainFio],
+    aims: &[(Tool::Bare, 1.0), (Tool::Fio, 1.0)],
+    ..READ
 };
 
 const TASKS: &[Task] = &[
@@ -98,14 +120,10 @@ const TASKS: &[Task] = &[
         aims: &[(Tool::Bare, 1.0), (Tool::Fio, 1.0)],
         ..READ
     },
-    Task {
-        name: "random 4 KiB reads, O_DIRECT, depth 32",
-        direct: true,
-        file_bytes: 256 * MIB,
-        count: 150_000,
-        aims: &[(Tool::Bare, 1.0), (Tool::Fio, 1.0)],
-        ..READ
-    },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, each by itself", ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 8", batch: 8, ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 16", batch: 16, ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 32", batch: 32, ..DIRECT },
     Task {
         name: "sequential 1 MiB reads, page cache, one at a time",
         random: false,
@@ -201,7 +219,7 @@ fn bare(task: Task, path: &Path) -> Cost {
             }
         }
         depth => {
-            let reads = Reads { depth, want: 1, length, count: task.count };
+            let reads = Reads { depth, want: task.batch as usize, length, count: task.count };
             bare::read(reads, file.as_fd(), || positions.next()).unwrap();
         }
     })
@@ -209,11 +227,12 @@ fn bare(task: Task, path: &Path) -> Cost {
 
 /// What a worker of the workload does, its loop and its content.
 fn fsdyno(task: Task, path: &Path, timer: Timer) -> Cost {
-    let Task { writes, direct, depth, block, file_bytes, count, .. } = task;
+    let Task { writes, direct, depth, batch, block, file_bytes, count, .. } = task;
     let pass = StreamingPass {
         writes,
         direct,
         depth: (depth > 0).then_some(depth),
+        batch,
         block: block as usize,
         file_bytes,
         random: task.random.then_some((1, count)),
@@ -228,7 +247,7 @@ fn fsdyno(task: Task, path: &Path, timer: Timer) -> Cost {
 }
 
 /// fio, as quick as its settings make it: no timestamps but at the ends, no map of blocks, all of the queue at once.
-fn fio(task: Task, path: &Path) -> Option<Cost> {
+fn fio(task: Task, path: &Path, batches: bool) -> Option<Cost> {
     let rw = match (task.random, task.writes) {
         (true, false) => "randread",
         (true, true) => "randwrite",
@@ -249,12 +268,15 @@ fn fio(task: Task, path: &Path) -> Option<Cost> {
         0 => command.arg("--ioengine=psync"),
         depth => command
             .args(["--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1"])
-            .arg(format!("--iodepth={depth}"))
+            .arg(format!("--iodepth={depth}")),
+    };
+    if task.depth > 0 && batches {
+        let depth = task.depth;
+        command
             .arg(format!("--iodepth_batch_submit={depth}"))
             .arg(format!("--iodepth_batch_complete_max={depth}"))
-            // What is best: to wait for all where all end at once, and for one where they end one by one.
-            .arg(format!("--iodepth_batch_complete_min={}", if task.direct { 1 } else { depth })),
-    };
+            .arg(format!("--iodepth_batch_complete_min={}", task.batch_of_fio.unwrap_or(task.batch)));
+    }
     let output = command.output().ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -302,7 +324,8 @@ fn rounds(task: Task, path: &Path, count: usize, timer: Timer) -> Vec<Vec<Cost>>
     let once = |tool| match tool {
         Tool::Fsdyno => fsdyno(task, path, timer),
         Tool::Bare => bare(task, path),
-        Tool::Fio => fio(task, path).unwrap(),
+        Tool::Fio => fio(task, path, true).unwrap(),
+        Tool::PlainFio => fio(task, path, false).unwrap(),
         Tool::Dd => dd(task, path),
     };
     // Once for nothing, so that everything is in memory.
@@ -326,7 +349,7 @@ fn rounds(task: Task, path: &Path, count: usize, timer: Timer) -> Vec<Vec<Cost>>
 
 fn usable(task: Task) -> Vec<Tool> {
     let fio = Command::new("fio").arg("--version").output().is_ok_and(|output| output.status.success());
-    task.tools.iter().copied().filter(|tool| *tool != Tool::Fio || fio).collect()
+    task.tools.iter().copied().filter(|tool| !matches!(tool, Tool::Fio | Tool::PlainFio) || fio).collect()
 }
 
 /// The median and its 95 % interval: the order statistics between which it lies with at least that probability.
@@ -379,13 +402,18 @@ fn table(out: &mut String, task: Task, rounds: &[Vec<Cost>]) {
     }
 }
 
-/// The aim and what came of it: missed only when the whole interval is below.
+/// Below this share of an aim a median is no noise, however wide its interval.
+const NEAR: f64 = 0.95;
+
+/// The aim and what came of it: missed when the whole interval is below; when only the median is, it is within noise if it
+/// is near, and else nothing can be said.
 fn verdict(task: Task, tool: Tool, (middle, _, high): (f64, f64, f64)) -> (String, &'static str) {
     let Some((_, aim)) = task.aims.iter().find(|(of, _)| *of == tool) else { return Default::default() };
     let verdict = match () {
         () if middle >= *aim => "reached",
-        () if high >= *aim => "within noise",
-        () => "MISSED",
+        () if high < *aim => "MISSED",
+        () if middle >= *aim * NEAR => "within noise",
+        () => "UNCLEAR",
     };
     (format!(" aim {aim}: "), verdict)
 }
@@ -467,12 +495,14 @@ fn main() {
     let timer = Timer::calibrate();
     let ground = Ground::new();
     let mut out = machine(&ground);
+    print!("{out}");
     let only = after("--only").map_or("", String::as_str);
     for task in TASKS.iter().filter(|task| task.name.contains(only)) {
         let path = ground.file(task.file_bytes);
+        let begin = out.len();
         table(&mut out, *task, &rounds(*task, &path, count, timer));
+        print!("{}", &out[begin..]);
     }
-    print!("{out}");
     if arguments.iter().any(|argument| argument == "--keep") {
         println!("kept in {}", keep("streaming.txt", &out).unwrap().display());
     }

@@ -2,8 +2,9 @@
 //!
 //! One reading of the clock before the system call that carries requests to the kernel, one after it, when the
 //! completions that it brought are looked at: the time of a request is that from the submission that carried it to the
-//! look that found it done. A request never waits for a second one beside it: the call returns as soon as one is done.
-//! What comes next is found, and a buffer filled, outside of both.
+//! look that found it done. The call returns as soon as one request is done, so that none waits for another beside it; or,
+//! where the workload asks for batches, when so many are, and then their time has that wait in it. What comes next is
+//! found, and a buffer filled, outside of both.
 //!
 //! When the phase is over nothing is submitted any more, and what is in flight is waited for and recorded as the window
 //! rule says. A request that never comes back keeps the worker here; the coordinator finds it in its slot.
@@ -12,9 +13,6 @@ use crate::meter::{Halt, Meter, Place};
 use crate::record::Step;
 use fsdyno_sys::ring::Ring;
 use rustix::io::Errno;
-
-/// Completions that a submission waits for.
-const WANT: usize = 1;
 
 /// Nothing was moved, where something had to be: the file has become shorter than it was made.
 pub(crate) const NOTHING_MOVED: Errno = Errno::NODATA;
@@ -49,8 +47,8 @@ pub(crate) trait Supply {
     fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]);
 }
 
-/// Keeps the ring full until the supply has nothing more or the phase is over, and waits for what is in flight. Every
-/// request is the operation `step`.
+/// Keeps the ring full until the supply has nothing more or the phase is over, and waits for what is in flight, each time
+/// for `batch` requests or as many as there are. Every request is the operation `step`.
 ///
 /// # Errors
 /// [`Halt::Over`] when the phase is over, [`Halt::Failed`] for the first request that failed: others may then still be in
@@ -58,6 +56,7 @@ pub(crate) trait Supply {
 pub(crate) fn run<S: Supply>(
     meter: &mut Meter,
     ring: &mut Ring,
+    batch: usize,
     step: Step,
     place: Place<'_>,
     supply: &mut S,
@@ -79,7 +78,8 @@ pub(crate) fn run<S: Supply>(
         for slot in queue.fresh.drain(..) {
             meter.depart(slot, step, start);
         }
-        let submitted = queue.ring.submit_and_wait(WANT);
+        // In the end each is waited for by itself, so that one that hangs does not hide the others.
+        let submitted = queue.ring.submit_and_wait(if result.is_ok() { batch } else { 1 });
         let end_ns = meter.to_ns(meter.ticks());
         submitted.map_err(|errno| meter.failed(step, place, errno))?;
         while let Some(completion) = queue.ring.reap() {

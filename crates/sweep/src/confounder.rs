@@ -10,7 +10,8 @@
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
-use fsdyno_core::{Bytes, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind};
+use fsdyno_core::workload::device_read::CACHED;
+use fsdyno_core::{Bytes, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind, Workload};
 
 /// Share of the bytes read that may come from the page cache.
 const CACHED_SHARE: f64 = 0.2;
@@ -69,7 +70,7 @@ fn warning(kind: WarningKind, one: &Watched<'_>, text: &str) -> Option<Warning> 
 }
 
 /// Bytes that readers got and the device never gave. A filesystem that compresses gives more than it reads, so nothing can
-/// be told of it.
+/// be told of it; and what is made to read from memory is not warned of.
 fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     if compresses(record) {
         return None;
@@ -77,7 +78,11 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     let read = |one: &Watched<'_>| -> u64 {
         one.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes).sum()
     };
+    let meant = |one: &Watched<'_>| matches!(record.workload, Workload::DeviceRead(_)) && one.name == CACHED;
     let (one, share) = worst(seen, CACHED_SHARE, |one| {
+        if meant(one) {
+            return None;
+        }
         let bytes = read(one);
         let from_device = one.telemetry.filesystem_device()?.read_bytes;
         (bytes >= FEW_BYTES).then(|| 1.0 - from_device.min(bytes) as f64 / bytes as f64)
@@ -336,6 +341,18 @@ mod tests {
         window(&mut compressed).devices[0] = Some(DeviceActivity::default());
         compressed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
         assert_eq!(confounders(&compressed), []);
+    }
+
+    #[test]
+    fn reads_that_are_meant_to_come_from_memory_are_not_told() {
+        let mut record = healthy(&[]);
+        window(&mut record).devices[0] = Some(DeviceActivity::default());
+        record.phases[0].name = CACHED.to_string();
+        assert_eq!(only(&record).0, WarningKind::PageCache, "of any other workload");
+        record.workload = Workload::DeviceRead(Default::default());
+        assert_eq!(confounders(&record), []);
+        record.phases[0].name = "buffered reads".to_string();
+        assert_eq!(only(&record).0, WarningKind::PageCache);
     }
 
     #[test]

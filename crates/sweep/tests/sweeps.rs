@@ -5,7 +5,7 @@
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{Rates, RoleResult, TimerFacts, TreeSummary};
 use fsdyno_core::{
-    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Outcome, PhaseResult, Role,
+    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Outcome, PhaseResult, Precondition, Role,
     TelemetryRequest, TrialRecord, WarningKind,
 };
 use fsdyno_host::EngineOutput;
@@ -176,6 +176,17 @@ fn telemetry_is_asked_for_with_the_devices_of_the_trial() {
     assert_eq!(with[OVERHEADS..], vec![Some(expected); 5]);
     assert_eq!(requests(&["telemetry=false"], 1), vec![None; 6]);
     assert!(Plan::parse(PLAN, "test.toml", &["telemetry=5ms".to_string()]).is_err());
+}
+
+#[test]
+fn the_engine_is_asked_to_fill_and_age_as_the_configuration_says() {
+    let mut lab = Lab::new();
+    lab.engines((0..5).map(|_| measured()));
+    lab.run(&plan(&["axes.fill=50%", "axes.age=3"]), None).unwrap();
+    let asked: Vec<_> = lab.host.requests.iter().map(|request| request.precondition).collect();
+    // What the tool itself costs is measured without either.
+    assert_eq!(asked[..OVERHEADS], [None; OVERHEADS]);
+    assert_eq!(asked[OVERHEADS..], [Some(Precondition { fill_percent: 50, age_rounds: 3 }); 5]);
 }
 
 #[test]

@@ -14,6 +14,11 @@ parameters! {
     }
 }
 
+/// Name of the phase that reads one block again and again, from memory.
+pub const CACHED: &str = "cached reads";
+/// Name of the phase that reads one block after the other.
+pub const BUFFERED: &str = "buffered reads";
+
 impl Load for DeviceRead {
     fn check(&self) -> Result<(), Refusal> {
         super::check_io_size("block", self.block, false)?;

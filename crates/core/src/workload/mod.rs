@@ -2,7 +2,7 @@
 
 pub mod bonnie;
 mod collection;
-mod device_read;
+pub mod device_read;
 pub mod external;
 mod fileserver;
 mod null;

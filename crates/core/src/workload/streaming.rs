@@ -40,6 +40,7 @@ parameters! {
         direct: bool = false, "`true`: `O_DIRECT`";
         io: IoEngine = IoEngine::Sync, "`sync`, or `io_uring` with registered buffers and files";
         iodepth: u32 = 32, "requests that each worker has in flight, with `io_uring`";
+        batch: u32 = 1, "requests that have to end before a worker looks and hands on the next ones, with `io_uring`: each waits for the last of its batch, and its latency says so; never more than are in flight";
         stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "what is done, in this order: `write`, `read`, `random-write`, `random-read`, `mixed`";
         readers: u32 = 1, "readers of the stage `mixed`";
         writers: u32 = 1, "writers of the stage `mixed`";
@@ -88,6 +89,7 @@ impl Load for Streaming {
     fn check(&self) -> Result<(), Refusal> {
         super::check_workers("streams", self.streams)?;
         super::check_workers("iodepth", self.iodepth)?;
+        super::check_workers("batch", self.batch)?;
         super::check_workers("readers", self.readers)?;
         super::check_workers("writers", self.writers)?;
         super::check_io_size("bs", self.bs, self.direct)?;
@@ -137,7 +139,8 @@ impl Load for Streaming {
         let direct = if self.direct { ", O_DIRECT" } else { "" };
         let io = match self.io {
             IoEngine::Sync => String::new(),
-            IoEngine::IoUring => format!(", io_uring depth {}", self.iodepth),
+            IoEngine::IoUring if self.batch == 1 => format!(", io_uring depth {}", self.iodepth),
+            IoEngine::IoUring => format!(", io_uring depth {} in batches of {}", self.iodepth, self.batch),
         };
         let files = super::plural(self.streams, "file");
         format!("streaming, {files} of {}, bs {}{direct}{io}", self.file_size, self.bs)
@@ -187,6 +190,7 @@ mod tests {
         let good = Streaming::default;
         assert_eq!(good().check(), Ok(()));
         assert_eq!(refused(Streaming { streams: 0, ..good() }), "streams");
+        assert_eq!(refused(Streaming { batch: 0, ..good() }), "batch");
         assert_eq!(refused(Streaming { bs: Bytes(5000), direct: true, ..good() }), "bs");
         assert_eq!(refused(Streaming { random_bs: Bytes(512), direct: true, ..good() }), "random_bs");
         assert_eq!(refused(Streaming { file_size: Bytes(1), ..good() }), "file_size");

@@ -14,6 +14,7 @@ use crate::meter::{Halt, Place, timed, watched};
 use crate::phase::{Job, Phase, Team};
 use crate::record::Step;
 use crate::session::Session;
+use fsdyno_core::workload::device_read::{BUFFERED, CACHED};
 use fsdyno_core::workload::{DeviceRead, Load};
 use fsdyno_core::{Operation, Role};
 use rustix::fd::OwnedFd;
@@ -30,7 +31,7 @@ pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Res
     // The caches are settled by the filesystem of the engine's own directory.
     session.make_base()?;
     let window_ns = parameters.window.0;
-    for (name, cached, after_ns) in [("cached reads", true, window_ns), ("buffered reads", false, 0)] {
+    for (name, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {
         session.progress.expect(after_ns);
         session.settle(name, window_ns)?;
         let job = job(device.clone(), parameters.block.0 as usize, cached);

@@ -128,7 +128,7 @@ impl Plan<'_> {
 
     /// The stream of this number on a file.
     fn stream(&self, name: &str, number: u32, writes: bool, course: Course) -> Stream {
-        let Streaming { bs, random_bs, direct, io, iodepth, content, .. } = *self.parameters;
+        let Streaming { bs, random_bs, direct, io, iodepth, batch, content, .. } = *self.parameters;
         let block = if matches!(course, Course::Random { .. }) { random_bs } else { bs };
         Stream {
             name: name.to_string(),
@@ -138,6 +138,7 @@ impl Plan<'_> {
             block: block.0 as usize,
             direct,
             depth: (io == IoEngine::IoUring).then_some(iodepth),
+            batch,
             fsync: false,
             content,
             seed: self.seed,
@@ -205,6 +206,8 @@ pub struct Pass {
     pub direct: bool,
     /// Requests in flight at once, in a ring; none: one system call after the other.
     pub depth: Option<u32>,
+    /// How many of them are waited for, each time.
+    pub batch: u32,
     /// Bytes of each request.
     pub block: usize,
     /// Bytes of the file.
@@ -218,7 +221,7 @@ pub struct Pass {
 /// # Errors
 /// The first system call that failed.
 pub fn pass(file: &Path, pass: Pass, timer: Timer) -> Result<Vec<(Operation, u64)>, EngineError> {
-    let Pass { writes, direct, depth, block, file_bytes, random } = pass;
+    let Pass { writes, direct, depth, batch, block, file_bytes, random } = pass;
     let course = match random {
         Some((seed, count)) => Course::Random { seed, count: Some(count) },
         None => Course::Once,
@@ -234,6 +237,7 @@ pub fn pass(file: &Path, pass: Pass, timer: Timer) -> Result<Vec<(Operation, u64
         block,
         direct,
         depth,
+        batch,
         fsync: false,
         content,
         seed: 0,

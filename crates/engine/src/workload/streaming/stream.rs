@@ -49,6 +49,8 @@ pub(crate) struct Stream {
     pub(crate) direct: bool,
     /// Requests in flight at once, in a ring; none: one system call after the other.
     pub(crate) depth: Option<u32>,
+    /// How many of them are waited for, each time.
+    pub(crate) batch: u32,
     /// Whether the file is synced at the end of its course.
     pub(crate) fsync: bool,
     /// What is written.
@@ -149,11 +151,12 @@ impl Ready {
         meter.work_in(self.stream.name.as_bytes());
         let name = CString::default();
         let place = Place { directory: self.stream.name.as_bytes(), name: &name };
+        let batch = self.stream.batch as usize;
         let result = match &mut self.ring {
             Some(ring) if self.stream.writes => {
-                queue::run(meter, ring, MOVE, place, &mut Writing(&mut self.source))
+                queue::run(meter, ring, batch, MOVE, place, &mut Writing(&mut self.source))
             }
-            Some(ring) => queue::run(meter, ring, MOVE, place, &mut Reading(&mut self.source)),
+            Some(ring) => queue::run(meter, ring, batch, MOVE, place, &mut Reading(&mut self.source)),
             None => one_by_one(meter, &self.file, place, &self.stream, &mut self.source),
         };
         let synced = result.and_then(|()| match self.stream.fsync && self.stream.writes {
