@@ -6,17 +6,32 @@ use crate::sweeps::SweepId;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fsdyno_core::result::{
-    Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, TimerFacts, TreeSummary,
-    WorkerResult,
+    Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, Timeline, TimerFacts,
+    TreeSummary, WorkerResult,
 };
 use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, Telemetry, TrialRecord, Warning};
-use rusqlite::Row;
 use rusqlite::types::FromSql;
+use rusqlite::{Params, Row};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 const READ: &str = "read a trial";
+
+/// How much of a trial is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Everything.
+    Whole,
+    /// All but what is long: histograms, timelines, slow operations and samples of telemetry.
+    Outline,
+}
+
+/// The columns of an operation that every table needs. SQLite reads a long value only where it is asked for.
+const OPERATION_OUTLINE: &str =
+    "SELECT operation, censored, count, lat_ns_min, lat_ns_max, lat_ns_mean, lat_ns_stddev,
+        lat_ns_median, lat_ns_p90, lat_ns_p99, lat_ns_p999, lat_ns_p9999, lat_ns_at_least_from
+    FROM operations WHERE role_id = ? ORDER BY position";
 
 impl Store {
     /// The trials of a sweep that are stored, in their order. None for a sweep that does not exist.
@@ -24,7 +39,27 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        self.each("SELECT * FROM trials WHERE sweep_id = ? ORDER BY trial", sweep.0, |row| self.trial(row))
+        let sql = "SELECT * FROM trials WHERE sweep_id = ? ORDER BY trial";
+        self.each(sql, [sweep.0], |row| self.trial(row, Extent::Whole))
+    }
+
+    /// The trials of a sweep in outline, which is read ten times as fast: their histograms, timelines, slow operations
+    /// and samples of telemetry are empty, whatever was measured; every measure has its value.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
+    pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
+        let sql = "SELECT * FROM trials WHERE sweep_id = ? ORDER BY trial";
+        self.each(sql, [sweep.0], |row| self.trial(row, Extent::Outline))
+    }
+
+    /// The trials of one case of a sweep, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
+    pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
+        let sql = "SELECT * FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
+        self.each(sql, [sweep.0, i64::from(case)], |row| self.trial(row, Extent::Whole))
     }
 
     /// The numbers of the trials that are stored.
@@ -33,10 +68,10 @@ impl Store {
     /// [`StoreError::Sql`].
     pub fn trial_numbers(&self, sweep: SweepId) -> Result<BTreeSet<u32>> {
         let sql = "SELECT trial FROM trials WHERE sweep_id = ?";
-        self.each(sql, sweep.0, |row| get(row, "trial")).map(BTreeSet::from_iter)
+        self.each(sql, [sweep.0], |row| get(row, "trial")).map(BTreeSet::from_iter)
     }
 
-    fn trial(&self, row: &Row<'_>) -> Result<TrialRecord> {
+    fn trial(&self, row: &Row<'_>, extent: Extent) -> Result<TrialRecord> {
         let id = get(row, "id")?;
         Ok(TrialRecord {
             trial: get(row, "trial")?,
@@ -78,39 +113,44 @@ impl Store {
             },
             filled: from_json_or_none(row, "filled")?,
             layout: from_json_or_none(row, "layout")?,
-            phases: self.phases(id)?,
+            phases: self.phases(id, extent)?,
             started: get(row, "started")?,
             finished: get(row, "finished")?,
         })
     }
 
     fn warnings(&self, trial_id: i64) -> Result<Vec<Warning>> {
-        self.each("SELECT * FROM warnings WHERE trial_id = ? ORDER BY position", trial_id, |row| {
+        self.each("SELECT * FROM warnings WHERE trial_id = ? ORDER BY position", [trial_id], |row| {
             Ok(Warning { kind: word(row, "kind")?, text: get(row, "text")? })
         })
     }
 
-    fn phases(&self, trial_id: i64) -> Result<Vec<PhaseResult>> {
-        self.each("SELECT * FROM phases WHERE trial_id = ? ORDER BY position", trial_id, |row| {
+    fn phases(&self, trial_id: i64, extent: Extent) -> Result<Vec<PhaseResult>> {
+        self.each("SELECT * FROM phases WHERE trial_id = ? ORDER BY position", [trial_id], |row| {
             let id = get(row, "id")?;
             Ok(PhaseResult {
                 name: get(row, "name")?,
                 ramp_ns: Nanos(get(row, "ramp_ns")?),
                 window_ns: Nanos(get(row, "window_ns")?),
                 drain_ns: Nanos(get(row, "drain_ns")?),
-                roles: self.roles(id)?,
-                telemetry: self.telemetry(id)?,
+                roles: self.roles(id, extent)?,
+                telemetry: self.telemetry(id, extent)?,
             })
         })
     }
 
-    fn telemetry(&self, phase_id: i64) -> Result<Option<Telemetry>> {
-        let sql = "SELECT telemetry FROM telemetry WHERE phase_id = ?";
-        Ok(self.each(sql, phase_id, |row| from_json(row, "telemetry"))?.pop())
+    fn telemetry(&self, phase_id: i64, extent: Extent) -> Result<Option<Telemetry>> {
+        let sql = match extent {
+            Extent::Whole => "SELECT telemetry FROM telemetry WHERE phase_id = ?",
+            Extent::Outline => {
+                "SELECT json_set(telemetry, '$.samples', json('[]')) AS telemetry FROM telemetry WHERE phase_id = ?"
+            }
+        };
+        Ok(self.each(sql, [phase_id], |row| from_json(row, "telemetry"))?.pop())
     }
 
-    fn roles(&self, phase_id: i64) -> Result<Vec<RoleResult>> {
-        self.each("SELECT * FROM roles WHERE phase_id = ? ORDER BY position", phase_id, |row| {
+    fn roles(&self, phase_id: i64, extent: Extent) -> Result<Vec<RoleResult>> {
+        self.each("SELECT * FROM roles WHERE phase_id = ? ORDER BY position", [phase_id], |row| {
             let id = get(row, "id")?;
             Ok(RoleResult {
                 role: word(row, "role")?,
@@ -132,13 +172,13 @@ impl Store {
                 counts: from_json(row, "counts")?,
                 longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
                 worker_results: self.workers(id)?,
-                operations: self.operations(id)?,
+                operations: self.operations(id, extent)?,
             })
         })
     }
 
     fn workers(&self, role_id: i64) -> Result<Vec<WorkerResult>> {
-        self.each("SELECT * FROM workers WHERE role_id = ? ORDER BY position", role_id, |row| {
+        self.each("SELECT * FROM workers WHERE role_id = ? ORDER BY position", [role_id], |row| {
             Ok(WorkerResult {
                 completed: get(row, "completed")?,
                 spanning: get(row, "spanning")?,
@@ -154,23 +194,34 @@ impl Store {
         })
     }
 
-    fn operations(&self, role_id: i64) -> Result<Vec<OperationResult>> {
-        self.each("SELECT * FROM operations WHERE role_id = ? ORDER BY position", role_id, |row| {
+    fn operations(&self, role_id: i64, extent: Extent) -> Result<Vec<OperationResult>> {
+        let outline = |row: &Row<'_>| {
             Ok(OperationResult {
                 operation: word(row, "operation")?,
                 censored: get(row, "censored")?,
                 lat_ns: latency(row)?,
+                histogram: String::new(),
+                timeline: Timeline::default(),
+                slowest: Vec::new(),
+            })
+        };
+        if extent == Extent::Outline {
+            return self.each(OPERATION_OUTLINE, [role_id], outline);
+        }
+        self.each("SELECT * FROM operations WHERE role_id = ? ORDER BY position", [role_id], |row| {
+            Ok(OperationResult {
                 histogram: BASE64_STANDARD.encode(get::<Vec<u8>>(row, "histogram")?),
                 timeline: from_json(row, "timeline")?,
                 slowest: from_json(row, "slowest")?,
+                ..outline(row)?
             })
         })
     }
 
     /// What `read` makes of every row that belongs to `id`.
-    fn each<T>(&self, sql: &str, id: i64, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
+    fn each<T>(&self, sql: &str, id: impl Params, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
         let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
-        let mut rows = statement.query([id]).trying_to(READ)?;
+        let mut rows = statement.query(id).trying_to(READ)?;
         let mut found = Vec::new();
         while let Some(row) = rows.next().trying_to(READ)? {
             found.push(read(row)?);

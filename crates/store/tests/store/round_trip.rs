@@ -48,6 +48,37 @@ fn trials_of_the_usual_size_come_back_too() {
 }
 
 #[test]
+fn an_outline_is_a_trial_without_what_is_long() {
+    let (_directory, mut store, id) = store_with_sweep();
+    let written: Vec<TrialRecord> = (0..40).map(|number| trial(number, u64::from(number))).collect();
+    for trial in &written {
+        store.add_trial(id, trial).unwrap();
+    }
+    let mut expected = written.clone();
+    for phase in expected.iter_mut().flat_map(|trial| &mut trial.phases) {
+        phase.telemetry.iter_mut().for_each(|telemetry| telemetry.samples.clear());
+        for operation in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
+            operation.histogram.clear();
+            operation.slowest.clear();
+            operation.timeline = fsdyno_core::result::Timeline::default();
+        }
+    }
+    assert_ne!(expected, written);
+    assert_eq!(store.outlines(id).unwrap(), expected);
+}
+
+#[test]
+fn the_trials_of_a_case_are_its_own() {
+    let (_directory, mut store, id) = store_with_sweep();
+    let of_case = |number, case| TrialRecord { case, ..usual_trial(number) };
+    for trial in [of_case(0, 3), of_case(1, 4), of_case(2, 3)] {
+        store.add_trial(id, &trial).unwrap();
+    }
+    assert_eq!(store.trials_of_case(id, 3).unwrap(), [of_case(0, 3), of_case(2, 3)]);
+    assert_eq!(store.trials_of_case(id, 5).unwrap(), []);
+}
+
+#[test]
 fn a_trial_is_stored_once() {
     let (_directory, mut store, id) = store_with_sweep();
     store.add_trial(id, &trial(3, 1)).unwrap();
