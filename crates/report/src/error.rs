@@ -2,6 +2,7 @@
 
 use fsdyno_core::Operation;
 use fsdyno_stats::DistributionError;
+use fsdyno_store::StoreError;
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -16,4 +17,7 @@ pub enum ReportError {
         /// What is wrong with it.
         source: DistributionError,
     },
+    /// A trial cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! Results as people and programs read them: from stored trials to a view model, and from there to text, JSON and CSV.
+//! Results as people and programs read them: from stored trials to a view model, and from there to text, HTML, JSON and CSV.
 //!
 //! Everything starts at [`View`], which is pure: the same trials give the same report. This crate reads no database,
 //! measures nothing and decides nothing; what a figure means is defined where it is measured, and how sure it is in the
@@ -10,6 +10,7 @@ pub mod drift;
 pub mod error;
 #[cfg(test)]
 mod fixture;
+pub mod html;
 pub mod json;
 mod merge;
 pub mod published;

@@ -55,7 +55,11 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
     })
 }
 
-fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, ReportError> {
+/// The operations of several trials, each with its number, as one sample.
+///
+/// # Errors
+/// [`ReportError::Histogram`] when a stored histogram cannot be read.
+pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, ReportError> {
     let mut merged = Distribution::empty();
     for (trial, part) in parts.iter().filter(|(_, part)| part.lat_ns.count > 0) {
         Distribution::decode(&part.histogram)

@@ -211,15 +211,20 @@ impl View {
     /// # Errors
     /// [`ReportError::Histogram`] when a stored histogram cannot be read.
     pub fn new(header: &Header, trials: &[TrialRecord]) -> Result<View, ReportError> {
-        Ok(View {
+        Ok(View { cases: cases(trials)?, ..View::without_cases(header, trials) })
+    }
+
+    /// The same with no case in it: trials in outline are enough.
+    pub fn without_cases(header: &Header, trials: &[TrialRecord]) -> View {
+        View {
             header: header.clone(),
-            cases: cases(trials)?,
+            cases: Vec::new(),
             rankings: ranking::rankings(&header.measure, header.seed, trials),
             drift: drift::drift(&header.measure, trials),
             warnings: warnings(trials.iter()),
             skipped: skipped(trials),
             failed: failed(trials),
-        })
+        }
     }
 }
 

@@ -58,7 +58,8 @@ fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<
     Ok(())
 }
 
-fn stalls(view: &RoleView) -> String {
+/// `longest stall 40.0 ms; time over 100 ms 0.4 %, over 1 s 0`.
+pub(crate) fn stalls(view: &RoleView) -> String {
     if !view.watched {
         return match view.longest_stall.ns {
             0 => "nothing is told of stalls".to_string(),
@@ -74,7 +75,7 @@ fn stalls(view: &RoleView) -> String {
 }
 
 /// `45.9 MB/s in all; 115 MB/s per worker in data, 50.5 MB/s with overhead`.
-fn rates(view: &RoleView) -> String {
+pub(crate) fn rates(view: &RoleView) -> String {
     let rates = &view.rates;
     let (Some(data), Some(with_overhead)) = (rates.data_bytes_per_s, rates.with_overhead_bytes_per_s) else {
         if !view.watched {
@@ -103,7 +104,7 @@ fn told_rates(rates: &Rates) -> String {
 }
 
 /// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`; nothing for trials that were stored without it.
-fn cpu(view: &RoleView) -> Option<String> {
+pub(crate) fn cpu(view: &RoleView) -> Option<String> {
     let total_ns = view.cpu.total().0;
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
     let each = (view.completed > 0).then(|| format!(", {} per operation", time(total_ns / view.completed)));
@@ -119,7 +120,7 @@ fn cpu(view: &RoleView) -> Option<String> {
 }
 
 /// `kernel threads: writeback 300 ms, loop 1.20 s; CPU with workers 4.61 ms per MB`.
-fn kernel_threads(view: &KernelView) -> String {
+pub(crate) fn kernel_threads(view: &KernelView) -> String {
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
     let kinds: Vec<String> =
         view.by_kind.iter().map(|(kind, cpu_ns)| format!("{kind} {}", time(*cpu_ns))).collect();

@@ -10,14 +10,14 @@ mod comparison;
 pub(crate) mod compatible;
 mod device_read;
 mod external;
-mod full;
+pub(crate) mod full;
 mod lifecycle;
 mod list;
 mod postmark;
 mod recommendation;
 mod side_by_side;
 mod streaming;
-mod summary;
+pub(crate) mod summary;
 mod telemetry;
 
 pub use bonnie::{bonnie_csv, is_bonnie};

@@ -278,7 +278,8 @@ fn few_trials(view: &View) -> Vec<String> {
     estimates.iter().filter_map(|estimate| estimate.note()).map(str::to_string).collect()
 }
 
-fn sentinel(seen: &Drift) -> Option<String> {
+/// How much the sentinel moved by itself.
+pub(crate) fn sentinel(seen: &Drift) -> Option<String> {
     let (first, last) = (*seen.values.first()?, *seen.values.last()?);
     let measure: Measure = seen.measure.parse().ok()?;
     Some(format!(

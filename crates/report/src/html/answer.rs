@@ -1,0 +1,87 @@
+//! The top of the page: the answer, what to type for it, and everything that a reader must know before believing it.
+
+use crate::drift::Drift;
+use crate::recommendation::{Answer, RecipeText, Recommendation, Step};
+use crate::terminal::summary::sentinel;
+use crate::text;
+use crate::view::View;
+use maud::{Markup, html};
+
+/// The section.
+pub fn section(view: &View, recommendation: &Recommendation) -> Markup {
+    let answers = &recommendation.answers;
+    html! {
+        section #answer aria-labelledby="answer-title" {
+            h2 #answer-title { "The answer" }
+            @if let Some(warning) = view.drift.as_ref().and_then(Drift::warning) {
+                p.drift { strong { "drift: " } (warning) }
+            }
+            @if answers.is_empty() {
+                p.answer { "No trial was measured." }
+            }
+            @for answer in answers {
+                @if answers.len() > 1 { h3 { (answer.title) } }
+                p.answer { (answer.sentences.join(" ")) }
+                @if let Some(recipe) = &answer.recipe { (recipe_to_copy(recipe)) }
+            }
+            (notes(view, answers))
+        }
+    }
+}
+
+/// What to type for the recommended configuration. Each step is copied by itself: the first destroys what is there, and
+/// some are lines of files.
+fn recipe_to_copy(recipe: &RecipeText) -> Markup {
+    html! {
+        ol.recipe {
+            @for Step { title, file, lines } in &recipe.steps {
+                li {
+                    p { (title) @if let Some(file) = file { ", in " code { (file) } } }
+                    div.copied {
+                        pre tabindex="0" role="region" aria-label=(title) { code { (lines.join("\n")) } }
+                        button type="button" data-copy aria-label={ "Copy: " (title) } { "Copy" }
+                    }
+                }
+            }
+        }
+        @for note in &recipe.notes { p.note { (note) "." } }
+    }
+}
+
+/// What was skipped, what failed, and every warning.
+fn notes(view: &View, answers: &[Answer]) -> Markup {
+    let moved = view.drift.as_ref().and_then(sentinel);
+    let unsteady = view.drift.as_ref().and_then(Drift::unsteady);
+    let mut notes: Vec<String> = Vec::new();
+    for note in answers.iter().flat_map(|answer| answer.notes.iter().cloned()).chain(moved).chain(unsteady) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    html! {
+        ul.notes {
+            @for note in notes {
+                li.note { strong { "note" } " " (note) }
+            }
+            @for group in &view.warnings {
+                li.warning {
+                    strong { "warning" } " " (group.kind) " (" (text::plural(group.trials as u64, "trial")) "): " (group.example)
+                }
+            }
+            @for group in &view.skipped {
+                li.skipped { strong { "skipped" } " " (group.names.join(", ")) ": " (group.unmet.join("; ")) }
+            }
+            @for failed in &view.failed {
+                li.failed {
+                    strong { "failed" } " "
+                    @if failed.trials.len() == 1 { "trial " } @else { "trials " }
+                    (failed.trials.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) ", " (failed.name) ": " (failed.error)
+                    @if !failed.error.details.trim().is_empty() {
+                        details { summary { "what was printed" } pre { (failed.error.details) } }
+                    }
+                    @if let Some(hint) = &failed.error.hint { br; "hint: " (hint) }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One case: what was built, and each of its phases over time and in figures.
+
+use super::chart::{self, Names};
+use super::timeline;
+use crate::merge::Time;
+use crate::ranking;
+use crate::terminal::full::{cpu, kernel_threads, rates, stalls};
+use crate::text;
+use crate::view::{self, CaseView, OperationView, PhaseView, RoleView};
+use fsdyno_core::measure::Measure;
+use fsdyno_core::result::PhaseResult;
+use fsdyno_core::{Nanos, TrialRecord};
+use maud::{Markup, html};
+
+/// A case, folded up unless it is to be open.
+pub fn case(
+    case: &CaseView,
+    trials: &[TrialRecord],
+    measure: &Measure,
+    open: bool,
+    names: &mut Names,
+) -> Markup {
+    let measured: Vec<&TrialRecord> =
+        trials.iter().filter(|trial| view::is_measured(trial) && !trial.sentinel).collect();
+    let shown = most_stalled(&measured);
+    let main = main_phase(&case.phases);
+    html! {
+        details.case id={ "case-" (case.case) } open[open] {
+            summary {
+                h4 { (case.configuration.name) }
+                span.facts { (facts(case, &measured, measure)) }
+            }
+            @if let (Some(trial), true) = (shown, measured.len() > 1) {
+                p.note {
+                    "Charts over time show trial " (trial.trial) ", of " (measured.len()) " the one with the longest stall. "
+                    "Tables have all trials together."
+                }
+            }
+            @for (index, phase) in case.phases.iter().enumerate() {
+                details.phase open[Some(index) == main] {
+                    summary { h5 { (phase.name) " " span.unit { (text::window(phase.window_ns)) } } }
+                    @let over_time = shown.and_then(|trial| trial.phases.iter().find(|of| of.name == phase.name));
+                    @if let Some(over_time) = over_time { (over_time_chart(case, over_time, names)) }
+                    (figures(phase))
+                }
+            }
+            (built(case, &measured))
+        }
+    }
+}
+
+/// What stands beside the name: the figure that ranks, the longest stall, how many trials.
+fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String {
+    let mut facts = Vec::new();
+    // The order of trials does not matter to a mean, and up to 8 of them need no draws.
+    if let Some(figure) = ranking::figure(measure, 0, trials) {
+        facts.push(format!("{} {measure}", text::quantity(measure, figure.estimate.value, figure.at_least)));
+    }
+    let roles = case.phases.iter().flat_map(|phase| &phase.roles);
+    let stall = roles.map(|role| role.longest_stall).max_by_key(|time| (time.ns, time.at_least));
+    if let Some(stall) = stall.filter(|stall| stall.ns > 0) {
+        facts.push(format!("longest stall {}", text::time_in_words(stall)));
+    }
+    facts.push(text::plural(case.trials.len() as u64, "trial"));
+    facts.join(" · ")
+}
+
+/// The trial in which some worker waited longest: what a person would remember of this configuration.
+fn most_stalled<'a>(trials: &[&'a TrialRecord]) -> Option<&'a TrialRecord> {
+    let stall = |trial: &TrialRecord| -> Nanos {
+        let roles = trial.phases.iter().flat_map(|phase| &phase.roles);
+        roles.map(|role| role.longest_stall_ns).max().unwrap_or_default()
+    };
+    // Of equals the first.
+    trials.iter().copied().reduce(|a, b| if stall(b) > stall(a) { b } else { a })
+}
+
+/// The phase with most roles, of equals the last: there they compete.
+fn main_phase(phases: &[PhaseView]) -> Option<usize> {
+    (0..phases.len()).max_by_key(|index| phases[*index].roles.len())
+}
+
+fn over_time_chart(case: &CaseView, phase: &PhaseResult, names: &mut Names) -> Markup {
+    if !timeline::has_chart(phase) {
+        return html! {};
+    }
+    let (chart, height) = timeline::chart(phase);
+    let label = format!(
+        "{} under {}: latencies, rates and telemetry over time; the tables below the chart have the figures",
+        phase.name, case.configuration.name
+    );
+    let caption = html! {
+        strong { "Over time." }
+        " A point is the slowest operation of its kind in that moment; a bar is one slow operation from its start to its end."
+        " Shaded: some worker was in an operation longer than 100 ms."
+    };
+    chart::figure(&names.next(), &chart, height, &label, &caption)
+}
+
+fn figures(phase: &PhaseView) -> Markup {
+    html! {
+        @for role in &phase.roles {
+            (role_figures(phase, role))
+        }
+        @if let Some(kernel) = &phase.kernel { p.note { (sentence(&kernel_threads(kernel))) } }
+    }
+}
+
+fn role_figures(phase: &PhaseView, role: &RoleView) -> Markup {
+    let name = text::plural(u64::from(role.workers), role.role.name());
+    let quantiles = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    html! {
+        @for remark in &role.remarks { p.alert { (remark) } }
+        @if role.operations.is_empty() {
+            p { strong { (name) } ": " (stalls(role)) "; " (rates(role)) }
+        } @else {
+            p.note {
+                strong { (name) } ": " (stalls(role)) "; " (rates(role))
+                @if let Some(cpu) = cpu(role) { "; " (cpu) }
+                "."
+            }
+            div.scroll tabindex="0" role="region" aria-label={ (phase.name) ": operations of " (name) } {
+                table.figures {
+                    thead { tr {
+                        th scope="col" { "operation" }
+                        th scope="col" { "count" }
+                        @for quantile in quantiles { th scope="col" { (quantile) } }
+                    } }
+                    tbody {
+                        @for operation in &role.operations { (operation_row(operation)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn operation_row(view: &OperationView) -> Markup {
+    let latency = &view.latency;
+    let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
+    html! {
+        tr {
+            th scope="row" { (view.operation) }
+            td { (latency.count) }
+            @for ns in quantiles { td { @if latency.count > 0 { (text::time(view.time(ns))) } @else { "-" } } }
+            td { @if latency.max > 0 { (text::time(view.time(latency.max))) } @else { "-" } }
+        }
+    }
+}
+
+/// What was run and what was in force, in the first trial.
+fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
+    let times = [
+        ("mkfs", case.lifecycle.mkfs),
+        ("mount", case.lifecycle.mount),
+        ("prepare", case.lifecycle.prepare),
+        ("umount", case.lifecycle.umount),
+        ("check", case.lifecycle.check),
+    ];
+    let times: Vec<String> = times
+        .into_iter()
+        .filter_map(|(step, ns)| {
+            Some(format!("{step} {}", text::time_in_words(Time { ns: ns?.0, at_least: false })))
+        })
+        .collect();
+    let unclean: Vec<_> = case.checks.iter().filter(|(_, check)| !check.clean).collect();
+    html! {
+        dl.facts {
+            @if let Some(trial) = trials.first() {
+                @if !trial.built.mkfs_command.is_empty() { dt { "made with" } dd { code { (trial.built.mkfs_command) } } }
+                @if !trial.built.mount_command.is_empty() { dt { "mounted with" } dd { code { (trial.built.mount_command) } } }
+            }
+            @if !case.mount_options_in_force.is_empty() { dt { "in force" } dd { code { (case.mount_options_in_force) } } }
+            @if !case.scheduler_in_force.is_empty() { dt { "scheduler" } dd { code { (case.scheduler_in_force) } } }
+            @if !times.is_empty() { dt { "time taken" } dd { (times.join(", ")) } }
+            @for (trial, check) in unclean {
+                dt { "check of trial " (trial) } dd.alert { pre { (check.output) } }
+            }
+        }
+    }
+}
+
+/// A sentence of the terminal's as one of its own.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
+}

@@ -1,0 +1,211 @@
+//! Which cases are shown in full, and the distributions of all of them over each other.
+//!
+//! A page that is to be mailed cannot hold everything of a thousand cases. The cases are taken in the order in which a
+//! reader asks for them (the best by any measure, the longest stall, then down the ranking) until the page is full; it
+//! says how many there are and where the others are. Whole trials are read one case at a time, so that memory stays flat.
+
+use super::chart::{self, Names};
+use super::distribution::{self, Curve, Subject};
+use super::{Sources, case};
+use crate::error::ReportError;
+use crate::ranking::Ranking;
+use crate::view;
+use fsdyno_core::measure::Direction;
+use fsdyno_core::{Operation, Role};
+use maud::{Markup, html};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What all cases together may take on the page, in bytes; the script and the rest stay below 2 MB in ordinary sweeps.
+const BYTES_MAX: usize = 4_000_000;
+
+/// The cases of the page.
+pub struct Cases {
+    /// By number.
+    shown: BTreeMap<u32, Markup>,
+    curves: BTreeMap<u32, Vec<Curve>>,
+    /// How many cases were measured.
+    all: usize,
+}
+
+impl Cases {
+    /// Reads and arranges as many cases as there is room for.
+    ///
+    /// # Errors
+    /// [`ReportError::Store`] where a trial cannot be read; [`ReportError::Histogram`].
+    pub fn read(
+        sources: &Sources<'_>,
+        rankings: &[Ranking],
+        names: &mut Names,
+    ) -> Result<Cases, ReportError> {
+        let order = by_interest(rankings);
+        let mut cases = Cases { shown: BTreeMap::new(), curves: BTreeMap::new(), all: order.len() };
+        let mut bytes = 0;
+        for number in order {
+            let trials = (sources.details)(number)?;
+            for merged in view::cases(&trials)? {
+                let markup =
+                    case::case(&merged, &trials, &sources.header.measure, cases.shown.is_empty(), names);
+                bytes += markup.0.len();
+                cases.curves.insert(number, distribution::curves(&merged, &trials)?);
+                cases.shown.insert(number, markup);
+            }
+            if bytes > BYTES_MAX {
+                break;
+            }
+        }
+        Ok(cases)
+    }
+
+    /// Whether a case is on the page.
+    pub fn has(&self, case: u32) -> bool {
+        self.shown.contains_key(&case)
+    }
+
+    /// The section, cases in the order of their ranking.
+    pub fn section(&self, rankings: &[Ranking], names: &mut Names) -> Markup {
+        html! {
+            section #cases aria-labelledby="cases-title" {
+                h2 #cases-title { "Case by case" }
+                @if self.shown.len() < self.all {
+                    p.note {
+                        "Shown in full: " (self.shown.len()) " of " (self.all) " cases, the best by each measure, those "
+                        "with the longest stalls, and then by rank, so that this page can be mailed. The table above has "
+                        "every case; " code { "fsdyno show --case NAME" } " and " code { "fsdyno export" } " have the rest."
+                    }
+                }
+                @for (index, ranking) in rankings.iter().enumerate() {
+                    h3 { (ranking.workload.load().title()) }
+                    (self.distributions(index, ranking, names))
+                    @for row in &ranking.rows {
+                        @if let Some(case) = self.shown.get(&row.case) { (case) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// One chart with a choice of the operation: all configurations of a workload over each other.
+    fn distributions(&self, index: usize, ranking: &Ranking, names: &mut Names) -> Markup {
+        let subjects = self.subjects(ranking);
+        let Some(first) = most_telling(&subjects) else { return html! {} };
+        let charts: Vec<(String, &Subject, chart::Chart)> = subjects
+            .iter()
+            .map(|subject| (names.next(), subject, distribution::chart(subject, &self.of(ranking, subject))))
+            .collect();
+        let chosen = charts.iter().find(|(_, subject, _)| *subject == first);
+        let Some((name, _, _)) = chosen else { return html! {} };
+        let left_out = ranking
+            .rows
+            .iter()
+            .filter(|row| self.has(row.case))
+            .count()
+            .saturating_sub(distribution::CURVES_MAX);
+        html! {
+            h4 { "Distributions over each other" }
+            div.tools {
+                label for={ "operation-" (index) } { "Operation" }
+                select id={ "operation-" (index) } data-chooses={ "distribution-" (index) } {
+                    @for phase in phases(&subjects) {
+                        optgroup label=(phase) {
+                            @for (name, subject, _) in charts.iter().filter(|(_, subject, _)| subject.phase == phase) {
+                                option value=(name) selected[*subject == first] { (subject.role) ": " (subject.operation) }
+                            }
+                        }
+                    }
+                }
+            }
+            figure.chart id={ "distribution-" (index) } data-chart=(name) {
+                figcaption {
+                    strong { "How long one operation takes." }
+                    " Lower is better; to the right are the rarer, slower operations. All trials of a configuration together; a line ends where its sample does."
+                    @if left_out > 0 { " The best " (distribution::CURVES_MAX) " configurations are drawn; the table has the others." }
+                }
+                div.plot role="img" aria-label="Percentile curves of the configurations; the table below the chart has the figures"
+                    style={ "min-height:" (distribution::HEIGHT) "px" } {}
+            }
+            @for (name, _, chart) in &charts { (chart::data(name, chart)) }
+        }
+    }
+
+    fn of(&self, ranking: &Ranking, subject: &Subject) -> Vec<&Curve> {
+        let curves = ranking.rows.iter().filter_map(|row| self.curves.get(&row.case)).flatten();
+        curves.filter(|curve| curve.subject == *subject).collect()
+    }
+
+    /// What there are distributions of, in the order in which it is measured.
+    fn subjects(&self, ranking: &Ranking) -> Vec<Subject> {
+        let mut subjects: Vec<Subject> = Vec::new();
+        for curve in ranking.rows.iter().filter_map(|row| self.curves.get(&row.case)).flatten() {
+            if !subjects.contains(&curve.subject) {
+                subjects.push(curve.subject.clone());
+            }
+        }
+        subjects
+    }
+}
+
+fn phases(subjects: &[Subject]) -> Vec<&str> {
+    let mut phases: Vec<&str> = Vec::new();
+    for subject in subjects {
+        if !phases.contains(&subject.phase.as_str()) {
+            phases.push(&subject.phase);
+        }
+    }
+    phases
+}
+
+/// What is shown first: how long a reader waits for its first byte while others write, else the last that moves data.
+fn most_telling(subjects: &[Subject]) -> Option<&Subject> {
+    let first_byte =
+        |subject: &&Subject| subject.role == Role::Reader && subject.operation == Operation::ReadFirstByte;
+    let moves = |subject: &&Subject| subject.operation.moves() != fsdyno_core::operation::Moves::Nothing;
+    let last_of = |wanted: &dyn Fn(&&Subject) -> bool| subjects.iter().rev().find(wanted);
+    last_of(&first_byte).or_else(|| last_of(&moves)).or_else(|| subjects.last())
+}
+
+/// The cases in the order in which a reader asks for them, each once.
+fn by_interest(rankings: &[Ranking]) -> Vec<u32> {
+    let mut order: Vec<u32> =
+        rankings.iter().filter_map(|ranking| Some(ranking.rows.first()?.case)).collect();
+    for ranking in rankings {
+        for (column, measure) in ranking.measures.iter().enumerate() {
+            let values =
+                ranking.rows.iter().filter_map(|row| Some((row.case, row.figures[column]?.estimate.value)));
+            let (least, most) = (
+                values.clone().min_by(|a, b| a.1.total_cmp(&b.1)),
+                values.max_by(|a, b| a.1.total_cmp(&b.1)),
+            );
+            order.extend(
+                match measure.direction() {
+                    Direction::HigherIsBetter => most,
+                    Direction::LowerIsBetter => least,
+                }
+                .map(|(case, _)| case),
+            );
+            if measure.name() == "longest-stall" {
+                order.extend(most.map(|(case, _)| case));
+            }
+        }
+    }
+    let longest = rankings.iter().map(|ranking| ranking.rows.len()).max().unwrap_or(0);
+    for rank in 0..longest {
+        order.extend(rankings.iter().filter_map(|ranking| Some(ranking.rows.get(rank)?.case)));
+    }
+    let mut seen = BTreeSet::new();
+    order.retain(|case| seen.insert(*case));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn every_case_is_taken_once_the_best_first() {
+        let view = fixture::view("read-under-write", &fixture::trials());
+        assert_eq!(by_interest(&view.rankings), [0, 1]);
+        let view = fixture::view("longest-stall", &fixture::trials());
+        assert_eq!(by_interest(&view.rankings), [1, 0]);
+    }
+}

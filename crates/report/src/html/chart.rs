@@ -1,0 +1,222 @@
+//! Charts: what the script in the page draws with plotly.js, and the tables behind it.
+//!
+//! A chart is plain JSON in plotly's own terms, checked against plotly's schema by the tests in a browser. Three things are
+//! ours. A colour is the name of a custom property of the style sheet (`--reader`), so that one place knows the colours of
+//! the light, the dark and the printed page. Text from outside passes [`plain`], because plotly understands a little markup
+//! in names. And each chart carries its figures as tables, for readers who do not see it.
+//!
+//! Charts are compressed and drawn when they come into view: a page of many cases stays small and opens at once.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use maud::{Markup, PreEscaped, html};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// A chart and what is behind it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Chart {
+    /// Traces.
+    pub data: Vec<Value>,
+    /// What is special about its layout; what all charts share is added where it is drawn.
+    pub layout: Value,
+    /// The same figures to read.
+    pub tables: Vec<Table>,
+}
+
+/// A table behind a chart. The first cell of a row names it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Table {
+    /// What it shows.
+    pub caption: String,
+    /// Columns.
+    pub head: Vec<String>,
+    /// Rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Names the chart elements of a page, each once.
+#[derive(Debug, Default)]
+pub struct Names {
+    given: usize,
+}
+
+impl Names {
+    /// A name that no other element has.
+    pub fn next(&mut self) -> String {
+        self.given += 1;
+        format!("chart-{}", self.given)
+    }
+}
+
+/// A figure of this height in pixels with its caption; the label is for readers who do not see it.
+pub fn figure(name: &str, chart: &Chart, height: u32, label: &str, caption: &Markup) -> Markup {
+    html! {
+        figure class="chart" data-chart=(name) {
+            figcaption { (caption) }
+            div class="plot" role="img" aria-label=(label) style={ "min-height:" (height) "px" } {}
+        }
+        (data(name, chart))
+    }
+}
+
+/// The same for a chart that is moved sideways where there is less room than its width. Both in pixels, width and height.
+pub fn wide_figure(name: &str, chart: &Chart, size: (usize, u32), label: &str, caption: &Markup) -> Markup {
+    html! {
+        figure class="chart" data-chart=(name) {
+            figcaption { (caption) }
+            div class="scroll" tabindex="0" role="region" aria-label=(label) {
+                div class="plot" role="img" aria-label=(label) style={ "min-width:" (size.0) "px;min-height:" (size.1) "px" } {}
+            }
+        }
+        (data(name, chart))
+    }
+}
+
+/// What [`figure`] draws, where the figure stands elsewhere.
+pub fn data(name: &str, chart: &Chart) -> Markup {
+    let json = serde_json::to_string(chart).unwrap_or_default();
+    packed(name, &json)
+}
+
+/// Text that the script finds under this name.
+pub fn packed(name: &str, text: &str) -> Markup {
+    // Base64 has no character that ends an element.
+    html! { script type="application/gzip" id=(name) { (PreEscaped(pack(text))) } }
+}
+
+fn pack(text: &str) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing into memory does not fail.
+    let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
+    BASE64_STANDARD.encode(written.unwrap_or_default())
+}
+
+/// Text from outside as plotly shows it unchanged: it takes tags and links for markup, in names as in labels.
+pub fn plain(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A number with as many digits as a reader can see, so that the page stays small.
+pub fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    // Dividing by a power of ten is the number that the digits denote; multiplying by its inverse is not.
+    if scale.is_finite() && scale >= 1.0 { (value * scale).round() / scale } else { value.round() }
+}
+
+/// Seconds, as charts have them.
+pub fn seconds(ns: u64) -> f64 {
+    rounded(ns as f64 / 1e9)
+}
+
+/// An axis of times from 1 ns to hours, by powers of ten, each named in its own unit. The range is in nanoseconds.
+pub fn time_axis(least_ns: u64, most_ns: u64) -> Value {
+    let exponent = |ns: u64| (ns.max(1) as f64 / 1e9).log10();
+    let (low, high) = (exponent(least_ns).floor(), exponent(most_ns));
+    let ticks: Vec<i32> = (-9..=4).filter(|tick| f64::from(*tick) >= low).collect();
+    json!({
+        "type": "log",
+        "range": [low - 0.05, high.max(low + 1.0) + 0.15],
+        "tickvals": ticks.iter().map(|tick| 10f64.powi(*tick)).collect::<Vec<_>>(),
+        "ticktext": ticks.iter().map(|tick| tick_label(1, *tick)).collect::<Vec<_>>(),
+    })
+}
+
+/// The same no wider than its values, with more ticks: 1, 2 and 5 of each power of ten.
+pub fn close_time_axis(least_ns: f64, most_ns: f64) -> Value {
+    let (low, high) = ((least_ns / 1e9).log10() - 0.12, (most_ns / 1e9).log10() + 0.16);
+    let places = (-9..=4).flat_map(|power| [1, 2, 5].map(|digit| (digit, power)));
+    let value = |(digit, power): (u64, i32)| digit as f64 * 10f64.powi(power);
+    let ticks: Vec<(u64, i32)> =
+        places.filter(|place| (low..=high).contains(&value(*place).log10())).collect();
+    json!({
+        "type": "log",
+        "range": [low, high],
+        "tickvals": ticks.iter().map(|tick| value(*tick)).collect::<Vec<_>>(),
+        "ticktext": ticks.iter().map(|(digit, power)| tick_label(*digit, *power)).collect::<Vec<_>>(),
+    })
+}
+
+/// So many times a power of ten of a second, in its own unit.
+fn tick_label(digit: u64, power: i32) -> String {
+    let (unit, of_unit) = match power {
+        ..=-7 => ("ns", -9),
+        -6..=-4 => ("us", -6),
+        -3..=-1 => ("ms", -3),
+        0.. => ("s", 0),
+    };
+    format!("{} {unit}", digit * 10u64.pow((power - of_unit).max(0) as u32))
+}
+
+/// A heading above the part of a chart whose upper edge is at this share of its height.
+pub fn row_title(text: &str, top: f64) -> Value {
+    json!({
+        "text": text, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -2,
+        "y": top, "yref": "paper", "yanchor": "bottom", "showarrow": false, "align": "left",
+    })
+}
+
+/// Colours that a reader can tell apart, also one who is colour-blind; each goes with a symbol or a dash of its own.
+pub const COLOURS: usize = 7;
+
+/// The colour of the nth of several things.
+pub fn colour(index: usize) -> String {
+    format!("--c{}", index % COLOURS + 1)
+}
+
+/// The symbol of the nth of several things.
+pub fn symbol(index: usize) -> &'static str {
+    const SYMBOLS: [&str; COLOURS] =
+        ["circle", "square", "triangle-up", "cross", "x", "triangle-down", "star"];
+    SYMBOLS[index % COLOURS]
+}
+
+/// The dash of the nth of several lines: a new one each time the colours begin again.
+pub fn dash(index: usize) -> &'static str {
+    const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
+    DASHES[index / COLOURS % DASHES.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::GzDecoder;
+    use std::io::Read;
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let bytes = BASE64_STANDARD.decode(pack("{\"a\":\"</script>\"}")).unwrap();
+        let mut text = String::new();
+        GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{\"a\":\"</script>\"}");
+    }
+
+    #[test]
+    fn numbers_keep_four_digits_and_all_before_the_point() {
+        for (value, kept) in
+            [(0.0, "0.0"), (1234567.4, "1234567.0"), (0.000123456, "0.0001235"), (12.0, "12.0")]
+        {
+            assert_eq!(serde_json::to_string(&rounded(value)).unwrap(), kept);
+        }
+        assert_eq!(rounded(f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn markup_in_names_is_shown_and_not_obeyed() {
+        assert_eq!(plain("<a href='x'>&b"), "&lt;a href='x'&gt;&amp;b");
+    }
+
+    #[test]
+    fn a_time_axis_names_each_power_of_ten() {
+        let axis = time_axis(2_000, 3_000_000_000);
+        let text: Vec<&str> = axis["ticktext"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(text[..4], ["1 us", "10 us", "100 us", "1 ms"]);
+        assert_eq!(axis["tickvals"][3], 0.001);
+    }
+}

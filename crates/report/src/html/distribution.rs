@@ -1,0 +1,170 @@
+//! Distributions of one operation under every configuration, over each other: the percentile curve up to p99.99.
+//!
+//! The horizontal axis counts nines, as HdrHistogram's own plots do: half of its length is about the slowest hundredth. A
+//! curve ends where its sample does: of 500 operations nobody knows a p99.99.
+
+use super::chart::{self, Chart, Table, plain};
+use crate::error::ReportError;
+use crate::merge::{self, Time};
+use crate::text;
+use crate::view::CaseView;
+use fsdyno_core::{Operation, Role, TrialRecord};
+use fsdyno_stats::CurvePoint;
+use serde_json::json;
+
+/// Nines at the right edge: p99.99.
+const NINES: f64 = 4.0;
+/// Points of a curve.
+const POINTS: usize = 80;
+/// Curves in one chart: more cannot be told apart.
+pub const CURVES_MAX: usize = 28;
+/// Height of the chart in pixels.
+pub const HEIGHT: u32 = 460;
+
+/// Which operation of which role in which phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Name of the phase.
+    pub phase: String,
+    /// The role.
+    pub role: Role,
+    /// The operation.
+    pub operation: Operation,
+}
+
+/// The distribution of one operation in all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// What it is of.
+    pub subject: Subject,
+    /// Name of the configuration.
+    pub name: String,
+    /// Latency in seconds at each step of the axis, as far as the sample goes.
+    latencies: Vec<f64>,
+    /// The row of the table.
+    row: Vec<String>,
+}
+
+/// The curves of a case, all its trials together.
+///
+/// # Errors
+/// [`ReportError::Histogram`] when a stored histogram cannot be read.
+pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, ReportError> {
+    let mut curves = Vec::new();
+    for phase in &case.phases {
+        for role in &phase.roles {
+            for view in role.operations.iter().filter(|view| view.latency.count > 0) {
+                let parts: Vec<_> = trials
+                    .iter()
+                    .flat_map(|trial| trial.phases.iter().map(move |phase| (trial.trial, phase)))
+                    .filter(|(_, of)| of.name == phase.name)
+                    .flat_map(|(trial, of)| of.roles.iter().map(move |role| (trial, role)))
+                    .filter(|(_, of)| of.role == role.role)
+                    .flat_map(|(trial, of)| of.operations.iter().map(move |operation| (trial, operation)))
+                    .filter(|(_, of)| of.operation == view.operation && !of.histogram.is_empty())
+                    .collect();
+                let points = merge::distribution(&parts)?.curve();
+                let latency = &view.latency;
+                let time = |ns: u64| text::time(Time { ns, at_least: latency.is_bound(ns) });
+                let name = &case.configuration.name;
+                let mut row = vec![name.clone(), latency.count.to_string()];
+                let quantiles =
+                    [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999, latency.max];
+                row.extend(quantiles.map(time));
+                curves.push(Curve {
+                    subject: Subject {
+                        phase: phase.name.clone(),
+                        role: role.role,
+                        operation: view.operation,
+                    },
+                    name: name.clone(),
+                    latencies: sampled(&points),
+                    row,
+                });
+            }
+        }
+    }
+    Ok(curves)
+}
+
+/// The curve at equal steps of the axis, as far as the sample goes.
+fn sampled(points: &[CurvePoint]) -> Vec<f64> {
+    let Some(count) = points.last().map(|point| point.count) else { return Vec::new() };
+    let mut points = points.iter().peekable();
+    let mut latencies = Vec::new();
+    for step in 0..=POINTS {
+        let nines = NINES * step as f64 / POINTS as f64;
+        let share = 1.0 - 10f64.powf(-nines);
+        // Less than one operation is slower.
+        if (1.0 - share) * (count as f64) < 1.0 - 1e-9 {
+            break;
+        }
+        while points.next_if(|point| point.quantile < share).is_some() {}
+        latencies.extend(points.peek().map(|point| chart::seconds(point.value_ns)));
+    }
+    latencies
+}
+
+/// The chart of one operation, from the curves of every configuration, best first.
+pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
+    let latencies =
+        || curves.iter().flat_map(|curve| &curve.latencies).copied().filter(|latency| *latency > 0.0);
+    let ns = |seconds: f64| (seconds * 1e9).round().max(1.0) as u64;
+    let least = latencies().fold(f64::INFINITY, f64::min);
+    let most = latencies().fold(0.0, f64::max);
+    let ticks = [
+        ("p0", 0.0),
+        ("p50", std::f64::consts::LOG10_2),
+        ("p90", 1.0),
+        ("p99", 2.0),
+        ("p99.9", 3.0),
+        ("p99.99", 4.0),
+    ];
+    let data = curves.iter().take(CURVES_MAX).enumerate().map(|(index, curve)| {
+        json!({
+            "type": "scatter", "mode": "lines", "name": plain(&curve.name),
+            "x0": 0, "dx": NINES / POINTS as f64, "y": curve.latencies,
+            "line": { "color": chart::colour(index), "dash": chart::dash(index), "width": 2 },
+            "hovertemplate": format!("{}: %{{y:.3~s}}s<extra></extra>", plain(&curve.name)),
+        })
+    });
+    let layout = json!({
+        "height": HEIGHT,
+        "margin": { "t": 26 },
+        "xaxis": {
+            "range": [0, NINES + 0.02],
+            "tickvals": ticks.map(|(_, nines)| nines), "ticktext": ticks.map(|(text, _)| text),
+            "title": { "text": "share of operations that took no longer" },
+        },
+        "yaxis": chart::time_axis(if least.is_finite() { ns(least) } else { 1_000 }, ns(most)),
+        "legend": { "orientation": "h", "y": -0.2, "yanchor": "top", "x": 0 },
+        "annotations": [chart::row_title("time of one operation", 1.0)],
+        "hovermode": "closest",
+    });
+    let head = ["configuration", "count", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    let table = Table {
+        caption: format!("{}, {} {}", subject.phase, subject.role, subject.operation),
+        head: head.map(str::to_string).to_vec(),
+        rows: curves.iter().map(|curve| curve.row.clone()).collect(),
+    };
+    Chart { data: data.collect(), layout, tables: vec![table] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_stats::Distribution;
+
+    #[test]
+    fn a_curve_ends_where_its_sample_does() {
+        let mut distribution = Distribution::empty();
+        for value in 1..=500 {
+            distribution.record(value * 1_000);
+        }
+        let latencies = sampled(&distribution.curve());
+        // 500 operations have a p99.8 and no p99.81: 2.70 nines.
+        assert_eq!(latencies.len(), 1 + (500f64.log10() / NINES * POINTS as f64).floor() as usize);
+        assert_eq!(latencies[20], 0.00045, "p90");
+        assert!(sampled(&[]).is_empty());
+    }
+}

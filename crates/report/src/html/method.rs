@@ -1,0 +1,208 @@
+//! How it was measured: everything that is needed to judge the figures, or to measure them again.
+
+use crate::merge::Time;
+use crate::text;
+use crate::view::{self, Header};
+use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
+use maud::{Markup, html};
+use std::collections::BTreeSet;
+
+/// The section.
+pub fn section(header: &Header, trials: &[TrialRecord]) -> Markup {
+    let first = trials.iter().find(|trial| view::is_measured(trial)).or(trials.first());
+    html! {
+        section #method aria-labelledby="method-title" {
+            h2 #method-title { "How it was measured" }
+            (protocol(header, trials))
+            @if let Some(trial) = first { (machine(&trial.environment, trials)) }
+            (commands(trials))
+            (seeds(trials))
+            h3 { "Plan" }
+            @if !header.overrides.is_empty() {
+                p { "On the command line: " @for change in &header.overrides { code { "--set " (change) } " " } }
+            }
+            pre tabindex="0" role="region" aria-label="Plan" { (header.plan_toml) }
+        }
+    }
+}
+
+fn protocol(header: &Header, trials: &[TrialRecord]) -> Markup {
+    let blocks: BTreeSet<u32> = trials.iter().map(|trial| trial.block).collect();
+    let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
+    let sentinels = trials.iter().filter(|trial| trial.sentinel).count();
+    let outcome = |word: &str| trials.iter().filter(|trial| trial.outcome.word() == word).count();
+    let first = trials.iter().find(|trial| view::is_measured(trial));
+    html! {
+        h3 { "Protocol" }
+        dl.facts {
+            dt { "trials" }
+            dd {
+                (trials.len()) ": " (outcome("measured")) " measured, " (outcome("skipped")) " skipped, " (outcome("failed"))
+                " failed; " (text::plural(cases.len() as u64, "case"))
+            }
+            dt { "order" }
+            dd {
+                (text::plural(blocks.len() as u64, "block")) ", each with every case once in random order"
+                @if sentinels > 0 { "; " (sentinels) " of the trials repeat the first configuration as a sentinel for drift" }
+            }
+            dt { "intervals" }
+            dd { "95 %, bootstrapped by trial, not by operation; no value is deleted as an outlier" }
+            @if let Some(trial) = first {
+                @for phase in &trial.phases {
+                    dt { "phase " (phase.name) }
+                    dd {
+                        "ramp " (text::window(phase.ramp_ns)) ", window " (text::window(phase.window_ns)) ", drain "
+                        (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in trial " (trial.trial)
+                    }
+                }
+                @if trial.trees.files > 0 {
+                    dt { "trees" }
+                    dd {
+                        (trial.trees.files) " files in " (trial.trees.directories) " directories, "
+                        (text::size(Bytes(trial.trees.bytes)))
+                    }
+                }
+                @if let Some(timer) = &trial.timer {
+                    dt { "timer" }
+                    dd {
+                        (timer.source) ", " (text::number(timer.read_ns)) " ns a reading"
+                        @if let Some(overhead) = timer.overhead_ns_per_op {
+                            "; timing and recording an operation costs " (text::number(overhead)) " ns"
+                            @if let Some(with) = timer.overhead_with_telemetry_ns_per_op {
+                                " (" (text::number(with)) " ns while telemetry is taken)"
+                            }
+                            ", shown and never subtracted"
+                        }
+                    }
+                }
+                @if let Some(telemetry) = trial.phases.iter().find_map(|phase| phase.telemetry.as_ref()) {
+                    dt { "telemetry" }
+                    dd { "every " (text::setting(telemetry.interval_ns)) "; " (text::time_in_words(cost(telemetry.cost.cpu_ns))) " of processor time in the first phase" }
+                }
+            }
+            dt { "seed" } dd { (header.seed) }
+            dt { "started" } dd { (header.started) }
+            dt { "finished" } dd { @match &header.finished { Some(finished) => { (finished) }, None => { "not yet" } } }
+        }
+    }
+}
+
+fn cost(cpu_ns: u64) -> Time {
+    Time { ns: cpu_ns, at_least: false }
+}
+
+fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
+    let kernels: BTreeSet<&str> = trials
+        .iter()
+        .map(|trial| trial.environment.kernel.as_str())
+        .filter(|kernel| !kernel.is_empty())
+        .collect();
+    html! {
+        h3 { "Machine and versions" }
+        dl.facts {
+            (fact("fsdyno", &environment.fsdyno))
+            (fact("machine", &environment.hostname))
+            @for kernel in kernels { (fact("kernel", kernel)) }
+            (fact("kernel command line", &environment.kernel_command_line))
+            (fact("processors", &format!("{} x {}", environment.cpus, environment.cpu_model)))
+            (fact("memory", &text::size(Bytes(environment.memory_bytes))))
+            (fact("virtualisation", environment.virtualisation.as_deref().unwrap_or("none found")))
+            (fact("clock source", &environment.clocksource))
+            @for (tool, version) in &environment.tools { (fact(tool, version)) }
+            @for (name, value) in &environment.sysctl { (fact(name, value)) }
+        }
+        @for device in &environment.devices { (device_facts(device)) }
+        @if !environment.geometry.trim().is_empty() {
+            details { summary { "Geometry of the filesystem in the first measured trial" } pre { (environment.geometry) } }
+        }
+    }
+}
+
+fn fact(name: &str, value: &str) -> Markup {
+    html! { @if !value.is_empty() { dt { (name) } dd { (value) } } }
+}
+
+fn device_facts(device: &DeviceFacts) -> Markup {
+    html! {
+        details {
+            summary { "Device " code { (device.path) } ", " (device.model) ", " (text::size(Bytes(device.size_bytes))) }
+            dl.facts {
+                @if let Some(serial) = &device.serial { (fact("serial", serial)) }
+                @for (name, value) in &device.queue { (fact(name, value)) }
+            }
+        }
+    }
+}
+
+/// The exact commands of the first trial of each case.
+fn commands(trials: &[TrialRecord]) -> Markup {
+    let mut seen = BTreeSet::new();
+    let firsts: Vec<&TrialRecord> = trials
+        .iter()
+        .filter(|trial| !trial.built.mkfs_command.is_empty() || !trial.built.mount_command.is_empty())
+        .filter(|trial| seen.insert(trial.case))
+        .collect();
+    html! {
+        @if !firsts.is_empty() {
+            h3 { "Exact commands" }
+            details {
+                summary { "mkfs and mount of " (text::plural(firsts.len() as u64, "case")) ", as run in the first trial of each" }
+                div.scroll tabindex="0" role="region" aria-label="Exact commands" {
+                    table {
+                        thead { tr {
+                            th scope="col" { "configuration" } th scope="col" { "commands" } th scope="col" { "options in force" }
+                        } }
+                        tbody {
+                            @for trial in firsts {
+                                tr {
+                                    th scope="row" { (trial.configuration.name) }
+                                    td { code { (trial.built.mkfs_command) } br; code { (trial.built.mount_command) } }
+                                    td { code { (trial.built.mount_options_in_force) } " " code { (trial.built.scheduler_in_force) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn seeds(trials: &[TrialRecord]) -> Markup {
+    html! {
+        h3 { "Trials and seeds" }
+        details {
+            summary { (text::plural(trials.len() as u64, "trial")) " in order of execution" }
+            div.scroll tabindex="0" role="region" aria-label="Trials" {
+                table {
+                    thead { tr {
+                        @for head in ["trial", "block", "configuration", "workload", "outcome", "seed", "started", "took"] { th scope="col" { (head) } }
+                    } }
+                    tbody {
+                        @for trial in trials {
+                            tr {
+                                th scope="row" { (trial.trial) }
+                                td { (trial.block) }
+                                td { (trial.configuration.name) @if trial.sentinel { " (sentinel)" } }
+                                td { (trial.workload.kind()) }
+                                td { (outcome(&trial.outcome)) }
+                                td { (trial.seed) }
+                                td { (trial.started) }
+                                td { (took(trial.lifecycle_ns.total)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn outcome(outcome: &Outcome) -> &'static str {
+    outcome.word()
+}
+
+fn took(total: Option<Nanos>) -> String {
+    total.map_or_else(|| "-".to_string(), |ns| text::time(Time { ns: ns.0, at_least: false }))
+}

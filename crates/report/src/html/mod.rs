@@ -1,0 +1,272 @@
+//! The report as a page: one HTML file that needs nothing but itself, to be mailed, printed and kept.
+//!
+//! From top to bottom it goes from the answer to the evidence: what to use and what to know before believing it, every
+//! configuration with every measure, the effect of each setting, each case over time, the trade-offs, and how all of it was
+//! measured. Wording and rounding are the terminal's.
+//!
+//! The page asks for nothing: its policy (`Content-Security-Policy`) forbids every request, and lets only the two scripts
+//! run whose digests it names, so that a name which some tool printed can do no harm even if it were not escaped. Text is
+//! escaped by the templates ([`maud`]), and for the charts by [`chart::plain`].
+//!
+//! The chart library is plotly.js in its bundle for cartesian charts, as published, beside this file. The plotly crate
+//! offers the whole library only, with MathJax: 6.8 MB with the addresses of two dozen servers of maps.
+
+mod answer;
+mod case;
+mod cases;
+mod chart;
+mod configurations;
+mod distribution;
+mod effects;
+mod method;
+mod pareto;
+mod timeline;
+
+use crate::error::ReportError;
+use crate::recommendation::{Question, Recommendation};
+use crate::text;
+use crate::view::{Header, View};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use cases::Cases;
+use chart::Names;
+use fsdyno_core::TrialRecord;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("page.js");
+/// From the package plotly.js-cartesian-dist-min 3.7.0 of the npm registry, unchanged.
+const PLOTLY: &str = include_str!("plotly/plotly-cartesian-3.7.0.min.js");
+
+/// What a page is made from.
+pub struct Sources<'a> {
+    /// The sweep.
+    pub header: Header,
+    /// All of its trials; their timelines, histograms and samples of telemetry are not looked at.
+    pub trials: &'a [TrialRecord],
+    /// The trials of a case with everything in them.
+    pub details: &'a dyn Fn(u32) -> Result<Vec<TrialRecord>, ReportError>,
+}
+
+/// The page.
+///
+/// # Errors
+/// Those of [`Sources::details`]; [`ReportError::Histogram`] when a stored histogram cannot be read.
+pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
+    let view = View::without_cases(&sources.header, sources.trials);
+    let recommendation = Recommendation::new(&sources.header, sources.trials, &Question::default());
+    let mut names = Names::default();
+    let cases = Cases::read(sources, &view.rankings, &mut names)?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(&view.header))
+            body {
+                a.skip href="#answer" { "Skip to the answer" }
+                (title(&view, sources.trials))
+                main {
+                    (answer::section(&view, &recommendation))
+                    (configurations::section(&view.rankings, sources.trials, &cases, &mut names))
+                    (effects::section(&recommendation, &mut names))
+                    (cases.section(&view.rankings, &mut names))
+                    (pareto::section(&recommendation, &mut names))
+                    (method::section(&view.header, sources.trials))
+                }
+                footer { p { "Made by fsdyno " (env!("CARGO_PKG_VERSION")) ". Charts by plotly.js 3.7.0 (MIT licence), part of this file." } }
+                div.unseen role="status" id="said" {}
+                (chart::packed("plotly", PLOTLY))
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn head(header: &Header) -> Markup {
+    let scripts =
+        [SCRIPT, PLOTLY].map(|script| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script))));
+    let policy = format!(
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        scripts.join(" ")
+    );
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (header.name) " · fsdyno report" }
+            style { (PreEscaped(STYLE)) }
+        }
+    }
+}
+
+/// The head of the page: which sweep, of when, on what.
+fn title(view: &View, trials: &[TrialRecord]) -> Markup {
+    let header = &view.header;
+    let machine =
+        trials.iter().map(|trial| &trial.environment).find(|environment| !environment.kernel.is_empty());
+    html! {
+        header {
+            p.kicker { "fsdyno · sweep " (header.id) }
+            h1 { (header.name) }
+            p.facts {
+                (text::plural(trials.len() as u64, "trial")) ", " (header.started)
+                @if header.finished.is_none() { " (not finished)" }
+                @if let Some(environment) = machine {
+                    " · " @if !environment.hostname.is_empty() { (environment.hostname) ", " }
+                    "Linux " (environment.kernel.split_whitespace().next().unwrap_or_default())
+                    @if !environment.cpu_model.is_empty() { " · " (environment.cpus) " x " (environment.cpu_model) }
+                    ", " (text::size(fsdyno_core::Bytes(environment.memory_bytes)))
+                }
+            }
+            nav aria-label="Sections" {
+                @for (anchor, name) in SECTIONS { a href={ "#" (anchor) } { (name) } }
+            }
+            noscript { p.alert { "Without scripts there are no charts; the tables have the same figures." } }
+        }
+    }
+}
+
+const SECTIONS: &[(&str, &str)] = &[
+    ("answer", "Answer"),
+    ("configurations", "Configurations"),
+    ("effects", "What each setting does"),
+    ("cases", "Case by case"),
+    ("pareto", "Trade-offs"),
+    ("method", "How it was measured"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn page_of(measure: &str, trials: &[TrialRecord]) -> String {
+        let details = |case| Ok(trials.iter().filter(|trial| trial.case == case).cloned().collect());
+        page(&Sources { header: fixture::header(measure), trials, details: &details }).unwrap()
+    }
+
+    #[test]
+    fn the_same_trials_give_the_same_page() {
+        let trials = fixture::with_telemetry(fixture::trials());
+        assert_eq!(page_of("read-under-write", &trials), page_of("read-under-write", &trials));
+    }
+
+    #[test]
+    fn sections_stand_in_the_order_of_a_readers_questions() {
+        let page = page_of("read-under-write", &fixture::with_telemetry(fixture::trials()));
+        let places: Vec<usize> = SECTIONS
+            .iter()
+            .map(|(anchor, _)| page.find(&format!("<section id=\"{anchor}\"")).expect("a section"))
+            .collect();
+        assert!(places.is_sorted(), "{places:?}");
+        for wanted in [
+            "btrfs bfq: program &#39;mkfs.btrfs&#39; is not installed; the kernel has no btrfs",
+            "tree-smaller-than-memory",
+            "no space left on device (ENOSPC)",
+            "make the image larger",
+            "0 completed, 1 operation &gt;= 30 s",
+            "mkfs.ext4 /proc/self/fd/7",
+        ] {
+            let wanted = wanted.replace("&#39;", "'");
+            assert!(page.contains(&wanted), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_is_escaped_wherever_it_stands() {
+        let evil = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
+        let mut trials = fixture::with_telemetry(fixture::trials());
+        for trial in &mut trials {
+            trial.configuration.name = evil.to_string();
+            trial.configuration.settings.insert("mount".to_string(), evil.to_string());
+            trial.built.mkfs_command = evil.to_string();
+            trial.built.mount_command = evil.to_string();
+            trial.built.mount_options_in_force = evil.to_string();
+            trial.environment.cpu_model = evil.to_string();
+            trial.environment.geometry = evil.to_string();
+            trial.environment.tools.insert(evil.to_string(), evil.to_string());
+            trial.warnings.iter_mut().for_each(|warning| warning.text = evil.to_string());
+            match &mut trial.outcome {
+                fsdyno_core::Outcome::Skipped { unmet } => unmet.fill(evil.to_string()),
+                fsdyno_core::Outcome::Failed { error } => error.message = evil.to_string(),
+                fsdyno_core::Outcome::Measured => {}
+            }
+        }
+        let mut sources =
+            Sources { header: fixture::header("read"), trials: &trials, details: &|_| Ok(Vec::new()) };
+        sources.header.name = evil.to_string();
+        sources.header.plan_toml = evil.to_string();
+        sources.header.overrides = vec![evil.to_string()];
+        let details = |case| Ok(trials.iter().filter(|trial| trial.case == case).cloned().collect());
+        let page = page(&Sources { details: &details, ..sources }).unwrap();
+        assert!(
+            !page.contains("<img") && !page.contains("<script>alert") && !page.contains(">alert(1)</script>")
+        );
+        assert!(page.matches("&lt;img src=x").count() > 20);
+    }
+
+    #[test]
+    fn a_sweep_in_which_nothing_was_measured_is_a_page() {
+        let page = page_of("read", &fixture::trials()[2..3]);
+        assert!(page.contains("No trial was measured.") && page.contains("mkfs.btrfs"), "{}", page.len());
+        assert!(page_of("read", &[]).contains("No trial was measured."));
+    }
+
+    /// A trial as large as real ones: 300 intervals and 64 slow operations, all of them different.
+    fn large(case: u32) -> TrialRecord {
+        let name = format!("ext4 number={case}");
+        let mut trial =
+            fixture::trial(case, 0, case, fixture::configuration("ext4", "bfq"), f64::from(case + 1));
+        trial.configuration.name = name;
+        let mut state = u64::from(case) + 1;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state >> 40
+        };
+        for operation in
+            trial.phases.iter_mut().flat_map(|phase| &mut phase.roles).flat_map(|role| &mut role.operations)
+        {
+            let mut values = || (0..300).map(|_| random()).collect::<Vec<u64>>();
+            operation.timeline = fsdyno_core::result::Timeline {
+                interval_ns: fsdyno_core::Nanos::from_millis(100),
+                count: values(),
+                sum_ns: values(),
+                max_ns: values(),
+                bytes: values(),
+            };
+            operation.slowest = (0..64)
+                .map(|index| fsdyno_core::result::SlowOperation {
+                    start_ns: random() * 1000,
+                    duration_ns: random(),
+                    path: format!("w{index}/d{}/f{}", random(), random()),
+                })
+                .collect();
+        }
+        trial
+    }
+
+    #[test]
+    fn a_page_of_many_cases_can_be_mailed_and_says_what_it_leaves_out() {
+        let outlines: Vec<TrialRecord> = (0..200)
+            .map(|case| {
+                fixture::trial(case, 0, case, fixture::configuration("ext4", "bfq"), f64::from(case + 1))
+            })
+            .collect();
+        let details = |case| Ok(vec![large(case)]);
+        let page =
+            page(&Sources { header: fixture::header("read"), trials: &outlines, details: &details }).unwrap();
+        let shown = page.matches("<details class=\"case\"").count();
+        assert!((40..200).contains(&shown), "{shown}");
+        assert!(page.contains(&format!("Shown in full: {shown} of 200 cases")));
+        assert_eq!(page.matches("<tr data-text=").count(), 200);
+        assert!(page.len() < 8_000_000, "{}", page.len());
+    }
+
+    #[test]
+    fn a_page_without_anything_to_tell_is_smaller_than_the_library_alone() {
+        assert!(page_of("read", &[]).len() < PLOTLY.len());
+    }
+}
