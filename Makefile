@@ -5,7 +5,7 @@ CARGO ?= cargo
 .PHONY: help build demo test bench clean
 
 help:
-	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables"
+	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
 	@echo "make test    everything that must hold: format, lints, tests"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
 	@echo "make build   target/release/fsdyno"
@@ -26,6 +26,7 @@ bench:
 	$(CARGO) bench --locked -p fsdyno-engine --bench overhead -- --keep
 	$(CARGO) bench --locked -p fsdyno-engine --bench streaming -- --keep
 	$(CARGO) bench --locked -p fsdyno --bench trial_cost
+	$(CARGO) bench --locked -p fsdyno --bench report
 
 clean:
 	$(CARGO) clean

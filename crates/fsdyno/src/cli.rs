@@ -60,6 +60,8 @@ pub enum Command {
     List(List),
     /// Show the results of a sweep.
     Show(Show),
+    /// Write the results of a sweep as a page: one HTML file that needs nothing else.
+    Report(Report),
     /// Compare two sweeps, two cases, or a sweep with published figures; exit code 1 when the second is slower.
     Compare(Compare),
     /// Say what to take: the best configuration, how sure that is, what it costs, and the commands that build it.
@@ -186,6 +188,19 @@ pub enum Layout {
     Published,
     /// The lines of 50 fields that bon_csv2html reads, one for each trial of the workload bonnie.
     BonnieCsv,
+}
+
+/// Options of `fsdyno report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Number or name of a sweep [default: the latest].
+    pub sweep: Option<String>,
+    /// Where to write it; `-` is stdout [default: NAME-NUMBER.html, here].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
+    #[arg(long, value_name = "MEASURE")]
+    pub measure: Option<String>,
 }
 
 /// Options of `fsdyno compare`.

@@ -10,6 +10,7 @@ mod plan;
 mod profile;
 mod recommend;
 mod reference;
+mod report;
 mod restore;
 mod show;
 mod sweep;
@@ -36,6 +37,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Plan(options) => plan::run(&surroundings, options),
         Command::List(options) => list::run(&surroundings, options),
         Command::Show(options) => show::run(&surroundings, options),
+        Command::Report(options) => report::run(&surroundings, options),
         Command::Compare(options) => compare::run(&surroundings, options),
         Command::Recommend(options) => recommend::run(&surroundings, options),
         Command::Profile(options) => profile::run(options),

@@ -1,0 +1,340 @@
+//! `fsdyno report` in a real browser: the charts and their points, sorting and filtering by mouse and keys, phones, dark
+//! and print, and that the page is quiet: no complaint, no request, and nothing of what others wrote is obeyed.
+//!
+//! Needs no root. Without the browser each test says so and counts as ignored, as in the suite on the machine.
+
+mod browser;
+#[path = "../../../host/tests/local/requirement.rs"]
+#[expect(dead_code, reason = "this suite needs one program, the others need more")]
+mod requirement;
+mod sweep;
+
+use browser::{Browser, PROGRAM};
+use libtest_mimic::{Arguments, Failed, Trial};
+use requirement::Requirement;
+use serde_json::{Value, json};
+use std::cell::OnceCell;
+use sweep::{CONFIGURATIONS, EVIL, LINK, Report};
+
+/// What stands in every test.
+const REQUIRES: &[Requirement] = &[Requirement::Program(PROGRAM)];
+
+type Test = (&'static str, fn(&mut Browser, &Report));
+
+const TESTS: &[Test] = &[
+    ("charts_have_every_point_that_was_measured", charts_have_every_point_that_was_measured),
+    ("plotly_finds_no_fault_with_a_chart", plotly_finds_no_fault_with_a_chart),
+    ("a_click_and_a_key_sort_the_table", a_click_and_a_key_sort_the_table),
+    ("typing_filters_the_table", typing_filters_the_table),
+    ("another_operation_is_drawn_when_it_is_chosen", another_operation_is_drawn_when_it_is_chosen),
+    ("a_link_unfolds_its_case_and_draws_it", a_link_unfolds_its_case_and_draws_it),
+    ("the_page_is_quiet_and_asks_for_nothing", the_page_is_quiet_and_asks_for_nothing),
+    ("what_others_wrote_is_text", what_others_wrote_is_text),
+    (
+        "no_width_and_no_scheme_makes_the_page_scroll_sideways",
+        no_width_and_no_scheme_makes_the_page_scroll_sideways,
+    ),
+    ("readers_without_eyes_find_their_way", readers_without_eyes_find_their_way),
+    ("charts_are_printed_on_white", charts_are_printed_on_white),
+    ("the_recipe_is_copied", the_recipe_is_copied),
+];
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // The tests share one report and one browser, which one thread has.
+    arguments.test_threads = Some(1);
+    let unmet: Vec<String> = REQUIRES.iter().filter_map(|requirement| requirement.unmet()).collect();
+    let trials = TESTS.iter().map(|(name, body)| {
+        if !unmet.is_empty() {
+            eprintln!("skipped report::{name}: requires {}", unmet.join(", "));
+        }
+        Trial::test(format!("report::{name}"), move || guarded(*body)).with_ignored_flag(!unmet.is_empty())
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    conclusion.exit();
+}
+
+thread_local! {
+    static REPORT: OnceCell<Report> = const { OnceCell::new() };
+}
+
+fn guarded(body: fn(&mut Browser, &Report)) -> Result<(), Failed> {
+    let result = std::panic::catch_unwind(|| {
+        REPORT.with(|report| {
+            let report = report.get_or_init(Report::new);
+            let mut browser = Browser::new();
+            browser.emulate(1280, 900, "light");
+            browser.open(&report.page);
+            body(&mut browser, report);
+        });
+    });
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or(panic.downcast_ref::<&str>().map(|text| (*text).to_string())).unwrap_or_default().into()
+    })
+}
+
+/// Numbers of points that are drawn, of the traces of the chart under `selector` that `filter` keeps.
+fn points(browser: &mut Browser, selector: &str, filter: &str) -> f64 {
+    let selector = Value::from(selector);
+    browser.number(&format!(
+        "document.querySelector({selector}).data.filter((trace) => {filter})\
+         .flatMap((trace) => [...trace.y]).filter((y) => y !== null && y !== undefined).length"
+    ))
+}
+
+fn charts_have_every_point_that_was_measured(browser: &mut Browser, report: &Report) {
+    let phase = report.trial.phases.last().expect("a phase");
+    let operations = || phase.roles.iter().flat_map(|role| &role.operations);
+    let chart = ".case[open] .phase[open] .plot";
+    let measured =
+        operations().flat_map(|operation| &operation.timeline.max_ns).filter(|ns| **ns > 0).count();
+    assert_eq!(points(browser, chart, "trace.mode === 'markers'"), measured as f64);
+    let slowest: usize = phase
+        .roles
+        .iter()
+        .map(|role| role.operations.iter().map(|operation| operation.slowest.len()).sum::<usize>().min(24))
+        .sum();
+    assert_eq!(points(browser, chart, "trace.meta === 'slowest'"), 2.0 * slowest as f64);
+    assert_eq!(
+        browser.number(&format!(
+            "document.querySelector('{chart}').data.filter((t) => t.meta === 'rate').length"
+        )),
+        2.0
+    );
+    // The path of a slow operation is what a reader sees when pointing at it.
+    let path = &operations().find_map(|operation| operation.slowest.first()).expect("a slow operation").path;
+    let hover = browser.text(&format!(
+        "document.querySelector('{chart}').data.filter((t) => t.meta === 'slowest').flatMap((t) => t.hovertext).join('|')"
+    ));
+    assert!(hover.contains(path.as_str()), "{path} is not in {hover}");
+
+    let heat = "document.querySelector('#configurations .plot').data[0].z";
+    assert_eq!(browser.number(&format!("{heat}.length")), CONFIGURATIONS.len() as f64);
+    let columns = browser.number("document.querySelectorAll('#table-0 thead th[scope=col] button').length");
+    // Beside the measures stand the name, the trials and the warnings.
+    assert_eq!(browser.number(&format!("{heat}[0].length")), columns - 3.0);
+    let curves = "document.querySelector('#distribution-0 .plot').data";
+    assert_eq!(browser.number(&format!("{curves}.length")), CONFIGURATIONS.len() as f64);
+    assert!(browser.number(&format!("{curves}[0].y.length")) > 10.0);
+    if phase
+        .telemetry
+        .as_ref()
+        .is_some_and(|telemetry| telemetry.samples.iter().any(|sample| sample.cpu.is_some()))
+    {
+        assert!(points(browser, chart, "trace.meta === 'telemetry'") > 1.0);
+    }
+}
+
+fn plotly_finds_no_fault_with_a_chart(browser: &mut Browser, _: &Report) {
+    unfold_everything(browser);
+    let faults = browser.evaluate(
+        "[...document.querySelectorAll('.js-plotly-plot')].flatMap((plot) => Plotly.validate(plot.data, plot.layout) ?? [])\
+         .filter((fault) => fault.code !== 'unused').map((fault) => fault.msg)",
+    );
+    assert_eq!(faults, json!([]));
+    let drawn = browser.number("document.querySelectorAll('.js-plotly-plot .main-svg').length");
+    assert!(drawn > 3.0 * CONFIGURATIONS.len() as f64, "{drawn}");
+}
+
+/// Opens all that is folded up and waits until it is drawn.
+fn unfold_everything(browser: &mut Browser) {
+    browser.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
+    browser.wait_for("[...document.querySelectorAll('figure[data-chart]')].every((figure) => figure.dataset.done === figure.dataset.chart)");
+}
+
+fn names(browser: &mut Browser) -> Vec<String> {
+    let names = browser.evaluate("[...document.querySelectorAll('#table-0 tbody tr:not([hidden]) th')].map((th) => th.textContent.trim())");
+    names.as_array().expect("names").iter().filter_map(|name| name.as_str().map(str::to_string)).collect()
+}
+
+fn a_click_and_a_key_sort_the_table(browser: &mut Browser, _: &Report) {
+    assert_eq!(names(browser), ["xfs bfq", "xfs none", "ext4 bfq", EVIL], "best first");
+    let first = "#table-0 thead th:nth-child(2)";
+    let sorted = |browser: &mut Browser, head: &str| {
+        browser.evaluate(&format!("document.querySelector('{head}').getAttribute('aria-sort')"))
+    };
+    assert_eq!(sorted(browser, first), "descending");
+    browser.click(&format!("{first} button"));
+    assert_eq!(names(browser), [EVIL, "ext4 bfq", "xfs none", "xfs bfq"]);
+    assert_eq!(sorted(browser, first), "ascending");
+
+    browser.evaluate("document.querySelector('#table-0 thead th button').focus()");
+    browser.press("Enter");
+    assert_eq!(names(browser), [EVIL, "ext4 bfq", "xfs bfq", "xfs none"], "by name");
+    assert_eq!(sorted(browser, first), Value::Null);
+    assert_eq!(sorted(browser, "#table-0 thead th"), "ascending");
+    browser.press("Enter");
+    assert_eq!(names(browser)[0], "xfs none");
+    assert!(
+        browser
+            .text("document.getElementById('said').textContent")
+            .contains("sorted by configuration, descending")
+    );
+}
+
+fn typing_filters_the_table(browser: &mut Browser, _: &Report) {
+    browser.click("#filter-0");
+    browser.write("XFS ");
+    assert_eq!(names(browser), ["xfs bfq", "xfs none"]);
+    browser.write("none");
+    assert_eq!(names(browser), ["xfs none"]);
+    assert_eq!(browser.text("document.querySelector('[data-count]').textContent"), "1 of 4 configurations");
+}
+
+fn another_operation_is_drawn_when_it_is_chosen(browser: &mut Browser, report: &Report) {
+    let drawn = "document.querySelector('#distribution-0').dataset.done";
+    let before = browser.text(drawn);
+    let longest = "Math.max(...document.querySelector('#distribution-0 .plot').data[0].y)";
+    let first_byte = browser.number(longest);
+    browser.evaluate("document.querySelector('select[data-chooses]').focus()");
+    browser.press("ArrowDown");
+    browser.wait_for(&format!("{drawn} !== '{before}'"));
+    assert_ne!(browser.number(longest), first_byte);
+    let choices = browser.number("document.querySelectorAll('select[data-chooses] option').length");
+    let roles = report.trial.phases.iter().flat_map(|phase| &phase.roles);
+    let measured =
+        roles.flat_map(|role| &role.operations).filter(|operation| operation.lat_ns.count > 0).count();
+    assert_eq!(choices, measured as f64);
+    // The table behind the chart is of the operation that is drawn.
+    assert_eq!(
+        browser.number("document.querySelectorAll('#distribution-0 table tbody tr').length"),
+        CONFIGURATIONS.len() as f64
+    );
+}
+
+fn a_link_unfolds_its_case_and_draws_it(browser: &mut Browser, _: &Report) {
+    assert_eq!(browser.evaluate("document.querySelector('#case-3').open"), false);
+    browser.click("#table-0 a[href='#case-3']");
+    browser.wait_for("document.querySelector('#case-3 .phase[open] .js-plotly-plot .main-svg')");
+    assert_eq!(browser.evaluate("document.querySelector('#case-3').open"), true);
+}
+
+fn the_page_is_quiet_and_asks_for_nothing(browser: &mut Browser, report: &Report) {
+    unfold_everything(browser);
+    browser.emulate(1280, 900, "dark");
+    browser.click("#table-0 thead th:nth-child(3) button, #table-0 thead th:nth-child(4) button");
+    browser.click("#filter-0");
+    browser.write("xfs");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let page = format!("file://{}", report.page.display());
+    let elsewhere: Vec<String> = browser
+        .requests()
+        .into_iter()
+        .filter(|address| *address != page && !address.starts_with("data:") && !address.starts_with("blob:"))
+        .collect();
+    assert_eq!(elsewhere, Vec::<String>::new());
+    // The policy would have stopped it, too.
+    let fetched =
+        browser.evaluate("fetch('https://example.invalid/').then(() => 'fetched', () => 'refused')");
+    assert_eq!(fetched, "refused");
+    assert!(browser.complaints().iter().any(|complaint| complaint.contains("Content Security Policy")));
+}
+
+fn what_others_wrote_is_text(browser: &mut Browser, report: &Report) {
+    unfold_everything(browser);
+    assert_eq!(browser.text("document.title"), format!("a {LINK} sweep · fsdyno report"));
+    for selector in
+        ["a[href*='example.invalid']", "img", "th script, td script, li script, svg script, svg a"]
+    {
+        assert_eq!(
+            browser.number(&format!("document.querySelectorAll(\"{selector}\").length")),
+            0.0,
+            "{selector}"
+        );
+    }
+    let shown = browser.text("document.body.innerText");
+    assert!(shown.contains(EVIL) && shown.contains(LINK));
+    // In charts too.
+    let legend = browser.text("document.querySelector('#distribution-0 .legend').textContent");
+    assert!(legend.contains(EVIL), "{legend}");
+    let page = std::fs::read_to_string(&report.page).expect("the page");
+    assert!(!page.contains(EVIL) && !page.contains("<a href=\"https:"));
+    // Not one address stands in it, but in the text that we put there ourselves.
+    let addresses = page
+        .match_indices("://")
+        .filter(|(at, _)| !page[..*at].ends_with("https") || !page[*at..].starts_with("://example.invalid"));
+    assert_eq!(addresses.count(), 0);
+}
+
+fn no_width_and_no_scheme_makes_the_page_scroll_sideways(browser: &mut Browser, report: &Report) {
+    let mut papers = Vec::new();
+    for (width, scheme) in [(320, "light"), (390, "dark"), (768, "light"), (1280, "dark")] {
+        browser.emulate(width, 800, scheme);
+        browser.open(&report.page);
+        if width < 500 {
+            unfold_everything(browser);
+        }
+        let whole = browser.number("document.documentElement.scrollWidth");
+        assert!(whole <= f64::from(width), "{whole} pixels at a width of {width}");
+        // Charts are as wide as there is room.
+        let chart = browser
+            .number("document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().right");
+        assert!(chart <= f64::from(width), "a chart reaches to {chart} at a width of {width}");
+        let ink = "getComputedStyle(document.querySelector('#distribution-0 .xtick text')).fill";
+        papers.push((browser.text("getComputedStyle(document.body).backgroundColor"), browser.text(ink)));
+    }
+    assert_eq!((&papers[0], &papers[1]), (&papers[2], &papers[3]));
+    assert_ne!(papers[0].0, papers[1].0);
+    assert_ne!(papers[0].1, papers[1].1, "charts follow the scheme");
+}
+
+fn readers_without_eyes_find_their_way(browser: &mut Browser, _: &Report) {
+    unfold_everything(browser);
+    assert_eq!(browser.text("document.documentElement.lang"), "en");
+    let levels = browser.evaluate(
+        "[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map((heading) => Number(heading.tagName[1]))",
+    );
+    let levels: Vec<u64> = levels.as_array().expect("levels").iter().filter_map(Value::as_u64).collect();
+    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
+    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "no level is left out: {levels:?}");
+    let wanting = |selector: &str, what: &str| {
+        format!(
+            "[...document.querySelectorAll('{selector}')].filter((e) => !({what})).map((e) => e.outerHTML.slice(0, 200))"
+        )
+    };
+    for (selector, what) in [
+        ("th:not([aria-hidden])", "e.scope"),
+        (".plot", "e.getAttribute(\"aria-label\") && e.getAttribute(\"role\") === \"img\""),
+        ("figure", "e.querySelector(\"figcaption\")"),
+        ("input, select", "e.labels.length === 1"),
+        ("button", "e.textContent.trim()"),
+        // What is in an image is out of reach.
+        (".plot a, .plot button, .plot [tabindex]", "false"),
+        (".scroll", "e.tabIndex === 0 && e.getAttribute(\"aria-label\")"),
+        // The heat map has the table under it; every other chart has its tables in the figure.
+        ("#cases figure", "e.querySelector(\"details table tbody tr\")"),
+    ] {
+        assert_eq!(browser.evaluate(&wanting(selector, what)), json!([]), "{selector}: {what}");
+    }
+    let twice = browser.evaluate("(() => { const ids = [...document.querySelectorAll('[id]')].filter((e) => !e.closest('svg')).map((e) => e.id); return ids.filter((id, at) => ids.indexOf(id) !== at); })()");
+    assert_eq!(twice, json!([]));
+    // The first key leads to the answer, past everything else.
+    browser.evaluate("document.activeElement.blur(); scrollTo(0, 0)");
+    browser.press("Tab");
+    assert_eq!(browser.text("document.activeElement.textContent"), "Skip to the answer");
+    assert_ne!(browser.text("getComputedStyle(document.activeElement).outlineStyle"), "none");
+}
+
+fn charts_are_printed_on_white(browser: &mut Browser, report: &Report) {
+    browser.emulate(1280, 900, "dark");
+    browser.open(&report.page);
+    browser.evaluate(
+        "addEventListener('beforeprint', () => { const svg = document.querySelector('#distribution-0 .main-svg'); \
+         window.printed = [svg.getBoundingClientRect().width, getComputedStyle(svg.querySelector('.xtick text')).fill, \
+         getComputedStyle(document.body).color]; })",
+    );
+    let pdf = browser.call("Page.printToPDF", json!({ "printBackground": true }));
+    assert!(pdf["data"].as_str().is_some_and(|data| data.len() > 20_000));
+    let printed = browser.evaluate("window.printed");
+    assert!(printed[0].as_f64().is_some_and(|width| (400.0..=680.0).contains(&width)), "{printed}");
+    assert_eq!((&printed[1], &printed[2]), (&json!("rgb(92, 92, 87)"), &json!("rgb(28, 28, 26)")));
+    // And afterwards the screen is as it was.
+    browser
+        .wait_for("document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().width > 800");
+}
+
+fn the_recipe_is_copied(browser: &mut Browser, _: &Report) {
+    browser.click("[data-copy]");
+    browser.wait_for("document.querySelector('[data-copy]').textContent === 'Copied'");
+}
