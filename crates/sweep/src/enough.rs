@@ -123,3 +123,95 @@ fn light(trial: &TrialRecord) -> TrialRecord {
     }
     light
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::result::Lifecycle;
+    use fsdyno_core::workload::{Null, Workload};
+    use fsdyno_core::{Configuration, DeviceSpec, Failure, Nanos};
+
+    const ENOUGH: Enough = Enough { max: 8, half_width: 0.05 };
+
+    /// A trial that took so long to be unmounted.
+    fn trial(block: u32, case: u32, umount_ms: Option<u64>) -> TrialRecord {
+        let configuration = Configuration {
+            name: String::new(),
+            filesystem: "ext4".to_string(),
+            settings: Default::default(),
+        };
+        let umount = umount_ms.map(Nanos::from_millis);
+        let failed = || Outcome::Failed { error: Failure::new("mkfs", "no") };
+        TrialRecord {
+            trial: 0,
+            block,
+            case,
+            sentinel: false,
+            seed: 0,
+            configuration,
+            device: DeviceSpec::Directory { path: "/".into() },
+            workload: Workload::Null(Null::default()),
+            outcome: umount.map_or_else(failed, |_| Outcome::Measured),
+            warnings: Vec::new(),
+            timer: None,
+            lifecycle_ns: Lifecycle { umount, ..Lifecycle::default() },
+            built: Default::default(),
+            environment: Default::default(),
+            trees: Default::default(),
+            filled: None,
+            layout: None,
+            phases: Vec::new(),
+            started: String::new(),
+            finished: String::new(),
+        }
+    }
+
+    fn wanting(trials: &[TrialRecord], blocks: u32) -> Vec<u32> {
+        let mut tally = Tally::default();
+        trials.iter().for_each(|trial| tally.add(trial));
+        tally.wanting(&ENOUGH, &"umount-time".parse().unwrap(), 42, blocks)
+    }
+
+    #[test]
+    fn a_case_is_left_alone_once_half_of_its_interval_is_narrow() {
+        // Half of the range is 5 % of the mean at 95 and 105, which is what the interval of so few trials is.
+        let trials = [(0, 0, 95), (0, 1, 94), (1, 0, 105), (1, 1, 106)];
+        let trials = trials.map(|(block, case, ms)| trial(block, case, Some(ms)));
+        assert_eq!(wanting(&trials, 2), [1]);
+        // With eight trials the interval is narrower than their range.
+        let more = (2..8).map(|block| trial(block, 1, Some(100)));
+        let trials: Vec<TrialRecord> = trials.into_iter().chain(more).collect();
+        assert_eq!(wanting(&trials, 8), [0; 0]);
+    }
+
+    #[test]
+    fn neither_failures_nor_sentinels_nor_single_trials_settle_anything() {
+        let mut sentinel = trial(1, 0, Some(100));
+        sentinel.sentinel = true;
+        let trials =
+            [trial(0, 0, Some(100)), trial(1, 0, None), trial(0, 1, None), trial(1, 1, Some(100)), sentinel];
+        assert_eq!(wanting(&trials, 2), [1], "the first failed last, the second has one trial");
+    }
+
+    #[test]
+    fn the_last_trial_of_a_case_that_is_given_up_says_how_wide_it_is() {
+        let mut tally = Tally::default();
+        let measure: Measure = "umount-time".parse().unwrap();
+        let trials: Vec<TrialRecord> =
+            (0..8).map(|block| trial(block, 0, Some(if block % 2 == 0 { 50 } else { 150 }))).collect();
+        let said: Vec<Option<Warning>> = trials
+            .iter()
+            .map(|trial| {
+                tally.add(trial);
+                tally.given_up(trial, &ENOUGH, &measure, 42)
+            })
+            .collect();
+        assert!(said[..7].iter().all(Option::is_none));
+        let text = &said[7].as_ref().unwrap().text;
+        assert!(
+            text.starts_with("after 8 blocks half of the 95 % interval of umount-time is still"),
+            "{text}"
+        );
+        assert!(text.contains("more than the 5 % that the plan asks for"), "{text}");
+    }
+}

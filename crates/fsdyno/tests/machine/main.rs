@@ -16,6 +16,7 @@ mod guards;
 mod kill;
 mod lifecycle;
 mod postmark;
+mod recommend;
 mod sick_devices;
 mod streaming;
 mod studies;
@@ -39,6 +40,7 @@ fn main() {
         kill::tests(),
         lifecycle::tests(),
         postmark::tests(),
+        recommend::tests(),
         sick_devices::tests(),
         streaming::tests(),
         studies::tests(),

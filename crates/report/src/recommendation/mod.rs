@@ -211,7 +211,10 @@ fn unanswered(header: &Header, question: &Question, workload: &Workload, trials:
                 "No trial of {} has a value of {goal}, so nothing can be recommended for it.",
                 workload.kind()
             ),
-            format!("It has values of: {}.", known.join(", ")),
+            match known.is_empty() {
+                true => "It has none of the measures that have a name.".to_string(),
+                false => format!("It has values of: {}.", known.join(", ")),
+            },
         ],
         winner: None,
         baseline: None,

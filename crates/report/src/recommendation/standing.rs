@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 pub struct Standing {
     /// Index of the case in the plan.
     pub case: u32,
-    /// Its name.
+    /// Its name, that of the configuration.
+    #[serde(skip)]
     pub name: String,
     /// What it is.
     #[serde(flatten)]
@@ -33,6 +34,7 @@ pub struct Standing {
     /// Held against the best; absent for the best itself, and without a ratio.
     pub to_best: Option<Compared>,
     /// What may be said.
+    #[serde(flatten)]
     pub verdict: Verdict,
     /// What it weakens of what survives a power cut, one line each; empty: it is durable.
     pub risks: Vec<String>,

@@ -169,8 +169,8 @@ fn signed(ratio: f64) -> String {
     }
 }
 
-pub(super) fn hundredths(share: f64) -> String {
-    format!("{} %", text::number(share * 100.0).trim_end_matches('0').trim_end_matches('.'))
+fn hundredths(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 fn quantity(measure: &Measure, one: &Standing) -> String {

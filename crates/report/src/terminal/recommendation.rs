@@ -10,6 +10,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use std::io::{self, Write};
 
+/// Columns of a bar.
+const BAR_WIDTH: u32 = 6;
 /// Marks what weakens something.
 const WEAKENS: &str = "!";
 
@@ -57,31 +59,33 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     };
     let symbol = if unit == fsdyno_core::measure::Unit::Nanoseconds { "" } else { unit.symbol() };
     let head = format!("{measure}\n{symbol}{}", if interval { " [95 % interval]" } else { "" });
-    let mut heads =
-        vec!["\nconfiguration".to_string(), head, "\nto the best".to_string(), "\nverdict".to_string()];
     let largest = answer.standings.iter().filter_map(|one| one.value).fold(0.0, f64::max);
-    if style.blocks {
-        heads.insert(2, String::new());
-    }
     let weak = answer.standings.iter().any(|one| !one.is_durable());
-    let mut table = style.table(heads);
+    // The columns of marks and of bars are there where there is something to mark and to draw.
+    let row = |mark: Cell, [name, figure, drawn, compared, verdict]: [Cell; 5]| {
+        let drawn = style.blocks.then_some(drawn);
+        let cells = weak.then_some(mark).into_iter().chain([name, figure]).chain(drawn);
+        cells.chain([compared, verdict]).collect::<Vec<_>>()
+    };
+    let heads = ["\nconfiguration", &head, "", "\nto the best", "\nverdict"].map(Cell::new);
+    let mut table = style.table(row(Cell::new(""), heads).iter().map(Cell::content).collect());
     for (index, one) in answer.standings.iter().enumerate() {
-        let name = Cell::new(marked(&one.name, one.is_durable(), weak));
+        let mark = if one.is_durable() { "" } else { WEAKENS };
+        let name = Cell::new(&one.name);
         let name = if Some(index) == answer.winner { name.add_attribute(Attribute::Bold) } else { name };
-        let mut cells = vec![name, cell(figure(one))];
-        if style.blocks {
-            cells.push(Cell::new(one.value.map_or(String::new(), |value| bar(value / largest, 8))));
-        }
-        cells.push(Cell::new(one.to_best.map_or(String::new(), |compared| difference(&compared))));
-        cells.push(Cell::new(verdict(one)));
-        table.add_row(cells);
+        let drawn = one.value.map_or(String::new(), |value| bar(value / largest, BAR_WIDTH));
+        let compared = one.to_best.map_or(String::new(), |compared| difference(&compared));
+        let cells = [name, cell(figure(one)), Cell::new(drawn), Cell::new(compared), Cell::new(verdict(one))];
+        table.add_row(row(Cell::new(mark), cells));
     }
-    let columns = if style.blocks { 5 } else { 4 };
-    align_left(&mut table, &[2, columns - 1][if style.blocks { 0 } else { 1 }..]);
-    for index in 1..columns - 1 {
-        if let Some(column) = table.column_mut(index) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
+    let first = usize::from(weak);
+    let last = first + if style.blocks { 4 } else { 3 };
+    align_left(&mut table, &[first, last]);
+    if style.blocks {
+        align_left(&mut table, &[first + 2]);
+    }
+    for column in table.column_iter_mut().skip(first + 1) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     write_table(out, table, style)?;
     let mut below = Vec::new();
@@ -89,6 +93,9 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
         below.push(
             "to the best: within blocks where they have some in common; verdicts corrected for their number",
         );
+    }
+    if answer.standings.iter().any(|one| matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })) {
+        below.push("cannot tell: ~N: about N trials of each would");
     }
     if weak {
         below.push("!: weakens what survives a power cut, and never wins by itself");
@@ -121,7 +128,7 @@ fn verdict(one: &Standing) -> String {
         Verdict::Best => "best".to_string(),
         Verdict::AsGood => "as good".to_string(),
         Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
-            format!("cannot tell, n ~ {needed}")
+            format!("cannot tell: ~{needed}")
         }
         Verdict::CannotTell { .. } => "cannot tell".to_string(),
         Verdict::Worse => "worse".to_string(),
@@ -290,7 +297,7 @@ mod tests {
         let take = text.lines().position(|line| line.starts_with("Take 'xfs bfq'")).unwrap();
         assert!(take < 5, "{text}");
         for part in [
-            "! ext4 bfq",
+            "!  ext4 bfq",
             "!: weakens",
             "skipped: btrfs bfq",
             "failed: trial 5",

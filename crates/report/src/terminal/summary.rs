@@ -78,7 +78,14 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
         head: vec!["configuration".to_string()],
         cells: rows.iter().map(|row| row.name.clone()).collect(),
     };
-    let (shown, left_out) = fitting(columns(ranking, style), style.width, names.width().min(NAME_WIDTH));
+    let name_width = names.width().min(NAME_WIDTH);
+    let (mut shown, left_out) = fitting(columns(ranking), style.width, name_width);
+    // Bars are there for the eye: they take no figure's place.
+    let taken = name_width + shown.iter().map(|column| 1 + column.width()).sum::<usize>();
+    let bars = bars(rows);
+    if style.blocks && taken + 1 + bars.width() <= style.width {
+        shown.insert(1, bars);
+    }
 
     let depth = shown.iter().map(|column| column.head.len()).max().unwrap_or(1);
     let heads = std::iter::once(&names).chain(&shown);
@@ -121,7 +128,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
 }
 
 /// The columns after the name, the most telling first.
-fn columns(ranking: &Ranking, style: Style) -> Vec<Column> {
+fn columns(ranking: &Ranking) -> Vec<Column> {
     let rows = &ranking.rows;
     let mut columns: Vec<Column> =
         ranking.measures.iter().enumerate().map(|(i, m)| measure_column(i, m, rows)).collect();
@@ -132,9 +139,6 @@ fn columns(ranking: &Ranking, style: Style) -> Vec<Column> {
     };
     columns.insert(1, counts("n", |row| row.trials));
     columns.insert(2, counts("warn", |row| row.warning_kinds));
-    if style.blocks {
-        columns.insert(1, bars(rows));
-    }
     columns
 }
 
