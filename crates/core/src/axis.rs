@@ -5,6 +5,7 @@
 //! axis says only what its levels look like and to which filesystems it applies. Levels are kept as text in a canonical
 //! form (`4096` and `4K` both become `4k`), so that two plans that mean the same compare equal.
 
+use crate::kernel::HOST_KERNEL;
 use crate::units::{Bytes, Nanos, Size};
 use std::fmt;
 
@@ -25,6 +26,8 @@ pub enum Levels {
     Switch,
     /// `internal`, `none`, `external` or `external:NAME` with a name from `[device.journals]`.
     Journal,
+    /// `host`, `debian:VERSION`, the release of an installed kernel, or a name from `[kernels]`.
+    Kernel,
     /// Free text, passed on as it is.
     Text,
 }
@@ -82,6 +85,13 @@ pub static AXES: &[Axis] = &[
         filesystems: &[],
         defaults: &[],
         help: "what mkfs makes",
+    },
+    Axis {
+        name: "kernel",
+        levels: Levels::Kernel,
+        filesystems: &[],
+        defaults: &[(&[], HOST_KERNEL)],
+        help: "the kernel that trials run on: the machine's own, or another one in a virtual machine",
     },
     Axis {
         name: "block_size",
@@ -368,6 +378,7 @@ impl Axis {
                 let known = external || ["internal", "external", "none"].contains(&lower.as_str());
                 known.then(|| text.trim().to_string())
             }
+            Levels::Kernel => (!lower.is_empty()).then(|| text.trim().to_string()),
             Levels::Text => Some(text.trim().to_string()),
         };
         match canonical {
@@ -412,6 +423,9 @@ impl fmt::Display for Levels {
             Levels::Percent => write!(f, "whole percent from 1% to {FULLEST}%"),
             Levels::Switch => f.write_str("0 or 1"),
             Levels::Journal => f.write_str("internal, none, external or external:NAME"),
+            Levels::Kernel => {
+                f.write_str("host, debian:VERSION, an installed release or a name from [kernels]")
+            }
             Levels::Text => f.write_str("text"),
         }
     }

@@ -1,6 +1,7 @@
 //! A configuration: one point of the space that a plan spans, and the devices it stands on.
 
 use crate::axis::DEFAULT;
+use crate::kernel::HOST_KERNEL;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -88,6 +89,11 @@ impl Configuration {
     /// The level of an axis, `None` where the plan leaves it to the defaults.
     pub fn level(&self, axis: &str) -> Option<&str> {
         self.settings.get(axis).map(String::as_str).filter(|level| *level != DEFAULT)
+    }
+
+    /// The kernel of the guest that it runs in; `None` for the machine's own.
+    pub fn guest_kernel(&self) -> Option<&str> {
+        self.level("kernel").filter(|level| *level != HOST_KERNEL)
     }
 
     /// The state that a filesystem is brought into before measuring; `None` for a fresh one.

@@ -9,6 +9,7 @@
 pub mod axis;
 pub mod configuration;
 pub mod environment;
+pub mod kernel;
 pub mod measure;
 pub mod operation;
 pub mod outcome;
@@ -23,6 +24,7 @@ pub mod workload;
 pub use axis::{AXES, Axis};
 pub use configuration::{Configuration, DeviceSpec, Devices, Precondition};
 pub use environment::Environment;
+pub use kernel::{DiskCache, GuestShape, KernelSpec};
 pub use measure::Measure;
 pub use operation::{Operation, Role};
 pub use outcome::{Failure, Outcome};

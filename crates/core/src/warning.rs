@@ -65,6 +65,8 @@ warnings! {
     StillWide = "still-wide";
     /// The filesystem check found something.
     CheckFailed = "check-failed";
+    /// A guest ran on emulated processors: only ratios between trials of such guests mean something.
+    Emulation = "emulation";
     /// Something could not be undone and is left behind.
     LeftBehind = "left-behind";
 }

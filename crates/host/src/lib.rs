@@ -7,7 +7,9 @@
 //! out in a process of its own that can be given up ([`HostError::Hung`]).
 
 pub mod agent;
+pub mod channel;
 pub mod fake;
+pub mod guest;
 pub mod local;
 pub mod mountinfo;
 pub mod probe;

@@ -7,10 +7,13 @@
 //! the whole state for comparison, but for what is written on scratch devices.
 
 mod engine;
+mod guest;
 mod steps;
 
 pub use engine::FakeEngine;
+pub use guest::FakeGuests;
 
+use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
 use crate::{HostError, MountRequest, Output, Result};
 use fsdyno_core::{Bytes, EngineRequest, Nanos};
@@ -75,6 +78,8 @@ pub struct FakeHost {
     pub busy_unmounts: u32,
     /// What the next engines do.
     pub engines: VecDeque<FakeEngine>,
+    /// What it is as a guest.
+    pub facts: GuestFacts,
     /// What engines were asked.
     pub requests: Vec<EngineRequest>,
     /// The command lines that were run.

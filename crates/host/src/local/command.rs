@@ -24,7 +24,7 @@ const SBIN: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin
 const OUTPUT_KEPT: usize = 64 * 1024;
 
 /// Where a program is: the first executable file of this name in `PATH` and the sbin directories.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return executable(Path::new(program)).then(|| PathBuf::from(program));
     }

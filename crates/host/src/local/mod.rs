@@ -16,6 +16,7 @@ mod loops;
 mod mount;
 mod probe;
 
+pub use command::find as find_program;
 pub(crate) use command::wait_readable;
 pub(crate) use engine::start as start_engine;
 

@@ -1,0 +1,192 @@
+//! Hosts at the other end of a channel: a process of this machine, or a guest.
+//!
+//! What crosses the channel is [`crate::wire`]: one line for each call of a method of [`Host`]. Whoever can carry a
+//! question to the other end and the answer back, and give up an end that does not answer, is a host by that alone.
+
+use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use crate::wire::{self, Request};
+use crate::{
+    Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
+};
+use fsdyno_core::{Bytes, EngineRequest};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the other end may take beyond the limit of a command, which it keeps itself.
+const COMMAND_MARGIN: Duration = Duration::from_secs(10);
+
+/// How long a step may take before it is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A step that reads or changes little: 60 s.
+    pub step: Duration,
+    /// A step that may have to write back what memory holds for a slow device, an unmount above all: 300 s.
+    pub flush: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { step: Duration::from_secs(60), flush: Duration::from_secs(300) }
+    }
+}
+
+impl Limits {
+    /// How long a request may take; no longer than `most`, where that is given.
+    pub fn of(&self, request: &Request, most: Option<Duration>) -> Duration {
+        let usual = match request {
+            Request::Run { command } => command.limit + COMMAND_MARGIN,
+            Request::Unmount { .. }
+            | Request::DetachLoop { .. }
+            | Request::CloseDevice { .. }
+            | Request::CreateImage { .. } => self.flush,
+            _ => self.step,
+        };
+        most.map_or(usual, |most| most.min(usual))
+    }
+}
+
+/// A way to another end that carries out requests. Everything that implements this is a [`Host`].
+pub trait Channel {
+    /// `this machine`, or the name of a guest.
+    fn end(&self) -> String;
+    /// Carries a request to the other end, and gives its answer, a line.
+    fn exchange(&mut self, request: &Request) -> Result<Vec<u8>>;
+    /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual.
+    fn be_patient(&mut self, limit: Option<Duration>);
+    /// Starts an engine at the other end.
+    fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
+}
+
+/// A request as a line.
+///
+/// # Errors
+/// When it cannot be written as JSON, which a path that is not UTF-8 brings about.
+pub fn question(request: &Request) -> Result<Vec<u8>> {
+    wire::line(request).map_err(|error| HostError::System {
+        action: "send the request".to_string(),
+        object: request.to_string(),
+        errno: 0,
+        reason: error.to_string(),
+    })
+}
+
+/// What an answer says.
+///
+/// # Errors
+/// What the other end says; [`HostError::Lost`] when it is not understood.
+pub fn understand<T: DeserializeOwned>(host: &str, line: &[u8]) -> Result<T> {
+    serde_json::from_slice::<Result<T>>(line).unwrap_or_else(|error| {
+        Err(HostError::Lost {
+            host: host.to_string(),
+            reason: format!("the agent's answer is not understood: {error}"),
+        })
+    })
+}
+
+fn call<T: DeserializeOwned>(channel: &mut impl Channel, request: &Request) -> Result<T> {
+    let line = channel.exchange(request)?;
+    understand(&channel.end(), &line)
+}
+
+impl<C: Channel> Host for C {
+    fn name(&self) -> String {
+        self.end()
+    }
+
+    fn run(&mut self, command: &Command) -> Result<Output> {
+        call(self, &Request::Run { command: command.clone() })
+    }
+
+    fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>> {
+        call(self, &Request::FindProgram { program: program.to_string() })
+    }
+
+    fn read_text(&mut self, path: &Path) -> Result<String> {
+        call(self, &Request::ReadText { path: path.to_path_buf() })
+    }
+
+    fn write_text(&mut self, path: &Path, text: &str) -> Result<()> {
+        call(self, &Request::WriteText { path: path.to_path_buf(), text: text.to_string() })
+    }
+
+    fn list_directory(&mut self, path: &Path) -> Result<Vec<String>> {
+        call(self, &Request::ListDirectory { path: path.to_path_buf() })
+    }
+
+    fn create_directory(&mut self, path: &Path) -> Result<()> {
+        call(self, &Request::CreateDirectory { path: path.to_path_buf() })
+    }
+
+    fn remove_directory(&mut self, path: &Path) -> Result<()> {
+        call(self, &Request::RemoveDirectory { path: path.to_path_buf() })
+    }
+
+    fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {
+        call(self, &Request::FileIdentity { path: path.to_path_buf() })
+    }
+
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
+        call(self, &Request::CreateImage { path: path.to_path_buf(), size })
+    }
+
+    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
+        call(self, &Request::RenameNew { from: from.to_path_buf(), to: to.to_path_buf() })
+    }
+
+    fn remove_file(&mut self, path: &Path) -> Result<()> {
+        call(self, &Request::RemoveFile { path: path.to_path_buf() })
+    }
+
+    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
+        call(self, &Request::Space { path: path.to_path_buf() })
+    }
+
+    fn loops(&mut self) -> Result<Vec<LoopInfo>> {
+        call(self, &Request::Loops)
+    }
+
+    fn attach_loop(&mut self, image: &Path, options: &LoopOptions) -> Result<PathBuf> {
+        call(self, &Request::AttachLoop { image: image.to_path_buf(), options: options.clone() })
+    }
+
+    fn detach_loop(&mut self, device: &Path) -> Result<()> {
+        call(self, &Request::DetachLoop { device: device.to_path_buf() })
+    }
+
+    fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe> {
+        call(self, &Request::ProbeDevice { path: path.to_path_buf() })
+    }
+
+    fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle> {
+        call(self, &Request::OpenDevice { path: path.to_path_buf(), expected: expected.clone() })
+    }
+
+    fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()> {
+        call(self, &Request::VerifyDevice { handle, expected: expected.clone() })
+    }
+
+    fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        call(self, &Request::CloseDevice { handle })
+    }
+
+    fn mount(&mut self, request: &MountRequest) -> Result<()> {
+        call(self, &Request::Mount { request: request.clone() })
+    }
+
+    fn unmount(&mut self, target: &Path) -> Result<()> {
+        call(self, &Request::Unmount { target: target.to_path_buf() })
+    }
+
+    fn mounts(&mut self) -> Result<Vec<MountInfo>> {
+        call(self, &Request::Mounts)
+    }
+
+    fn limit_steps(&mut self, limit: Option<Duration>) {
+        self.be_patient(limit);
+    }
+
+    fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+        self.engine(request)
+    }
+}

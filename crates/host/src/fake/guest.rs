@@ -1,0 +1,46 @@
+//! Fake machines as guests.
+
+use super::FakeHost;
+use crate::guest::{Guest, GuestFacts, GuestRequest, Guests, NotStarted};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+/// Guests that were made beforehand.
+#[derive(Debug, Default)]
+pub struct FakeGuests {
+    /// What the next requests come to.
+    pub next: VecDeque<Result<FakeHost, NotStarted>>,
+    /// What was asked for.
+    pub requests: Vec<GuestRequest>,
+    /// What every request lacks.
+    pub unmet: Vec<String>,
+}
+
+impl Guests for FakeGuests {
+    fn unmet(&mut self, _request: &GuestRequest) -> Vec<String> {
+        self.unmet.clone()
+    }
+
+    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+        self.requests.push(request.clone());
+        let next = self.next.pop_front().unwrap_or_else(|| panic!("a guest too many: {request:?}"));
+        next.map(|host| Box::new(host) as Box<dyn Guest>)
+    }
+}
+
+/// Its disks are its block devices; its console tells the steps that it has done.
+impl Guest for FakeHost {
+    fn facts(&self) -> &GuestFacts {
+        &self.facts
+    }
+
+    fn disks(&self) -> Vec<PathBuf> {
+        self.blocks.keys().cloned().collect()
+    }
+
+    fn last_words(&mut self) -> String {
+        self.log().last().cloned().unwrap_or_default()
+    }
+
+    fn end_now(&mut self) {}
+}

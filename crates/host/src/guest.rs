@@ -1,0 +1,97 @@
+//! Guests: hosts that are made for one trial, with a kernel of the user's choice, and are gone after it.
+//!
+//! Whoever runs trials asks for a guest by what it needs: a kernel, modules, programs and disks. How one is made is the
+//! business of whoever implements [`Guests`]. Nothing that happens within a guest has to be undone: it ends, and what it
+//! had in memory with it. Its disks are files of this machine, which whoever asked for the guest has made and removes.
+
+use crate::{Host, HostError};
+use fsdyno_core::{GuestShape, KernelSpec};
+use std::path::PathBuf;
+
+/// What a guest must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestRequest {
+    /// Its kernel.
+    pub kernel: KernelSpec,
+    /// Its processors, memory and disk cache.
+    pub shape: GuestShape,
+    /// What the kernel must be able to do, by the names of its modules: `ext4`, `bfq`. They may as well be built in.
+    pub modules: Vec<String>,
+    /// Programs that are to be run in it.
+    pub programs: Vec<GuestProgram>,
+    /// The files that are its disks, in the order in which [`Guest::disks`] names them.
+    pub disks: Vec<PathBuf>,
+}
+
+/// A program that is to be run in a guest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuestProgram {
+    /// Its name.
+    pub name: String,
+    /// The Debian package that has it, for machines that do not.
+    pub package: String,
+}
+
+/// What a result that comes from a guest has to be read with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GuestFacts {
+    /// What runs it and how: `QEMU 7.2.22, tcg, 2 processors, 1 GiB, disks with cache=none`.
+    pub description: String,
+    /// Whether its processors are emulated by software.
+    pub emulated: bool,
+    /// Release of its kernel.
+    pub release: String,
+}
+
+/// A running guest. It ends when it is dropped.
+pub trait Guest: Host {
+    /// What it is.
+    fn facts(&self) -> &GuestFacts;
+    /// The nodes of its disks.
+    fn disks(&self) -> Vec<PathBuf>;
+    /// The last lines of its console, and how it ended where it has.
+    fn last_words(&mut self) -> String;
+    /// Ends it, nothing written back.
+    fn end_now(&mut self);
+}
+
+/// Why there is no guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotStarted {
+    /// What went wrong.
+    pub error: Box<HostError>,
+    /// The last lines of the console, where it came so far.
+    pub last_words: String,
+}
+
+impl From<HostError> for NotStarted {
+    fn from(error: HostError) -> Self {
+        NotStarted { error: Box::new(error), last_words: String::new() }
+    }
+}
+
+/// Where guests come from.
+pub trait Guests {
+    /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing is fetched.
+    fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
+    /// Starts a guest and waits until it answers.
+    ///
+    /// # Errors
+    /// What the guest lacks, or that it did not come up.
+    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted>;
+}
+
+/// No guests at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoGuests;
+
+impl Guests for NoGuests {
+    fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
+        vec![format!("guests, for kernel {}", request.kernel)]
+    }
+
+    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+        let reason = "guests are not to be had here".to_string();
+        Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
+    }
+}
