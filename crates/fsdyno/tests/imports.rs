@@ -12,13 +12,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host", &["core", "sys"]),
     ("engine", &["core", "stats", "sys"]),
     ("telemetry", &["core"]),
+    ("guest", &["core", "host", "sys"]),
     ("testbed", &["core", "sys", "host"]),
     ("store", &["core", "stats"]),
     ("sweep", &["core", "host", "testbed", "store", "stats"]),
     ("report", &["core", "stats", "store"]),
     (
         "fsdyno",
-        &["core", "stats", "sys", "host", "engine", "telemetry", "testbed", "store", "sweep", "report"],
+        &[
+            "core",
+            "stats",
+            "sys",
+            "host",
+            "engine",
+            "telemetry",
+            "testbed",
+            "guest",
+            "store",
+            "sweep",
+            "report",
+        ],
     ),
 ];
 

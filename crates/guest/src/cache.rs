@@ -1,0 +1,98 @@
+//! The cache of what was fetched: Debian packages, unpacked, each under its own name.
+//!
+//! Packages come by `apt-get download` and are unpacked by `dpkg -x`, as any user may; nothing is installed. A package is
+//! unpacked beside its place and then renamed, so that what has its name is whole. What is there is used as it is, without
+//! asking whether there is something newer: results of today and of next month are of the same kernel.
+
+use crate::error::{GuestError, Result};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The directory of the cache: `$XDG_CACHE_HOME/fsdyno`.
+pub(crate) struct Cache {
+    directory: PathBuf,
+}
+
+impl Cache {
+    pub fn new(directory: PathBuf) -> Self {
+        Cache { directory }
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The unpacked packages whose names `accepts`.
+    pub fn packages(&self, accepts: impl Fn(&str) -> bool) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.join("packages")).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| accepts(name)).collect()
+    }
+
+    /// Where an unpacked package is, whether it is there or not.
+    pub fn place(&self, package: &str) -> PathBuf {
+        self.directory.join("packages").join(package)
+    }
+
+    /// Where a package is unpacked; it is fetched when it is not there yet.
+    pub fn fetch(&self, package: &str) -> Result<PathBuf> {
+        let place = self.place(package);
+        if place.is_dir() {
+            return Ok(place);
+        }
+        let packages = self.directory.join("packages");
+        fs::create_dir_all(&packages).map_err(GuestError::file("make the directory", &packages))?;
+        let work = tempfile::Builder::new()
+            .prefix(".fetch-")
+            .tempdir_in(&packages)
+            .map_err(GuestError::file("make a directory in", &packages))?;
+        run(Command::new("apt-get").args(["download", "-q", package]).current_dir(work.path()))?;
+        let fetched = fs::read_dir(work.path()).map_err(GuestError::file("read", work.path()))?;
+        let archive = fetched
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+            .ok_or_else(|| GuestError::Tool {
+                command: format!("apt-get download {package}"),
+                said: "it left no package".to_string(),
+            })?;
+        let whole = work.path().join("whole");
+        run(Command::new("dpkg").arg("-x").arg(&archive).arg(&whole))?;
+        match fs::rename(&whole, &place) {
+            // Somebody else was faster.
+            Err(_) if place.is_dir() => Ok(place),
+            result => result.map(|()| place.clone()).map_err(GuestError::file("name", &place)),
+        }
+    }
+}
+
+/// Whether packages can be fetched on this machine.
+pub(crate) fn can_fetch() -> bool {
+    ["apt-get", "apt-cache", "dpkg"].iter().all(|program| fsdyno_host::local::find_program(program).is_some())
+}
+
+/// Runs a program of this machine to its end; gives its standard output.
+pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
+    let line = || {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+    };
+    let failed = |said: String| GuestError::Tool { command: line(), said };
+    let program = command.get_program().to_string_lossy().into_owned();
+    if fsdyno_host::local::find_program(&program).is_none() {
+        return Err(failed(format!("program '{program}' is not installed")));
+    }
+    let line = line();
+    let output = command
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|error| GuestError::Tool { command: line.clone(), said: error.to_string() })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    let last = said.lines().last().unwrap_or("it said nothing").to_string();
+    Err(GuestError::Tool { command: line, said: last })
+}

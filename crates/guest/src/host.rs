@@ -1,0 +1,306 @@
+//! A guest as a host: its agent's answers, its engine's news, and its end when either is late.
+//!
+//! A guest that does not answer in time is given up whole. Nothing can be asked of a machine whose kernel hangs, and nothing
+//! in it is worth saving: QEMU is killed, and every later step fails with the guest's last words.
+
+use crate::machine::{Machine, Ports};
+use crate::wire::{News, Order};
+use fsdyno_core::EngineRequest;
+use fsdyno_host::channel::{Channel, Limits, question, understand};
+use fsdyno_host::guest::{Guest, GuestFacts, NotStarted};
+use fsdyno_host::wire::{self, Request};
+use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// An engine that has been told to end has so long before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A running guest.
+pub(crate) struct GuestHost {
+    machine: Arc<Mutex<Machine>>,
+    agent: UnixStream,
+    engine: EnginePort,
+    facts: GuestFacts,
+    name: String,
+    disks: usize,
+    limits: Limits,
+    limit: Option<Duration>,
+}
+
+/// The stream of orders to engines, and of news from them.
+#[derive(Clone)]
+struct EnginePort {
+    orders: Arc<Mutex<UnixStream>>,
+    news: Arc<Mutex<Receiver<std::result::Result<News, String>>>>,
+}
+
+impl GuestHost {
+    /// Waits until the agent answers, no longer than `limit`.
+    pub fn connect(
+        machine: Machine,
+        ports: Ports,
+        facts: GuestFacts,
+        name: &str,
+        disks: usize,
+        limit: Duration,
+    ) -> std::result::Result<Self, NotStarted> {
+        let lost =
+            |error: std::io::Error| HostError::Lost { host: name.to_string(), reason: error.to_string() };
+        let mut guest = GuestHost {
+            machine: Arc::new(Mutex::new(machine)),
+            agent: ports.agent,
+            engine: EnginePort::new(ports.engine).map_err(lost)?,
+            facts,
+            name: name.to_string(),
+            disks,
+            limits: Limits::default(),
+            limit: None,
+        };
+        let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
+        match guest.ask(&hello, limit).and_then(|answer| understand::<u32>(name, &answer)) {
+            Ok(_) => Ok(guest),
+            Err(error) => Err(NotStarted { error: Box::new(error), last_words: guest.last_words() }),
+        }
+    }
+
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        lock(&self.machine)
+    }
+
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Vec<u8>> {
+        let question = question(request)?;
+        let answer = self
+            .agent
+            .write_all(&question)
+            .map_err(|_| Silence::Ended)
+            .and_then(|()| read_line(&mut self.agent, Instant::now() + limit));
+        answer.map_err(|silence| match silence {
+            Silence::Late => {
+                self.machine().kill();
+                HostError::Hung {
+                    action: format!("{request} in guest {}", self.name),
+                    seconds: limit.as_secs(),
+                }
+            }
+            Silence::Ended => self.ended(&request.to_string()),
+        })
+    }
+
+    fn ended(&self, what: &str) -> HostError {
+        let mut machine = self.machine();
+        machine.settle();
+        machine.kill();
+        HostError::Lost { host: self.name.clone(), reason: format!("the guest ended while {what}") }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why there is no answer.
+enum Silence {
+    Late,
+    Ended,
+}
+
+/// One line, newline included. Questions and answers come in turns, so nothing follows it.
+fn read_line(stream: &mut UnixStream, deadline: Instant) -> std::result::Result<Vec<u8>, Silence> {
+    let mut line = Vec::new();
+    let mut buffer = [0_u8; 16 * 1024];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return Err(Silence::Late);
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(Silence::Ended),
+            Ok(length) => line.extend_from_slice(&buffer[..length]),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => continue,
+                _ => return Err(Silence::Ended),
+            },
+        }
+        if line.last() == Some(&b'\n') {
+            return Ok(line);
+        }
+    }
+}
+
+impl Channel for GuestHost {
+    fn end(&self) -> String {
+        self.name.clone()
+    }
+
+    fn exchange(&mut self, request: &Request) -> Result<Vec<u8>> {
+        let limit = self.limits.of(request, self.limit);
+        self.ask(request, limit)
+    }
+
+    fn be_patient(&mut self, limit: Option<Duration>) {
+        self.limit = limit;
+    }
+
+    fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+        let started = self.engine.start(request, self.limits.step).map_err(|silence| match silence {
+            NoEngine::Silence(Silence::Late) => {
+                self.machine().kill();
+                let action = format!("starting the engine in guest {}", self.name);
+                HostError::Hung { action, seconds: self.limits.step.as_secs() }
+            }
+            NoEngine::Silence(Silence::Ended) => self.ended("the engine was started"),
+            NoEngine::Refused(error) => error,
+        })?;
+        Ok(Box::new(GuestEngine {
+            machine: Arc::clone(&self.machine),
+            port: self.engine.clone(),
+            pid: started,
+            over: false,
+        }))
+    }
+}
+
+impl Guest for GuestHost {
+    fn facts(&self) -> &GuestFacts {
+        &self.facts
+    }
+
+    fn disks(&self) -> Vec<PathBuf> {
+        (b'a'..)
+            .take(self.disks)
+            .map(|letter| PathBuf::from(format!("/dev/vd{}", char::from(letter))))
+            .collect()
+    }
+
+    fn last_words(&mut self) -> String {
+        self.machine().last_words()
+    }
+
+    fn end_now(&mut self) {
+        self.machine().kill();
+    }
+}
+
+/// Why an engine was not started.
+enum NoEngine {
+    Silence(Silence),
+    Refused(HostError),
+}
+
+impl EnginePort {
+    /// Listens in a thread of its own.
+    fn new(stream: UnixStream) -> std::io::Result<Self> {
+        let input = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+        let (sender, news) = channel();
+        std::thread::spawn(move || {
+            for line in input.lines().map_while(std::result::Result::ok) {
+                let news = serde_json::from_str(&line).map_err(|error| {
+                    let start: String = line.chars().take(200).collect();
+                    format!("{start} ({error})")
+                });
+                if sender.send(news).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(EnginePort { orders: Arc::new(Mutex::new(stream)), news: Arc::new(Mutex::new(news)) })
+    }
+
+    fn order(&self, order: &Order) -> std::result::Result<(), Silence> {
+        let mut line = serde_json::to_vec(order).map_err(|_| Silence::Ended)?;
+        line.push(b'\n');
+        lock(&self.orders).write_all(&line).map_err(|_| Silence::Ended)
+    }
+
+    fn start(&self, request: &EngineRequest, limit: Duration) -> std::result::Result<u32, NoEngine> {
+        self.order(&Order::Start(Box::new(request.clone()))).map_err(NoEngine::Silence)?;
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lock(&self.news).recv_timeout(left) {
+                Ok(Ok(News::Started { pid })) => return Ok(pid),
+                Ok(Ok(News::NotStarted { error })) => return Err(NoEngine::Refused(error)),
+                // What an engine before this one still had to say.
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return Err(NoEngine::Silence(Silence::Late)),
+                Err(RecvTimeoutError::Disconnected) => return Err(NoEngine::Silence(Silence::Ended)),
+            }
+        }
+    }
+}
+
+/// An engine in a guest.
+struct GuestEngine {
+    machine: Arc<Mutex<Machine>>,
+    port: EnginePort,
+    pid: u32,
+    /// Whether it has closed its output.
+    over: bool,
+}
+
+impl EngineProcess for GuestEngine {
+    fn next(&mut self, timeout: Duration) -> EngineOutput {
+        let news = lock(&self.port.news).recv_timeout(timeout);
+        match news {
+            Ok(Ok(News::Event(event))) => EngineOutput::Event(event),
+            Ok(Ok(News::Closed(complaints))) => {
+                self.over = true;
+                EngineOutput::End(complaints)
+            }
+            Ok(Ok(News::Garbage(text)) | Err(text)) => EngineOutput::Garbage(text),
+            Ok(Ok(_)) | Err(RecvTimeoutError::Timeout) => EngineOutput::Silence,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.over = true;
+                let mut machine = lock(&self.machine);
+                machine.settle();
+                EngineOutput::End("the guest ended".to_string())
+            }
+        }
+    }
+
+    fn ask_to_stop(&mut self) {
+        // A guest that is gone needs no telling.
+        let _ = self.port.order(&Order::Stop);
+    }
+
+    /// An engine that does not end takes its guest with it, so that nothing of it ever stays.
+    fn stop(&mut self, limit: Duration) -> bool {
+        self.ask_to_stop();
+        let deadline = Instant::now() + GRACE.min(limit);
+        while !self.over && Instant::now() < deadline {
+            self.next(deadline.saturating_duration_since(Instant::now()));
+        }
+        if !self.over && !self.killed(limit) {
+            lock(&self.machine).kill();
+        }
+        true
+    }
+
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
+impl GuestEngine {
+    /// Has the guest kill it; whether it is gone.
+    fn killed(&mut self, limit: Duration) -> bool {
+        if self.port.order(&Order::Kill).is_err() {
+            return true;
+        }
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lock(&self.port.news).recv_timeout(left) {
+                Ok(Ok(News::Ended { gone })) => return gone,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The guest from within: fsdyno as the first process of a kernel.
+//!
+//! It mounts what programs expect, loads the modules that came along, finds its two ports and serves them until the
+//! machine at the other end has nothing more to say; then it switches itself off. It must not end, for a kernel whose
+//! first process ends panics.
+
+use crate::initramfs::{BINARY, MODULES};
+use crate::wire::{AGENT_PORT, ENGINE_PORT, News, Order};
+use fsdyno_host::agent::serve;
+use fsdyno_host::local::LocalHost;
+use fsdyno_host::{EngineOutput, EngineProcess, Host};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What programs expect to be mounted.
+const MOUNTS: &[(&str, &str)] =
+    &[("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"), ("tmpfs", "/tmp")];
+/// How long the ports may take to appear.
+const PORTS_LIMIT: Duration = Duration::from_secs(30);
+/// How often an engine's events are looked for between orders.
+const TURN: Duration = Duration::from_millis(20);
+/// How long an engine may take to end.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Is the first process of a guest, from its kernel's start to its end.
+pub fn run() {
+    if let Err(error) = live() {
+        eprintln!("fsdyno: {error}");
+    }
+    // What is written here is wanted by nobody: the disks are scratch.
+    let _ = reboot(RebootCommand::PowerOff);
+}
+
+fn live() -> io::Result<()> {
+    for (kind, target) in MOUNTS {
+        mount(*kind, *target, *kind, MountFlags::empty(), None)?;
+    }
+    sethostname(b"guest")?;
+    load_modules()?;
+    let agent = port(AGENT_PORT)?;
+    let engine = port(ENGINE_PORT)?;
+    let orders = BufReader::new(engine.try_clone()?);
+    // Engines die with the thread that starts them, and this one lives as long as the guest.
+    thread::spawn(move || serve_engines(orders, engine));
+    let host = LocalHost::new(PathBuf::from(BINARY), Vec::new());
+    serve(BufReader::new(agent.try_clone()?), agent, host);
+    Ok(())
+}
+
+/// Loads the modules; one that the kernel refuses, for a processor that it is not made for say, is told on the console.
+fn load_modules() -> io::Result<()> {
+    for path in fs::read_to_string(MODULES)?.lines() {
+        match finit_module(File::open(path)?, c"", 0) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => eprintln!("fsdyno: module '{path}': {error}"),
+        }
+        // Its memory is wanted for other things.
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Opens the port of a name, waiting for the kernel to find it.
+fn port(name: &str) -> io::Result<File> {
+    let deadline = Instant::now() + PORTS_LIMIT;
+    loop {
+        if let Some(node) = port_node(name) {
+            match OpenOptions::new().read(true).write(true).open(&node) {
+                // devtmpfs makes the node a moment after sysfs has the name.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
+                result => return result,
+            }
+        }
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no port '{name}'")));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn port_node(name: &str) -> Option<PathBuf> {
+    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
+    let own =
+        |directory: &Path| fs::read_to_string(directory.join("name")).is_ok_and(|text| text.trim() == name);
+    let found = ports.map(|port| port.path()).find(|path| own(path))?;
+    Some(Path::new("/dev").join(found.file_name()?))
+}
+
+/// Carries out orders and passes on what engines tell, until the port is closed.
+fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
+    let (sender, orders) = channel();
+    thread::spawn(move || {
+        for line in input.lines().map_while(Result::ok) {
+            match serde_json::from_str::<Order>(&line) {
+                Ok(order) => {
+                    if sender.send(order).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => eprintln!("fsdyno: an order is not understood: {error}"),
+            }
+        }
+    });
+    let mut host = LocalHost::new(PathBuf::from(BINARY), Vec::new());
+    let mut engine: Option<Box<dyn EngineProcess>> = None;
+    loop {
+        let news = match next_order(&orders, engine.is_some()) {
+            Err(()) => return,
+            Ok(Some(order)) => carry_out(order, &mut host, &mut engine),
+            Ok(None) => engine.as_mut().and_then(|engine| news_of(engine.next(TURN))),
+        };
+        let ended = matches!(news, Some(News::Closed(_)));
+        if news.is_some_and(|news| tell(&mut output, &news).is_err()) {
+            return;
+        }
+        if ended {
+            // What it still says is nothing; it is reaped here, or when it is asked whether it is gone.
+            engine.as_mut().map(|engine| engine.stop(STOP_LIMIT));
+            engine = None;
+        }
+    }
+}
+
+/// The next order; without an engine to listen to there is time to wait for it.
+fn next_order(orders: &Receiver<Order>, busy: bool) -> Result<Option<Order>, ()> {
+    if !busy {
+        return orders.recv().map(Some).map_err(drop);
+    }
+    match orders.recv_timeout(Duration::ZERO) {
+        Ok(order) => Ok(Some(order)),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(()),
+    }
+}
+
+fn carry_out(
+    order: Order,
+    host: &mut LocalHost,
+    engine: &mut Option<Box<dyn EngineProcess>>,
+) -> Option<News> {
+    match order {
+        Order::Start(request) => {
+            // The one before dies when it is dropped.
+            *engine = None;
+            match host.start_engine(&request) {
+                Ok(started) => {
+                    let pid = started.pid();
+                    *engine = Some(started);
+                    Some(News::Started { pid })
+                }
+                Err(error) => Some(News::NotStarted { error }),
+            }
+        }
+        Order::Stop => {
+            if let Some(engine) = engine {
+                engine.ask_to_stop();
+            }
+            None
+        }
+        Order::Kill => {
+            let gone = engine.as_mut().is_none_or(|engine| engine.stop(STOP_LIMIT));
+            *engine = None;
+            Some(News::Ended { gone })
+        }
+    }
+}
+
+fn news_of(output: EngineOutput) -> Option<News> {
+    match output {
+        EngineOutput::Silence => None,
+        EngineOutput::Event(event) => Some(News::Event(event)),
+        EngineOutput::Garbage(text) => Some(News::Garbage(text)),
+        EngineOutput::End(text) => Some(News::Closed(text)),
+    }
+}
+
+fn tell(output: &mut impl Write, news: &News) -> io::Result<()> {
+    let mut line = serde_json::to_vec(news)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    output.flush()
+}

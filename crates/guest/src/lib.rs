@@ -1,0 +1,218 @@
+//! Guests: virtual machines with a kernel of the user's choice, as hosts.
+//!
+//! A guest is a kernel and an archive that this crate makes: the fsdyno binary as first process and agent, the programs that
+//! the trial needs with their libraries, and the modules that the kernel needs. There is no image to download, no network
+//! and no need to be root; what it takes is QEMU. From outside ([`Qemu`]) a guest is a [`fsdyno_host::Host`] like any other;
+//! from within ([`inside`]) it serves the same requests as the agent on this machine, by the same code.
+//!
+//! A guest belongs to one trial: it starts with a kernel that has run nothing else, and everything that was done in it goes
+//! with it. KVM runs it where it works, else QEMU's emulation, which is an order of magnitude slower and distorts: only
+//! ratios between guests of the same kind mean something then, and results say so.
+
+mod cache;
+mod error;
+mod host;
+mod initramfs;
+pub mod inside;
+mod kernel;
+mod machine;
+mod modules;
+mod programs;
+mod wire;
+
+use cache::Cache;
+use error::GuestError;
+use fsdyno_core::{GuestShape, KernelSpec};
+use fsdyno_host::HostError;
+use fsdyno_host::guest::{Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted};
+use fsdyno_host::local::find_program;
+use host::GuestHost;
+use kernel::Kernel;
+use machine::{Accelerator, Machine, QEMU, Setup};
+use modules::Modules;
+use programs::Files;
+use rustix::fs::{Access, access};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long a guest's kernel may take to its first words with a processor that executes it. Where KVM only seems to work
+/// it says nothing at all, and this is what finding that out costs, once.
+const KVM_PATIENCE: Duration = Duration::from_secs(4);
+/// How long a guest may take to answer; an emulated one needs 5 to 10 seconds where nobody else wants the processors.
+const BOOT_PATIENCE: Duration = Duration::from_secs(180);
+/// Programs that agents run.
+const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
+
+/// Guests by QEMU.
+pub struct Qemu {
+    binary: PathBuf,
+    cache: Cache,
+    kernels: BTreeMap<KernelSpec, Rc<Found>>,
+    /// Whether the processor executes guests; not known before the first one.
+    kvm: Option<bool>,
+    version: Option<String>,
+}
+
+/// A kernel and its modules.
+struct Found {
+    kernel: Kernel,
+    modules: Option<Modules>,
+}
+
+impl Qemu {
+    /// `binary` is the fsdyno binary, which is the first process of every guest; `cache` is where what is fetched is kept.
+    pub fn new(binary: PathBuf, cache: PathBuf) -> Self {
+        Qemu { binary, cache: Cache::new(cache), kernels: BTreeMap::new(), kvm: None, version: None }
+    }
+
+    /// The directory of the cache by the rules of XDG: `$XDG_CACHE_HOME/fsdyno`, else `~/.cache/fsdyno`. `None`: there is
+    /// no home.
+    pub fn default_cache() -> Option<PathBuf> {
+        let absolute =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        base.map(|base| base.join("fsdyno"))
+    }
+
+    /// Everything that keeps any guest from running on this machine, one line each.
+    pub fn missing() -> Vec<String> {
+        let mut missing = Vec::new();
+        if std::env::consts::ARCH != "x86_64" {
+            missing.push(format!("guests are for x86-64, and this machine is {}", std::env::consts::ARCH));
+        }
+        if find_program(QEMU).is_none() {
+            missing.push(format!("{QEMU} (install qemu-system-x86: apt-get install qemu-system-x86)"));
+        }
+        missing
+    }
+
+    /// Whether kernels that Debian has packaged can be fetched.
+    pub fn can_fetch_kernels() -> bool {
+        cache::can_fetch()
+    }
+
+    /// The first line of `--version`, where QEMU is installed.
+    pub fn installed() -> Option<String> {
+        let output = Command::new(find_program(QEMU)?).arg("--version").output().ok()?;
+        String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)
+    }
+
+    fn found(&mut self, spec: &KernelSpec) -> error::Result<Rc<Found>> {
+        if let Some(found) = self.kernels.get(spec) {
+            return Ok(Rc::clone(found));
+        }
+        let kernel = kernel::get(spec, &self.cache)?;
+        let modules = Modules::of(kernel.modules.as_deref())?;
+        let found = Rc::new(Found { kernel, modules });
+        self.kernels.insert(spec.clone(), Rc::clone(&found));
+        Ok(found)
+    }
+
+    /// What a kernel that is at hand lacks of what a request needs. One that must be fetched is looked at then.
+    fn lacks(&mut self, request: &GuestRequest) -> error::Result<Vec<String>> {
+        let Some(kernel) = kernel::find(&request.kernel, &self.cache)? else { return Ok(Vec::new()) };
+        let Some(modules) = Modules::of(kernel.modules.as_deref())? else { return Ok(Vec::new()) };
+        let absent = request.modules.iter().filter(|name| !modules.have(name));
+        Ok(absent.map(|name| format!("{name} in kernel {} ({})", request.kernel, kernel.release)).collect())
+    }
+
+    fn archive(&self, request: &GuestRequest, found: &Found) -> error::Result<fs::File> {
+        let mut files = Files::new();
+        programs::add_file(&mut files, &self.binary, PathBuf::from(initramfs::BINARY), None)?;
+        let agents = AGENT_PROGRAMS.iter().map(|(name, package)| GuestProgram {
+            name: (*name).to_string(),
+            package: (*package).to_string(),
+        });
+        for program in agents.chain(request.programs.iter().cloned()) {
+            programs::add(&mut files, &program, &self.cache)?;
+        }
+        programs::add_settings(&mut files);
+        let modules = match &found.modules {
+            Some(modules) => modules.in_order(&request.modules)?,
+            None => Vec::new(),
+        };
+        let directory = self.cache.directory();
+        fs::create_dir_all(directory).map_err(GuestError::file("make the directory", directory))?;
+        initramfs::build(directory, &files, &modules)
+    }
+
+    fn boot(
+        &mut self,
+        request: &GuestRequest,
+        found: &Found,
+        accelerator: Accelerator,
+    ) -> Result<GuestHost, NotStarted> {
+        let name = request.kernel.to_string();
+        let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
+        let initramfs = self.archive(request, found).map_err(not_started)?;
+        let setup = Setup {
+            image: &found.kernel.image,
+            initramfs: &initramfs,
+            shape: request.shape,
+            disks: &request.disks,
+            accelerator,
+        };
+        let (mut machine, ports) = Machine::start(setup).map_err(not_started)?;
+        if accelerator == Accelerator::Kvm && !machine.begins(KVM_PATIENCE) {
+            let reason = "the kernel does not begin under KVM".to_string();
+            return Err(HostError::Lost { host: name, reason }.into());
+        }
+        let facts = GuestFacts {
+            description: self.describe(&request.shape, accelerator),
+            emulated: accelerator == Accelerator::Tcg,
+            release: found.kernel.release.clone(),
+        };
+        GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE)
+    }
+
+    fn describe(&mut self, shape: &GuestShape, accelerator: Accelerator) -> String {
+        let version =
+            self.version.get_or_insert_with(|| Qemu::installed().unwrap_or_else(|| QEMU.to_string()));
+        format!(
+            "{version}, {}, {} processors, {}, disks with cache={}",
+            accelerator.name(),
+            shape.processors,
+            shape.memory,
+            shape.cache.name()
+        )
+    }
+}
+
+impl Guests for Qemu {
+    fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
+        let mut unmet = Qemu::missing();
+        unmet.extend(self.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
+        let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.cache));
+        unmet.extend(absent.map(|GuestProgram { name, package }| {
+            format!("{name} (install {package}: apt-get install {package})")
+        }));
+        unmet
+    }
+
+    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+        let name = request.kernel.to_string();
+        let found = self.found(&request.kernel).map_err(|error| error.not_started(&name))?;
+        if self.kvm.unwrap_or_else(kvm_may_work) {
+            match self.boot(request, &found, Accelerator::Kvm) {
+                Ok(guest) => {
+                    self.kvm = Some(true);
+                    return Ok(Box::new(guest));
+                }
+                // A machine on which guests have run does not lose the ability.
+                Err(error) if self.kvm == Some(true) => return Err(error),
+                Err(_) => self.kvm = Some(false),
+            }
+        }
+        let guest = self.boot(request, &found, Accelerator::Tcg)?;
+        Ok(Box::new(guest))
+    }
+}
+
+/// Whether the kernel offers KVM to this user.
+fn kvm_may_work() -> bool {
+    access(Path::new("/dev/kvm"), Access::READ_OK | Access::WRITE_OK).is_ok()
+}

@@ -1,0 +1,290 @@
+//! The virtual machine: one QEMU process, its console, and the streams to its ports.
+//!
+//! Every stream is one end of a pair of sockets that QEMU inherits, so that there is no path to collide with, nobody else
+//! can listen, and nothing is left of it. QEMU dies with the thread that started it (`PR_SET_PDEATHSIG`), and the streams
+//! end with QEMU.
+
+use crate::error::{GuestError, Result};
+use crate::wire::{AGENT_PORT, ENGINE_PORT};
+use fsdyno_core::{Bytes, DiskCache, GuestShape};
+use fsdyno_sys::child;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The program.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+/// How much of the console is kept, from its end.
+const CONSOLE_KEPT: usize = 64 * 1024;
+/// How many lines of it are told.
+const LINES_TOLD: usize = 20;
+/// How long QEMU may take to be gone after it was killed or its guest has switched itself off.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A kernel's first words (init/version.c), which it says when it is told to say all.
+const FIRST_LINE: &str = "Linux version";
+/// How a kernel announces that something is badly wrong, the cause of others first.
+const ALARMS: &[&str] = &["BUG:", "Oops:", "general protection fault", "Kernel panic", "I/O error, dev"];
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Who executes the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accelerator {
+    /// The processor, by the kernel's module.
+    Kvm,
+    /// QEMU's own translator, with a thread for each processor.
+    Tcg,
+}
+
+impl Accelerator {
+    pub fn name(self) -> &'static str {
+        match self {
+            Accelerator::Kvm => "kvm",
+            Accelerator::Tcg => "tcg",
+        }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Accelerator::Kvm => "kvm",
+            Accelerator::Tcg => "tcg,thread=multi",
+        }
+    }
+}
+
+/// What a machine is started with.
+pub(crate) struct Setup<'a> {
+    pub image: &'a Path,
+    pub initramfs: &'a File,
+    pub shape: GuestShape,
+    pub disks: &'a [PathBuf],
+    pub accelerator: Accelerator,
+}
+
+/// A running machine. It is killed when it is dropped.
+pub(crate) struct Machine {
+    child: Child,
+    console: Arc<Mutex<Vec<u8>>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+    /// Whether it did not end by itself.
+    killed: bool,
+}
+
+/// This machine's ends of the streams to a guest.
+pub(crate) struct Ports {
+    pub agent: UnixStream,
+    pub engine: UnixStream,
+}
+
+impl Machine {
+    /// Starts QEMU.
+    pub fn start(setup: Setup<'_>) -> Result<(Machine, Ports)> {
+        let streams = || {
+            let initramfs = setup.initramfs.try_clone()?;
+            Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?, initramfs))
+        };
+        let ((console, its_console), (agent, its_agent), (engine, its_engine), initramfs) =
+            streams().map_err(GuestError::file("make sockets for", Path::new(QEMU)))?;
+        let inherited: Vec<Arc<OwnedFd>> =
+            [its_console.into(), its_agent.into(), its_engine.into(), initramfs.into()]
+                .into_iter()
+                .map(Arc::new)
+                .collect();
+        let mut command = Command::new(QEMU);
+        command.args(words(&setup, &inherited));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        child::set_up(&mut command, inherited);
+        let mut child = command.spawn().map_err(GuestError::file("start", Path::new(QEMU)))?;
+        // The command owns QEMU's ends of the sockets; without it the streams end with QEMU.
+        drop(command);
+        let complaints = child.stderr.take().map(collect).unwrap_or_default();
+        let machine = Machine { child, console: collect(console), complaints, killed: false };
+        Ok((machine, Ports { agent, engine }))
+    }
+
+    /// The last lines of the console, what QEMU complained about, and how it ended.
+    pub fn last_words(&mut self) -> String {
+        let mut told = telling(&text(&self.console));
+        told.extend(text(&self.complaints).lines().map(str::to_string));
+        if let (Ok(Some(status)), false) = (self.child.try_wait(), self.killed) {
+            told.push(format!("{QEMU} has ended: {status}"));
+        }
+        told.join("\n")
+    }
+
+    /// Whether the guest's kernel says that it has begun, within this time.
+    pub fn begins(&mut self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline && !matches!(self.child.try_wait(), Ok(Some(_))) {
+            if text(&self.console).contains(FIRST_LINE) {
+                return true;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        false
+    }
+
+    /// Waits a moment for a guest that is switching itself off, so that its last words are all there.
+    pub fn settle(&mut self) -> bool {
+        let deadline = Instant::now() + GRACE;
+        loop {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        // It has not been reaped unless it has ended, so its number is still its own.
+        if let Ok(None) = self.child.try_wait() {
+            self.killed = true;
+            let _ = self.child.kill();
+            self.settle();
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The lines of a console that tell most: those that begin with what went wrong, else the last ones.
+fn telling(console: &str) -> Vec<String> {
+    let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let end = lines.len().saturating_sub(LINES_TOLD);
+    let of_alarm = |alarm: &&str| lines.iter().position(|line| line.contains(*alarm));
+    let start = ALARMS.iter().find_map(of_alarm).unwrap_or(end);
+    lines[start..].iter().take(LINES_TOLD).map(|line| (*line).to_string()).collect()
+}
+
+fn text(kept: &Mutex<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+}
+
+/// Reads a stream to its end in a thread of its own, so that whoever writes there never waits; the end of it is kept.
+fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        let mut buffer = [0_u8; 4096];
+        while let Ok(length) = stream.read(&mut buffer) {
+            if length == 0 {
+                return;
+            }
+            let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend_from_slice(&buffer[..length]);
+            let surplus = kept.len().saturating_sub(CONSOLE_KEPT);
+            kept.drain(..surplus);
+        }
+    });
+    kept
+}
+
+/// The command line of QEMU. The descriptors are those of the console, the agent, the engine and the archive.
+fn words(setup: &Setup<'_>, inherited: &[Arc<OwnedFd>]) -> Vec<String> {
+    let [console, agent, engine, archive] = inherited else { unreachable!("four are given") };
+    let chardev =
+        |name: &str, descriptor: &OwnedFd| format!("socket,id={name},fd={}", descriptor.as_fd().as_raw_fd());
+    let port = |name: &str, of: &str| format!("virtserialport,chardev={name},name={of}");
+    let memory = setup.shape.memory.0 / Bytes::MIB;
+    let mut words: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        .into_iter()
+        .map(str::to_string)
+        .collect();
+    let mut option = |name: &str, value: String| words.extend([name.to_string(), value]);
+    option("-machine", "q35".to_string());
+    option("-accel", setup.accelerator.option().to_string());
+    option("-cpu", "max".to_string());
+    option("-smp", setup.shape.processors.to_string());
+    option("-m", format!("{memory}M"));
+    option("-kernel", setup.image.display().to_string());
+    option("-initrd", child::path_of(archive.as_fd()));
+    // Whether an executed guest lives at all is seen by its first words; an emulated serial line is slow.
+    let loglevel = if setup.accelerator == Accelerator::Kvm { 7 } else { 4 };
+    option("-append", format!("loglevel={loglevel} {COMMAND_LINE}"));
+    option("-chardev", chardev("console", console));
+    option("-serial", "chardev:console".to_string());
+    option("-device", "virtio-serial-pci".to_string());
+    option("-chardev", chardev("agent", agent));
+    option("-device", port("agent", AGENT_PORT));
+    option("-chardev", chardev("engine", engine));
+    option("-device", port("engine", ENGINE_PORT));
+    for (index, disk) in setup.disks.iter().enumerate() {
+        option("-blockdev", blockdev(index, disk, setup.shape.cache));
+        // The guest learns of errors, also of a machine that has no room left, which QEMU would hold it for otherwise.
+        let errors = "werror=report,rerror=report";
+        option("-device", format!("virtio-blk-pci,drive=disk{index},serial=fsdyno{index},{errors}"));
+    }
+    words
+}
+
+/// What a guest's kernel is told. Mitigations cost emulated processors most and protect nobody here; the clock of the
+/// emulated processor is steady, which the kernel would not believe; a kernel that panics ends at once, and one that has
+/// oopsed is not trusted any more.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off tsc=reliable \
+                            clocksource=tsc rdinit=/fsdyno -- guest";
+
+/// A disk, with the cache mode in the words of `-drive` spelled out (qemu(1)).
+fn blockdev(index: usize, disk: &Path, cache: DiskCache) -> String {
+    let (direct, no_flush) = match cache {
+        DiskCache::None => ("on", "off"),
+        DiskCache::Writeback => ("off", "off"),
+        DiskCache::Unsafe => ("off", "on"),
+    };
+    // A comma separates options, two of them are one in a name.
+    let path = disk.display().to_string().replace(',', ",,");
+    format!(
+        "driver=file,node-name=disk{index},filename={path},aio=threads,discard=unmap,\
+         cache.direct={direct},cache.no-flush={no_flush}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_says_how_it_is_cached() {
+        let disk = |cache| blockdev(0, Path::new("/a,b"), cache);
+        assert!(disk(DiskCache::None).contains("filename=/a,,b,"));
+        assert!(disk(DiskCache::None).ends_with("cache.direct=on,cache.no-flush=off"));
+        assert!(disk(DiskCache::Writeback).ends_with("cache.direct=off,cache.no-flush=off"));
+        assert!(disk(DiskCache::Unsafe).ends_with("cache.direct=off,cache.no-flush=on"));
+    }
+
+    #[test]
+    fn a_console_tells_what_killed_its_kernel() {
+        let lines =
+            |range: std::ops::Range<u32>| range.map(|n| format!("[ 1] line {n}\n")).collect::<String>();
+        let console = format!("{}[ 2] Kernel panic - not syncing: x\n{}", lines(0..50), lines(50..100));
+        assert_eq!(telling(&console)[..2], ["[ 2] Kernel panic - not syncing: x", "[ 1] line 50"]);
+        assert_eq!(telling(&console).len(), LINES_TOLD);
+        assert_eq!(telling(&lines(0..50)).last().map(String::as_str), Some("[ 1] line 49"));
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_console_is_kept() {
+        let (mut writer, reader) = UnixStream::pair().unwrap();
+        let kept = collect(reader);
+        for number in 0..20_000 {
+            std::io::Write::write_all(&mut writer, format!("line {number}\n").as_bytes()).unwrap();
+        }
+        drop(writer);
+        while !text(&kept).ends_with("line 19999\n") {
+            std::thread::yield_now();
+        }
+        assert!(text(&kept).len() <= CONSOLE_KEPT);
+    }
+}

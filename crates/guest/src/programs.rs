@@ -1,0 +1,153 @@
+//! The programs of a guest, with the libraries that they need.
+//!
+//! A program is this machine's own where it is installed, else that of a Debian package in the cache. What it needs, its own
+//! dynamic loader knows best: `ld.so --list` prints the libraries that it would load, and where they are. Everything
+//! stands in the guest under the path that it has here, so that it is found there in the same way.
+
+use crate::cache::Cache;
+use crate::error::{GuestError, Result};
+use fsdyno_host::guest::GuestProgram;
+use fsdyno_host::local::find_program;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, elf};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Configuration that programs look for.
+const SETTINGS: &[&str] = &["/etc/mke2fs.conf"];
+/// Where programs are in a package.
+const BINARIES: &[&str] = &["usr/sbin", "sbin", "usr/bin", "bin"];
+/// Where libraries are in a package of Debian's for this kind of machine.
+const LIBRARIES: &[&str] = &["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib"];
+
+/// Files for a guest: where each stands there, and where it is here.
+pub(crate) type Files = BTreeMap<PathBuf, PathBuf>;
+
+/// Whether a program can be given to a guest: it is here, or in a package that is in the cache or can be fetched.
+pub(crate) fn at_hand(program: &GuestProgram, cache: &Cache) -> bool {
+    find_program(&program.name).is_some()
+        || in_package(&cache.place(&program.package), &program.name).is_some()
+        || crate::cache::can_fetch()
+}
+
+/// Adds a program and everything that it needs.
+pub(crate) fn add(files: &mut Files, program: &GuestProgram, cache: &Cache) -> Result<()> {
+    if let Some(path) = find_program(&program.name) {
+        return add_file(files, &path, path.clone(), None);
+    }
+    let root = cache.fetch(&program.package)?;
+    let path = in_package(&root, &program.name).ok_or_else(|| GuestError::Program {
+        program: program.name.clone(),
+        reason: format!("package {} does not have it", program.package),
+    })?;
+    add_file(files, &path, Path::new("/usr/sbin").join(&program.name), Some(&root))
+}
+
+/// Adds what programs look for beside their libraries.
+pub(crate) fn add_settings(files: &mut Files) {
+    for path in SETTINGS.iter().map(PathBuf::from).filter(|path| path.is_file()) {
+        files.insert(path.clone(), path);
+    }
+}
+
+fn in_package(root: &Path, program: &str) -> Option<PathBuf> {
+    BINARIES.iter().map(|directory| root.join(directory).join(program)).find(|path| path.is_file())
+}
+
+/// Adds an executable file, its interpreter and its libraries.
+pub(crate) fn add_file(files: &mut Files, path: &Path, target: PathBuf, root: Option<&Path>) -> Result<()> {
+    if files.insert(target, path.to_path_buf()).is_some() {
+        return Ok(());
+    }
+    let bytes = fs::read(path).map_err(GuestError::file("read", path))?;
+    if let Some(interpreter) = script_interpreter(&bytes) {
+        return add_file(files, &interpreter, interpreter.clone(), None);
+    }
+    let refuse = |reason: String| GuestError::Program { program: path.display().to_string(), reason };
+    let Some(loader) = loader(&bytes).map_err(|error| refuse(error.to_string()))? else { return Ok(()) };
+    let mut command = Command::new(&loader);
+    command.arg("--list").arg(path);
+    if let Some(root) = root {
+        let places: Vec<PathBuf> = LIBRARIES.iter().map(|place| root.join(place)).collect();
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(places).unwrap_or_default());
+    }
+    let listed = crate::cache::run(&mut command)?;
+    files.insert(loader.clone(), loader);
+    for (name, library) in libraries(&String::from_utf8_lossy(&listed)) {
+        let library = library.ok_or_else(|| refuse(format!("it needs {name}, which is not installed")))?;
+        let target = match root {
+            // A library of the package's own goes where loaders look by themselves.
+            Some(root) if library.starts_with(root) => Path::new("/usr/lib").join(&name),
+            _ => library.clone(),
+        };
+        files.insert(target, library);
+    }
+    Ok(())
+}
+
+/// The interpreter that the first line of a script names.
+fn script_interpreter(bytes: &[u8]) -> Option<PathBuf> {
+    let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    line.split_whitespace().next().map(PathBuf::from)
+}
+
+/// The dynamic loader that an ELF file asks for; none when it is linked statically.
+fn loader(bytes: &[u8]) -> object::Result<Option<PathBuf>> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, bytes)? {
+        if segment.p_type(endian) == elf::PT_INTERP
+            && let Some(path) = segment.interpreter(endian, bytes)?
+        {
+            return Ok(Some(PathBuf::from(String::from_utf8_lossy(path).into_owned())));
+        }
+    }
+    Ok(None)
+}
+
+/// The libraries in what `ld.so --list` prints, each with its file where it has one. The kernel's own (`linux-vdso`) has
+/// none and needs none.
+fn libraries(listed: &str) -> Vec<(String, Option<PathBuf>)> {
+    let one = |line: &str| {
+        let (name, rest) = line.trim().split_once(" => ")?;
+        let path = rest.split(" (0x").next().map(str::trim).filter(|path| path.starts_with('/'));
+        Some((name.to_string(), path.map(PathBuf::from)))
+    };
+    listed.lines().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_read_from_the_words_of_the_loader() {
+        let listed = "\tlinux-vdso.so.1 (0x00007ffd)\n\
+                      \tlibuuid.so.1 => /lib/x86_64-linux-gnu/libuuid.so.1 (0x00007f)\n\
+                      \tlibgone.so.2 => not found\n\
+                      \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        let uuid = PathBuf::from("/lib/x86_64-linux-gnu/libuuid.so.1");
+        let expected = [("libuuid.so.1".to_string(), Some(uuid)), ("libgone.so.2".to_string(), None)];
+        assert_eq!(libraries(listed), expected);
+    }
+
+    #[test]
+    fn a_program_comes_with_its_loader_and_its_libraries() {
+        let mut files = Files::new();
+        let shell = find_program("sh").unwrap();
+        add_file(&mut files, &shell, shell.clone(), None).unwrap();
+        let names: Vec<String> = files.keys().map(|path| path.display().to_string()).collect();
+        assert!(names.iter().any(|name| name.contains("ld-linux")), "{names:?}");
+        assert!(names.iter().any(|name| name.contains("libc.so")), "{names:?}");
+    }
+
+    #[test]
+    fn a_script_comes_with_its_interpreter() {
+        assert_eq!(script_interpreter(b"#!/bin/sh -f\nexit\n"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(script_interpreter(b"\x7fELF"), None);
+    }
+}

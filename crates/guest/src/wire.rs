@@ -1,0 +1,42 @@
+//! What goes between a guest and this machine beside the agent's requests: orders to its engine, and news from it.
+//!
+//! A guest has two ports, each a stream of lines of JSON: one for the agent, with the protocol of [`fsdyno_host::wire`],
+//! and one for engines, so that an event is never behind an answer. A guest runs one engine at a time.
+
+use fsdyno_core::{EngineEvent, EngineRequest};
+use serde::{Deserialize, Serialize};
+
+/// The name of the agent's port, as `/sys/class/virtio-ports/*/name` has it.
+pub(crate) const AGENT_PORT: &str = "fsdyno.agent";
+/// The name of the engines' port.
+pub(crate) const ENGINE_PORT: &str = "fsdyno.engine";
+
+/// To the guest.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Start an engine; one that still runs is ended.
+    Start(Box<EngineRequest>),
+    /// Ask it to end.
+    Stop,
+    /// End it.
+    Kill,
+}
+
+/// From the guest.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum News {
+    /// An engine runs, with this process number.
+    Started { pid: u32 },
+    /// It could not be started.
+    NotStarted { error: fsdyno_host::HostError },
+    /// An event.
+    Event(Box<EngineEvent>),
+    /// A line that is no event.
+    Garbage(String),
+    /// It has closed its output; the end of its stderr.
+    Closed(String),
+    /// It was told to end; whether it is gone.
+    Ended { gone: bool },
+}
