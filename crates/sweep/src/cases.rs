@@ -44,7 +44,7 @@ pub(crate) fn mapped(note: &str) -> Warning {
 }
 
 /// Axes whose levels speak for themselves in the name of a configuration; others stand as `axis=level`.
-const SELF_EXPLAINING: &[&str] = &["filesystem", "scheduler", "atime"];
+const SELF_EXPLAINING: &[&str] = &["filesystem", "kernel", "scheduler", "atime"];
 
 impl Plan {
     /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.

@@ -93,6 +93,10 @@ impl PlanError {
                 Some("write PATH=VALUE, for example --set device.size=1G or --set workloads.window=2s")
             }
             PlanProblem::ShareOfUnknown { .. } => Some("write the size in bytes, for example 20G"),
+            PlanProblem::UnknownKernel { .. } => Some(
+                "write host, debian:6.1, the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
+            ),
+            PlanProblem::KernelName { .. } => Some("give it a name of its own"),
             PlanProblem::Contradiction { .. } => Some("take one of the settings out"),
             _ => None,
         }
@@ -102,6 +106,20 @@ impl PlanError {
 /// What is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanProblem {
+    /// A name in `[kernels]` that means something already.
+    #[error("'{name}' means another kernel already")]
+    KernelName {
+        /// The name.
+        name: String,
+    },
+    /// A level of the axis `kernel` that is none.
+    #[error("unknown kernel '{name}'{}", match nearest { Some(word) => format!("; did you mean '{word}'?"), None => String::new() })]
+    UnknownKernel {
+        /// As written.
+        name: String,
+        /// The nearest known one.
+        nearest: Option<String>,
+    },
     /// The file cannot be read.
     #[error("cannot read the plan: {reason}")]
     Read {

@@ -5,11 +5,13 @@
 //! replace the estimate.
 
 use crate::cases::Case;
+use crate::guest;
 use crate::order::{Slot, most, order};
 use crate::plan::Plan;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::Host;
+use fsdyno_host::guest::Guests;
 use serde::Serialize;
 use std::path::Path;
 
@@ -20,6 +22,9 @@ pub const ASSUMED_TREE_RATE: u64 = 200_000_000;
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 /// Time assumed for mkfs, mount, settling, unmount and check together, without a tree.
 pub const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
+
+/// Time assumed for a guest from its start to its agent's first answer, emulated.
+const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 
 /// What a plan would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,10 +63,11 @@ pub struct DryCase {
 }
 
 /// Tells what a plan would do on this host, which is only looked at.
-pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
+pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> DryRun {
     let slots = order(plan);
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
-    let cases: Vec<DryCase> = plan.cases().into_iter().map(|case| dry_case(plan, host, case, seed)).collect();
+    let cases: Vec<DryCase> =
+        plan.cases().into_iter().map(|case| dry_case(plan, host, guests, case, seed)).collect();
     let time = |slots: &[Slot]| slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
     let all = most(plan);
     DryRun {
@@ -74,14 +80,11 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host) -> DryRun {
     }
 }
 
-fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase {
+fn dry_case(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests, case: Case, seed: u64) -> DryCase {
     let (commands, unmet) = match plan.devices.data {
-        DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, plan, &case.workload)),
+        DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, plan, &case)),
         _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
-        _ => (
-            fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
-            requirements(host, plan, &case),
-        ),
+        _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case)),
     };
     DryCase {
         case: case.index,
@@ -95,11 +98,28 @@ fn dry_case(plan: &Plan, host: &mut dyn Host, case: Case, seed: u64) -> DryCase 
 }
 
 /// Everything that keeps a case from running on this host.
-fn requirements(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
-    let mut unmet = of_configuration(host, plan, case);
-    unmet.extend(of_workload(host, plan, &case.workload));
+fn requirements(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, case: &Case) -> Vec<String> {
+    let mut unmet = of_configuration(host, guests, plan, case);
+    unmet.extend(of_workload(host, plan, case));
     unmet.extend(of_fill(plan, case));
     unmet
+}
+
+/// The exact commands of a case, those of a guest as they are in it.
+fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
+    match guest::request(plan, case) {
+        None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
+        Some(request) => {
+            let disks = request.disks.iter().map(|disk| disk.display().to_string()).collect::<Vec<_>>();
+            let boot =
+                format!("boot kernel {} in a virtual machine with {}", request.kernel, disks.join(", "));
+            let nodes = guest::usual_nodes(request.disks.len());
+            let (configuration, devices) =
+                fsdyno_testbed::guest::within(&case.configuration, &plan.devices, &nodes);
+            let within = fsdyno_testbed::commands(&configuration, &devices, seed);
+            std::iter::once(boot).chain(within).collect()
+        }
+    }
 }
 
 /// A fill that leaves no room for what the workload makes before it measures.
@@ -136,12 +156,21 @@ fn filled_bytes(plan: &Plan, configuration: &Configuration) -> u64 {
 }
 
 /// What keeps its configuration from being built.
-pub(crate) fn of_configuration(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+pub(crate) fn of_configuration(
+    host: &mut dyn Host,
+    guests: &mut dyn Guests,
+    plan: &Plan,
+    case: &Case,
+) -> Vec<String> {
     if !case.impossible.is_empty() {
         return case.impossible.clone();
     }
     let mut unmet = case.contradictions.clone();
-    for reason in fsdyno_testbed::unmet(host, &case.configuration, &plan.devices) {
+    let missing = match guest::request(plan, case) {
+        None => fsdyno_testbed::unmet(host, &case.configuration, &plan.devices),
+        Some(request) => guests.unmet(&request),
+    };
+    for reason in missing {
         if !unmet.contains(&reason) {
             unmet.push(reason);
         }
@@ -150,8 +179,10 @@ pub(crate) fn of_configuration(host: &mut dyn Host, plan: &Plan, case: &Case) ->
 }
 
 /// What keeps its workload from running.
-pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, workload: &Workload) -> Vec<String> {
-    workload.load().needs().iter().filter_map(|need| missing(host, plan, *need)).collect()
+pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
+    // What a guest lacks is found out with its configuration, and in the guest itself.
+    let needs = if case.configuration.guest_kernel().is_some() { &[] } else { case.workload.load().needs() };
+    needs.iter().filter_map(|need| missing(host, plan, *need)).collect()
 }
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
@@ -185,7 +216,8 @@ pub(crate) fn trial_time(plan: &Plan, case: &Case) -> Nanos {
     let moved = load.prepares().0.saturating_add(load.moves().0);
     let moved = moved.saturating_add(filled_bytes(plan, &case.configuration));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
-    Nanos(ASSUMED_LIFECYCLE.0.saturating_add(made).saturating_add(load.timing().total().0))
+    let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };
+    Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
 }
 
 /// The images are sparse: they come to occupy what is written to them, and never more than their size.

@@ -1,13 +1,13 @@
 //! What the tool itself costs on this host, measured before each sweep: short runs of the engine that touch no file.
 
-use crate::error::SweepError;
 use crate::plan::Plan;
-use crate::run::RunOptions;
 use crate::trial;
 use crate::watch::{self, LoadEnd, Told};
 use fsdyno_core::workload::Null;
 use fsdyno_core::{Failure, Nanos, TelemetryRequest, Workload};
 use fsdyno_host::Host;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// The longest window of the run with telemetry. A plan that samples less often pays less than what is shown.
 const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
@@ -22,15 +22,22 @@ pub(crate) struct Overhead {
 
 impl Overhead {
     /// Measures it with and, where the plan takes telemetry, without.
-    pub fn measure(plan: &Plan, host: &mut dyn Host, options: &RunOptions<'_>) -> Result<Self, SweepError> {
-        let ns_per_op = null(plan, host, options, Null::default(), None)?;
+    /// The null workload touches nothing in `directory`, which must exist.
+    pub fn measure(
+        plan: &Plan,
+        host: &mut dyn Host,
+        directory: &Path,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Box<Failure>> {
+        let mut null = |workload, telemetry| null(plan, host, directory, interrupt, workload, telemetry);
+        let ns_per_op = null(Null::default(), None)?;
         let with_telemetry_ns_per_op = match plan.telemetry {
             None => None,
             Some(interval) => {
                 let interval = interval.min(LONGEST_WINDOW);
                 let workload = Null { window: interval, ..Null::default() };
                 let telemetry = TelemetryRequest { interval, devices: Vec::new() };
-                null(plan, host, options, workload, Some(telemetry))?
+                null(workload, Some(telemetry))?
             }
         };
         Ok(Overhead { ns_per_op, with_telemetry_ns_per_op })
@@ -40,20 +47,19 @@ impl Overhead {
 fn null(
     plan: &Plan,
     host: &mut dyn Host,
-    options: &RunOptions<'_>,
+    directory: &Path,
+    interrupt: &AtomicBool,
     workload: Null,
     telemetry: Option<TelemetryRequest>,
-) -> Result<Option<f64>, SweepError> {
-    let mut request = trial::request(options.state_dir, &Workload::Null(workload), plan.seed, true);
+) -> Result<Option<f64>, Box<Failure>> {
+    let mut request = trial::request(directory, &Workload::Null(workload), plan.seed, true);
     request.telemetry = telemetry;
-    let fail = |failure| SweepError::Engine { failure: Box::new(failure) };
-    let mut engine = host.start_engine(&request).map_err(|error| fail(trial::host_failure(&error)))?;
+    let mut engine = host.start_engine(&request).map_err(|error| Box::new(trial::host_failure(&error)))?;
     let mut told = Told::default();
-    let load =
-        watch::watch(engine.as_mut(), &request, plan.watchdog, options.interrupt, &mut told, &mut |_| {});
+    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, interrupt, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {
-        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(fail(failure)),
-        (_, Some(pid)) => Err(fail(Failure::new("engine", format!("process {pid} does not end")))),
+        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(Box::new(failure)),
+        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not end")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),
         (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {

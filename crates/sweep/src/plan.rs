@@ -21,11 +21,14 @@ use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use crate::workload;
+use fsdyno_core::axis::DEFAULT;
+use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::{
-    Configuration, DeviceSpec, Devices, Measure, Nanos, Study, Warning, WarningKind, Workload,
+    Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Measure, Nanos, Study, Warning, WarningKind,
+    Workload,
 };
 use fsdyno_testbed::contradictions;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Most cases that a plan may have; a day has time for about a thousand trials.
@@ -63,6 +66,10 @@ pub struct Plan {
     pub devices: Devices,
     /// What runs on them.
     pub workloads: Vec<Workload>,
+    /// The machine that guests see.
+    pub guest: GuestShape,
+    /// The kernels of guests, by the levels of the axis `kernel`.
+    pub kernels: BTreeMap<String, KernelSpec>,
     pub(crate) configurations: Vec<Planned>,
 }
 
@@ -120,6 +127,7 @@ fn resolve(
         DeviceSpec::Directory { .. } => existing(document, &raw)?,
         _ => configurations(document, &raw, &devices)?,
     };
+    let kernels = kernels(document, &raw, base)?;
     let measure = match (raw.measure, workloads.first()) {
         (Some(measure), _) => measure,
         (None, Some(workload)) => workload
@@ -130,6 +138,8 @@ fn resolve(
         (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
     };
     Ok(Plan {
+        guest: raw.guest,
+        kernels,
         name: raw.name,
         text: text.to_string(),
         overrides: overrides.to_vec(),
@@ -144,6 +154,49 @@ fn resolve(
         workloads,
         configurations,
     })
+}
+
+/// The kernels that the levels of the axis `kernel` mean. Paths are relative to `base`.
+fn kernels(
+    document: &Document,
+    raw: &RawPlan,
+    base: &Path,
+) -> Result<BTreeMap<String, KernelSpec>, PlanError> {
+    let of_axes = raw.axes.iter().filter(|axis| axis.name == "kernel").flat_map(|axis| &axis.levels);
+    let of_configurations = raw.configurations.iter().flat_map(|configuration| &configuration.settings);
+    let named = of_configurations.filter(|(name, _, _)| name == "kernel").map(|(_, _, level)| level);
+    let guests = of_axes.chain(named).filter(|level| ![HOST_KERNEL, DEFAULT].contains(&level.text.as_str()));
+    guests
+        .map(|level| {
+            let spec = match raw.kernels.get(&level.text) {
+                Some(KernelSpec::Image { name, image, modules }) => KernelSpec::Image {
+                    name: name.clone(),
+                    image: base.join(image),
+                    modules: modules.as_ref().map(|modules| base.join(modules)),
+                },
+                _ => kernel(&level.text).ok_or_else(|| {
+                    let known = raw.kernels.keys().map(String::as_str).chain([HOST_KERNEL]);
+                    let nearest = fsdyno_core::nearest(&level.text, known).map(str::to_string);
+                    let name = level.text.clone();
+                    document.error(&level.at, PlanProblem::UnknownKernel { name, nearest })
+                })?,
+            };
+            Ok((level.text.clone(), spec))
+        })
+        .collect()
+}
+
+/// A kernel by what its level says: a package, or a release.
+fn kernel(level: &str) -> Option<KernelSpec> {
+    let begins_with_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    match level.strip_prefix(DEBIAN_PREFIX) {
+        Some(version) => {
+            let numbers =
+                begins_with_number(version) && version.split('.').all(|part| part.parse::<u32>().is_ok());
+            numbers.then(|| KernelSpec::Debian { version: version.to_string() })
+        }
+        None => begins_with_number(level).then(|| KernelSpec::Installed { release: level.to_string() }),
+    }
 }
 
 fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {

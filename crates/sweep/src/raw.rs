@@ -7,8 +7,11 @@ use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, NAMED_FILESYSTEMS, SYSCTL_PREFIX};
+use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::units::Size;
-use fsdyno_core::{AXES, Bytes, DeviceSpec, Measure, Nanos, Study, Workload};
+use fsdyno_core::{
+    AXES, Bytes, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -32,9 +35,17 @@ const PLAN_KEYS: &[&str] = &[
     "axes",
     "configurations",
     "workloads",
+    "kernels",
+    "guest",
 ];
 const DEVICE_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity", "directory", "journals"];
 const JOURNAL_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity"];
+const KERNEL_KEYS: &[&str] = &["image", "modules"];
+const GUEST_KEYS: &[&str] = &["processors", "memory", "cache"];
+/// Most processors that a guest may have.
+const MAX_PROCESSORS: u32 = 255;
+/// The least memory of a guest: what fsdyno and a kernel of a distribution take.
+const LEAST_MEMORY: Bytes = Bytes(256 * Bytes::MIB);
 /// Keys of a named configuration beside its axes.
 const CONFIGURATION_KEYS: &[&str] = &["name", "note", "impossible"];
 /// A plan as written.
@@ -55,6 +66,9 @@ pub(crate) struct RawPlan {
     pub axes_at: Origin,
     pub configurations: Vec<RawConfiguration>,
     pub workloads: Vec<RawWorkload>,
+    /// Kernels that the plan names itself.
+    pub kernels: BTreeMap<String, KernelSpec>,
+    pub guest: GuestShape,
 }
 
 /// A device for journals.
@@ -156,6 +170,8 @@ impl RawPlan {
             axes_at: plan.at("axes").clone(),
             configurations: configurations(document, &plan)?,
             workloads: workloads(document, &plan)?,
+            kernels: kernels(document, &plan)?,
+            guest: guest(document, &plan)?,
         })
     }
 }
@@ -249,6 +265,46 @@ fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String
         journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
     }
     Ok(journals)
+}
+
+/// Kernels of the plan's own, by the names that the axis `kernel` takes.
+fn kernels(document: &Document, plan: &Section<'_>) -> Result<BTreeMap<String, KernelSpec>, PlanError> {
+    let Some(node) = plan.get("kernels") else { return Ok(BTreeMap::new()) };
+    let mut kernels = BTreeMap::new();
+    for (name, entry) in Section::new(document, node, "[kernels]")?.entries() {
+        let table = Section::new(document, &entry.node, format!("[kernels] {name}"))?;
+        table.only(KERNEL_KEYS)?;
+        if name == HOST_KERNEL || name.starts_with(DEBIAN_PREFIX) {
+            return Err(document.error(&entry.key, PlanProblem::KernelName { name: name.to_string() }));
+        }
+        let image = PathBuf::from(table.required_string("image")?);
+        let modules = table.string("modules")?.map(PathBuf::from);
+        let name = name.to_string();
+        kernels.insert(name.clone(), KernelSpec::Image { name, image, modules });
+    }
+    Ok(kernels)
+}
+
+/// The machine that guests see.
+fn guest(document: &Document, plan: &Section<'_>) -> Result<GuestShape, PlanError> {
+    let usual = GuestShape::default();
+    let Some(node) = plan.get("guest") else { return Ok(usual) };
+    let table = Section::new(document, node, "[guest]")?;
+    table.only(GUEST_KEYS)?;
+    let memory = table.unit("memory")?.unwrap_or(usual.memory);
+    if memory < LEAST_MEMORY {
+        return Err(table.refuse("memory", format!("at least {LEAST_MEMORY}")));
+    }
+    let cache = match table.string("cache")? {
+        None => usual.cache,
+        Some(word) => {
+            let names: Vec<&str> = DiskCache::ALL.iter().map(|cache| cache.name()).collect();
+            let known = DiskCache::ALL.iter().copied().find(|cache| cache.name() == word);
+            known.ok_or_else(|| table.error("cache", unknown_word("cache mode", word, &names)))?
+        }
+    };
+    let processors = table.integer("processors", 1..=MAX_PROCESSORS)?.unwrap_or(usual.processors);
+    Ok(GuestShape { processors, memory, cache })
 }
 
 /// Every axis, the nested ones with the filesystem within which they hold.

@@ -9,15 +9,19 @@ use crate::cases::Case;
 use crate::enough::Tally;
 use crate::error::SweepError;
 use crate::estimate::{self, trial_time};
+use crate::guest::{self, InGuest};
 use crate::order::{Slot, further, order};
 use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::trial::{self, Bench};
+use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, Outcome, TrialRecord};
 use fsdyno_host::Host;
+use fsdyno_host::guest::Guests;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -33,6 +37,14 @@ pub struct RunOptions<'a> {
     pub interrupt: &'a AtomicBool,
     /// Go on with this sweep instead of beginning one.
     pub resume: Option<SweepId>,
+}
+
+/// Where trials run.
+pub struct Machines<'a> {
+    /// This machine.
+    pub host: &'a mut dyn Host,
+    /// Where guests come from.
+    pub guests: &'a mut dyn Guests,
 }
 
 /// How a sweep ended.
@@ -112,17 +124,18 @@ pub struct Position {
 /// [`SweepError`]; everything that was changed is undone then, too.
 pub fn run(
     plan: &Plan,
-    host: &mut dyn Host,
+    machines: &mut Machines<'_>,
     store: &mut Store,
     options: &RunOptions<'_>,
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<SweepOutcome, SweepError> {
+    let host = &mut *machines.host;
     let restored = undo::restore(host, options.state_dir)?.report;
     if restored != UndoReport::default() {
         observer(Progress::Restored(&restored));
     }
     let cases = plan.cases();
-    let unmet = unmet(plan, host, &cases);
+    let unmet = unmet(plan, host, machines.guests, &cases);
     let mut slots = order(plan);
     let stored = match options.resume {
         Some(sweep) => stored_trials(plan, store, sweep)?,
@@ -131,7 +144,12 @@ pub fn run(
     let runnable = runnable(&cases, &unmet);
     let testbed = Testbed::verify(host, &plan.devices, &runnable, tree_space(plan), options.confirmation)?;
     let journal = UndoJournal::create(options.state_dir)?;
-    let overhead = Overhead::measure(plan, host, options)?;
+    let mut overheads = BTreeMap::new();
+    if runnable.iter().any(|configuration| configuration.guest_kernel().is_none()) {
+        let overhead = Overhead::measure(plan, host, options.state_dir, options.interrupt)
+            .map_err(|failure| SweepError::Engine { failure })?;
+        overheads.insert(HOST_KERNEL.to_string(), overhead);
+    }
     let sweep = match options.resume {
         Some(sweep) => {
             store.resume_sweep(sweep)?;
@@ -144,7 +162,7 @@ pub fn run(
         options,
         runnable,
         ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
-        overhead,
+        overheads,
         clock: Clock::new(plan, &cases, &unmet),
         tally: tally(plan, store, options.resume)?,
         outcome: SweepOutcome {
@@ -185,12 +203,12 @@ pub fn run(
             .map(|slot| slot.case)
             .collect();
         let place = Place { slot, case, unmet: &unmet[slot.case as usize], rest: &rest, trials: slots.len() };
-        result = sweeping.step(host, store, &place, observer);
+        result = sweeping.step(machines, store, &place, observer);
         if result.is_err() || sweeping.outcome.end == SweepEnd::Interrupted {
             break;
         }
     }
-    sweeping.end(host, store, result)
+    sweeping.end(machines.host, store, result)
 }
 
 /// Everything that changes while a sweep runs.
@@ -199,7 +217,8 @@ struct Sweeping<'a> {
     options: &'a RunOptions<'a>,
     runnable: Vec<Configuration>,
     ground: Ground,
-    overhead: Overhead,
+    /// What the tool itself costs, by kernel: that of the machine itself, those of guests once each has run.
+    overheads: BTreeMap<String, Overhead>,
     clock: Clock,
     /// The trials so far, where their number hangs on them.
     tally: Tally,
@@ -231,7 +250,7 @@ impl Sweeping<'_> {
     /// One trial: skipped, refused for a stuck device, or run; then stored.
     fn step(
         &mut self,
-        host: &mut dyn Host,
+        machines: &mut Machines<'_>,
         store: &mut Store,
         place: &Place<'_>,
         observer: &mut dyn FnMut(Progress<'_>),
@@ -245,13 +264,13 @@ impl Sweeping<'_> {
             trial::not_begun(slot, case, &device, left)
         } else {
             let start = Instant::now();
-            let ended = self.run_trial(host, place, &device, &mut position, observer);
+            let ended = self.run_trial(machines, place, &device, &mut position, observer);
             let stuck = !ended.left.is_empty();
             if ended.interrupted {
                 self.outcome.end = SweepEnd::Interrupted;
             }
             if stuck {
-                self.step_aside(host, &ended.left)?;
+                self.step_aside(machines.host, &ended.left)?;
             }
             // An interrupted trial is run again later, unless it has left something that must be told.
             if ended.interrupted && !stuck {
@@ -311,7 +330,7 @@ impl Sweeping<'_> {
 
     fn run_trial(
         &mut self,
-        host: &mut dyn Host,
+        machines: &mut Machines<'_>,
         place: &Place<'_>,
         device: &DeviceSpec,
         position: &mut Position,
@@ -329,14 +348,28 @@ impl Sweeping<'_> {
             position.left = Nanos(left.saturating_add(rest.0));
             observer(Progress::Running(position));
         };
+        if let Some(request) = guest::request_for(self.plan, place.case, &self.ground.devices) {
+            let mut trial = InGuest {
+                plan: self.plan,
+                machines,
+                devices: &self.ground.devices,
+                device,
+                journal: &mut self.ground.journal,
+                interrupt: self.options.interrupt,
+                overheads: &mut self.overheads,
+                progress: &mut progress,
+            };
+            return guest::run(&mut trial, &request, place.slot, place.case);
+        }
         let mut bench = Bench {
             plan: self.plan,
-            host,
+            host: machines.host,
             testbed: &self.ground.testbed,
             device,
             journal: &mut self.ground.journal,
+            host_ends: false,
             interrupt: self.options.interrupt,
-            overhead: self.overhead,
+            overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
             progress: &mut progress,
         };
         trial::run(&mut bench, place.slot, place.case)
@@ -443,14 +476,13 @@ impl Clock {
 }
 
 /// For each case everything that keeps it from running here; workloads share what is asked of their configuration.
-fn unmet(plan: &Plan, host: &mut dyn Host, cases: &[Case]) -> Vec<Vec<String>> {
+fn unmet(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests, cases: &[Case]) -> Vec<Vec<String>> {
     let mut of_last: Vec<String> = Vec::new();
     let unmet = cases.iter().enumerate().map(|(index, case)| {
         if index == 0 || cases[index - 1].configuration != case.configuration {
-            of_last = estimate::of_configuration(host, plan, case);
+            of_last = estimate::of_configuration(host, guests, plan, case);
         }
-        let of_case =
-            [estimate::of_workload(host, plan, &case.workload), estimate::of_fill(plan, case)].concat();
+        let of_case = [estimate::of_workload(host, plan, case), estimate::of_fill(plan, case)].concat();
         of_last.iter().cloned().chain(of_case).collect()
     });
     unmet.collect()
@@ -469,7 +501,7 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
 }
 
 /// What the files that workloads make beforehand occupy at least.
-fn tree_space(plan: &Plan) -> Bytes {
+pub(crate) fn tree_space(plan: &Plan) -> Bytes {
     let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
     sizes.max().unwrap_or_default()
 }

@@ -28,6 +28,8 @@ pub(crate) struct Bench<'a> {
     pub testbed: &'a Testbed,
     pub device: &'a DeviceSpec,
     pub journal: &'a mut UndoJournal,
+    /// Whether the host ends with the trial, so that there is nothing on it to take down.
+    pub host_ends: bool,
     pub interrupt: &'a AtomicBool,
     /// What the tool itself costs.
     pub overhead: Overhead,
@@ -71,11 +73,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let start = Instant::now();
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
-    (bench.progress)("tear down", None);
-    let hung = matches!(result, Err(Stop::Hung(..)));
-    bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
-    let mut left = bench.journal.undo_all(bench.host).left;
-    bench.host.limit_steps(None);
+    let mut left = if bench.host_ends { Vec::new() } else { take_down(bench, &result) };
     // A tool that shares the user's Ctrl-C fails before the flag is looked at.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
@@ -96,6 +94,16 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();
     Ended { record, left, interrupted }
+}
+
+/// Undoes everything; gives what is left.
+fn take_down(bench: &mut Bench<'_>, result: &Result<(), Stop>) -> Vec<String> {
+    (bench.progress)("tear down", None);
+    let hung = matches!(result, Err(Stop::Hung(..)));
+    bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
+    let left = bench.journal.undo_all(bench.host).left;
+    bench.host.limit_steps(None);
+    left
 }
 
 /// The trial itself. Every step may fail; the caller takes down.
@@ -213,7 +221,7 @@ impl Bench<'_> {
 }
 
 /// The record of a trial of which nothing is known yet.
-fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRecord {
+pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRecord {
     let now = jiff::Timestamp::now().to_string();
     TrialRecord {
         trial: slot.trial,
@@ -252,7 +260,7 @@ pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[S
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
 }
 
-fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {
+pub(crate) fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {
     record.warnings.extend(left.iter().map(|text| Warning::new(WarningKind::LeftBehind, text.clone())));
     if let Outcome::Failed { error } = &mut record.outcome
         && !left.is_empty()

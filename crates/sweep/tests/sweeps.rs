@@ -10,10 +10,11 @@ use fsdyno_core::{
 };
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeHost, Fault};
+use fsdyno_host::guest::NoGuests;
 use fsdyno_store::{Store, SweepId, SweepState};
 use fsdyno_sweep::{
-    BenchOptions, Plan, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, bench_plan, dry_run, order,
-    run,
+    BenchOptions, Machines, Plan, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, bench_plan,
+    dry_run, order, run,
 };
 use fsdyno_testbed::{Confirmation, TestbedError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +74,8 @@ impl Lab {
             resume,
         };
         let interrupt = &self.interrupt;
-        run(plan, &mut self.host, &mut self.store, &options, &mut |progress| watch(&progress, interrupt))
+        let mut machines = Machines { host: &mut self.host, guests: &mut NoGuests };
+        run(plan, &mut machines, &mut self.store, &options, &mut |progress| watch(&progress, interrupt))
     }
 
     fn trials(&self, outcome: &SweepOutcome) -> Vec<TrialRecord> {
@@ -520,7 +522,7 @@ fn a_dry_run_tells_commands_time_and_space_and_changes_nothing() {
         &["workloads.ramp=8s".to_string(), "workloads.window=2s".to_string(), "repetitions=3".to_string()],
     )
     .unwrap();
-    let dry = dry_run(&plan, &mut host);
+    let dry = dry_run(&plan, &mut host, &mut NoGuests);
     assert_eq!(host.snapshot(), before);
     assert_eq!((dry.cases.len(), dry.trials), (4, 15));
     // 2 s around, 5.4 s for the trees, three phases of 10 s.
@@ -646,9 +648,9 @@ fn a_case_that_cannot_be_measured_is_not_repeated() {
 
 #[test]
 fn a_dry_run_tells_the_least_and_the_most() {
-    let run = dry_run(&restless(), &mut FakeHost::new());
+    let run = dry_run(&restless(), &mut FakeHost::new(), &mut NoGuests);
     assert_eq!((run.trials, run.trials_max), (6, 12));
     assert_eq!(run.time_max_ns.0, 2 * run.time_ns.0);
-    let fixed = dry_run(&plan(&[]), &mut FakeHost::new());
+    let fixed = dry_run(&plan(&[]), &mut FakeHost::new(), &mut NoGuests);
     assert_eq!((fixed.trials, fixed.time_ns), (fixed.trials_max, fixed.time_max_ns));
 }

@@ -58,6 +58,12 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
 
 fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found = Vec::new();
+    if let Some(kernel) = configuration.guest_kernel() {
+        let all = std::iter::once(&devices.data).chain(devices.journals.values());
+        if all.into_iter().any(|spec| !matches!(spec, DeviceSpec::Image { .. })) {
+            found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks are images"));
+        }
+    }
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
     }

@@ -15,6 +15,7 @@ mod error;
 pub mod filesystem;
 mod foresight;
 pub mod guard;
+pub mod guest;
 mod mounted;
 mod recipe;
 mod stack;

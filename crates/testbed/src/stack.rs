@@ -124,7 +124,7 @@ pub fn build(
         (data, Some(filesystem)) => {
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
             let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
-            make_images(host, journal, &specs, &target)?;
+            make_images(host, journal, &specs, Some(&target))?;
             let data = open(host, journal, testbed, data)?;
             let log = log.map(|spec| open(host, journal, testbed, spec)).transpose()?;
             Ground::Volume(Box::new(Volume { filesystem, data, journal: log }))
@@ -153,12 +153,13 @@ fn contradiction(why: String) -> TestbedError {
 }
 
 /// Makes the images under names of 128 random bits first, so that the journal can name them before they exist; then they
-/// get their own names, unless something stands there by now. The mount to come is journaled along: each sync counts.
-fn make_images(
+/// get their own names, unless something stands there by now. Where they
+/// are to be attached to loop devices and mounted on `target`, the ways back from that are journaled along: each sync counts.
+pub(crate) fn make_images(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     specs: &[&DeviceSpec],
-    target: &Path,
+    target: Option<&Path>,
 ) -> Result<()> {
     let images: Vec<(&Path, Bytes, PathBuf)> = specs
         .iter()
@@ -179,10 +180,12 @@ fn make_images(
         let identity = host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
         let path = path.to_path_buf();
         ways_back.push(UndoAction::RemoveFile { path: path.clone(), identity: Some(identity.clone()) });
-        ways_back.push(UndoAction::DetachLoop { path, image: identity });
+        ways_back.extend(target.map(|_| UndoAction::DetachLoop { path, image: identity }));
     }
-    ways_back.push(UndoAction::RemoveDirectory { path: target.to_path_buf() });
-    ways_back.push(UndoAction::Unmount { target: target.to_path_buf() });
+    if let Some(target) = target.map(Path::to_path_buf) {
+        ways_back.push(UndoAction::RemoveDirectory { path: target.clone() });
+        ways_back.push(UndoAction::Unmount { target });
+    }
     journal.append(&ways_back)?;
     for (path, _, hidden) in &images {
         host.rename_new(hidden, path).map_err(|error| taken(error, path))?;

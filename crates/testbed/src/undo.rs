@@ -133,15 +133,27 @@ const VERSION: u32 = 1;
 /// The journal of one process, and the devices that it holds open.
 #[derive(Debug)]
 pub struct UndoJournal {
-    path: PathBuf,
-    file: File,
-    header_bytes: u64,
+    /// None for a host that is gone, with everything that was done on it, when its process is.
+    on_disk: Option<OnDisk>,
     rebooted: bool,
     actions: Vec<UndoAction>,
     open: Vec<DeviceHandle>,
 }
 
+/// The file of a journal.
+#[derive(Debug)]
+struct OnDisk {
+    path: PathBuf,
+    file: File,
+    header_bytes: u64,
+}
+
 impl UndoJournal {
+    /// A journal for a host that ends with this process: nothing done on it can outlive what would undo it.
+    pub fn in_memory() -> Self {
+        UndoJournal { on_disk: None, rebooted: false, actions: Vec::new(), open: Vec::new() }
+    }
+
     /// Makes a journal in this directory, which is made too where it is missing.
     ///
     /// # Errors
@@ -171,12 +183,13 @@ impl UndoJournal {
             .and_then(|directory| directory.sync_all())
             .map_err(fail("sync the directory of"))?;
         let header_bytes = line.len() as u64;
-        Ok(UndoJournal { path, file, header_bytes, rebooted: false, actions: Vec::new(), open: Vec::new() })
+        let on_disk = Some(OnDisk { path, file, header_bytes });
+        Ok(UndoJournal { on_disk, rebooted: false, actions: Vec::new(), open: Vec::new() })
     }
 
-    /// Its file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Its file, where it has one.
+    pub fn path(&self) -> Option<&Path> {
+        self.on_disk.as_ref().map(|on_disk| on_disk.path.as_path())
     }
 
     /// Appends the ways back from changes that are about to be made, with one sync.
@@ -184,28 +197,15 @@ impl UndoJournal {
     /// # Errors
     /// [`TestbedError::Journal`]; then the changes must not be made.
     pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
-        self.write(actions).map_err(|source| TestbedError::Journal {
-            action: "append to",
-            path: self.path.clone(),
-            source,
-        })?;
+        if let Some(on_disk) = &mut self.on_disk {
+            on_disk.write(actions).map_err(|source| TestbedError::Journal {
+                action: "append to",
+                path: on_disk.path.clone(),
+                source,
+            })?;
+        }
         self.actions.extend_from_slice(actions);
         Ok(())
-    }
-
-    fn write(&mut self, actions: &[UndoAction]) -> io::Result<()> {
-        let mut lines = Vec::new();
-        for action in actions {
-            lines.extend(json_line(action)?);
-        }
-        let end = self.file.stream_position()?;
-        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
-        if written.is_err() {
-            // Half a line must not stand before the next one.
-            self.file.set_len(end)?;
-            self.file.seek(io::SeekFrom::Start(end))?;
-        }
-        written
     }
 
     /// Whether nothing waits to be undone.
@@ -260,10 +260,10 @@ impl UndoJournal {
         }
         left.reverse();
         self.actions = left;
-        if self.actions.is_empty() {
+        if let (true, Some(on_disk)) = (self.actions.is_empty(), &mut self.on_disk) {
             // A journal that stays longer than it need is replayed without effect.
-            let _ = self.file.set_len(self.header_bytes);
-            let _ = self.file.seek(io::SeekFrom::End(0));
+            let _ = on_disk.file.set_len(on_disk.header_bytes);
+            let _ = on_disk.file.seek(io::SeekFrom::End(0));
         }
         report
     }
@@ -273,14 +273,11 @@ impl UndoJournal {
     /// # Errors
     /// [`TestbedError::Journal`] when the file cannot be removed.
     pub fn close(self) -> Result<()> {
-        if !self.actions.is_empty() {
-            return Ok(());
+        match self.on_disk {
+            Some(OnDisk { path, .. }) if self.actions.is_empty() => fs::remove_file(&path)
+                .map_err(|source| TestbedError::Journal { action: "remove", path, source }),
+            _ => Ok(()),
         }
-        fs::remove_file(&self.path).map_err(|source| TestbedError::Journal {
-            action: "remove",
-            path: self.path.clone(),
-            source,
-        })
     }
 
     /// Takes over the journal of a process that is gone. `None`: its owner lives, or it is gone meanwhile.
@@ -312,14 +309,30 @@ impl UndoJournal {
             .map(|(index, line)| serde_json::from_str(line).map_err(parse_error(index + 2)))
             .collect::<Result<Vec<UndoAction>>>()?;
         file.seek(io::SeekFrom::End(0)).map_err(fail("read"))?;
+        let header_bytes = first.len() as u64 + 1;
         Ok(Some(UndoJournal {
-            path: path.to_path_buf(),
-            file,
-            header_bytes: first.len() as u64 + 1,
+            on_disk: Some(OnDisk { path: path.to_path_buf(), file, header_bytes }),
             rebooted: header.boot_id != boot_id(),
             actions,
             open: Vec::new(),
         }))
+    }
+}
+
+impl OnDisk {
+    fn write(&mut self, actions: &[UndoAction]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for action in actions {
+            lines.extend(json_line(action)?);
+        }
+        let end = self.file.stream_position()?;
+        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // Half a line must not stand before the next one.
+            self.file.set_len(end)?;
+            self.file.seek(io::SeekFrom::Start(end))?;
+        }
+        written
     }
 }
 

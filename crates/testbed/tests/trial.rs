@@ -223,7 +223,7 @@ fn after_a_reboot_only_files_are_undone() {
     let before = host.snapshot();
     let mut journal = UndoJournal::create(directory.path()).unwrap();
     run(&mut host, &mut journal, &cases()[0]).unwrap();
-    let path = journal.path().to_path_buf();
+    let path = journal.path().unwrap().to_path_buf();
     drop(journal);
     let text = std::fs::read_to_string(&path).unwrap();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -243,7 +243,7 @@ fn a_line_torn_by_the_crash_is_no_line() {
     let mut host = machine();
     let mut journal = UndoJournal::create(directory.path()).unwrap();
     run(&mut host, &mut journal, &cases()[0]).unwrap();
-    let path = journal.path().to_path_buf();
+    let path = journal.path().unwrap().to_path_buf();
     drop(journal);
     let mut text = std::fs::read(&path).unwrap();
     text.extend_from_slice(br#"{"undo":"remove_file","path":"/data/prec"#);

@@ -1,0 +1,197 @@
+//! A trial in a guest: the same sequence, on a machine that is made for it and gone after it.
+//!
+//! On this machine a guest's trial is its images and nothing else: they are made, the guest has them as disks, and they
+//! are removed. Within, the testbed meets block devices, and everything is as on any machine, guards included; only
+//! nothing is taken down there, because the guest ends.
+
+use crate::cases::Case;
+use crate::estimate;
+use crate::order::Slot;
+use crate::overhead::Overhead;
+use crate::plan::Plan;
+use crate::run::Machines;
+use crate::trial::{self, Bench, Ended};
+use fsdyno_core::workload::Need;
+use fsdyno_core::{DeviceSpec, Devices, Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, NotStarted};
+use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Where an engine that touches no file stands in a guest.
+const ANYWHERE: &str = "/tmp";
+
+/// Everything that a trial in a guest needs beside its case.
+pub(crate) struct InGuest<'a, 'm> {
+    pub plan: &'a Plan,
+    pub machines: &'a mut Machines<'m>,
+    pub devices: &'a Devices,
+    pub device: &'a DeviceSpec,
+    /// Of this machine.
+    pub journal: &'a mut UndoJournal,
+    pub interrupt: &'a AtomicBool,
+    pub overheads: &'a mut BTreeMap<String, Overhead>,
+    pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
+}
+
+/// The guest that a case needs; none when it runs on the machine itself.
+pub(crate) fn request(plan: &Plan, case: &Case) -> Option<GuestRequest> {
+    request_for(plan, case, &plan.devices)
+}
+
+/// The same with images that stand elsewhere than the plan says.
+pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option<GuestRequest> {
+    let kernel = plan.kernels.get(case.configuration.guest_kernel()?)?.clone();
+    let own = |tool: &fsdyno_testbed::Tool| (tool.program, tool.package);
+    let tools = fsdyno_testbed::guest::programs(&case.configuration).iter().map(own);
+    let of_workload = case.workload.load().needs().iter().filter_map(|need| match need {
+        Need::Program(tool) => Some((tool.program, tool.package)),
+        Need::Device | Need::IoUring => None,
+    });
+    let program =
+        |(name, package): (&str, &str)| GuestProgram { name: name.to_string(), package: package.to_string() };
+    let images = fsdyno_testbed::guest::images(&case.configuration, devices);
+    Some(GuestRequest {
+        kernel,
+        shape: plan.guest,
+        modules: fsdyno_testbed::guest::modules(&case.configuration),
+        programs: tools.chain(of_workload).map(program).collect(),
+        disks: images.into_iter().map(|spec| spec.path().to_path_buf()).collect(),
+    })
+}
+
+/// The nodes that so many disks get in a guest.
+pub(crate) fn usual_nodes(disks: usize) -> Vec<PathBuf> {
+    (b'a'..=b'z').take(disks).map(|letter| PathBuf::from(format!("/dev/vd{}", char::from(letter)))).collect()
+}
+
+/// Runs a trial in a guest of its own and removes its images.
+pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Slot, case: &Case) -> Ended {
+    let mut ended = boot_and_run(trial, request, slot, case).unwrap_or_else(|failure| {
+        let mut record = trial::unproven(slot, case, trial.device);
+        record.outcome = Outcome::Failed { error: *failure };
+        record.finished = jiff::Timestamp::now().to_string();
+        Ended { record, left: Vec::new(), interrupted: false }
+    });
+    (trial.progress)("tear down", None);
+    ended.left = trial.journal.undo_all(trial.machines.host).left;
+    trial::note_what_is_left(&mut ended.record, &ended.left);
+    ended
+}
+
+fn boot_and_run(
+    trial: &mut InGuest<'_, '_>,
+    request: &GuestRequest,
+    slot: &Slot,
+    case: &Case,
+) -> Result<Ended, Box<Failure>> {
+    (trial.progress)("boot", None);
+    let images = fsdyno_testbed::guest::images(&case.configuration, trial.devices);
+    fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
+        .map_err(|error| Box::new(error.failure()))?;
+    let mut guest = trial.machines.guests.start(request).map_err(|not| Box::new(not_started(&not)))?;
+    let mut ended = in_guest(trial, guest.as_mut(), slot, case);
+    let facts = guest.facts().clone();
+    let record = match &mut ended {
+        Ok(ended) => &mut ended.record,
+        Err(failure) => {
+            add_last_words(failure, guest.as_mut());
+            return ended;
+        }
+    };
+    if let Outcome::Failed { error } = &mut record.outcome {
+        add_last_words(error, guest.as_mut());
+    }
+    guest.end_now();
+    record.environment.virtualisation = Some(facts.description.clone());
+    if facts.emulated {
+        record.warnings.push(emulation(&facts.description));
+    }
+    ended
+}
+
+/// The trial itself, from the guards on.
+fn in_guest(
+    trial: &mut InGuest<'_, '_>,
+    guest: &mut dyn Guest,
+    slot: &Slot,
+    case: &Case,
+) -> Result<Ended, Box<Failure>> {
+    let disks = guest.disks();
+    let (configuration, devices) = fsdyno_testbed::guest::within(&case.configuration, trial.devices, &disks);
+    let within = Case { configuration, ..case.clone() };
+    let mut unmet = fsdyno_testbed::unmet(guest, &within.configuration, &devices);
+    unmet.extend(estimate::of_workload(guest, trial.plan, &within));
+    if !unmet.is_empty() {
+        let record = trial::skipped(slot, case, trial.device, &unmet);
+        return Ok(Ended { record, left: Vec::new(), interrupted: false });
+    }
+    let overhead = overhead(trial, guest, case)?;
+    let testbed = verify(guest, trial.plan, &devices, &within, &disks)?;
+    let mut bench = Bench {
+        plan: trial.plan,
+        host: guest,
+        testbed: &testbed,
+        device: trial.device,
+        journal: &mut UndoJournal::in_memory(),
+        host_ends: true,
+        interrupt: trial.interrupt,
+        overhead,
+        progress: &mut *trial.progress,
+    };
+    let mut ended = trial::run(&mut bench, slot, &within);
+    ended.record.configuration = case.configuration.clone();
+    Ok(ended)
+}
+
+/// All guards, in the guest.
+fn verify(
+    guest: &mut dyn Guest,
+    plan: &Plan,
+    devices: &Devices,
+    case: &Case,
+    disks: &[PathBuf],
+) -> Result<Testbed, Box<Failure>> {
+    let confirmation = fsdyno_testbed::guest::confirmation(disks);
+    let configurations = std::slice::from_ref(&case.configuration);
+    let space = crate::run::tree_space(plan);
+    Testbed::verify(guest, devices, configurations, space, &confirmation)
+        .map_err(|error: TestbedError| Box::new(error.failure()))
+}
+
+/// What the tool itself costs on guests of this kernel, measured in the first one.
+fn overhead(
+    trial: &mut InGuest<'_, '_>,
+    guest: &mut dyn Guest,
+    case: &Case,
+) -> Result<Overhead, Box<Failure>> {
+    let kernel = case.configuration.guest_kernel().unwrap_or_default();
+    if let Some(known) = trial.overheads.get(kernel) {
+        return Ok(*known);
+    }
+    let overhead = Overhead::measure(trial.plan, guest, Path::new(ANYWHERE), trial.interrupt)?;
+    trial.overheads.insert(kernel.to_string(), overhead);
+    Ok(overhead)
+}
+
+fn not_started(not: &NotStarted) -> Failure {
+    let mut failure = Failure::new("boot", not.error.to_string());
+    failure.details = with_heading(&not.last_words);
+    failure
+}
+
+fn add_last_words(failure: &mut Failure, guest: &mut dyn Guest) {
+    let words = with_heading(&guest.last_words());
+    let separator = if failure.details.is_empty() || words.is_empty() { "" } else { "\n" };
+    failure.details.push_str(&format!("{separator}{words}"));
+}
+
+fn with_heading(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!("the guest's last words:\n{words}") }
+}
+
+fn emulation(description: &str) -> Warning {
+    let text = format!("{description}: only ratios between guests mean something, no time by itself");
+    Warning::new(WarningKind::Emulation, text)
+}

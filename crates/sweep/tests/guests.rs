@@ -1,0 +1,200 @@
+//! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing is left here.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Outcome, TrialRecord, WarningKind};
+use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
+use fsdyno_host::guest::{GuestFacts, NotStarted};
+use fsdyno_host::{EngineOutput, HostError};
+use fsdyno_store::Store;
+use fsdyno_sweep::{Machines, Plan, PlanProblem, RunOptions, SweepOutcome, dry_run, run};
+use fsdyno_testbed::Confirmation;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+const PLAN: &str = r#"
+name = "guests"
+telemetry = false
+[device]
+image = "/data/fsdyno.img"
+size = "4G"
+[axes]
+filesystem = "ext4"
+kernel = ["debian:6.1", "host"]
+scheduler = "bfq"
+[[workloads]]
+kind = "null"
+window = "20ms"
+ramp = 0
+"#;
+
+fn plan(overrides: &[&str]) -> Plan {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
+    Plan::parse(PLAN, "plans/test.toml", &overrides).unwrap()
+}
+
+fn done() -> FakeEngine {
+    FakeEngine { outputs: [EngineOutput::Event(Box::new(EngineEvent::Done))].into(), ..FakeEngine::default() }
+}
+
+/// A guest with one disk, whose engines all do their work.
+fn guest() -> FakeHost {
+    let mut guest = FakeHost::new();
+    guest.add_block("/dev/vda", (254, 0), Bytes(4 * Bytes::GIB));
+    guest.facts = GuestFacts { description: "QEMU".into(), emulated: true, release: "6.1.0".into() };
+    guest.engines = (0..2).map(|_| done()).collect();
+    guest
+}
+
+struct Lab {
+    host: FakeHost,
+    guests: FakeGuests,
+}
+
+impl Lab {
+    fn new(guests: impl IntoIterator<Item = Result<FakeHost, NotStarted>>) -> Self {
+        let mut host = FakeHost::new();
+        host.engines = (0..3).map(|_| done()).collect();
+        Lab { host, guests: FakeGuests { next: guests.into_iter().collect(), ..FakeGuests::default() } }
+    }
+
+    /// Runs a plan; the machine must be as before.
+    fn run(&mut self, plan: &Plan) -> (SweepOutcome, Vec<TrialRecord>) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&directory.path().join("results.db")).unwrap();
+        let undo = directory.path().join("undo");
+        let options = RunOptions {
+            state_dir: &undo,
+            confirmation: &Confirmation::default(),
+            interrupt: &AtomicBool::new(false),
+            resume: None,
+        };
+        let before = self.host.snapshot();
+        let mut machines = Machines { host: &mut self.host, guests: &mut self.guests };
+        let outcome = run(plan, &mut machines, &mut store, &options, &mut |_| {}).unwrap();
+        assert_eq!(self.host.snapshot(), before);
+        assert_eq!(std::fs::read_dir(&undo).unwrap().count(), 0, "no journal is left");
+        let trials = store.trials(outcome.sweep).unwrap();
+        (outcome, trials)
+    }
+}
+
+fn of_kernel<'a>(trials: &'a [TrialRecord], kernel: &str) -> Vec<&'a TrialRecord> {
+    trials.iter().filter(|trial| trial.configuration.level("kernel") == Some(kernel)).collect()
+}
+
+#[test]
+fn one_table_holds_guests_and_the_machine_itself() {
+    let mut lab = Lab::new([Ok(guest()), Ok(guest())]);
+    let (outcome, trials) = lab.run(&plan(&[]));
+    assert_eq!((outcome.measured, outcome.failed, outcome.skipped), (3, 0, 0), "{trials:#?}");
+    let request = &lab.guests.requests[0];
+    assert_eq!(request.kernel, KernelSpec::Debian { version: "6.1".to_string() });
+    assert_eq!(request.modules, ["ext4", "bfq"]);
+    assert_eq!(request.disks, [PathBuf::from("/data/fsdyno.img")]);
+    assert!(request.programs.iter().any(|program| program.name == "mkfs.ext4"));
+    for trial in of_kernel(&trials, "debian:6.1") {
+        assert!(trial.built.mkfs_command.ends_with(" /dev/vda"), "{}", trial.built.mkfs_command);
+        assert_eq!(trial.environment.virtualisation.as_deref(), Some("QEMU"));
+        assert!(trial.warnings.iter().any(|warning| warning.kind == WarningKind::Emulation));
+    }
+    for trial in of_kernel(&trials, "host") {
+        assert!(trial.built.mkfs_command.contains("/dev/loop"), "{}", trial.built.mkfs_command);
+        assert!(trial.warnings.iter().all(|warning| warning.kind != WarningKind::Emulation));
+    }
+}
+
+#[test]
+fn a_guest_that_does_not_come_up_fails_its_trial_with_its_last_words_and_the_sweep_goes_on() {
+    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest ended".into() };
+    let not = NotStarted { error: Box::new(error), last_words: "Kernel panic - not syncing: no".into() };
+    let mut lab = Lab::new([Err(not), Ok(guest())]);
+    let (outcome, trials) = lab.run(&plan(&[]));
+    assert_eq!((outcome.measured, outcome.failed), (2, 1));
+    let failed = trials.iter().find_map(|trial| match &trial.outcome {
+        Outcome::Failed { error } => Some(error),
+        _ => None,
+    });
+    let failed = failed.unwrap();
+    assert_eq!(failed.step, "boot");
+    assert!(failed.details.contains("Kernel panic - not syncing: no"), "{}", failed.details);
+}
+
+#[test]
+fn a_failure_in_a_guest_is_told_with_the_last_words_of_its_console() {
+    let mut broken = guest();
+    broken.programs.get_mut("mkfs.ext4").unwrap().status = 1;
+    let mut lab = Lab::new([Ok(broken), Ok(guest())]);
+    let (outcome, trials) = lab.run(&plan(&[]));
+    assert_eq!((outcome.measured, outcome.failed), (2, 1));
+    let Outcome::Failed { error } = &trials[0].outcome else { panic!("{:?}", trials[0].outcome) };
+    assert_eq!(error.step, "mkfs");
+    assert!(error.details.contains("the guest's last words:\n"), "{}", error.details);
+}
+
+#[test]
+fn what_a_guest_lacks_skips_its_trials_without_starting_one() {
+    let mut lab = Lab::new([]);
+    lab.guests.unmet = vec!["qemu-system-x86_64".to_string()];
+    let (outcome, trials) = lab.run(&plan(&[]));
+    assert_eq!((outcome.measured, outcome.skipped), (1, 2));
+    let skipped = of_kernel(&trials, "debian:6.1");
+    assert!(skipped.iter().all(
+        |trial| matches!(&trial.outcome, Outcome::Skipped { unmet } if unmet == &["qemu-system-x86_64"])
+    ));
+}
+
+#[test]
+fn what_turns_out_within_skips_the_trial() {
+    let lacking = || {
+        let mut guest = guest();
+        guest.write_setting("/proc/filesystems", "nodev\tsysfs\n");
+        guest
+    };
+    let mut lab = Lab::new([Ok(lacking()), Ok(lacking())]);
+    let (outcome, trials) = lab.run(&plan(&[]));
+    assert_eq!((outcome.measured, outcome.skipped), (1, 2));
+    let Outcome::Skipped { unmet } = &of_kernel(&trials, "debian:6.1")[0].outcome else { panic!() };
+    assert_eq!(unmet[..], ["filesystem ext4 in the kernel"]);
+}
+
+#[test]
+fn a_dry_run_shows_what_happens_within() {
+    let dry = dry_run(&plan(&[]), &mut FakeHost::new(), &mut FakeGuests::default());
+    assert_eq!(dry.cases[0].commands[0], "boot kernel debian:6.1 in a virtual machine with /data/fsdyno.img");
+    assert!(dry.cases[0].commands.iter().any(|command| command.ends_with(" /dev/vda")), "{:?}", dry.cases[0]);
+    assert!(dry.cases[0].time_ns > dry.cases[1].time_ns, "a guest boots");
+}
+
+#[test]
+fn kernels_of_the_plans_own_are_named_and_relative_to_it() {
+    let set = [
+        "kernels.mine={ image = \"arch/x86/boot/bzImage\", modules = \"/m\" }",
+        "axes.kernel=[\"mine\", \"6.1.0-56-amd64\"]",
+    ];
+    let plan = plan(&set);
+    let mine = KernelSpec::Image {
+        name: "mine".to_string(),
+        image: "plans/arch/x86/boot/bzImage".into(),
+        modules: Some("/m".into()),
+    };
+    assert_eq!(plan.kernels["mine"], mine);
+    let installed = KernelSpec::Installed { release: "6.1.0-56-amd64".to_string() };
+    assert_eq!(plan.kernels["6.1.0-56-amd64"], installed);
+}
+
+#[test]
+fn kernels_that_mean_nothing_are_refused_with_the_nearest() {
+    let refused = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
+        Plan::parse(PLAN, "test.toml", &overrides).unwrap_err()
+    };
+    let unknown = refused(&["axes.kernel=hots"]);
+    assert!(unknown.to_string().contains("unknown kernel 'hots'; did you mean 'host'?"), "{unknown}");
+    assert!(unknown.hint().unwrap().contains("debian:6.1"));
+    assert!(matches!(*refused(&["axes.kernel=debian:bookworm"]).problem, PlanProblem::UnknownKernel { .. }));
+    assert!(matches!(*refused(&["kernels.host={image=\"/x\"}"]).problem, PlanProblem::KernelName { .. }));
+    let block = refused(&["device={block=\"/dev/vdb\"}", "axes.kernel=debian:6.1"]);
+    assert!(block.to_string().contains("whose disks are images"), "{block}");
+    assert!(refused(&["guest.memory=64M"]).to_string().contains("at least 256M"));
+}
