@@ -81,6 +81,9 @@ pub enum Command {
     /// The agent: steps on this machine, requested on stdin.
     #[command(hide = true)]
     Agent,
+    /// The first process of a virtual machine.
+    #[command(hide = true)]
+    Guest,
 }
 
 /// Options of `fsdyno bench`.
@@ -113,6 +116,8 @@ pub struct Sweep {
     /// Changes a key of the plan: `device.size=1G`, `repetitions=1`, `workloads.window=2s`.
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub kernels: Kernels,
     /// Confirms a block device that the plan names: everything on it is lost.
     #[arg(long, value_name = "DEVICE")]
     pub destroy: Vec<PathBuf>,
@@ -127,6 +132,19 @@ pub struct Sweep {
     pub format: Format,
 }
 
+/// Kernels that take the place of the plan's.
+#[derive(Debug, Args)]
+pub struct Kernels {
+    /// A kernel to run the plan on, in a virtual machine unless it is `host`: `debian:6.1`, the release of an installed one,
+    /// or the image of a build, `NAME=arch/x86/boot/bzImage`. Given several times, the kernel is an axis.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Vec<String>,
+    /// The modules of an image, a directory that `make modules_install INSTALL_MOD_PATH=DIR` has filled; the first is that
+    /// of the first image, and so on.
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    pub modules: Vec<PathBuf>,
+}
+
 /// Options of `fsdyno plan`.
 #[derive(Debug, Args)]
 pub struct Plan {
@@ -135,6 +153,8 @@ pub struct Plan {
     /// Changes a key of the plan, as in `fsdyno sweep`.
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub kernels: Kernels,
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,

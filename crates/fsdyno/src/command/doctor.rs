@@ -5,6 +5,7 @@ use crate::cli::{Doctor, Format};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
 use fsdyno_core::workload::{Program, Tool};
+use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
 use fsdyno_sys::timer::{Source, Timer};
 use fsdyno_testbed::filesystem;
@@ -34,6 +35,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.extend(filesystems(&mut host));
     findings.push(schedulers(&mut host));
     findings.extend(Program::ALL.iter().map(|program| external(&mut host, program.tool())));
+    findings.push(guests());
     match options.format {
         Format::Text => print(&mut io::stdout().lock(), &findings)?,
         Format::Json => print_json(&findings)?,
@@ -109,6 +111,21 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem, 
         ok: remedies.is_empty(),
         found: format!("{}, {tools}", if kernel { "in the kernel" } else { "not loaded in the kernel" }),
         remedy: (!remedies.is_empty()).then(|| remedies.join("; ")),
+    }
+}
+
+/// Virtual machines with other kernels.
+fn guests() -> Finding {
+    let missing = Qemu::missing();
+    let fetch = if Qemu::can_fetch_kernels() { "" } else { "; no apt-get: kernels of your own only" };
+    Finding {
+        subject: "guests".to_string(),
+        ok: missing.is_empty(),
+        found: match Qemu::installed() {
+            Some(version) if missing.is_empty() => format!("{version}{fetch}"),
+            _ => "no virtual machines".to_string(),
+        },
+        remedy: (!missing.is_empty()).then(|| format!("for kernel = \"debian:6.1\": {}", missing.join(", "))),
     }
 }
 

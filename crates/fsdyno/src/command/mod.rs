@@ -5,6 +5,8 @@ mod bench;
 mod compare;
 mod doctor;
 mod engine;
+mod guest;
+mod kernels;
 mod list;
 mod plan;
 mod profile;
@@ -19,6 +21,7 @@ use crate::cli::{Cli, Colour, Command};
 use crate::exit::{Status, Trouble};
 use anyhow::Context;
 use fsdyno_core::measure::Measure;
+use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_report::{Header, NoSuchCase, Style};
 use fsdyno_store::{Store, StoreError, Sweep};
@@ -46,6 +49,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
+        Command::Guest => guest::run(),
     }
 }
 
@@ -91,6 +95,13 @@ impl Surroundings {
             ("the undo journals".to_string(), self.undo.clone()),
         ];
         Ok(AgentHost::new(binary, protected))
+    }
+
+    /// Guests, made by QEMU on this machine.
+    fn guests(&self) -> anyhow::Result<Qemu> {
+        let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
+        let cache = Qemu::default_cache().context("there is no home for a cache: set XDG_CACHE_HOME")?;
+        Ok(Qemu::new(binary, cache))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
-use super::{Result, Surroundings, print_json};
+use super::{Result, Surroundings, kernels, print_json};
 use crate::cli::{Format, Plan as Options};
 use crate::command::sweep::load;
 use crate::exit::{Status, Trouble};
@@ -14,9 +14,10 @@ use fsdyno_testbed::guard::identity_text;
 use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
-    let plan = load(&options.plan, &options.set)?;
+    let set = [options.set.clone(), kernels::overrides(&options.kernels)?].concat();
+    let plan = load(&options.plan, &set)?;
     let mut host = surroundings.host()?;
-    let run = dry_run(&plan, &mut host);
+    let run = dry_run(&plan, &mut host, &mut surroundings.guests()?);
     match options.format {
         Format::Json => print_json(&run)?,
         Format::Text => print(&mut io::stdout().lock(), &plan, &run, &identities(&plan, &mut host))?,

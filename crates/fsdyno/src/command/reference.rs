@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{Study, WarningKind, Workload};
+use fsdyno_core::{DiskCache, GuestShape, Study, WarningKind, Workload};
 use std::fmt::Write;
 
 pub fn run(options: &Reference) -> Result {
@@ -29,6 +29,7 @@ fn command_line() -> String {
 fn plan() -> std::result::Result<String, std::fmt::Error> {
     let mut page = "# Words of a plan and of its results\n".to_string();
     axes(&mut page)?;
+    kernels(&mut page)?;
     workloads(&mut page)?;
     measures(&mut page)?;
     writeln!(page, "\n## Warnings\n")?;
@@ -56,6 +57,29 @@ fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "| `{SYSCTL_PREFIX}NAME` | all | text | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |"
+    )
+}
+
+fn kernels(page: &mut String) -> std::fmt::Result {
+    let usual = GuestShape::default();
+    let caches: Vec<String> = DiskCache::ALL.iter().map(|cache| format!("`{}`", cache.name())).collect();
+    writeln!(
+        page,
+        "\n## Kernels\n\n`kernel = \"NAME\"` runs a trial on a kernel that `[kernels]` names:\n\n\
+         | key of `[kernels] NAME` | meaning |\n|---|---|\n\
+         | `image` | the file `arch/x86/boot/bzImage` of a build, relative to the plan |\n\
+         | `modules` | the directory that `make modules_install INSTALL_MOD_PATH=DIR` has filled |\n"
+    )?;
+    writeln!(
+        page,
+        "Every kernel but `host` runs in a virtual machine, whose shape is that of `[guest]`:\n\n\
+         | key of `[guest]` | default | meaning |\n|---|---|---|\n\
+         | `processors` | `{}` | its processors |\n| `memory` | `{}` | its memory |\n\
+         | `cache` | `{}` | how the machine caches its disks, in QEMU's words: {} |",
+        usual.processors,
+        usual.memory,
+        usual.cache.name(),
+        caches.join(", ")
     )
 }
 

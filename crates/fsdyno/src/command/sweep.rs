@@ -1,6 +1,6 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::{Result, Surroundings, find, header, show};
+use super::{Result, Surroundings, find, header, kernels, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::progress::{Display, human};
@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_sweep::{
-    Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
+    Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
     run as execute,
 };
 use fsdyno_testbed::{Confirmation, TestbedError};
@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
-    let plan = load(&options.plan, &options.set)?;
+    let set = [options.set.clone(), kernels::overrides(&options.kernels)?].concat();
+    let plan = load(&options.plan, &set)?;
     let resume = match &options.resume {
         None => None,
         Some(selector) => Some(find(&surroundings.open_store()?, Some(selector))?.summary.id),
@@ -66,9 +67,8 @@ pub fn measure(
     let mut store = surroundings.open_store()?;
     let options = RunOptions { state_dir: &surroundings.undo, confirmation, interrupt: &interrupt, resume };
     let display = Display::new(order(plan).len() as u64);
-    let ended = execute(plan, &mut surroundings.host()?, &mut store, &options, &mut |progress| {
-        tell(&display, &progress)
-    });
+    let mut machines = Machines { host: &mut surroundings.host()?, guests: &mut surroundings.guests()? };
+    let ended = execute(plan, &mut machines, &mut store, &options, &mut |progress| tell(&display, &progress));
     display.finish();
     let ended = ended.map_err(trouble)?;
     for line in &ended.left {

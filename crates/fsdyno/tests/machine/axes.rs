@@ -253,14 +253,19 @@ fn no_level_is_forgotten() {
         .flat_map(|row| row.settings.iter().map(|(axis, level)| (row.filesystem, *axis, *level)))
         .collect();
     let mut forgotten = Vec::new();
-    // What the engine reaches before the load is tested with it (`lifecycle`).
-    let elsewhere = ["filesystem", "fill", "age"];
+    // What the engine reaches before the load is tested with it (`lifecycle`), other kernels with guests.
+    let elsewhere = ["filesystem", "kernel", "fill", "age"];
     for axis in AXES.iter().filter(|axis| !elsewhere.contains(&axis.name)) {
         let levels: &[&str] = match axis.levels {
             Levels::Words(words) => words,
             Levels::Switch => &["0", "1"],
             Levels::Journal => &["internal", "external", "none"],
-            Levels::Size | Levels::Percent | Levels::Count | Levels::Seconds | Levels::Text => &[],
+            Levels::Size
+            | Levels::Percent
+            | Levels::Count
+            | Levels::Seconds
+            | Levels::Kernel
+            | Levels::Text => &[],
         };
         for filesystem in FILESYSTEMS.iter().filter(|name| axis.applies_to(name)) {
             let any = tried.iter().any(|(name, tried, _)| name == filesystem && *tried == axis.name);

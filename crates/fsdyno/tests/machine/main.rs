@@ -13,6 +13,7 @@ mod engine_fuse;
 mod engine_tree;
 mod external;
 mod guards;
+mod guests;
 mod kill;
 mod lifecycle;
 mod postmark;
@@ -37,6 +38,7 @@ fn main() {
         engine_tree::tests(),
         external::tests(),
         guards::tests(),
+        guests::tests(),
         kill::tests(),
         lifecycle::tests(),
         postmark::tests(),

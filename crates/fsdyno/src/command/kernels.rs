@@ -1,0 +1,71 @@
+//! `--kernel` and `--modules`, as the changes of the plan that they stand for.
+
+use crate::cli::Kernels;
+use crate::exit::{Status, Trouble};
+use anyhow::{Context, anyhow};
+use std::path::Path;
+
+/// The `PATH=VALUE` arguments that mean the same.
+pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
+    let mut overrides = Vec::new();
+    let mut levels = Vec::new();
+    let mut modules = kernels.modules.iter();
+    for kernel in &kernels.kernel {
+        let (name, image) = match kernel.split_once('=') {
+            Some((name, image)) => (name, Some(image)),
+            None => (kernel.as_str(), kernel.contains('/').then_some(kernel.as_str())),
+        };
+        if let Some(image) = image {
+            overrides.push(format!("kernels.{}.image={}", quoted(name), absolute(Path::new(image))?));
+            if let Some(modules) = modules.next() {
+                overrides.push(format!("kernels.{}.modules={}", quoted(name), absolute(modules)?));
+            }
+        }
+        levels.push(quoted(name));
+    }
+    if modules.next().is_some() {
+        return Err(Trouble::new(Status::Usage, anyhow!("more --modules than images of kernels"))
+            .hint("give --kernel NAME=IMAGE for each --modules DIR"));
+    }
+    if !levels.is_empty() {
+        overrides.push(format!("axes.kernel=[{}]", levels.join(", ")));
+    }
+    Ok(overrides)
+}
+
+/// A path that means the same wherever the plan is, as a string of TOML.
+fn absolute(path: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(path).with_context(|| format!("cannot use '{}'", path.display()))?;
+    Ok(quoted(&path.to_string_lossy()))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_become_changes_of_the_plan() {
+        let kernels = Kernels {
+            kernel: ["old=/a/bzImage", "debian:6.1", "/b/bzImage"].map(str::to_string).to_vec(),
+            modules: vec!["/a/modules".into(), "/b/modules".into()],
+        };
+        let expected = [
+            "kernels.\"old\".image=\"/a/bzImage\"",
+            "kernels.\"old\".modules=\"/a/modules\"",
+            "kernels.\"/b/bzImage\".image=\"/b/bzImage\"",
+            "kernels.\"/b/bzImage\".modules=\"/b/modules\"",
+            "axes.kernel=[\"old\", \"debian:6.1\", \"/b/bzImage\"]",
+        ];
+        assert_eq!(overrides(&kernels).unwrap(), expected);
+    }
+
+    #[test]
+    fn modules_without_an_image_are_refused() {
+        let kernels = Kernels { kernel: vec!["debian:6.1".to_string()], modules: vec!["/a".into()] };
+        assert!(overrides(&kernels).is_err());
+    }
+}

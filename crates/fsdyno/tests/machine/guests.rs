@@ -1,0 +1,263 @@
+//! Guests: kernels other than the machine's own, in virtual machines that fsdyno makes.
+//!
+//! What is fetched is kept beside the build, so that it is fetched once.
+
+use crate::support::{Requirement, Sandbox, Test, describe};
+use fsdyno_core::{GuestShape, KernelSpec};
+use fsdyno_guest::Qemu;
+use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
+use fsdyno_host::{Command, HostError};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const GUEST: &[Requirement] = &[
+    Requirement::Program("qemu-system-x86_64"),
+    Requirement::Program("apt-get"),
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Root,
+];
+
+/// A small load of readers and writers in guests.
+const PLAN: &str = r#"
+name = "guests"
+watchdog = "5s"
+[device]
+image = "IMAGE"
+size = "512M"
+[axes]
+filesystem = "ext4"
+kernel = "debian:6.1"
+[[workloads]]
+kind = "fileserver"
+tree_size = "8M"
+readers = 1
+writers = 1
+ramp = 0
+window = "500ms"
+"#;
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, body| Test { name, requires: GUEST, body };
+    vec![
+        test("guests::a_guest_answers_and_shows_its_disks", a_guest_answers_and_shows_its_disks),
+        test(
+            "guests::two_kernels_and_the_machine_share_one_table",
+            two_kernels_and_the_machine_share_one_table,
+        ),
+        test(
+            "guests::a_lost_and_a_hung_guest_fail_their_trials_only",
+            a_lost_and_a_hung_guest_fail_their_trials_only,
+        ),
+        test("guests::a_disk_that_fails_is_told_by_the_console", a_disk_that_fails_is_told_by_the_console),
+        test("guests::a_killed_sweep_takes_its_guest_along", a_killed_sweep_takes_its_guest_along),
+        test("guests::a_guest_that_panics_leaves_its_last_words", a_guest_that_panics_leaves_its_last_words),
+    ]
+}
+
+/// Where kernels for these tests are kept.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+fn qemu() -> Qemu {
+    Qemu::new(env!("CARGO_BIN_EXE_fsdyno").into(), cache().join("fsdyno"))
+}
+
+fn request(version: &str, disks: Vec<PathBuf>) -> GuestRequest {
+    GuestRequest {
+        kernel: KernelSpec::Debian { version: version.to_string() },
+        shape: GuestShape::default(),
+        modules: vec!["ext4".to_string()],
+        programs: vec![GuestProgram { name: "mkfs.ext4".to_string(), package: "e2fsprogs".to_string() }],
+        disks,
+    }
+}
+
+fn started(request: &GuestRequest) -> Box<dyn Guest> {
+    qemu().start(request).unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
+}
+
+fn a_guest_answers_and_shows_its_disks() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = directory.path().join("disk");
+    fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+    let mut guest = started(&request("6.1", vec![disk]));
+    let release = guest.read_text(Path::new("/proc/sys/kernel/osrelease")).expect("a release");
+    assert_eq!(release.trim(), guest.facts().release);
+    assert!(release.starts_with("6.1."), "{release}");
+    let node = guest.disks().remove(0);
+    let probe = guest.probe_device(&node).expect("a probe");
+    assert_eq!((probe.size().0, probe.uses.len(), probe.unknown), (64 << 20, 0, Vec::<String>::new()));
+    let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
+    assert_eq!(made.status, 0, "{made:?}");
+    assert_eq!(guest.probe_device(&node).expect("a probe").signatures, ["ext4"]);
+}
+
+fn a_guest_that_panics_leaves_its_last_words() {
+    let mut guest = started(&request("6.12", Vec::new()));
+    guest.limit_steps(Some(Duration::from_secs(20)));
+    let error = guest.write_text(Path::new("/proc/sysrq-trigger"), "c").expect_err("a panic");
+    assert!(matches!(error, HostError::Lost { .. }), "{error}");
+    let last = guest.last_words();
+    assert!(last.contains("Kernel panic - not syncing: sysrq triggered crash"), "{last}");
+    let error = guest.mounts().expect_err("nobody is there any more");
+    assert!(matches!(error, HostError::Lost { .. }), "{error}");
+}
+
+/// The plan of these tests with its image in the sandbox.
+fn plan(sandbox: &Sandbox) -> (String, PathBuf) {
+    let image = sandbox.path("disk.img");
+    let text = PLAN.replace("IMAGE", &image.display().to_string());
+    (sandbox.write("plan.toml", &text).display().to_string(), image)
+}
+
+/// The binary with the kernels of these tests in its cache.
+fn fsdyno(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
+    let mut command = sandbox.fsdyno(arguments);
+    // The directory that XDG_CACHE_HOME names has one for each program.
+    command.env("XDG_CACHE_HOME", cache()).stdin(Stdio::null());
+    command
+}
+
+fn trials(sandbox: &Sandbox) -> Vec<Value> {
+    let shown = sandbox.run(&["show", "--format", "json"]);
+    assert!(shown.status.success(), "{}", describe(&shown));
+    let document: Value = serde_json::from_slice(&shown.stdout).expect("a document");
+    document["trials"].as_array().expect("trials").clone()
+}
+
+fn two_kernels_and_the_machine_share_one_table() {
+    let sandbox = Sandbox::new();
+    let (plan, image) = plan(&sandbox);
+    let kernels = ["--kernel", "debian:6.1", "--kernel", "debian:6.12", "--kernel", "host"];
+    let swept = fsdyno(&sandbox, &[&["sweep", &plan][..], &kernels].concat()).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    assert!(!image.exists());
+    let own = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let trials = trials(&sandbox);
+    assert_eq!(trials.len(), 4, "three kernels, and the sentinel");
+    for trial in &trials {
+        let kernel = trial["configuration"]["settings"]["kernel"].as_str().expect("a kernel");
+        let guest = kernel.strip_prefix("debian:");
+        let release = trial["environment"]["kernel"].as_str().expect("a release");
+        assert_eq!(trial["outcome"], "measured", "{kernel}: {trial}");
+        assert!(release.starts_with(guest.unwrap_or(own.trim())), "{kernel}: {release}");
+        let warnings = trial["warnings"].as_array().expect("warnings");
+        let emulated = warnings.iter().any(|warning| warning["kind"] == "emulation");
+        assert!(guest.is_some() || !emulated, "{kernel}: {warnings:?}");
+    }
+}
+
+/// Kills the virtual machine of the first trial, and stops that of the second for good: the third is measured.
+fn a_lost_and_a_hung_guest_fail_their_trials_only() {
+    let sandbox = Sandbox::new();
+    let (plan, image) = plan(&sandbox);
+    let set = ["repetitions=3", "workloads.tree_size=64M", "workloads.window=3s"];
+    let set = set.iter().flat_map(|change| ["--set", change]).collect::<Vec<_>>();
+    let mut sweep = fsdyno(&sandbox, &[&["sweep", &plan][..], &set].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run fsdyno");
+    let first = qemu_under_load(&mut sweep, &image, None);
+    signal(first, "KILL");
+    let second = qemu_under_load(&mut sweep, &image, Some(first));
+    signal(second, "STOP");
+    let status = sweep.wait().expect("its end");
+    assert_eq!(status.code(), Some(1), "some trial failed");
+    let trials = trials(&sandbox);
+    let outcomes: Vec<&str> = trials.iter().filter_map(|trial| trial["outcome"].as_str()).collect();
+    assert_eq!(outcomes, ["failed", "failed", "measured"], "{trials:#?}");
+    let said = |index: usize| trials[index]["error"].to_string();
+    assert!(said(0).contains("signal: 9"), "{}", said(0));
+    assert!(said(1).contains("made no progress"), "{}", said(1));
+    assert!(!image.exists() && qemu_of(&image).is_none());
+}
+
+/// A machine without room fails the writes of its guest, whose kernel says so.
+fn a_disk_that_fails_is_told_by_the_console() {
+    let sandbox = Sandbox::new();
+    let small = sandbox.path("small");
+    fs::create_dir(&small).expect("a directory");
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"])
+        .arg(&small)
+        .status()
+        .expect("mount runs");
+    assert!(mounted.success());
+    let (plan, _) = plan(&sandbox);
+    let image = small.join("disk.img").display().to_string();
+    let device = format!("device.image={image}");
+    let set = ["--set", &device, "--set", "workloads.writers=2", "--set", "workloads.window=20s"];
+    let swept = fsdyno(&sandbox, &[&["sweep", &plan][..], &set].concat()).output().expect("run fsdyno");
+    let unmounted = std::process::Command::new("umount").arg(&small).status().expect("umount runs");
+    assert!(unmounted.success());
+    assert_eq!(swept.status.code(), Some(1), "{}", describe(&swept));
+    let error = trials(&sandbox)[0]["error"].to_string();
+    assert!(error.contains("the guest's last words") && error.contains("I/O error, dev vda"), "{error}");
+}
+
+fn a_killed_sweep_takes_its_guest_along() {
+    let sandbox = Sandbox::new();
+    let (plan, image) = plan(&sandbox);
+    let mut sweep = fsdyno(&sandbox, &["sweep", &plan])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run fsdyno");
+    wait_for(&mut sweep, || qemu_of(&image));
+    sweep.kill().expect("kill it");
+    sweep.wait().expect("its end");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while qemu_of(&image).is_some() {
+        assert!(Instant::now() < deadline, "the virtual machine outlives fsdyno");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(image.exists(), "nobody has removed it yet");
+    let restored = sandbox.run(&["restore"]);
+    assert!(restored.status.success(), "{}", describe(&restored));
+    assert!(!image.exists(), "{}", describe(&restored));
+}
+
+/// What mkfs.ext4 writes on the image of these tests, about 25 MiB, and most of a tree of 64 MiB.
+const UNDER_LOAD: u64 = 56 << 20;
+
+/// The virtual machine, once its guest has written most of its tree, and not the one of the trial before.
+fn qemu_under_load(sweep: &mut Child, image: &Path, before: Option<u32>) -> u32 {
+    wait_for(sweep, || {
+        let written = fs::metadata(image).map(|found| found.blocks() * 512).unwrap_or(0);
+        qemu_of(image).filter(|pid| Some(*pid) != before && written > UNDER_LOAD)
+    })
+}
+
+fn wait_for(sweep: &mut Child, mut look: impl FnMut() -> Option<u32>) -> u32 {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert_eq!(sweep.try_wait().expect("a look"), None, "the sweep has ended");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The process of QEMU that has this image as its disk.
+fn qemu_of(image: &Path) -> Option<u32> {
+    let image = image.display().to_string();
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let mut pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&words);
+        line.starts_with("qemu-system") && line.contains(&image)
+    })
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
