@@ -488,6 +488,11 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// A quantile above the median, where it is known: what was measured elsewhere may come without, and then is below it.
+    pub fn known(&self, quantile_ns: u64) -> Option<u64> {
+        (quantile_ns >= self.median).then_some(quantile_ns)
+    }
+
     /// Whether a statistic with this value is only a lower bound, printed with `>=`.
     pub fn is_bound(&self, value_ns: u64) -> bool {
         self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)

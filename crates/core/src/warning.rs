@@ -45,6 +45,8 @@ warnings! {
     SlowTimer = "slow-timer";
     /// A program gave no figure for a part of its work, or one that is coarse.
     FigureMissing = "figure-missing";
+    /// The trial was not run by fsdyno: its figures come from a file, which does not tell everything.
+    Imported = "imported";
     /// The settings weaken what survives a power cut.
     Durability = "durability";
     /// Bytes that were read came from the page cache and not from the device.

@@ -66,6 +66,8 @@ pub enum Command {
     Compare(Compare),
     /// Say what to take: the best configuration, how sure that is, what it costs, and the commands that build it.
     Recommend(Recommend),
+    /// Read results that were measured elsewhere into the store, as a sweep.
+    Import(Import),
     /// Scan a directory into a model of file sizes and directories that a plan can name.
     Profile(Profile),
     /// Tell what this machine can run, and what to install for the rest.
@@ -243,6 +245,34 @@ pub struct Compare {
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,
+}
+
+/// Options of `fsdyno import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// Who wrote the files.
+    pub format: ImportFormat,
+    /// The files; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Name of the sweep [default: that of the first file].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Name of the configuration that all files are trials of [default: what the files say, else their own names].
+    #[arg(long, value_name = "NAME")]
+    pub configuration: Option<String>,
+}
+
+/// Who wrote the files to import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// Tables in the layout of FsOpBench (2009), also those that fsdyno prints.
+    #[value(name = "fsopbench")]
+    FsOpBench,
+    /// fio with --output-format=json or json+; a trial for each file.
+    Fio,
+    /// Lines of bonnie++ 1.03 to 2.00; a trial for each line.
+    BonnieCsv,
 }
 
 /// A percentage as a share from 0 to 1.

@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["core", "stats"]),
     ("sweep", &["core", "host", "testbed", "store", "stats"]),
     ("report", &["core", "stats", "store"]),
+    ("import", &["core", "engine", "report", "stats"]),
     (
         "fsdyno",
         &[
@@ -31,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "store",
             "sweep",
             "report",
+            "import",
         ],
     ),
 ];

@@ -147,6 +147,7 @@ fn of_operation(result: &OperationResult) -> Vec<String> {
     let latency = &result.lat_ns;
     // Without a sample there is no minimum, mean or quantile; there may be a maximum, of an operation that spans the window.
     let sampled = |value: String| if latency.count > 0 { value } else { String::new() };
+    let quantile = |ns: u64| latency.known(ns).map(|ns| sampled(ns.to_string())).unwrap_or_default();
     vec![
         result.operation.name().to_string(),
         latency.count.to_string(),
@@ -155,10 +156,10 @@ fn of_operation(result: &OperationResult) -> Vec<String> {
         sampled(latency.mean.to_string()),
         sampled(latency.stddev.to_string()),
         sampled(latency.median.to_string()),
-        sampled(latency.p90.to_string()),
-        sampled(latency.p99.to_string()),
-        sampled(latency.p999.to_string()),
-        sampled(latency.p9999.to_string()),
+        quantile(latency.p90),
+        quantile(latency.p99),
+        quantile(latency.p999),
+        quantile(latency.p9999),
         if latency.max > 0 { latency.max.to_string() } else { String::new() },
         latency.at_least_from.map(|bound| bound.to_string()).unwrap_or_default(),
     ]

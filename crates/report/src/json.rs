@@ -276,7 +276,7 @@ pub struct FioLatency {
     pub stddev: f64,
     /// Three digits.
     pub median: u64,
-    /// Three digits, keyed `50.000000`.
+    /// Three digits, keyed `50.000000`; those that are known.
     pub percentile: BTreeMap<&'static str, u64>,
     /// Every figure from this one up is a lower bound; null when all are exact.
     pub at_least_from: Option<u64>,
@@ -428,7 +428,9 @@ impl From<&Latency> for FioLatency {
                 ("99.900000", latency.p999),
                 ("99.990000", latency.p9999),
             ]
-            .into(),
+            .into_iter()
+            .filter_map(|(share, ns)| Some((share, latency.known(ns)?)))
+            .collect(),
             at_least_from: latency.at_least_from,
         }
     }

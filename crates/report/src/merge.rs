@@ -32,11 +32,16 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
     // An operation that covered the whole window counts for the maximum alone, so even an empty sample may have one.
     let max = parts.iter().map(|(_, part)| part.lat_ns.max).max().unwrap_or(0);
     let distribution = distribution(parts)?;
-    let quantile = |share: f64| distribution.quantile(share).unwrap_or(0).min(max);
-
     let count: u64 = samples().map(|latency| latency.count).sum();
     let weighted_sum = |of: &dyn Fn(&Latency) -> f64| -> f64 {
         samples().map(|latency| latency.count as f64 / count as f64 * of(latency)).sum()
+    };
+    // What was measured elsewhere may have quantiles and no histogram. Then only their mean is known, and of one that some
+    // trial lacks nothing.
+    let quantile = |share: f64, of: fn(&Latency) -> u64| match distribution.count() == count {
+        true => distribution.quantile(share).unwrap_or(0).min(max),
+        false if samples().any(|latency| latency.known(of(latency)).is_none()) => 0,
+        false => weighted_sum(&|latency| of(latency) as f64).round() as u64,
     };
     let mean = weighted_sum(&|latency| latency.mean);
     let variance = weighted_sum(&|latency| latency.stddev.powi(2) + (latency.mean - mean).powi(2));
@@ -46,11 +51,11 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
         max,
         mean,
         stddev: variance.sqrt(),
-        median: quantile(0.5),
-        p90: quantile(0.9),
-        p99: quantile(0.99),
-        p999: quantile(0.999),
-        p9999: quantile(0.9999),
+        median: quantile(0.5, |latency| latency.median),
+        p90: quantile(0.9, |latency| latency.p90),
+        p99: quantile(0.99, |latency| latency.p99),
+        p999: quantile(0.999, |latency| latency.p999),
+        p9999: quantile(0.9999, |latency| latency.p9999),
         at_least_from: parts.iter().filter_map(|(_, part)| part.lat_ns.at_least_from).min(),
     })
 }

@@ -2,11 +2,11 @@
 
 use crate::error::{Result, StoreError, Trying};
 use crate::read::{from_json, from_json_or_none, number};
-use crate::write::{insert, to_json};
+use crate::write::{insert, to_json, write_trial};
 use crate::{Store, process};
-use fsdyno_core::Environment;
+use fsdyno_core::{Environment, TrialRecord};
 use jiff::{Timestamp, Unit};
-use rusqlite::{OptionalExtension, Row, named_params};
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -137,24 +137,24 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`].
     pub fn create_sweep(&mut self, sweep: &NewSweep) -> Result<SweepId> {
-        let id = insert(
-            &self.connection,
-            "sweeps",
-            &[
-                ("name", &sweep.name),
-                ("plan_toml", &sweep.plan_toml),
-                ("overrides", &to_json("overrides", &sweep.overrides)?),
-                ("seed", &sweep.seed.to_string()),
-                ("measure", &sweep.measure),
-                ("environment", &sweep.environment.as_ref().map(|e| to_json("environment", e)).transpose()?),
-                ("cases", &sweep.cases),
-                ("trials", &sweep.trials),
-                ("state", &SweepState::Running.name()),
-                ("process", &process::this()),
-                ("started", &now()),
-            ],
-        );
-        id.trying_to("begin a sweep").map(SweepId)
+        begin(&self.connection, sweep)
+    }
+
+    /// Stores a sweep that was not run here with all of its trials: everything, or nothing at all.
+    ///
+    /// # Errors
+    /// Those of [`Store::create_sweep`] and [`Store::add_trial`].
+    pub fn import_sweep(&mut self, sweep: &NewSweep, trials: &[TrialRecord]) -> Result<SweepId> {
+        let action = "import a sweep";
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
+        let transaction = transaction.trying_to(action)?;
+        let id = begin(&transaction, sweep)?;
+        for trial in trials {
+            write_trial(&transaction, id, trial)?;
+        }
+        end(&transaction, id, SweepState::Finished).trying_to(action)?;
+        transaction.commit().trying_to(action)?;
+        Ok(id)
     }
 
     /// Notes that a sweep has come to plan so many trials: those of a further block among them.
@@ -184,9 +184,7 @@ impl Store {
     }
 
     fn end_sweep(&mut self, id: SweepId, state: SweepState) -> Result<()> {
-        let sql = "UPDATE sweeps SET state = :state, finished = :finished WHERE id = :id";
-        let values = named_params! { ":state": state.name(), ":finished": now(), ":id": id.0 };
-        self.connection.execute(sql, values).map(drop).trying_to("end a sweep")
+        end(&self.connection, id, state).trying_to("end a sweep")
     }
 
     /// Takes a sweep that was interrupted, or whose process was killed, into the name of this process. It goes on with
@@ -266,6 +264,33 @@ impl Store {
             None => Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
         }
     }
+}
+
+fn begin(connection: &Connection, sweep: &NewSweep) -> Result<SweepId> {
+    let id = insert(
+        connection,
+        "sweeps",
+        &[
+            ("name", &sweep.name),
+            ("plan_toml", &sweep.plan_toml),
+            ("overrides", &to_json("overrides", &sweep.overrides)?),
+            ("seed", &sweep.seed.to_string()),
+            ("measure", &sweep.measure),
+            ("environment", &sweep.environment.as_ref().map(|e| to_json("environment", e)).transpose()?),
+            ("cases", &sweep.cases),
+            ("trials", &sweep.trials),
+            ("state", &SweepState::Running.name()),
+            ("process", &process::this()),
+            ("started", &now()),
+        ],
+    );
+    id.trying_to("begin a sweep").map(SweepId)
+}
+
+fn end(connection: &Connection, id: SweepId, state: SweepState) -> rusqlite::Result<()> {
+    let sql = "UPDATE sweeps SET state = :state, finished = :finished WHERE id = :id";
+    let values = named_params! { ":state": state.name(), ":finished": now(), ":id": id.0 };
+    connection.execute(sql, values).map(drop)
 }
 
 fn summary(row: &Row<'_>) -> Result<SweepSummary> {

@@ -28,7 +28,7 @@ impl Store {
     }
 }
 
-fn write_trial(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> Result<()> {
+pub(crate) fn write_trial(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> Result<()> {
     let id = write_head(connection, sweep, record)?;
     for (position, warning) in record.warnings.iter().enumerate() {
         let columns: Columns<'_> = &[

@@ -568,10 +568,10 @@ impl Statistic {
             _ if latency.count == 0 => return Some(Value { value: latency.max as f64, at_least: true }),
             Statistic::Max => latency.max,
             Statistic::Median => latency.median,
-            Statistic::P90 => latency.p90,
-            Statistic::P99 => latency.p99,
-            Statistic::P999 => latency.p999,
-            Statistic::P9999 => latency.p9999,
+            Statistic::P90 => latency.known(latency.p90)?,
+            Statistic::P99 => latency.known(latency.p99)?,
+            Statistic::P999 => latency.known(latency.p999)?,
+            Statistic::P9999 => latency.known(latency.p9999)?,
         };
         Some(Value { value: value_ns as f64, at_least: latency.is_bound(value_ns) })
     }

@@ -78,9 +78,13 @@ impl Load for Fileserver {
     }
 
     fn title(&self) -> String {
+        // No plan asks for 0: it is a result that was measured elsewhere.
+        let trees = match self.tree_size {
+            Bytes(0) => "unknown trees".to_string(),
+            size => format!("{size} of trees"),
+        };
         format!(
-            "fileserver on {} of trees, {} and {}, window {}",
-            self.tree_size,
+            "fileserver on {trees}, {} and {}, window {}",
             super::plural(self.readers, "reader"),
             super::plural(self.writers, "writer"),
             self.window

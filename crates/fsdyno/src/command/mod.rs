@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod engine;
 mod guest;
+mod import;
 mod kernels;
 mod list;
 mod plan;
@@ -43,6 +44,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Report(options) => report::run(&surroundings, options),
         Command::Compare(options) => compare::run(&surroundings, options),
         Command::Recommend(options) => recommend::run(&surroundings, options),
+        Command::Import(options) => import::run(&surroundings, options),
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&surroundings, options),
         Command::Restore(_) => restore::run(&surroundings),

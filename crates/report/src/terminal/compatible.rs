@@ -37,7 +37,7 @@ pub(crate) const WRITER: Rows = &[
 pub(crate) const WRITER_RATE: (&str, &str) = ("J write rate", "open + 1st byte + data + close");
 
 /// Settings that have their own place in the header line.
-const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler"];
+const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler", "kernel", "disk"];
 
 /// Writes the compatible table of a case. A workload without readers and writers has only its header line.
 ///

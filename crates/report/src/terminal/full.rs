@@ -145,7 +145,7 @@ fn row(view: &OperationView) -> Vec<Cell> {
     let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
     cells.extend(quantiles.map(|ns| match latency.count {
         0 => Cell::new("-"),
-        _ => cell(text::time(view.time(ns))),
+        _ => latency.known(ns).map_or(Cell::new("-"), |ns| cell(text::time(view.time(ns)))),
     }));
     cells.push(match (latency.count, view.time(latency.max)) {
         (0, Time { ns: 0, .. }) => Cell::new("-"),

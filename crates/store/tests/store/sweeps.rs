@@ -79,3 +79,17 @@ fn a_sweep_whose_process_is_gone_is_interrupted() {
     store.resume_sweep(id).unwrap();
     assert_eq!(store.sweeps().unwrap()[0].state, SweepState::Running);
 }
+
+#[test]
+fn an_imported_sweep_is_stored_whole_or_not_at_all() {
+    let (_directory, mut store) = store();
+    let mut trials: Vec<_> = (0..4).map(|number| trial(number, u64::from(number))).collect();
+    let id = store.import_sweep(&sweep("imported"), &trials).unwrap();
+    assert_eq!(store.trials(id).unwrap(), trials);
+    assert_eq!(store.sweep(id).unwrap().summary.state, SweepState::Finished);
+    // The last is there already.
+    trials[3].trial = 0;
+    let error = store.import_sweep(&sweep("twice"), &trials).unwrap_err();
+    assert!(matches!(error, StoreError::TrialExists { trial: 0, .. }), "{error}");
+    assert_eq!(store.sweeps().unwrap().len(), 1);
+}

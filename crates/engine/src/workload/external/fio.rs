@@ -83,6 +83,9 @@ struct Distribution {
     stddev: f64,
     #[serde(default)]
     bins: BTreeMap<String, u64>,
+    /// What fio prints without bins: the value below which so many hundredths lie.
+    #[serde(default)]
+    percentile: BTreeMap<String, u64>,
 }
 
 impl Job {
@@ -93,18 +96,64 @@ impl Job {
 
 impl Direction {
     fn distribution(&self) -> &Distribution {
-        if self.lat_ns.bins.is_empty() { &self.clat_ns } else { &self.lat_ns }
+        if self.lat_ns.tells_quantiles() { &self.lat_ns } else { &self.clat_ns }
     }
+}
+
+impl Distribution {
+    fn tells_quantiles(&self) -> bool {
+        !self.bins.is_empty() || !self.percentile.is_empty()
+    }
+
+    /// Values and how often each was seen. Without bins, what lies between two percentiles counts for the upper one, and
+    /// what lies beyond the last for the maximum: then the percentiles that fio prints are exact, and others are not.
+    fn counts(&self) -> Vec<(u64, u64)> {
+        if !self.bins.is_empty() {
+            let bin = |(value, times): (&String, &u64)| (value.parse().unwrap_or(u64::MAX), *times);
+            return self.bins.iter().map(bin).collect();
+        }
+        let share = |text: &String| text.parse::<f64>().map_or(0.0, |percent| percent / 100.0);
+        let mut steps: Vec<(f64, u64)> =
+            self.percentile.iter().map(|(text, ns)| (share(text), *ns)).collect();
+        steps.push((1.0, self.max));
+        steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut below = 0;
+        let step = |(share, ns): (f64, u64)| {
+            let until = (share * self.count as f64).ceil() as u64;
+            let times = until.saturating_sub(below);
+            below = below.max(until);
+            (ns, times)
+        };
+        steps.into_iter().map(step).filter(|(_, times)| *times > 0).collect()
+    }
+}
+
+/// Why a text is no result of fio.
+#[derive(Debug, thiserror::Error)]
+pub enum FioError {
+    /// No JSON, or none of fio.
+    #[error("its JSON is not understood: {0}")]
+    Json(#[from] serde_json::Error),
+    /// One of its jobs failed.
+    #[error("{0}")]
+    Job(String),
 }
 
 /// What it printed.
 pub(super) fn parse(stdout: &str) -> Result<Report, String> {
     // Remarks may stand before the document.
     let json = stdout.find('{').map(|begin| &stdout[begin..]).ok_or("it printed no JSON")?;
-    let document: Document =
-        serde_json::from_str(json).map_err(|error| format!("its JSON is not understood: {error}"))?;
+    read(json).map_err(|error| error.to_string())
+}
+
+/// What a JSON document of fio says, be it of a run of the engine's or of another.
+///
+/// # Errors
+/// [`FioError`].
+pub fn read(json: &str) -> Result<Report, FioError> {
+    let document: Document = serde_json::from_str(json)?;
     if let Some(job) = document.jobs.iter().find(|job| job.error != 0) {
-        return Err(format!("its job '{}' failed with error {}", job.jobname, job.error));
+        return Err(FioError::Job(format!("its job '{}' failed with error {}", job.jobname, job.error)));
     }
     let mut groups: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
     for job in &document.jobs {
@@ -196,8 +245,8 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> OperationResult {
     let mut histogram = buckets::histogram();
     let (mut count, mut mean) = (0_u64, 0.0);
     for part in parts {
-        for (value, times) in &part.bins {
-            histogram.saturating_record_n(value.parse().unwrap_or(u64::MAX), *times);
+        for (value, times) in part.counts() {
+            histogram.saturating_record_n(value, times);
         }
         count += part.count;
         mean += part.mean * part.count as f64;
@@ -276,6 +325,27 @@ mod tests {
             [Operation::Pwrite, Operation::Fsync]
         );
         assert_eq!(operations[1].lat_ns.count, 59);
+    }
+
+    /// The same run as `--output-format=json` prints it: percentiles and no bins.
+    #[test]
+    fn without_bins_the_percentiles_of_fio_stand() {
+        let mut document: serde_json::Value = serde_json::from_str(CAPTURED).unwrap();
+        let mut strip = |direction: &str, kind: &str| {
+            let jobs = document["jobs"].as_array_mut().unwrap();
+            jobs.iter_mut().for_each(|job| {
+                job[direction][kind].as_object_mut().unwrap().remove("bins");
+            });
+        };
+        for direction in ["read", "write"] {
+            ["lat_ns", "clat_ns"].into_iter().for_each(|kind| strip(direction, kind));
+        }
+        let report = read(&document.to_string()).unwrap();
+        let latency = &report.phases[0].roles[0].operations[0].lat_ns;
+        assert_eq!((latency.count, latency.min, latency.max), (512, 5087, 2_853_500));
+        for (ours, fio) in [(latency.median, 6496.0), (latency.p90, 8256.0), (latency.p99, 11_328.0)] {
+            assert!((ours as f64 / fio - 1.0).abs() < 0.001, "{ours} against {fio}");
+        }
     }
 
     #[test]

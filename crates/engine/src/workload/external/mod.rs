@@ -23,11 +23,15 @@ use fsdyno_core::workload::{External, Load, Program};
 use fsdyno_core::{EngineEvent, PhaseResult, Role, Warning, WarningKind};
 use process::Watch;
 
+pub use fio::{FioError, read as read_fio};
+
 /// What a program told.
 #[derive(Debug, Default, PartialEq)]
-struct Report {
-    phases: Vec<PhaseResult>,
-    warnings: Vec<Warning>,
+pub struct Report {
+    /// Its phases.
+    pub phases: Vec<PhaseResult>,
+    /// What a reader must know of them.
+    pub warnings: Vec<Warning>,
 }
 
 impl Report {

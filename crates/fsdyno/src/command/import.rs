@@ -1,0 +1,66 @@
+//! `fsdyno import FORMAT FILE...`: results that were measured elsewhere, into the store.
+
+use super::{Result, Surroundings};
+use crate::cli::{Import, ImportFormat};
+use crate::exit::{Status, Trouble};
+use anyhow::{Context, anyhow};
+use fsdyno_import::{File, Format, measure, trials};
+use fsdyno_report::terminal::plural;
+use fsdyno_store::NewSweep;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::path::Path;
+
+pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
+    let format = match options.format {
+        ImportFormat::FsOpBench => Format::FsOpBench,
+        ImportFormat::Fio => Format::Fio,
+        ImportFormat::BonnieCsv => Format::BonnieCsv,
+    };
+    let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
+    let broken = |error| Trouble::new(Status::Usage, anyhow::Error::from(error)).hint("nothing was imported");
+    let trials = trials(format, &files, options.configuration.as_deref()).map_err(broken)?;
+    let measure = measure(&trials).ok_or_else(|| {
+        Trouble::new(Status::Usage, anyhow!("the files tell no rate at all")).hint("nothing was imported")
+    })?;
+    let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
+    let name = options.name.clone().unwrap_or_else(|| stem(&options.files[0]));
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let sweep = NewSweep {
+        name: name.clone(),
+        plan_toml: paths.iter().map(|path| format!("# imported from {path:?}\n")).collect(),
+        overrides: Vec::new(),
+        seed: 0,
+        measure: measure.name().to_string(),
+        environment: None,
+        cases: u32::try_from(cases.len())?,
+        trials: u32::try_from(trials.len())?,
+    };
+    let id = surroundings.open_store()?.import_sweep(&sweep, &trials)?;
+    writeln!(
+        std::io::stdout(),
+        "sweep {id} '{name}': {} of {} from {}; fsdyno show {id}",
+        plural(trials.len() as u64, "trial"),
+        plural(cases.len() as u64, "case"),
+        plural(files.len() as u64, "file")
+    )?;
+    Ok(Status::Well)
+}
+
+fn read(path: &Path) -> std::result::Result<File, Trouble> {
+    let name = path.display().to_string();
+    let mut bytes = Vec::new();
+    let read = match name.as_str() {
+        "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
+        _ => std::fs::read(path).map(|read| bytes = read),
+    };
+    read.with_context(|| format!("cannot read '{name}'"))?;
+    File::new(name, bytes).map_err(|error| Trouble::new(Status::Usage, error).hint("nothing was imported"))
+}
+
+fn stem(path: &Path) -> String {
+    match path.file_stem() {
+        Some(stem) if stem != "-" => stem.to_string_lossy().into_owned(),
+        _ => "imported".to_string(),
+    }
+}

@@ -1,0 +1,126 @@
+//! A file of fio's JSON as a trial of the workload `external`: a phase for each group of jobs, read as the engine reads what
+//! fio prints there.
+
+use crate::{Draft, File, ImportError, place, warning};
+use fsdyno_core::Workload;
+use fsdyno_core::configuration::Configuration;
+use fsdyno_core::environment::Environment;
+use fsdyno_core::workload::{External, Program};
+use fsdyno_engine::{FioError, read_fio};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What a file says beside its jobs.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "fio version")]
+    version: Option<String>,
+    /// Seconds since 1970, at the end of the run.
+    timestamp: Option<i64>,
+}
+
+pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
+    let head: Head = serde_json::from_str(json(file)?).map_err(|error| misread(file, &error))?;
+    let report = read_fio(json(file)?).map_err(|error| match error {
+        FioError::Json(error) => misread(file, &error),
+        FioError::Job(problem) => ImportError::NoResult { file: file.path.clone(), problem },
+    })?;
+    if report.phases.is_empty() {
+        let problem = "none of its jobs read or wrote anything".to_string();
+        return Err(ImportError::NoResult { file: file.path.clone(), problem });
+    }
+    let mut warnings = vec![warning(
+        file,
+        "a result of fio",
+        "nothing of filesystem, device and machine, no stalls, no processor time of kernel threads",
+    )];
+    warnings.extend(report.warnings);
+    let ended = head.timestamp.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    Ok(vec![Draft {
+        configuration: Configuration {
+            name: file.stem(),
+            filesystem: "unknown".to_string(),
+            settings: BTreeMap::new(),
+        },
+        workload: Workload::External(External { program: Program::Fio, ..External::default() }),
+        environment: Environment {
+            tools: head.version.map(|version| ("fio".to_string(), version)).into_iter().collect(),
+            ..Environment::default()
+        },
+        scheduler: String::new(),
+        phases: report.phases,
+        warnings,
+        finished: ended.map(|ended| ended.to_string()).unwrap_or_default(),
+    }])
+}
+
+/// The document; remarks of fio may stand before it.
+fn json(file: &File) -> Result<&str, ImportError> {
+    let begin = file
+        .text
+        .find('{')
+        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON of fio, found none"))?;
+    Ok(&file.text[begin..])
+}
+
+/// The place that serde tells is that in the document.
+fn misread(file: &File, error: &serde_json::Error) -> ImportError {
+    let begin = file.text.find('{').unwrap_or(0);
+    let (line, column) = place(&file.text[..begin]);
+    let column = if error.line() <= 1 { column - 1 + error.column().max(1) } else { error.column().max(1) };
+    let text = error.to_string();
+    let problem = text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem);
+    ImportError::at(file, line - 1 + error.line().max(1), column, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, trials};
+    use fsdyno_core::Measure;
+    use fsdyno_core::result::TrialRecord;
+
+    /// `fio --output-format=json+` of version 3.33.
+    const PLUS: &str = include_str!("../../engine/src/workload/external/captured/fio-3.33.json");
+
+    fn import(text: &str) -> Result<Vec<TrialRecord>, ImportError> {
+        let file = File { path: "runs/nvme.json".to_string(), text: text.to_string() };
+        trials(Format::Fio, &[file], None)
+    }
+
+    #[test]
+    fn groups_of_jobs_are_phases_of_a_trial() {
+        let trial = &import(PLUS).unwrap()[0];
+        assert_eq!(trial.configuration.name, "nvme");
+        assert_eq!(trial.environment.tools["fio"], "fio-3.33");
+        assert_eq!((trial.started.as_str(), trial.finished.as_str()), ("", "2026-11-21T23:47:58Z"));
+        let value = |name: &str| name.parse::<Measure>().unwrap().value(trial).map(|value| value.value);
+        assert!((value("writers/writer/operation-rate").unwrap() - 102_400.0).abs() < 0.5);
+        assert_eq!(value("writers/writer/pwrite64/count"), Some(512.0));
+        assert_eq!(value("writers/writer/longest-stall"), None);
+        assert_eq!(crate::measure(std::slice::from_ref(trial)).unwrap().name(), "mixed/reader/rate");
+    }
+
+    #[test]
+    fn remarks_before_the_document_move_places() {
+        let broken = PLUS.replacen("\"error\" : 0", "\"error\" : \"none\"", 1);
+        let at = |text: &str| match import(text) {
+            Err(ImportError::Place { line, column, problem, .. }) => (line, column, problem),
+            other => panic!("{other:?}"),
+        };
+        let (line, column, problem) = at(&broken);
+        assert!(broken.lines().nth(line - 1).unwrap().contains("\"none\""), "{line}");
+        assert!(problem.starts_with("invalid type: string"), "{problem}");
+        assert_eq!(at(&format!("fio: a remark\n{broken}")), (line + 1, column, problem));
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        for bad in ["", "fio: no such job\n", "{", "{}", "{ \"jobs\": 3 }", &PLUS[..PLUS.len() / 2]] {
+            assert!(matches!(import(bad), Err(ImportError::Place { .. })), "{bad}");
+        }
+        let failed = PLUS.replacen("\"error\" : 0", "\"error\" : 28", 1);
+        let error = import(&failed).unwrap_err().to_string();
+        assert_eq!(error, "'runs/nvme.json': its job 'writers' failed with error 28");
+    }
+}

@@ -1,0 +1,288 @@
+//! A table of FsOpBench as a trial of the workload `fileserver`.
+//!
+//! The title is the configuration: filesystem, disk, kernel, and every setting by the name of its axis. Counts, minimum,
+//! maximum, mean, median and deviation of each operation are there; quantiles beyond the median are not, nor what all
+//! workers moved together: its rates are those of a worker over the time that it spent in its operations.
+
+use crate::{Draft, File, ImportError, role, warning};
+use fsdyno_core::configuration::Configuration;
+use fsdyno_core::environment::{DeviceFacts, Environment};
+use fsdyno_core::result::{Latency, OperationResult, PhaseResult, RoleResult, Timeline};
+use fsdyno_core::workload::Fileserver;
+use fsdyno_core::{Bytes, Nanos, Operation, Role, Workload};
+use fsdyno_report::published::fsopbench::{Figure, Figures, Phase, Row, Table, parse};
+use fsdyno_stats::Distribution;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Levels that say by themselves what they are levels of.
+const SELF_EXPLAINING: &[&str] = &["kernel", "scheduler", "atime", "disk"];
+
+pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
+    let tables = parse(&file.text).map_err(|error| {
+        let problem = format!("expected {}, found {}", error.expected, error.found);
+        ImportError::at(file, error.line, error.column, problem)
+    })?;
+    tables.iter().map(|table| draft(file, table)).collect()
+}
+
+fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
+    let no_result = |problem: String| ImportError::NoResult { file: file.path.clone(), problem };
+    let filesystem = table.setting("fs").unwrap_or("unknown").to_string();
+    let mut windows: BTreeSet<Nanos> = BTreeSet::new();
+    let mut phases = Vec::new();
+    let mut most: BTreeMap<Role, u32> = BTreeMap::new();
+    for phase in &table.phases {
+        let refuse =
+            || no_result(format!("'{}' is no time that the phase '{}' may last", phase.window, phase.name));
+        let window =
+            phase.window.parse::<Nanos>().ok().filter(|window| *window > Nanos(0)).ok_or_else(refuse)?;
+        windows.insert(window);
+        let workers = workers(&phase.name);
+        for (role, count) in &workers {
+            let most = most.entry(*role).or_default();
+            *most = (*most).max(*count);
+        }
+        phases.push(phase_result(phase, window, &workers));
+    }
+    let workload = Fileserver {
+        // Nothing is said of the trees, and 0 is no size that a plan may ask for.
+        tree_size: Bytes(0),
+        readers: most.get(&Role::Reader).copied().unwrap_or(0),
+        writers: most.get(&Role::Writer).copied().unwrap_or(0),
+        ramp: Nanos(0),
+        window: windows.first().copied().unwrap_or_default(),
+        ..Fileserver::default()
+    };
+    let disk = table.setting("disk").unwrap_or("unknown").to_string();
+    Ok(Draft {
+        configuration: Configuration {
+            name: filesystem.clone(),
+            filesystem: filesystem.clone(),
+            settings: settings(table),
+        },
+        workload: Workload::Fileserver(workload),
+        environment: Environment {
+            kernel: table.kernel.clone(),
+            devices: vec![DeviceFacts { path: disk, model: filesystem, ..DeviceFacts::default() }],
+            ..Environment::default()
+        },
+        scheduler: table.setting("scheduler").unwrap_or_default().to_string(),
+        phases,
+        warnings: vec![warning(
+            file,
+            "a table of FsOpBench",
+            "no quantiles beside the median, no rates of all workers together, no stalls, nothing of the trees",
+        )],
+        finished: String::new(),
+    })
+}
+
+/// Every setting of the title under the name of its axis.
+fn settings(table: &Table) -> BTreeMap<String, String> {
+    let of_title = table.settings.iter().filter(|(name, _)| name != "fs").map(|(name, value)| {
+        let level = match (name.as_str(), value.as_str()) {
+            ("journal", "int") => "internal",
+            ("journal", "ext") => "external",
+            (_, value) => value,
+        };
+        (name.clone(), level.to_string())
+    });
+    let atime = table.flags.first().map(|flag| ("atime".to_string(), flag.clone()));
+    let others: Vec<&str> = table.flags.iter().skip(1).map(String::as_str).collect();
+    let others = (!others.is_empty()).then(|| ("options".to_string(), others.join(",")));
+    let kernel = ("kernel".to_string(), table.kernel.clone());
+    of_title.chain(atime).chain(others).chain([kernel]).collect()
+}
+
+/// Names configurations as a plan does: by what varies among them.
+pub(super) fn name(drafts: &mut [Draft]) {
+    let levels = |axis: &str| -> BTreeSet<Option<String>> {
+        let level = |draft: &Draft| match axis {
+            "filesystem" => Some(draft.configuration.filesystem.clone()),
+            _ => draft.configuration.settings.get(axis).cloned(),
+        };
+        drafts.iter().map(level).collect()
+    };
+    let axes: BTreeSet<String> =
+        drafts.iter().flat_map(|draft| draft.configuration.settings.keys().cloned()).collect();
+    let varying: Vec<String> = axes.into_iter().filter(|axis| levels(axis).len() > 1).collect();
+    let filesystem_varies = levels("filesystem").len() > 1;
+    for draft in drafts {
+        let Configuration { name, filesystem, settings } = &mut draft.configuration;
+        let word = |axis: &String| {
+            let level = settings.get(axis)?;
+            let speaks = SELF_EXPLAINING.contains(&axis.as_str());
+            Some(if speaks { level.clone() } else { format!("{axis}={level}") })
+        };
+        let mut words: Vec<String> = varying.iter().filter_map(word).collect();
+        if filesystem_varies || words.is_empty() {
+            words.insert(0, filesystem.clone());
+        }
+        *name = words.join(" ");
+    }
+}
+
+/// `3 readers, 3 writers`, which the parser has held against that form.
+fn workers(phase: &str) -> BTreeMap<Role, u32> {
+    let groups = phase.split(", ").filter_map(|group| {
+        let (count, word) = group.split_once(' ')?;
+        let role = if word.starts_with("reader") { Role::Reader } else { Role::Writer };
+        Some((role, count.parse().ok()?))
+    });
+    groups.collect()
+}
+
+fn phase_result(phase: &Phase, window: Nanos, workers: &BTreeMap<Role, u32>) -> PhaseResult {
+    let mut roles: Vec<RoleResult> = Vec::new();
+    for row in &phase.rows {
+        let at = roles.iter().position(|known| known.role == row.role).unwrap_or_else(|| {
+            roles.push(role(row.role, workers.get(&row.role).copied().unwrap_or(0)));
+            roles.len() - 1
+        });
+        add(&mut roles[at], row);
+    }
+    // `1 readers` of the tables is `1 reader` everywhere else.
+    let part = |(role, count): (&Role, &u32)| format!("{count} {role}{}", if *count == 1 { "" } else { "s" });
+    let name: Vec<String> = workers.iter().map(part).collect();
+    let none = Nanos(0);
+    PhaseResult {
+        name: name.join(", "),
+        ramp_ns: none,
+        window_ns: window,
+        drain_ns: none,
+        roles,
+        telemetry: None,
+    }
+}
+
+fn add(role: &mut RoleResult, row: &Row) {
+    match &row.figures {
+        Figures::Rate { data, with_overhead } => {
+            let rate = |figure: &Option<Figure>| figure.map(|figure| figure.value * 1e6);
+            role.rates.data_bytes_per_s = rate(data);
+            role.rates.with_overhead_bytes_per_s = rate(with_overhead);
+        }
+        Figures::Latency { operation, count, milliseconds } => {
+            role.operations.push(operation_result(*operation, *count, milliseconds));
+        }
+    }
+}
+
+fn operation_result(operation: Operation, count: u64, milliseconds: &[Option<Figure>; 5]) -> OperationResult {
+    let ns = |at: usize| milliseconds[at].map_or(0.0, |figure: Figure| figure.value * 1e6);
+    let whole = |at: usize| ns(at).round() as u64;
+    let bounds = (0..2).filter(|at| milliseconds[*at].is_some_and(|figure| figure.at_least)).map(whole);
+    OperationResult {
+        operation,
+        censored: 0,
+        lat_ns: Latency {
+            count,
+            min: whole(0),
+            max: whole(1),
+            mean: ns(2),
+            median: whole(3),
+            stddev: ns(4),
+            at_least_from: bounds.min(),
+            ..Latency::default()
+        },
+        histogram: Distribution::empty().encode().unwrap_or_default(),
+        timeline: Timeline::default(),
+        slowest: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, trials};
+    use fsdyno_report::view::cases;
+    use fsdyno_report::{Style, terminal};
+
+    /// The published tables, which are part of the report.
+    const PUBLISHED: &[&str] = &[
+        include_str!("../../report/published/fsopbench-2009/00.txt"),
+        include_str!("../../report/published/fsopbench-2009/01.txt"),
+        include_str!("../../report/published/fsopbench-2009/02.txt"),
+        include_str!("../../report/published/fsopbench-2009/04.txt"),
+        include_str!("../../report/published/fsopbench-2009/06.txt"),
+        include_str!("../../report/published/fsopbench-2009/09.txt"),
+    ];
+
+    fn file(text: &str) -> File {
+        File { path: "table.txt".to_string(), text: text.to_string() }
+    }
+
+    /// Every figure, the title among them: what is printed of an imported table is that table.
+    #[test]
+    fn a_published_table_comes_out_as_it_went_in() {
+        for text in PUBLISHED {
+            let imported = trials(Format::FsOpBench, &[file(text)], None).unwrap();
+            let case = &cases(&imported).unwrap()[0];
+            let mut out = Vec::new();
+            terminal::classic(&mut out, case, &Style::default()).unwrap();
+            let printed = parse(std::str::from_utf8(&out).unwrap()).unwrap();
+            assert_eq!(printed, parse(text).unwrap());
+        }
+    }
+
+    #[test]
+    fn tables_are_named_by_what_varies_and_repeated_ones_are_trials_of_a_case() {
+        let files: Vec<File> = PUBLISHED.iter().chain(&PUBLISHED[..1]).map(|text| file(text)).collect();
+        let imported = trials(Format::FsOpBench, &files, None).unwrap();
+        let names: Vec<&str> = imported.iter().map(|trial| trial.configuration.name.as_str()).collect();
+        assert_eq!(names[0], "ext3 data=ordered areca RAID6 journal=internal 2.6.24-24-server");
+        assert_eq!(names[5], "ext4 data=ordered areca RAID6 journal=external 2.6.31.2-test");
+        let cases: Vec<u32> = imported.iter().map(|trial| trial.case).collect();
+        assert_eq!(cases, [0, 1, 2, 3, 4, 5, 0]);
+        assert_eq!(imported[6].block, 6);
+        let alone = trials(Format::FsOpBench, &files[..1], None).unwrap();
+        assert_eq!(alone[0].configuration.name, "ext3");
+        assert_eq!(trials(Format::FsOpBench, &files[..1], Some("old")).unwrap()[0].configuration.name, "old");
+    }
+
+    #[test]
+    fn what_a_table_does_not_tell_has_no_value() {
+        let imported = &trials(Format::FsOpBench, &[file(PUBLISHED[4])], None).unwrap()[0];
+        let value = |name: &str| name.parse::<fsdyno_core::Measure>().unwrap().value(imported);
+        assert_eq!(value("1 reader/reader/openat/count").unwrap().value, 22713.0);
+        assert_eq!(value("3 readers, 3 writers/writer/mkdirat/max").unwrap().value, 19_592_233_000.0);
+        assert_eq!(value("3 readers, 3 writers/reader/data-rate").unwrap().value, 14_757_000.0);
+        for unknown in
+            ["read", "first-byte-p999", "longest-stall", "cpu-per-mb", "1 reader/reader/openat/p90"]
+        {
+            assert_eq!(value(unknown), None, "{unknown}");
+        }
+        assert_eq!(
+            crate::measure(std::slice::from_ref(imported)).unwrap().name(),
+            "3 readers, 3 writers/reader/data-rate"
+        );
+    }
+
+    #[test]
+    fn whatever_is_broken_is_refused_with_its_place() {
+        let good = PUBLISHED[4];
+        let broken =
+            |text: String| trials(Format::FsOpBench, &[file(&text)], None).err().map(|e| e.to_string());
+        let place = |line: usize, column: usize| format!("'table.txt', line {line}, column {column}: ");
+        for (text, line, column) in [
+            (String::new(), 1, 1),
+            (good.lines().take(2).collect::<Vec<_>>().join("\n"), 3, 1),
+            (good.replacen("cnt  30861", "cnt  3086l", 1), 6, 24),
+            (good.replacen("77.399 MB/s", "77.399", 1), 10, 25),
+            (good.replacen("A read dir", "Q read dir", 1), 6, 1),
+            (format!("{good}rubbish\n"), good.lines().count() + 1, 1),
+        ] {
+            let error = broken(text.clone()).unwrap_or_else(|| panic!("taken:\n{text}"));
+            assert!(error.starts_with(&place(line, column)), "{error}");
+        }
+        // Cut anywhere, a table is refused, or what is left is whole rows.
+        for (at, _) in good.char_indices().step_by(97) {
+            if let Ok(imported) = trials(Format::FsOpBench, &[file(&good[..at])], None) {
+                assert!(
+                    imported.iter().all(|trial| trial.phases.iter().all(|phase| !phase.roles.is_empty()))
+                );
+            }
+        }
+        assert!(broken(good.replace("(30s)", "(0s)")).unwrap().contains("'0s' is no time"));
+    }
+}
