@@ -425,7 +425,7 @@ mod tests {
             (&OLD.replace(",31,", ",inf,"), 1, 26, "expected a percentage"),
             (&OLD.replace("2G", "2Q"), 1, 8, "expected the size of a file"),
             (&OLD.replace(",16,", ",many,"), 1, 64, "expected a number of files"),
-            (&NEW.replace("834ms", "834 parsecs"), 1, 98, "expected a latency"),
+            (&NEW.replace("834ms", "834 parsecs"), 1, 107, "expected a latency"),
             (&NEW.replacen("1.98", "vm", 1), 1, 1, "expected the version of the layout"),
             ("a,,,,,,,,,,,,,,,,,,,,,,,,,,", 1, 1, "no figure of any test"),
         ] {

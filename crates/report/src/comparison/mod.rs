@@ -4,8 +4,8 @@
 //! beside the one thing that was changed. Trials of one sweep are compared within their blocks, those of different sweeps as
 //! independent samples. All rows together are one family: their p values are corrected by Holm's procedure before anything
 //! is called faster or slower. So the family is kept small: without a list of measures it has the named ones that both sides
-//! have, those of the lifecycle left out, and only where there are none the rates and mean latencies of each role. What one
-//! side lacks is listed, never dropped.
+//! have, without those of the lifecycle and `throughput`, which sums up the others; and only where there are none the rates
+//! and mean latencies of each role. What one side lacks is listed, never dropped.
 
 mod document;
 mod matching;
@@ -217,7 +217,7 @@ fn compared(sides: [&Case<'_>; 2], same_sweep: bool, question: &Question) -> Com
     }
 }
 
-/// The named measures, those of the lifecycle left out.
+/// The named measures, without those of the lifecycle, and without the sum of the others.
 fn named() -> Vec<Measure> {
     let all = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
     all.filter(|measure| !measure.is_of_lifecycle() && !measure.is_sum()).collect()

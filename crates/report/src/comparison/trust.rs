@@ -17,7 +17,7 @@ struct Machine {
     random: Xoshiro256PlusPlus,
     /// What all of them are, but for their noise.
     template: TrialRecord,
-    /// How much trials differ, and each measure of a trial beside that.
+    /// How much trials differ.
     noise: f64,
 }
 
@@ -44,10 +44,10 @@ impl Machine {
         let mut trial = self.template.clone();
         (trial.trial, trial.block, trial.case) = (block * 2 + case, block, case);
         trial.configuration.name = ["first", "again"][case as usize].to_string();
-        // What a trial meets shows in all of its measures.
+        // What a trial meets shows in all of its measures; each has half as much noise of its own.
         let luck = level * self.draw(self.noise);
         for (index, factor) in factors.into_iter().enumerate() {
-            let rate = 60e6 * luck * self.draw(self.noise) * factor;
+            let rate = 60e6 * luck * self.draw(self.noise / 2.0) * factor;
             let role = match index {
                 0 | 1 => &mut trial.phases[index].roles[0],
                 _ => &mut trial.phases[2].roles[index - 2],
