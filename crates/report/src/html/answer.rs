@@ -1,5 +1,6 @@
 //! The top of the page: the answer, what to type for it, and everything that a reader must know before believing it.
 
+use super::sentence;
 use crate::drift::Drift;
 use crate::recommendation::{Answer, RecipeText, Recommendation, Step};
 use crate::terminal::summary::sentinel;
@@ -44,7 +45,7 @@ fn recipe_to_copy(recipe: &RecipeText) -> Markup {
                 }
             }
         }
-        @for note in &recipe.notes { p.note { (note) "." } }
+        @for note in &recipe.notes { p.note { (sentence(note)) } }
     }
 }
 

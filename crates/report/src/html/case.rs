@@ -1,6 +1,7 @@
 //! One case: what was built, and each of its phases over time and in figures.
 
 use super::chart::{self, Names};
+use super::sentence;
 use super::timeline;
 use crate::merge::Time;
 use crate::ranking;
@@ -178,12 +179,4 @@ fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
             }
         }
     }
-}
-
-/// A sentence of the terminal's as one of its own.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
 }

@@ -70,7 +70,7 @@ impl Cases {
                     p.note {
                         "Shown in full: " (self.shown.len()) " of " (self.all) " cases, the best by each measure, those "
                         "with the longest stalls, and then by rank, so that this page can be mailed. The table above has "
-                        "every case; " code { "fsdyno show --case NAME" } " and " code { "fsdyno export" } " have the rest."
+                        "every case; " code { "fsdyno show --case NAME" } " has the rest."
                     }
                 }
                 @for (index, ranking) in rankings.iter().enumerate() {

@@ -129,6 +129,14 @@ fn title(view: &View, trials: &[TrialRecord]) -> Markup {
     }
 }
 
+/// What stands as a line of its own in the terminal, as a sentence.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
+}
+
 const SECTIONS: &[(&str, &str)] = &[
     ("answer", "Answer"),
     ("configurations", "Configurations"),

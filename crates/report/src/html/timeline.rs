@@ -257,8 +257,14 @@ fn rates(parts: &mut Parts, phase: &PhaseResult) {
     if lines.is_empty() {
         return;
     }
-    let (heading, unit) = if moves { ("data moved, MB/s", "MB/s") } else { ("operations per second", "/s") };
-    parts.begin(heading, PART_HEIGHT, json!({ "rangemode": "tozero", "nticks": 4 }));
+    let (what, unit) = if moves { ("data moved", "MB/s") } else { ("operations", "/s") };
+    let strokes = ["solid", "dotted"];
+    let who = lines
+        .iter()
+        .enumerate()
+        .map(|(index, (role, _))| format!("{}s ({})", role.role, strokes[index.min(1)]));
+    let heading = format!("{what}: {}, {unit}", who.collect::<Vec<_>>().join(", "));
+    parts.begin(&heading, PART_HEIGHT, json!({ "rangemode": "tozero", "nticks": 4 }));
     let axis = parts.axis();
     for (index, (role, (interval, values))) in lines.into_iter().enumerate() {
         let name = format!("{}s", role.role.name());
@@ -508,6 +514,8 @@ mod tests {
         );
         assert_eq!(f64::from(height), chart.layout["height"].as_f64().unwrap());
         assert_eq!(chart.layout["shapes"].as_array().unwrap().len(), 1);
+        let heading = &chart.layout["annotations"][2]["text"];
+        assert_eq!(heading, "data moved: writers (solid), readers (dotted), MB/s");
     }
 
     #[test]
