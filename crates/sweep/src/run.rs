@@ -510,7 +510,7 @@ pub(crate) fn tree_space(plan: &Plan) -> Bytes {
 fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, SweepError> {
     let mut tally = Tally::default();
     if let (Some(sweep), Some(_)) = (resume, plan.enough) {
-        store.trials(sweep)?.iter().for_each(|trial| tally.add(trial));
+        store.outlines(sweep)?.iter().for_each(|trial| tally.add(trial));
     }
     Ok(tally)
 }

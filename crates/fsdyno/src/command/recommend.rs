@@ -11,7 +11,7 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;
     let store = surroundings.open_store()?;
     let sweep = find(&store, options.sweep.as_deref())?;
-    let trials = show::chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
+    let trials = show::chosen(store.outlines(sweep.summary.id)?, options.case.as_deref())?;
     let question = Question { goal, threshold: options.threshold };
     let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);
     let mut out = std::io::stdout().lock();
