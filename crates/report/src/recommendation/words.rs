@@ -79,7 +79,7 @@ fn price(answer: &Answer, winner: &Standing, measure: &Measure, threshold: f64) 
     if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
         parts.push(match costs.is_empty() {
             true => format!("it costs nothing in {} beside '{}'", others(answer), baseline.name),
-            false => format!("beside '{}' it has {}, by the means", baseline.name, costs.join(" and ")),
+            false => format!("beside '{}' it has {}, as measured", baseline.name, costs.join(" and ")),
         });
     }
     if !winner.is_durable() {

@@ -1,9 +1,9 @@
 //! bonnie++: its command line and the line of 50 fields that it prints.
 //!
 //! Version 2.00 names the layout of its line 1.98 in the first field. A rate of `+++++` means that the part took less than
-//! half a second: such a part has no window and no rate, only its latency. What a part took follows from its rate and from how much it does. bonnie++
-//! tells processor time as one percentage; it stands as system time. Its latencies are the longest single operation of
-//! each part, so they are the longest stalls.
+//! half a second: such a part has no window and no rate, only its latency. What a part took follows from its rate and from
+//! how much it does. bonnie++ tells processor time as one percentage; it stands as system time. Its latencies are the
+//! longest single operation of each part, so they are the longest stalls.
 
 use super::cut::{self, Voice};
 use super::process::Invocation;

@@ -1,0 +1,203 @@
+//! The model of a sweep: its terms, and which of them the trials can tell apart.
+
+use super::least_squares::{Fit, Matrix};
+use super::{Factor, Observation};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Columns of the model beyond which interactions are left out: a sum of squares costs their number to the third power.
+const COLUMNS_MAX: usize = 250;
+
+/// A part of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    Mean,
+    Block,
+    Main(usize),
+    Pair(usize, usize),
+}
+
+/// A part of the model with its columns.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Term {
+    pub(super) kind: Kind,
+    pub(super) columns: Range<usize>,
+    /// Every factor that takes part, those within which it exists among them.
+    factors: BTreeSet<usize>,
+}
+
+/// The model and the products of its columns, the values last.
+pub(super) struct Design<'a> {
+    factors: &'a [Factor],
+    observations: &'a [Observation],
+    pub(super) terms: Vec<Term>,
+    products: Matrix,
+    blocks: usize,
+}
+
+impl<'a> Design<'a> {
+    /// All terms that the trials can tell apart.
+    pub(super) fn new(factors: &'a [Factor], observations: &'a [Observation], logarithms: &[f64]) -> Self {
+        let blocks: BTreeSet<u32> = observations.iter().map(|trial| trial.block).collect();
+        let blocks: BTreeMap<u32, usize> = blocks.into_iter().zip(0..).collect();
+        let kinds = [Kind::Mean, Kind::Block].into_iter().chain((0..factors.len()).map(Kind::Main));
+        let mut design = Design {
+            factors,
+            observations,
+            terms: Vec::new(),
+            products: Matrix::zero(0),
+            blocks: blocks.len(),
+        };
+        design.set_terms(kinds.collect(), &blocks, logarithms);
+        let complete = design.complete_pairs();
+        let columns = |(a, b): &(usize, usize)| (factors[*a].levels - 1) * (factors[*b].levels - 1);
+        let wanted = design.products.size + complete.iter().map(columns).sum::<usize>();
+        if blocks.len() > 1 && wanted <= COLUMNS_MAX && !complete.is_empty() {
+            let mains: Vec<Kind> = design.terms.iter().map(|term| term.kind.clone()).collect();
+            let all = complete.iter().map(|(a, b)| Kind::Pair(*a, *b));
+            design.set_terms(mains.iter().cloned().chain(all).collect(), &blocks, logarithms);
+            let separable = design.separable_pairs();
+            design.set_terms(mains.into_iter().chain(separable).collect(), &blocks, logarithms);
+        }
+        design
+    }
+
+    fn set_terms(&mut self, kinds: Vec<Kind>, blocks: &BTreeMap<u32, usize>, logarithms: &[f64]) {
+        let mut end = 0;
+        self.terms.clear();
+        for kind in kinds {
+            let (columns, factors) = match &kind {
+                Kind::Mean => (1, BTreeSet::new()),
+                Kind::Block => (self.blocks - 1, BTreeSet::new()),
+                Kind::Main(a) => (self.factors[*a].levels.saturating_sub(1), self.closure(&[*a])),
+                Kind::Pair(a, b) => {
+                    ((self.factors[*a].levels - 1) * (self.factors[*b].levels - 1), self.closure(&[*a, *b]))
+                }
+            };
+            self.terms.push(Term { kind, columns: end..end + columns, factors });
+            end += columns;
+        }
+        // Logarithms around their mean: sums of squares then lose no digits to it.
+        let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+        self.products = Matrix::zero(end + 1);
+        for (trial, value) in self.observations.iter().zip(logarithms) {
+            let mut row: Vec<f64> =
+                self.terms.iter().flat_map(|term| self.coded_term(&term.kind, trial, blocks)).collect();
+            row.push(value - mean);
+            self.products.add(&row);
+        }
+    }
+
+    /// The factors with all those within which they exist.
+    fn closure(&self, factors: &[usize]) -> BTreeSet<usize> {
+        let parents = factors.iter().filter_map(|factor| self.factors[*factor].within);
+        parents.map(|(parent, _)| parent).chain(factors.iter().copied()).collect()
+    }
+
+    fn coded_term(&self, kind: &Kind, trial: &Observation, blocks: &BTreeMap<u32, usize>) -> Vec<f64> {
+        let main = |factor: usize| match trial.levels[factor] {
+            Some(level) => coded(level, self.factors[factor].levels),
+            None => vec![0.0; self.factors[factor].levels.saturating_sub(1)],
+        };
+        match kind {
+            Kind::Mean => vec![1.0],
+            Kind::Block => coded(blocks[&trial.block], blocks.len()),
+            Kind::Main(factor) => main(*factor),
+            Kind::Pair(a, b) => product(&main(*a), &main(*b)),
+        }
+    }
+
+    /// The pairs of factors that exist together.
+    pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
+        let parent = |factor: usize| self.factors[factor].within.map(|(parent, _)| parent);
+        let together = |a: usize, b: usize| {
+            parent(a) != Some(b)
+                && parent(b) != Some(a)
+                && self
+                    .observations
+                    .iter()
+                    .any(|trial| trial.levels[a].is_some() && trial.levels[b].is_some())
+        };
+        let all = (0..self.factors.len()).flat_map(|a| (a + 1..self.factors.len()).map(move |b| (a, b)));
+        all.filter(|(a, b)| together(*a, *b)).collect()
+    }
+
+    /// The pairs of which every combination was measured.
+    fn complete_pairs(&self) -> Vec<(usize, usize)> {
+        let complete = |(a, b): &(usize, usize)| {
+            let seen: BTreeSet<_> =
+                self.observations.iter().filter_map(|trial| trial.levels[*a].zip(trial.levels[*b])).collect();
+            let (levels_a, levels_b) = (self.factors[*a].levels, self.factors[*b].levels);
+            levels_a > 1 && levels_b > 1 && seen.len() == levels_a * levels_b
+        };
+        self.pairs().into_iter().filter(complete).collect()
+    }
+
+    /// The pairs that are no other term under another name.
+    fn separable_pairs(&self) -> Vec<Kind> {
+        let fit = self.fit(&self.terms);
+        let entangled = |columns: &Range<usize>| {
+            fit.aliased.iter().any(|(column, combination)| {
+                columns.contains(column) || combination[columns.clone()].iter().any(|part| part.abs() > 1e-6)
+            })
+        };
+        let pairs = self.terms.iter().filter(|term| matches!(term.kind, Kind::Pair(..)));
+        pairs.filter(|term| !entangled(&term.columns)).map(|term| term.kind.clone()).collect()
+    }
+
+    /// Least squares with some of the terms.
+    pub(super) fn fit(&self, terms: &[Term]) -> Fit {
+        let columns = self.products.size - 1;
+        let mut matrix = self.products.clone();
+        let mut swept = vec![false; columns];
+        let mut tried = vec![false; columns];
+        for column in terms.iter().flat_map(|term| term.columns.clone()) {
+            tried[column] = true;
+            swept[column] = matrix.sweep(column, self.products.at(column, column));
+        }
+        let rank = swept.iter().filter(|swept| **swept).count();
+        let dependence = |column: usize| {
+            (0..columns).map(|other| if swept[other] { matrix.at(other, column) } else { 0.0 }).collect()
+        };
+        let aliased = (0..columns)
+            .filter(|column| tried[*column] && !swept[*column])
+            .map(|column| (column, dependence(column)))
+            .collect();
+        let total = self.products.at(columns, columns);
+        // Below the digits that are left of it there is nothing but rounding.
+        let residual = matrix.at(columns, columns);
+        let residual = if residual > 1e-13 * total { residual } else { 0.0 };
+        Fit { columns, rank, residual, aliased, swept, matrix, blocks: self.blocks }
+    }
+
+    /// The sum of squares around the mean.
+    pub(super) fn total(&self) -> f64 {
+        self.products.at(self.products.size - 1, self.products.size - 1)
+    }
+
+    /// What a term explains beyond all terms that do not contain it, as share of the total.
+    pub(super) fn share(&self, kind: &Kind, total: f64) -> f64 {
+        let Some(this) = self.terms.iter().find(|term| term.kind == *kind).filter(|_| total > 0.0) else {
+            return 0.0;
+        };
+        let contains = |term: &Term| !this.factors.is_empty() && term.factors.is_superset(&this.factors);
+        let mut others: Vec<Term> =
+            self.terms.iter().filter(|term| term.kind != *kind && !contains(term)).cloned().collect();
+        let without = self.fit(&others).residual;
+        others.push(this.clone());
+        ((without - self.fit(&others).residual) / total).max(0.0)
+    }
+}
+
+/// The code of a level in `levels - 1` columns: effects that add up to zero.
+pub(super) fn coded(level: usize, levels: usize) -> Vec<f64> {
+    let columns = levels.saturating_sub(1);
+    match level < columns {
+        true => (0..columns).map(|column| if column == level { 1.0 } else { 0.0 }).collect(),
+        false => vec![-1.0; columns],
+    }
+}
+
+pub(super) fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().flat_map(|a| b.iter().map(move |b| a * b)).collect()
+}
