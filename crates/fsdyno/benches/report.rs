@@ -106,7 +106,10 @@ fn told_again(original: &TrialRecord, number: u32) -> TrialRecord {
     let mut trial = original.clone();
     (trial.trial, trial.block, trial.case) = (number, number / CASES, number % CASES);
     trial.configuration.name = format!("ext4 setting={}", trial.case);
-    trial.configuration.settings.insert("readahead".to_string(), trial.case.to_string());
+    // Three axes of ten levels each: nobody sweeps a thousand levels of one.
+    for (axis, unit) in [("readahead", 1), ("nr_requests", 10), ("commit", 100)] {
+        trial.configuration.settings.insert(axis.to_string(), (trial.case / unit % 10).to_string());
+    }
     let factor = 0.5 + f64::from(number.wrapping_mul(2_654_435_761) % 1000) / 1000.0;
     for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
         role.rates.aggregate_bytes_per_s *= factor;
