@@ -68,6 +68,8 @@ pub enum Command {
     Recommend(Recommend),
     /// Read results that were measured elsewhere into the store, as a sweep.
     Import(Import),
+    /// Write the results of a sweep as tidy tables, for data frames and databases.
+    Export(Export),
     /// Scan a directory into a model of file sizes and directories that a plan can name.
     Profile(Profile),
     /// Tell what this machine can run, and what to install for the rest.
@@ -245,6 +247,47 @@ pub struct Compare {
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,
+}
+
+/// Options of `fsdyno export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Number or name of a sweep [default: the latest].
+    pub sweep: Option<String>,
+    /// Only these cases: the name of a configuration, levels such as `scheduler=bfq`, or a text that names contain.
+    #[arg(long, value_name = "CASE")]
+    pub case: Option<String>,
+    /// Which table. Without it, and without --directory, JSON is the one document of `show --format json`.
+    #[arg(long, value_name = "TABLE")]
+    pub kind: Option<TableKind>,
+    /// How the table is written.
+    #[arg(long, default_value = "csv")]
+    pub format: TableFormat,
+    /// Writes a file for each table (or for the one of --kind) into this existing directory, instead of stdout.
+    #[arg(short, long, value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
+}
+
+/// A tidy table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TableKind {
+    /// A row for each trial, with every named measure.
+    Trials,
+    /// A row for each operation of each role of each phase.
+    Operations,
+    /// A row for each interval of each operation's timeline.
+    Timeline,
+    /// A row for each device in each sample of the machine.
+    Telemetry,
+}
+
+/// How a table is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// With a header.
+    Csv,
+    /// An array of objects, a line each.
+    Json,
 }
 
 /// Options of `fsdyno import`.

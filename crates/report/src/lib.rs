@@ -5,9 +5,9 @@
 //! statistics.
 
 pub mod comparison;
-pub mod csv;
 pub mod drift;
 pub mod error;
+pub mod export;
 #[cfg(test)]
 mod fixture;
 pub mod html;
@@ -18,7 +18,6 @@ pub mod ranking;
 pub mod recommendation;
 mod remark;
 mod selection;
-pub mod telemetry_csv;
 pub mod terminal;
 mod text;
 pub mod view;

@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod doctor;
 mod engine;
+mod export;
 mod guest;
 mod import;
 mod kernels;
@@ -45,6 +46,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Compare(options) => compare::run(&surroundings, options),
         Command::Recommend(options) => recommend::run(&surroundings, options),
         Command::Import(options) => import::run(&surroundings, options),
+        Command::Export(options) => export::run(&surroundings, options),
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&surroundings, options),
         Command::Restore(_) => restore::run(&surroundings),

@@ -5,8 +5,9 @@ use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
 use fsdyno_core::{Study, TrialRecord};
+use fsdyno_report::export::{self, Kind, Table};
 use fsdyno_report::published::{LayoutError, layout};
-use fsdyno_report::{Header, Style, View, csv, json, select, telemetry_csv, terminal};
+use fsdyno_report::{Header, Style, View, json, select, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
 use std::io::Write;
 
@@ -30,7 +31,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
 }
 
 /// The trials of the cases that a user asks for.
-pub fn chosen(
+pub(super) fn chosen(
     trials: Vec<TrialRecord>,
     case: Option<&str>,
 ) -> std::result::Result<Vec<TrialRecord>, Trouble> {
@@ -79,7 +80,7 @@ fn print_telemetry(
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => print_json(&json::sweep(header, trials)?)?,
-        Format::Csv => telemetry_csv::telemetry(&mut out, trials)?,
+        Format::Csv => Table::new(Kind::Telemetry, header, trials).write(&mut out, export::Format::Csv)?,
         Format::Text => terminal::telemetry(&mut out, trials, detail == Detail::Samples, style)?,
     }
     Ok(())
@@ -109,7 +110,7 @@ pub fn print(
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => print_json(&json::sweep(header, trials)?)?,
-        Format::Csv => csv::operations(&mut out, trials)?,
+        Format::Csv => Table::new(Kind::Operations, header, trials).write(&mut out, export::Format::Csv)?,
         Format::Text => {
             let view = View::new(header, trials)?;
             terminal::drift(&mut out, view.drift.as_ref(), style)?;

@@ -1,7 +1,7 @@
 //! A comparison for programs: JSON, and CSV with a row for each measure of each case.
 
 use super::{Comparison, Finding, Lack, Row};
-use crate::csv::output_error;
+use crate::export::output_error;
 use fsdyno_core::measure::Direction;
 use fsdyno_stats::{Estimate, Interval};
 use serde_json::{Value, json};

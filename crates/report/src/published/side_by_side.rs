@@ -5,7 +5,7 @@
 
 use super::table::{Row, Table};
 use super::{Published, PublishedError};
-use crate::csv::output_error;
+use crate::export::output_error;
 use crate::ranking::{Figure, figure};
 use crate::view::is_measured;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};

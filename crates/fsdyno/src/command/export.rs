@@ -1,0 +1,45 @@
+//! `fsdyno export [SWEEP]`: results as tidy tables, to stdout or into a directory.
+
+use super::{Result, Surroundings, find, header, print_json, show};
+use crate::cli::{Export, TableFormat, TableKind};
+use crate::exit::{Status, Trouble};
+use anyhow::{Context, anyhow};
+use fsdyno_report::export::{Format, Kind, Table};
+use fsdyno_report::json;
+use std::fs::File;
+
+pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
+    let store = surroundings.open_store()?;
+    let sweep = find(&store, options.sweep.as_deref())?;
+    let header = header(&sweep, None)?;
+    let trials = show::chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
+    let kind = options.kind.map(|kind| match kind {
+        TableKind::Trials => Kind::Trials,
+        TableKind::Operations => Kind::Operations,
+        TableKind::Timeline => Kind::Timeline,
+        TableKind::Telemetry => Kind::Telemetry,
+    });
+    let (format, ending) = match options.format {
+        TableFormat::Csv => (Format::Csv, "csv"),
+        TableFormat::Json => (Format::Json, "json"),
+    };
+    match (&options.directory, kind) {
+        (Some(directory), kind) => {
+            for kind in kind.as_ref().map_or(Kind::ALL, std::slice::from_ref) {
+                let path = directory.join(format!("{}.{ending}", kind.name()));
+                let failed = || format!("cannot write '{}'", path.display());
+                let mut file = File::create(&path).with_context(failed)?;
+                Table::new(*kind, &header, &trials).write(&mut file, format).with_context(failed)?;
+            }
+        }
+        (None, Some(kind)) => {
+            Table::new(kind, &header, &trials).write(&mut std::io::stdout().lock(), format)?
+        }
+        (None, None) if format == Format::Json => print_json(&json::sweep(&header, &trials)?)?,
+        (None, None) => {
+            return Err(Trouble::new(Status::Usage, anyhow!("CSV is one table, and there are several"))
+                .hint("--kind trials, operations, timeline or telemetry names one; --directory DIR writes them all"));
+        }
+    }
+    Ok(Status::Well)
+}

@@ -1,0 +1,326 @@
+//! The columns of each table, declared once: its name and where the value comes from.
+
+use super::{Cell, Kind};
+use crate::view::Header;
+use fsdyno_core::Nanos;
+use fsdyno_core::measure::{Measure, Unit};
+use fsdyno_core::outcome::Outcome;
+use fsdyno_core::result::{Lifecycle, OperationResult, PhaseResult, RoleResult, TrialRecord};
+use fsdyno_core::telemetry::{
+    Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
+};
+use std::collections::BTreeSet;
+
+/// What a row is about; each table fills as much of it as it is deep.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub header: &'a Header,
+    pub trial: &'a TrialRecord,
+    pub phase: Option<&'a PhaseResult>,
+    pub role: Option<&'a RoleResult>,
+    pub operation: Option<&'a OperationResult>,
+    /// Of the operation's timeline.
+    pub interval: Option<usize>,
+    pub sample: Option<Sampled<'a>>,
+}
+
+/// A device in a sample.
+#[derive(Clone, Copy)]
+pub(super) struct Sampled<'a> {
+    pub telemetry: &'a Telemetry,
+    pub sample: &'a Sample,
+    /// `None` for the whole window.
+    pub index: Option<usize>,
+    pub device: usize,
+}
+
+impl<'a> Row<'a> {
+    pub fn of(header: &'a Header, trial: &'a TrialRecord) -> Self {
+        Row { header, trial, phase: None, role: None, operation: None, interval: None, sample: None }
+    }
+}
+
+/// Where the value of a column comes from.
+type Source = Box<dyn Fn(&Row<'_>) -> Cell>;
+
+/// A kind of pressure.
+type Stalled = fn(&Pressure) -> Option<Stalls>;
+
+/// A column.
+pub(super) struct Column {
+    pub name: String,
+    source: Source,
+}
+
+impl Column {
+    pub fn cell(&self, row: &Row<'_>) -> Cell {
+        (self.source)(row)
+    }
+}
+
+fn column(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Cell + 'static) -> Column {
+    Column { name: name.into(), source: Box::new(source) }
+}
+
+fn text(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<String> + 'static) -> Column {
+    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Text))
+}
+
+fn whole(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<u64> + 'static) -> Column {
+    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Whole))
+}
+
+fn number(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<f64> + 'static) -> Column {
+    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Number))
+}
+
+fn truth(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<bool> + 'static) -> Column {
+    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Truth))
+}
+
+/// The columns of a table of these trials.
+pub(super) fn of(kind: Kind, trials: &[TrialRecord]) -> Vec<Column> {
+    let mut columns = identity();
+    columns.extend(match kind {
+        Kind::Trials => of_trials(trials),
+        Kind::Operations => of_operations(),
+        Kind::Timeline => of_timeline(),
+        Kind::Telemetry => of_telemetry(),
+    });
+    let axes: BTreeSet<&String> =
+        trials.iter().flat_map(|trial| trial.configuration.settings.keys()).collect();
+    columns.extend(axes.into_iter().map(|axis| {
+        let axis = axis.clone();
+        text(format!("setting_{axis}"), move |row| row.trial.configuration.settings.get(&axis).cloned())
+    }));
+    columns
+}
+
+/// What identifies a trial in every table.
+fn identity() -> Vec<Column> {
+    vec![
+        text("sweep", |row| Some(row.header.id.clone())),
+        text("sweep_name", |row| Some(row.header.name.clone())),
+        whole("trial", |row| Some(row.trial.trial.into())),
+        whole("block", |row| Some(row.trial.block.into())),
+        whole("case", |row| Some(row.trial.case.into())),
+        truth("sentinel", |row| Some(row.trial.sentinel)),
+        text("configuration", |row| Some(row.trial.configuration.name.clone())),
+        text("filesystem", |row| Some(row.trial.configuration.filesystem.clone())),
+        text("workload", |row| Some(row.trial.workload.kind().to_string())),
+        text("kernel", |row| told(&row.trial.environment.kernel)),
+        text("outcome", |row| Some(row.trial.outcome.word().to_string())),
+    ]
+}
+
+fn told(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_string())
+}
+
+fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
+    let lifecycle = |name: &str, step: fn(&Lifecycle) -> Option<Nanos>| {
+        whole(format!("{name}_ns"), move |row| step(&row.trial.lifecycle_ns).map(|time| time.0))
+    };
+    let mut columns = vec![
+        text("workload_parameters", |row| Some(row.trial.workload.load().title())),
+        text("error", |row| match &row.trial.outcome {
+            Outcome::Failed { error } => Some(error.to_string()),
+            _ => None,
+        }),
+        text("unmet", |row| match &row.trial.outcome {
+            Outcome::Skipped { unmet } => Some(unmet.join("; ")),
+            _ => None,
+        }),
+        text("warnings", |row| {
+            let mut kinds: Vec<&str> = row.trial.warnings.iter().map(|warning| warning.kind.name()).collect();
+            kinds.dedup();
+            told(&kinds.join("; "))
+        }),
+        text("seed", |row| Some(row.trial.seed.to_string())),
+        text("started", |row| told(&row.trial.started)),
+        text("finished", |row| told(&row.trial.finished)),
+        text("device", |row| Some(row.trial.device.to_string())),
+        text("mkfs_command", |row| told(&row.trial.built.mkfs_command)),
+        text("mount_command", |row| told(&row.trial.built.mount_command)),
+        text("mount_options_in_force", |row| told(&row.trial.built.mount_options_in_force)),
+        text("scheduler_in_force", |row| told(&row.trial.built.scheduler_in_force)),
+        lifecycle("mkfs", |steps| steps.mkfs),
+        lifecycle("mount", |steps| steps.mount),
+        lifecycle("prepare", |steps| steps.prepare),
+        lifecycle("umount", |steps| steps.umount),
+        lifecycle("check", |steps| steps.check),
+        lifecycle("total", |steps| steps.total),
+        truth("check_clean", |row| row.trial.built.check.as_ref().map(|check| check.clean)),
+        whole("tree_files", |row| Some(row.trial.trees.files)),
+        whole("tree_directories", |row| Some(row.trial.trees.directories)),
+        whole("tree_bytes", |row| Some(row.trial.trees.bytes)),
+        text("timer", |row| row.trial.timer.as_ref().map(|timer| timer.source.clone())),
+        number("timer_overhead_ns_per_op", |row| row.trial.timer.as_ref()?.overhead_ns_per_op),
+    ];
+    for measure in Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok()) {
+        let has_value = trials.iter().any(|trial| measure.value(trial).is_some());
+        // The times of the lifecycle stand above.
+        if has_value && (!measure.is_of_lifecycle() || measure.unit() == Unit::Extents) {
+            columns.extend(of_measure(measure));
+        }
+    }
+    columns
+}
+
+/// The value of a measure, its unit last, and whether it is only a lower bound.
+fn of_measure(measure: Measure) -> [Column; 2] {
+    let unit = match measure.unit() {
+        Unit::BytesPerSecond => "bytes_per_s",
+        Unit::OperationsPerSecond | Unit::ItemsPerSecond => "per_s",
+        Unit::Nanoseconds => "ns",
+        Unit::Operations => "operations",
+        Unit::Extents => "extents",
+        Unit::Share => "share",
+    };
+    let name = measure.name().replace('-', "_");
+    let bound = measure.clone();
+    [
+        number(format!("{name}_{unit}"), move |row| measure.value(row.trial).map(|value| value.value)),
+        truth(format!("{name}_at_least"), move |row| bound.value(row.trial).map(|value| value.at_least)),
+    ]
+}
+
+/// Phase, role and operation.
+fn place() -> Vec<Column> {
+    vec![
+        text("phase", |row| row.phase.map(|phase| phase.name.clone())),
+        whole("window_ns", |row| row.phase.map(|phase| phase.window_ns.0)),
+        text("role", |row| row.role.map(|role| role.role.name().to_string())),
+    ]
+}
+
+fn of_operations() -> Vec<Column> {
+    let share = |name: &str, of: fn(&RoleResult) -> f64| {
+        number(name, move |row| row.role.filter(|role| role.is_watched()).map(of))
+    };
+    // Where nobody watched, a zero stands for nothing.
+    let rate = |name: &str, of: fn(&RoleResult) -> f64| {
+        number(name, move |row| {
+            row.role
+                .map(|role| (role, of(role)))
+                .filter(|(role, rate)| role.is_watched() || *rate > 0.0)
+                .map(|(_, rate)| rate)
+        })
+    };
+    let cpu = |name: &str, of: fn(&RoleResult) -> Nanos| {
+        let known = |role: &&RoleResult| role.is_watched() || role.cpu.total() > Nanos(0);
+        whole(name, move |row| row.role.filter(known).map(|role| of(role).0))
+    };
+    let mut columns = place();
+    columns.extend([
+        whole("role_workers", |row| row.role.map(|role| role.workers.into())),
+        whole("role_longest_stall_ns", |row| row.role?.known_stall_ns().map(|stall| stall.0)),
+        share("role_time_over_100ms", |role| role.time_over_100ms),
+        share("role_time_over_1s", |role| role.time_over_1s),
+        number("role_data_bytes_per_s", |row| row.role?.rates.data_bytes_per_s),
+        number("role_with_overhead_bytes_per_s", |row| row.role?.rates.with_overhead_bytes_per_s),
+        rate("role_aggregate_bytes_per_s", |role| role.rates.aggregate_bytes_per_s),
+        rate("role_operations_per_s", |role| role.rates.operations_per_s),
+        rate("role_items_per_s", |role| role.rates.items_per_s),
+        cpu("role_cpu_user_ns", |role| role.cpu.user_ns),
+        cpu("role_cpu_system_ns", |role| role.cpu.system_ns),
+        whole("phase_kernel_threads_cpu_ns", |row| Some(row.phase?.telemetry.as_ref()?.storage_threads_ns())),
+    ]);
+    columns.extend(of_latency());
+    columns
+}
+
+fn of_latency() -> Vec<Column> {
+    let sampled = |name: &str, of: fn(&OperationResult) -> u64| {
+        whole(name, move |row| row.operation.filter(|result| result.lat_ns.count > 0).map(of))
+    };
+    let moment = |name: &str, of: fn(&OperationResult) -> f64| {
+        number(name, move |row| row.operation.filter(|result| result.lat_ns.count > 0).map(of))
+    };
+    let quantile = |name: &str, of: fn(&OperationResult) -> u64| {
+        let known = move |result: &OperationResult| result.lat_ns.known(of(result));
+        whole(name, move |row| row.operation.filter(|result| result.lat_ns.count > 0).and_then(known))
+    };
+    vec![
+        text("operation", |row| row.operation.map(|result| result.operation.name().to_string())),
+        whole("count", |row| row.operation.map(|result| result.lat_ns.count)),
+        whole("censored", |row| row.operation.map(|result| result.censored)),
+        sampled("lat_ns_min", |result| result.lat_ns.min),
+        moment("lat_ns_mean", |result| result.lat_ns.mean),
+        moment("lat_ns_stddev", |result| result.lat_ns.stddev),
+        sampled("lat_ns_p50", |result| result.lat_ns.median),
+        quantile("lat_ns_p90", |result| result.lat_ns.p90),
+        quantile("lat_ns_p99", |result| result.lat_ns.p99),
+        quantile("lat_ns_p99.9", |result| result.lat_ns.p999),
+        quantile("lat_ns_p99.99", |result| result.lat_ns.p9999),
+        // An operation that covered the whole window is no sample, and yet the longest.
+        whole("lat_ns_max", |row| row.operation.map(|result| result.lat_ns.max).filter(|max| *max > 0)),
+        whole("lat_ns_at_least_from", |row| row.operation?.lat_ns.at_least_from),
+    ]
+}
+
+fn of_timeline() -> Vec<Column> {
+    let of_interval = |name: &str, of: fn(&OperationResult) -> &[u64]| {
+        whole(name, move |row| of(row.operation?).get(row.interval?).copied())
+    };
+    let mut columns = place();
+    columns.extend([
+        text("operation", |row| row.operation.map(|result| result.operation.name().to_string())),
+        whole("interval", |row| row.interval.map(|interval| interval as u64)),
+        whole("start_ns", |row| Some(row.interval? as u64 * row.operation?.timeline.interval_ns.0)),
+        whole("length_ns", |row| row.operation.map(|result| result.timeline.interval_ns.0)),
+        of_interval("count", |result| &result.timeline.count),
+        of_interval("lat_ns_sum", |result| &result.timeline.sum_ns),
+        of_interval("lat_ns_max", |result| &result.timeline.max_ns),
+        of_interval("bytes", |result| &result.timeline.bytes),
+    ]);
+    columns
+}
+
+fn of_telemetry() -> Vec<Column> {
+    let mut columns = vec![
+        text("phase", |row| row.phase.map(|phase| phase.name.clone())),
+        text("sample", |row| Some(row.sample?.index.map_or("window".to_string(), |index| index.to_string()))),
+        whole("start_ns", |row| Some(row.sample?.sample.start_ns)),
+        whole("length_ns", |row| Some(row.sample?.sample.length_ns.0)),
+        text("device", |row| {
+            let Sampled { telemetry, device, .. } = row.sample?;
+            telemetry.devices.get(device).cloned()
+        }),
+    ];
+    columns.extend(IostatColumn::ALL.iter().map(|column| {
+        number(column.name(), |row| {
+            let Sampled { sample, device, .. } = row.sample?;
+            Some((*sample.devices.get(device)?)?.value(*column, sample.length_ns))
+        })
+    }));
+    let cpu = CpuSplit::default().parts();
+    columns.extend((0..cpu.len()).map(|part| {
+        whole(format!("cpu_{}_ns", cpu[part].0), move |row| Some(row.sample?.sample.cpu?.parts()[part].1))
+    }));
+    let memory = |name: &str, of: fn(&Memory) -> u64| {
+        whole(name, move |row| row.sample?.sample.memory.as_ref().map(of))
+    };
+    columns.extend([
+        memory("dirty_bytes", |memory| memory.dirty_bytes),
+        memory("dirty_bytes_max", |memory| memory.dirty_bytes_max),
+        memory("writeback_bytes", |memory| memory.writeback_bytes),
+        memory("writeback_bytes_max", |memory| memory.writeback_bytes_max),
+        memory("cached_bytes", |memory| memory.cached_bytes),
+        memory("available_bytes", |memory| memory.available_bytes),
+    ]);
+    let kinds: [(&str, Stalled); 3] =
+        [("io", |all| all.io), ("cpu", |all| all.cpu), ("memory", |all| all.memory)];
+    columns.extend(kinds.into_iter().flat_map(|(kind, of)| {
+        let part = move |name: &str, part: fn(Stalls) -> u64| {
+            whole(format!("pressure_{kind}_{name}_ns"), move |row| of(&row.sample?.sample.pressure).map(part))
+        };
+        [part("some", |stalls| stalls.some_ns), part("full", |stalls| stalls.full_ns)]
+    }));
+    columns.extend(TaskKind::ALL.iter().map(|kind| {
+        whole(format!("tasks_{kind}_ns"), |row| {
+            Some(row.sample?.sample.task_ns.get(kind).copied().unwrap_or_default())
+        })
+    }));
+    columns
+}

@@ -1,0 +1,217 @@
+//! Results as tidy tables, for data frames and databases: one row for each observation, nothing nested.
+//!
+//! Every row repeats what identifies it (sweep, trial, block, case, configuration, workload, and one column `setting_...` for
+//! each axis that any trial sets), so that a row can be read alone and tables can be joined. Units stand last in names: times
+//! are nanoseconds, rates bytes per second, shares 0 to 1; the columns of `iostat -x` have its names. A figure that does not
+//! exist is empty (CSV) or null (JSON), never 0.
+//!
+//! A table is declared once, column by column, in [`columns`]; the formats know only cells.
+
+mod columns;
+
+use crate::view::Header;
+use columns::{Column, Row};
+use fsdyno_core::TrialRecord;
+use fsdyno_core::result::{OperationResult, PhaseResult};
+use fsdyno_core::telemetry::Telemetry;
+use serde::{Serialize, Serializer};
+use std::io::{self, Write};
+
+/// Which table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A row for each trial, measured or not, with every named measure.
+    Trials,
+    /// A row for each operation of each role of each phase of each trial.
+    Operations,
+    /// A row for each interval of the timeline of each operation.
+    Timeline,
+    /// A row for each device in each sample of the machine, and one for each whole window.
+    Telemetry,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: &'static [Kind] = &[Kind::Trials, Kind::Operations, Kind::Timeline, Kind::Telemetry];
+
+    /// The name, also that of its file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Trials => "trials",
+            Kind::Operations => "operations",
+            Kind::Timeline => "timeline",
+            Kind::Telemetry => "telemetry",
+        }
+    }
+}
+
+/// How a table is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// With a header.
+    Csv,
+    /// An array of objects, a line each.
+    Json,
+}
+
+/// What stands in one place.
+#[derive(Debug, Clone, PartialEq)]
+enum Cell {
+    Absent,
+    Whole(u64),
+    Number(f64),
+    Text(String),
+    Truth(bool),
+}
+
+/// The results of a sweep as one table.
+pub struct Table<'a> {
+    kind: Kind,
+    header: &'a Header,
+    trials: &'a [TrialRecord],
+    columns: Vec<Column>,
+}
+
+impl<'a> Table<'a> {
+    /// The table of a kind.
+    pub fn new(kind: Kind, header: &'a Header, trials: &'a [TrialRecord]) -> Self {
+        Table { kind, header, trials, columns: columns::of(kind, trials) }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn Write, format: Format) -> io::Result<()> {
+        match format {
+            Format::Csv => self.write_csv(out),
+            Format::Json => self.write_json(out),
+        }
+    }
+
+    fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(self.columns.iter().map(|column| &column.name)).map_err(output_error)?;
+        self.each(&mut |cells| writer.write_record(cells.iter().map(text)).map_err(output_error))?;
+        writer.flush()
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut out = io::BufWriter::new(out);
+        let mut before = "[\n";
+        self.each(&mut |cells| {
+            out.write_all(before.as_bytes())?;
+            before = ",\n";
+            serde_json::to_writer(&mut out, &Object(&self.columns, cells)).map_err(io::Error::from)
+        })?;
+        writeln!(out, "{}", if before == "[\n" { "[]" } else { "\n]" })?;
+        out.flush()
+    }
+
+    /// Goes through the rows.
+    fn each(&self, take: &mut dyn FnMut(&[Cell]) -> io::Result<()>) -> io::Result<()> {
+        self.rows(&mut |row| {
+            let cells: Vec<Cell> = self.columns.iter().map(|column| column.cell(row)).collect();
+            take(&cells)
+        })
+    }
+
+    fn rows(&self, take: &mut dyn FnMut(&Row<'_>) -> io::Result<()>) -> io::Result<()> {
+        for trial in self.trials {
+            let row = Row::of(self.header, trial);
+            match self.kind {
+                Kind::Trials => take(&row)?,
+                // What was skipped or failed does not vanish.
+                Kind::Operations if trial.phases.is_empty() => take(&row)?,
+                Kind::Operations => operations(&row, trial, &mut |row, _| take(row))?,
+                Kind::Timeline => operations(&row, trial, &mut |row, result| {
+                    let intervals = result.map_or(0, |result| result.timeline.count.len());
+                    (0..intervals).try_for_each(|interval| take(&Row { interval: Some(interval), ..*row }))
+                })?,
+                Kind::Telemetry => {
+                    for phase in &trial.phases {
+                        let Some(telemetry) = &phase.telemetry else { continue };
+                        samples(&Row { phase: Some(phase), ..row }, telemetry, take)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+type TakeOperation<'t> = dyn FnMut(&Row<'_>, Option<&OperationResult>) -> io::Result<()> + 't;
+
+/// The operations of a trial. A role of whose operations nothing is known has a row of its own.
+fn operations(row: &Row<'_>, trial: &TrialRecord, take: &mut TakeOperation<'_>) -> io::Result<()> {
+    let each = |phase: &PhaseResult, take: &mut TakeOperation<'_>| -> io::Result<()> {
+        for role in &phase.roles {
+            let row = Row { phase: Some(phase), role: Some(role), ..*row };
+            if role.operations.is_empty() {
+                take(&row, None)?;
+            }
+            role.operations
+                .iter()
+                .try_for_each(|result| take(&Row { operation: Some(result), ..row }, Some(result)))?;
+        }
+        Ok(())
+    };
+    trial.phases.iter().try_for_each(|phase| each(phase, take))
+}
+
+/// Each device in each sample, and then in the whole window.
+fn samples(
+    row: &Row<'_>,
+    telemetry: &Telemetry,
+    take: &mut dyn FnMut(&Row<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let numbered = telemetry.samples.iter().enumerate().map(|(index, sample)| (Some(index), sample));
+    for (index, sample) in numbered.chain([(None, &telemetry.window)]) {
+        for device in 0..telemetry.devices.len().min(sample.devices.len()) {
+            take(&Row { sample: Some(columns::Sampled { telemetry, sample, index, device }), ..*row })?;
+        }
+    }
+    Ok(())
+}
+
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Absent => String::new(),
+        Cell::Whole(value) => value.to_string(),
+        Cell::Number(value) => value.to_string(),
+        Cell::Text(value) => value.clone(),
+        Cell::Truth(value) => value.to_string(),
+    }
+}
+
+/// A row as an object, its keys in the order of the columns.
+struct Object<'a>(&'a [Column], &'a [Cell]);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|column| &column.name).zip(self.1))
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Absent => serializer.serialize_none(),
+            Cell::Whole(value) => serializer.serialize_u64(*value),
+            Cell::Number(value) => serializer.serialize_f64(*value),
+            Cell::Text(value) => serializer.serialize_str(value),
+            Cell::Truth(value) => serializer.serialize_bool(*value),
+        }
+    }
+}
+
+/// The error of the output itself, so that a closed pipe is known as one.
+pub(crate) fn output_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

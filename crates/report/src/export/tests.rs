@@ -1,0 +1,181 @@
+use super::*;
+use crate::fixture;
+use fsdyno_core::Nanos;
+use serde_json::Value;
+use std::collections::HashMap;
+
+type Rows = Vec<HashMap<String, String>>;
+
+fn written(kind: Kind, trials: &[TrialRecord], format: Format) -> Vec<u8> {
+    let header = fixture::header("read");
+    let mut out = Vec::new();
+    Table::new(kind, &header, trials).write(&mut out, format).unwrap();
+    out
+}
+
+/// The rows of a table by column, as CSV has them.
+fn rows(kind: Kind, trials: &[TrialRecord]) -> Rows {
+    let out = written(kind, trials, Format::Csv);
+    csv::Reader::from_reader(out.as_slice()).deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+fn row<'r>(rows: &'r Rows, wanted: &[(&str, &str)]) -> &'r HashMap<String, String> {
+    let fits = |row: &&HashMap<String, String>| wanted.iter().all(|(column, value)| row[*column] == *value);
+    rows.iter().find(fits).unwrap_or_else(|| panic!("no row {wanted:?}"))
+}
+
+#[test]
+fn every_table_begins_with_what_identifies_a_row_and_ends_in_the_settings() {
+    for kind in Kind::ALL {
+        let out = String::from_utf8(written(*kind, &fixture::trials(), Format::Csv)).unwrap();
+        let header = out.lines().next().unwrap();
+        assert!(
+            header.starts_with(
+                "sweep,sweep_name,trial,block,case,sentinel,configuration,filesystem,workload,kernel,outcome,"
+            ) && header.ends_with(",setting_scheduler"),
+            "{header}"
+        );
+        let names: Vec<&str> = header.split(',').collect();
+        let distinct: std::collections::BTreeSet<&&str> = names.iter().collect();
+        assert_eq!(names.len(), distinct.len(), "{header}");
+    }
+}
+
+#[test]
+fn each_operation_of_each_trial_has_a_row() {
+    let rows = rows(Kind::Operations, &fixture::trials());
+    // 6 operations of readers in three phases and 5 of writers in one, in 4 measured trials; 2 trials have no phases.
+    assert_eq!(rows.len(), 4 * (3 * 6 + 5) + 2);
+    let blocked = row(&rows, &[("trial", "4"), ("operation", "mkdirat")]);
+    assert_eq!(blocked["lat_ns_max"], "62000000000");
+    assert_eq!(blocked["lat_ns_at_least_from"], "62000000000");
+    assert_eq!(blocked["setting_scheduler"], "bfq");
+    for (trial, outcome) in [("2", "skipped"), ("5", "failed")] {
+        let of_trial: Vec<_> = rows.iter().filter(|row| row["trial"] == trial).collect();
+        assert_eq!(of_trial.len(), 1);
+        assert_eq!((of_trial[0]["outcome"].as_str(), of_trial[0]["count"].as_str()), (outcome, ""));
+    }
+}
+
+#[test]
+fn a_role_of_whose_operations_nothing_is_known_has_a_row() {
+    let mut trials = fixture::trials()[..1].to_vec();
+    trials[0].phases.truncate(1);
+    let role = &mut trials[0].phases[0].roles[0];
+    (role.operations, role.worker_results) = (Vec::new(), Vec::new());
+    role.longest_stall_ns = Nanos(0);
+    let rows = rows(Kind::Operations, &trials);
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0]["role"].as_str(), rows[0]["operation"].as_str()), ("reader", ""));
+    assert_eq!((rows[0]["role_longest_stall_ns"].as_str(), rows[0]["role_time_over_1s"].as_str()), ("", ""));
+    assert_ne!(rows[0]["role_aggregate_bytes_per_s"], "");
+}
+
+#[test]
+fn each_trial_has_a_row_with_its_measures() {
+    let rows = rows(Kind::Trials, &fixture::trials());
+    assert_eq!(rows.len(), 6);
+    let first = row(&rows, &[("trial", "0")]);
+    assert_eq!((first["read_bytes_per_s"].as_str(), first["mkfs_ns"].as_str()), ("60000000", "71000000"));
+    assert_eq!(first["warnings"], "tree-smaller-than-memory");
+    assert_eq!(row(&rows, &[("trial", "4")])["longest_stall_at_least"], "true");
+    let failed = row(&rows, &[("trial", "5")]);
+    assert!(failed["error"].contains("no space left on device"));
+    assert_eq!(failed["read_bytes_per_s"], "");
+    assert!(row(&rows, &[("trial", "2")])["unmet"].contains("; the kernel has no btrfs"));
+}
+
+#[test]
+fn each_interval_of_a_timeline_has_a_row() {
+    let mut trials = fixture::trials()[..1].to_vec();
+    trials[0].phases.truncate(1);
+    let results = &mut trials[0].phases[0].roles[0].operations;
+    results.truncate(1);
+    results[0].timeline = fsdyno_core::result::Timeline {
+        interval_ns: Nanos::from_millis(100),
+        count: vec![3, 0, 5],
+        sum_ns: vec![30, 0, 70],
+        max_ns: vec![20, 0, 40],
+        bytes: Vec::new(),
+    };
+    let rows = rows(Kind::Timeline, &trials);
+    assert_eq!(rows.len(), 3);
+    let last = row(&rows, &[("interval", "2")]);
+    assert_eq!(
+        (last["start_ns"].as_str(), last["count"].as_str(), last["bytes"].as_str()),
+        ("200000000", "5", "")
+    );
+    assert_eq!((last["lat_ns_sum"].as_str(), last["lat_ns_max"].as_str()), ("70", "40"));
+}
+
+#[test]
+fn each_device_in_each_sample_has_a_row_and_so_has_the_window() {
+    assert!(rows(Kind::Telemetry, &fixture::trials()).is_empty());
+    let trials = fixture::with_telemetry(fixture::trials());
+    let rows = rows(Kind::Telemetry, &trials);
+    // 4 measured trials of 3 phases, 30 samples and the window, 2 devices.
+    assert_eq!(rows.len(), 4 * 3 * 31 * 2);
+    let window = row(&rows, &[("trial", "4"), ("sample", "window"), ("device", "vda")]);
+    for (column, value) in [
+        ("length_ns", "30000000000"),
+        ("r/s", "100"),
+        ("rkB/s", "4096"),
+        ("%util", "50"),
+        ("cpu_iowait_ns", "7500000000"),
+        ("dirty_bytes_max", "134217728"),
+        ("pressure_io_full_ns", "3000000000"),
+        ("pressure_cpu_some_ns", ""),
+        ("tasks_writeback_ns", "1500000000"),
+        ("tasks_journal_ns", "0"),
+    ] {
+        assert_eq!(window[column], value, "{column}");
+    }
+}
+
+/// JSON and CSV are the same rows, and no value of JSON is nested.
+#[test]
+fn json_has_the_rows_of_csv() {
+    let trials = fixture::with_telemetry(fixture::trials());
+    for kind in Kind::ALL {
+        let rows = rows(*kind, &trials);
+        let document: Vec<serde_json::Map<String, Value>> =
+            serde_json::from_slice(&written(*kind, &trials, Format::Json)).unwrap();
+        assert_eq!(document.len(), rows.len(), "{}", kind.name());
+        let json = String::from_utf8(written(*kind, &trials, Format::Json)).unwrap();
+        assert!(json.starts_with("[\n{\"sweep\":\"7\",\"sweep_name\":\"demo\",\"trial\":0,"), "{json:.80}");
+        for (object, row) in document.iter().zip(&rows) {
+            assert_eq!(object.len(), row.len());
+            for (column, value) in object {
+                let text = match value {
+                    Value::Null => String::new(),
+                    Value::String(text) => text.clone(),
+                    // CSV writes 61.0 as 61.
+                    Value::Number(number) => number.as_f64().unwrap().to_string(),
+                    Value::Bool(truth) => truth.to_string(),
+                    nested => panic!("{column} is {nested}"),
+                };
+                let same = text == row[column] || text.parse::<f64>().ok() == row[column].parse().ok();
+                assert!(same, "{column}: {text} is not {}", row[column]);
+            }
+        }
+    }
+    assert_eq!(written(Kind::Trials, &[], Format::Json), b"[]\n");
+}
+
+#[test]
+fn a_closed_pipe_stays_one() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+    let (header, trials) = (fixture::header("read"), fixture::trials());
+    for format in [Format::Csv, Format::Json] {
+        let error = Table::new(Kind::Operations, &header, &trials).write(&mut Closed, format).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}
