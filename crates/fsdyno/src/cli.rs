@@ -288,6 +288,8 @@ pub enum TableFormat {
     Csv,
     /// An array of objects, a line each.
     Json,
+    /// Typed columns; in an fsdyno that was built with `--features parquet`.
+    Parquet,
 }
 
 /// Options of `fsdyno import`.

@@ -22,6 +22,7 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     let (format, ending) = match options.format {
         TableFormat::Csv => (Format::Csv, "csv"),
         TableFormat::Json => (Format::Json, "json"),
+        TableFormat::Parquet => (parquet()?, "parquet"),
     };
     match (&options.directory, kind) {
         (Some(directory), kind) => {
@@ -32,14 +33,29 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
                 Table::new(*kind, &header, &trials).write(&mut file, format).with_context(failed)?;
             }
         }
-        (None, Some(kind)) => {
-            Table::new(kind, &header, &trials).write(&mut std::io::stdout().lock(), format)?
-        }
+        (None, Some(kind)) => Table::new(kind, &header, &trials).write(&mut std::io::stdout(), format)?,
         (None, None) if format == Format::Json => print_json(&json::sweep(&header, &trials)?)?,
         (None, None) => {
-            return Err(Trouble::new(Status::Usage, anyhow!("CSV is one table, and there are several"))
-                .hint("--kind trials, operations, timeline or telemetry names one; --directory DIR writes them all"));
+            return Err(Trouble::new(
+                Status::Usage,
+                anyhow!("without --kind there are several tables, and stdout takes one"),
+            )
+            .hint(
+                "--kind trials, operations, timeline or telemetry names one; --directory DIR writes them all",
+            ));
         }
     }
     Ok(Status::Well)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet() -> std::result::Result<Format, Trouble> {
+    Ok(Format::Parquet)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet() -> std::result::Result<Format, Trouble> {
+    Err(Trouble::new(Status::Usage, anyhow!("this fsdyno was built without Parquet")).hint(
+        "cargo build --release --features parquet makes one that has it; --format csv has the same tables",
+    ))
 }

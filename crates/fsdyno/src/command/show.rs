@@ -80,7 +80,9 @@ fn print_telemetry(
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => print_json(&json::sweep(header, trials)?)?,
-        Format::Csv => Table::new(Kind::Telemetry, header, trials).write(&mut out, export::Format::Csv)?,
+        Format::Csv => {
+            Table::new(Kind::Telemetry, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
+        }
         Format::Text => terminal::telemetry(&mut out, trials, detail == Detail::Samples, style)?,
     }
     Ok(())
@@ -110,7 +112,9 @@ pub fn print(
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => print_json(&json::sweep(header, trials)?)?,
-        Format::Csv => Table::new(Kind::Operations, header, trials).write(&mut out, export::Format::Csv)?,
+        Format::Csv => {
+            Table::new(Kind::Operations, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
+        }
         Format::Text => {
             let view = View::new(header, trials)?;
             terminal::drift(&mut out, view.drift.as_ref(), style)?;

@@ -1,6 +1,6 @@
 //! The columns of each table, declared once: its name and where the value comes from.
 
-use super::{Cell, Kind};
+use super::{Cell, Kind, Type};
 use crate::view::Header;
 use fsdyno_core::Nanos;
 use fsdyno_core::measure::{Measure, Unit};
@@ -49,33 +49,37 @@ type Stalled = fn(&Pressure) -> Option<Stalls>;
 /// A column.
 pub(super) struct Column {
     pub name: String,
+    /// Of all of its values that are there.
+    pub value_type: Type,
     source: Source,
 }
 
 impl Column {
     pub fn cell(&self, row: &Row<'_>) -> Cell {
-        (self.source)(row)
+        let cell = (self.source)(row);
+        debug_assert!(cell.value_type().is_none_or(|found| found == self.value_type), "{}", self.name);
+        cell
     }
 }
 
-fn column(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Cell + 'static) -> Column {
-    Column { name: name.into(), source: Box::new(source) }
+fn column(name: impl Into<String>, value_type: Type, source: impl Fn(&Row<'_>) -> Cell + 'static) -> Column {
+    Column { name: name.into(), value_type, source: Box::new(source) }
 }
 
 fn text(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<String> + 'static) -> Column {
-    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Text))
+    column(name, Type::Text, move |row| source(row).map_or(Cell::Absent, Cell::Text))
 }
 
 fn whole(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<u64> + 'static) -> Column {
-    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Whole))
+    column(name, Type::Whole, move |row| source(row).map_or(Cell::Absent, Cell::Whole))
 }
 
 fn number(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<f64> + 'static) -> Column {
-    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Number))
+    column(name, Type::Number, move |row| source(row).map_or(Cell::Absent, Cell::Number))
 }
 
 fn truth(name: impl Into<String>, source: impl Fn(&Row<'_>) -> Option<bool> + 'static) -> Column {
-    column(name, move |row| source(row).map_or(Cell::Absent, Cell::Truth))
+    column(name, Type::Truth, move |row| source(row).map_or(Cell::Absent, Cell::Truth))
 }
 
 /// The columns of a table of these trials.

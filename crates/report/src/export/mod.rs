@@ -8,6 +8,8 @@
 //! A table is declared once, column by column, in [`columns`]; the formats know only cells.
 
 mod columns;
+#[cfg(feature = "parquet")]
+mod parquet;
 
 use crate::view::Header;
 use columns::{Column, Row};
@@ -52,6 +54,9 @@ pub enum Format {
     Csv,
     /// An array of objects, a line each.
     Json,
+    /// Typed columns.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// What stands in one place.
@@ -62,6 +67,27 @@ enum Cell {
     Number(f64),
     Text(String),
     Truth(bool),
+}
+
+/// What the values of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Whole,
+    Number,
+    Text,
+    Truth,
+}
+
+impl Cell {
+    fn value_type(&self) -> Option<Type> {
+        match self {
+            Cell::Absent => None,
+            Cell::Whole(_) => Some(Type::Whole),
+            Cell::Number(_) => Some(Type::Number),
+            Cell::Text(_) => Some(Type::Text),
+            Cell::Truth(_) => Some(Type::Truth),
+        }
+    }
 }
 
 /// The results of a sweep as one table.
@@ -82,10 +108,12 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, out: &mut dyn Write, format: Format) -> io::Result<()> {
+    pub fn write(&self, out: &mut (dyn Write + Send), format: Format) -> io::Result<()> {
         match format {
             Format::Csv => self.write_csv(out),
             Format::Json => self.write_json(out),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => parquet::write(self, out),
         }
     }
 

@@ -1,0 +1,171 @@
+//! A table as Parquet, for data frames that are too large for text: typed columns, null where a figure does not exist.
+//!
+//! Whole numbers are unsigned 64-bit integers. Columns are not compressed, which would need libraries of its own; repeated
+//! words are stored once (dictionaries are the default of the format's writer).
+
+use super::{Cell, Table, Type};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type as SchemaType;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Rows that are kept in memory before they are written.
+const ROWS_OF_A_GROUP: usize = 65_536;
+
+type Output<'o> = &'o mut (dyn Write + Send);
+
+pub(super) fn write(table: &Table<'_>, out: Output<'_>) -> io::Result<()> {
+    let schema = Arc::new(schema(table).map_err(output_error)?);
+    let properties = Arc::new(WriterProperties::default());
+    let mut writer = SerializedFileWriter::new(out, schema, properties).map_err(output_error)?;
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    table.each(&mut |cells| {
+        rows.push(cells.to_vec());
+        if rows.len() == ROWS_OF_A_GROUP {
+            write_group(&mut writer, table, &rows).map_err(output_error)?;
+            rows.clear();
+        }
+        Ok(())
+    })?;
+    if !rows.is_empty() {
+        write_group(&mut writer, table, &rows).map_err(output_error)?;
+    }
+    writer.close().map(drop).map_err(output_error)
+}
+
+/// The error of the output itself where it is one, so that a closed pipe is known as one.
+fn output_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+fn schema(table: &Table<'_>) -> Result<SchemaType> {
+    let field = |name: &str, value_type: Type| {
+        let (physical, logical) = match value_type {
+            Type::Whole => (PhysicalType::INT64, Some(LogicalType::integer(64, false))),
+            Type::Number => (PhysicalType::DOUBLE, None),
+            Type::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+            Type::Truth => (PhysicalType::BOOLEAN, None),
+        };
+        let field = SchemaType::primitive_type_builder(name, physical);
+        field.with_repetition(Repetition::OPTIONAL).with_logical_type(logical).build().map(Arc::new)
+    };
+    let fields = table.columns.iter().map(|column| field(&column.name, column.value_type));
+    let fields = fields.collect::<Result<_>>()?;
+    SchemaType::group_type_builder(table.kind.name()).with_fields(fields).build()
+}
+
+fn write_group(
+    writer: &mut SerializedFileWriter<Output<'_>>,
+    table: &Table<'_>,
+    rows: &[Vec<Cell>],
+) -> Result<()> {
+    let mut group = writer.next_row_group()?;
+    for (index, column) in table.columns.iter().enumerate() {
+        let cells: Vec<&Cell> = rows.iter().map(|row| &row[index]).collect();
+        match column.value_type {
+            Type::Whole => write_column::<Int64Type>(&mut group, &cells, |cell| match cell {
+                // The same 64 bits: the schema says that they have no sign.
+                Cell::Whole(value) => Some(value.cast_signed()),
+                _ => None,
+            }),
+            Type::Number => write_column::<DoubleType>(&mut group, &cells, |cell| match cell {
+                Cell::Number(value) => Some(*value),
+                _ => None,
+            }),
+            Type::Text => write_column::<ByteArrayType>(&mut group, &cells, |cell| match cell {
+                Cell::Text(value) => Some(ByteArray::from(value.as_str())),
+                _ => None,
+            }),
+            Type::Truth => write_column::<BoolType>(&mut group, &cells, |cell| match cell {
+                Cell::Truth(value) => Some(*value),
+                _ => None,
+            }),
+        }?;
+    }
+    group.close().map(drop)
+}
+
+/// Writes the next column: which of its cells have a value, and the values.
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, Output<'_>>,
+    cells: &[&Cell],
+    value: fn(&Cell) -> Option<T::T>,
+) -> Result<()> {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    let present: Vec<i16> = cells.iter().map(|cell| i16::from(**cell != Cell::Absent)).collect();
+    let values: Vec<T::T> = cells.iter().filter_map(|cell| value(cell)).collect();
+    column.typed::<T>().write_batch(&values, Some(&present), None)?;
+    column.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::export::{Cell, Format, Kind, Table};
+    use crate::fixture;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    fn cell(field: &Field) -> Cell {
+        match field {
+            Field::Null => Cell::Absent,
+            Field::ULong(value) => Cell::Whole(*value),
+            Field::Double(value) => Cell::Number(*value),
+            Field::Str(value) => Cell::Text(value.clone()),
+            Field::Bool(value) => Cell::Truth(*value),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let (header, trials) = (fixture::header("read"), fixture::with_telemetry(fixture::trials()));
+        for kind in Kind::ALL {
+            let table = Table::new(*kind, &header, &trials);
+            let mut expected = Vec::new();
+            table
+                .each(&mut |cells| {
+                    expected.push(cells.to_vec());
+                    Ok(())
+                })
+                .unwrap();
+            assert!(!expected.is_empty(), "{kind:?}");
+            let mut out = Vec::new();
+            table.write(&mut out, Format::Parquet).unwrap();
+            let reader = SerializedFileReader::new(bytes::Bytes::from(out)).unwrap();
+            let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+            assert_eq!(rows.len(), expected.len(), "{kind:?}");
+            for (row, expected) in rows.iter().zip(&expected) {
+                let names: Vec<&String> = row.get_column_iter().map(|(name, _)| name).collect();
+                assert_eq!(names, table.columns.iter().map(|column| &column.name).collect::<Vec<_>>());
+                let found: Vec<Cell> = row.get_column_iter().map(|(_, field)| cell(field)).collect();
+                assert_eq!(&found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_known_as_one() {
+        struct Closed;
+        impl std::io::Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (header, trials) = (fixture::header("read"), fixture::trials());
+        let error = Table::new(Kind::Trials, &header, &trials).write(&mut Closed, Format::Parquet);
+        assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    }
+}
