@@ -279,7 +279,7 @@ fn sweep() {
         (&["show", "--telemetry=samples"], "1 reader, trial 0: "),
         (&["show"], "kernel threads: "),
         (&["show", "--summary", "--measure", "cpu-per-mb"], "best first by cpu-per-mb"),
-        (&["show", "--telemetry", "--format", "csv"], "trial,configuration,workload,phase,sample,"),
+        (&["show", "--telemetry", "--format", "csv"], "sweep,sweep_name,trial,"),
     ] {
         let output = sandbox.run(arguments);
         let text = String::from_utf8_lossy(&output.stdout);
