@@ -1,0 +1,98 @@
+//! Results from elsewhere, from the files of other programs to a comparison and to tables for further ones.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A store of its own.
+struct Store(tempfile::TempDir);
+
+impl Store {
+    fn new() -> Self {
+        Store(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        command.args(arguments).env("XDG_STATE_HOME", self.0.path()).output().expect("run fsdyno")
+    }
+
+    /// What goes to stdout when all is well.
+    fn told(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    }
+}
+
+fn kept(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// The kept table of 2009 of this number.
+fn table(number: &str) -> String {
+    kept("report/published/fsopbench-2009").join(number).display().to_string()
+}
+
+/// The rows of a table by column.
+fn rows(csv: &str) -> Vec<HashMap<String, String>> {
+    csv::Reader::from_reader(csv.as_bytes()).deserialize().collect::<Result<_, _>>().expect("rows")
+}
+
+#[test]
+fn tables_of_2009_are_compared_and_exported() {
+    let store = Store::new();
+    store.told(&[
+        "import",
+        "fsopbench",
+        &table("00.txt"),
+        &table("01.txt"),
+        &table("02.txt"),
+        "--name",
+        "old",
+    ]);
+    let trials = store.told(&["export", "old", "--kind", "trials"]);
+    assert_eq!(trials.lines().count(), 4, "{trials}");
+
+    let operations = rows(&store.told(&["export", "old", "--kind", "operations"]));
+    let of_first = operations.iter().find(|row| row["trial"] == "0" && row["operation"] == "openat");
+    let text = std::fs::read_to_string(table("00.txt")).expect("the table");
+    let count = &of_first.expect("its operations")["count"];
+    assert!(text.contains(&format!(" {count} ")), "{count}");
+
+    let cases = rows(&trials);
+    let sides: Vec<String> = cases[..2].iter().map(|row| format!("old/{}", row["configuration"])).collect();
+    let compared = store.run(&["compare", &sides[0], &sides[1]]);
+    let text = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert!(compared.status.success() && text.contains("cannot tell: 1 trial"), "{compared:?}");
+}
+
+#[test]
+fn nothing_of_files_is_imported_of_which_one_is_broken() {
+    let store = Store::new();
+    let broken = std::fs::read_to_string(table("00.txt")).expect("the table").replacen("cnt ", "cnt x", 1);
+    let broken = store.file("broken.txt", &broken);
+    let output = store.run(&["import", "fsopbench", &table("01.txt"), &broken]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("broken.txt") && told.contains("line ") && told.contains("column "), "{told}");
+    assert_eq!(store.told(&["list", "--format", "json"]).trim(), "[]");
+}
+
+#[test]
+fn runs_of_fio_are_trials_of_one_case() {
+    let store = Store::new();
+    let captured = kept("engine/src/workload/external/captured/fio-3.33.json").display().to_string();
+    store.told(&["import", "fio", &captured, &captured, "--configuration", "mine", "--name", "fio"]);
+    let trials = rows(&store.told(&["export", "fio", "--kind", "trials"]));
+    let cases: Vec<(&str, &str)> =
+        trials.iter().map(|row| (row["case"].as_str(), row["configuration"].as_str())).collect();
+    assert_eq!(cases, [("0", "mine"), ("0", "mine")]);
+    assert!(store.told(&["show", "fio"]).contains("mine"));
+}
