@@ -207,7 +207,11 @@ impl Guests for Qemu {
                 Err(_) => self.kvm = Some(false),
             }
         }
-        let guest = self.boot(request, &found, Accelerator::Tcg)?;
+        let guest = self.boot(request, &found, Accelerator::Tcg).or_else(|first| match *first.error {
+            // On a busy machine the timers of an emulated processor now and then stop a kernel before anything has run.
+            HostError::Lost { .. } => self.boot(request, &found, Accelerator::Tcg),
+            _ => Err(first),
+        })?;
         Ok(Box::new(guest))
     }
 }
