@@ -213,7 +213,7 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
         out,
         Paint::Heading,
         0,
-        "What is gained in one and lost in another (means, of stalls the longest; *: beaten by none)",
+        "What is gained here and lost there (means, longest stall; *: beaten by none)",
     )?;
     let measures: Vec<Measure> =
         front.objectives.iter().filter_map(|objective| objective.measure.parse().ok()).collect();
