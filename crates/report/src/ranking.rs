@@ -104,8 +104,7 @@ fn ranking(
         cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
     };
     let measure = measure.deciding(workload, cases.iter().flat_map(|trials| trials.iter().copied()));
-    let others = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
-    let others = others
+    let others = Measure::all_named()
         .filter(|other| !other.is_of_lifecycle() && !other.is_sum() && other.name() != measure.name())
         .filter(some_case_has);
     let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();

@@ -142,22 +142,35 @@ impl Ratio {
             true => (difference, 0.025 / comparisons.max(1) as f64),
             false => ((tolerated - difference).max(0.1 * tolerated), 0.025),
         };
-        (self.n + 1..=MOST_NEEDED).find(|n| {
+        let decides = |n: usize| {
             let freedom = if self.paired { n - 1 } else { 2 * n - 2 } as f64;
-            quantile(1.0 - tail, freedom) * self.spread / (*n as f64).sqrt() <= way
-        })
+            quantile(1.0 - tail, freedom) * self.spread / (n as f64).sqrt() <= way
+        };
+        // More trials never decide less, so the fewest that do are found by halving.
+        let (mut too_few, mut enough) = (self.n, MOST_NEEDED + 1);
+        while too_few + 1 < enough {
+            let middle = too_few.midpoint(enough);
+            if decides(middle) { enough = middle } else { too_few = middle }
+        }
+        (enough <= MOST_NEEDED).then_some(enough)
     }
 }
 
 /// The p values of several comparisons, corrected so that all of them together find a difference where there is none in at
 /// most 5 of 100 cases: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 6(2), 1979.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    holm_among(p_values, p_values.len())
+}
+
+/// The same for some of so many comparisons, the others being no clearer than these. Whatever is held against the best of
+/// several stands for every pair of them: which one is the best is known from the same trials.
+pub fn holm_among(p_values: &[f64], comparisons: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
     let mut corrected = vec![0.0; p_values.len()];
     let mut largest: f64 = 0.0;
     for (rank, index) in order.into_iter().enumerate() {
-        largest = largest.max(p_values[index] * (p_values.len() - rank) as f64).min(1.0);
+        largest = largest.max(p_values[index] * comparisons.saturating_sub(rank) as f64).min(1.0);
         corrected[index] = largest;
     }
     corrected
@@ -195,13 +208,13 @@ fn welch(of_a: f64, n_a: usize, of_b: f64, n_b: usize) -> f64 {
 /// The interval of the ratio of two independent samples.
 fn drawn(first: &[f64], second: &[f64], means: [f64; 2], freedom: f64, seed: u64) -> Interval {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut mean_of_draw = |values: &[f64], mean: f64| {
-        let n = values.len();
-        let sum: f64 = (0..n).map(|_| values[random.random_range(0..n)].ln()).sum();
-        mean + (sum / n as f64 - mean) * (n as f64 / (n as f64 - 1.0)).sqrt()
+    let logarithms = [first, second].map(|values| values.iter().map(|value| value.ln()).collect::<Vec<_>>());
+    let mut mean_of_draw = |side: usize| {
+        let n = logarithms[side].len();
+        let sum: f64 = (0..n).map(|_| logarithms[side][random.random_range(0..n)]).sum();
+        means[side] + (sum / n as f64 - means[side]) * (n as f64 / (n as f64 - 1.0)).sqrt()
     };
-    let mut differences: Vec<f64> =
-        (0..DRAWS).map(|_| mean_of_draw(second, means[1]) - mean_of_draw(first, means[0])).collect();
+    let mut differences: Vec<f64> = (0..DRAWS).map(|_| mean_of_draw(1) - mean_of_draw(0)).collect();
     differences.sort_unstable_by(f64::total_cmp);
     let tail = Normal::cdf(-quantile(0.975, freedom), 0.0, 1.0);
     let rank = ((tail * DRAWS as f64).ceil() as usize).clamp(1, DRAWS) - 1;
@@ -260,6 +273,10 @@ mod tests {
             assert!(close(*found, expected, 1e-12), "{corrected:?}");
         }
         assert!(holm(&[]).is_empty());
+        // R: `p.adjust(c(0.01, 0.04, 0.2), "holm", n = 6)`.
+        for (found, expected) in holm_among(&[0.01, 0.04, 0.2], 6).iter().zip([0.06, 0.2, 0.8]) {
+            assert!(close(*found, expected, 1e-12), "{found}");
+        }
     }
 
     /// Trials of one configuration under two names, with blocks that differ more than trials do.

@@ -219,8 +219,7 @@ fn compared(sides: [&Case<'_>; 2], same_sweep: bool, question: &Question) -> Com
 
 /// The named measures, without those of the lifecycle, and without the sum of the others.
 fn named() -> Vec<Measure> {
-    let all = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
-    all.filter(|measure| !measure.is_of_lifecycle() && !measure.is_sum()).collect()
+    Measure::all_named().filter(|measure| !measure.is_of_lifecycle() && !measure.is_sum()).collect()
 }
 
 /// For trials with none of these: the rates of each role and the mean latency of each of its operations.

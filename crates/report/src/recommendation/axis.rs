@@ -4,7 +4,7 @@
 //! that nobody sets is taken for what it is then, where that is known, so that `commit = 5` and no `commit` are the same.
 
 use super::risks;
-use super::standing::{Compared, corrected};
+use super::standing::{Compared, corrected, pairs};
 use fsdyno_core::axis::{self, AXES, DEFAULT};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
@@ -267,7 +267,7 @@ fn axis_answer(
         .iter()
         .map(|level| best.filter(|best| best != level).and_then(|best| effects.contrast(index, best, *level)))
         .collect();
-    let p_values = corrected(&ratios);
+    let p_values = corrected(&ratios, pairs(ratios.iter().flatten().count() + 1));
     let verdicts: Vec<Option<Verdict>> =
         ratios.iter().zip(&p_values).map(|(ratio, p)| Some(ratio.as_ref()?.verdict(threshold, *p))).collect();
     let is_worse = |verdict: &Option<Verdict>| match measure.direction() {
@@ -353,7 +353,7 @@ fn interactions(
             continue;
         };
         let all: Vec<Option<Ratio>> = cells.iter().flatten().map(|cell| Some(*cell)).collect();
-        let p_values = corrected(&all);
+        let p_values = corrected(&all, all.len());
         let clear = all
             .iter()
             .flatten()

@@ -197,8 +197,8 @@ fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload
 /// A workload that has no value of what was asked for: which measures it has is all that can be said.
 fn unanswered(header: &Header, question: &Question, workload: &Workload, trials: &[&TrialRecord]) -> Answer {
     let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
-    let known = Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok());
-    let known = known.filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
+    let known =
+        Measure::all_named().filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
     let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
     Answer {
         workload: workload.kind(),

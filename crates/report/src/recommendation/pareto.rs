@@ -53,23 +53,25 @@ pub(super) fn front(
     seed: u64,
 ) -> ParetoFront {
     let mut measures = vec![decides.clone()];
+    let mut columns = vec![column(decides, standings, trials, seed)];
     for measure in Goal::words().filter_map(|(_, goal)| goal.measure(workload)) {
-        let has =
-            standings.iter().all(|one| value(&measure, one, trials, seed).is_some() || one.value.is_none());
-        if has && measures.iter().all(|other| *other != measure) {
+        if measures.contains(&measure) {
+            continue;
+        }
+        let values = column(&measure, standings, trials, seed);
+        if values.iter().zip(standings).all(|(value, one)| value.is_some() || one.value.is_none()) {
             measures.push(measure);
+            columns.push(values);
         }
     }
     let mut points: Vec<ParetoPoint> = standings
         .iter()
-        .filter_map(|one| {
+        .enumerate()
+        .filter_map(|(row, one)| {
             Some(ParetoPoint {
                 case: one.case,
                 name: one.name.clone(),
-                values: measures
-                    .iter()
-                    .map(|measure| value(measure, one, trials, seed))
-                    .collect::<Option<_>>()?,
+                values: columns.iter().map(|values| values[row]).collect::<Option<_>>()?,
                 durable: one.is_durable(),
                 on_front: true,
             })
@@ -86,10 +88,14 @@ pub(super) fn front(
     ParetoFront { objectives: objectives.collect(), points }
 }
 
-fn value(measure: &Measure, one: &Standing, trials: &[&TrialRecord], seed: u64) -> Option<f64> {
-    let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
-    let figure = ranking::figure(measure, seed, &own)?;
-    Some(if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value })
+/// The value of a measure for each configuration.
+fn column(measure: &Measure, standings: &[Standing], trials: &[&TrialRecord], seed: u64) -> Vec<Option<f64>> {
+    let value = |one: &Standing| {
+        let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
+        let figure = ranking::figure(measure, seed, &own)?;
+        Some(if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value })
+    };
+    standings.iter().map(value).collect()
 }
 
 /// Whether one is as good as another in everything and better in something.

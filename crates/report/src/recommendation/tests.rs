@@ -45,7 +45,6 @@ fn a_clear_winner_wins_with_its_effects() {
     assert!((bfq.to_best.unwrap().ratio - 0.8).abs() < 0.01 && bfq.worse, "{bfq:?}");
     assert!(answer.interactions.is_empty() && answer.block_share.unwrap() > 0.1);
     assert!(answer.recipe.is_some() && answer.notes.is_empty(), "{:?}", answer.notes);
-    println!("{:#?}", answer.sentences);
 }
 
 #[test]
@@ -61,7 +60,6 @@ fn the_default_wins_where_nothing_is_shown_to_be_better() {
     assert_eq!(answer.winner().unwrap().verdict, Verdict::AsGood);
     assert_eq!(answer.axes[0].best, None);
     assert_eq!(answer.axes[0].text, "no clear indication");
-    println!("{:#?}", answer.sentences);
 }
 
 #[test]
@@ -79,7 +77,6 @@ fn what_weakens_never_wins_silently() {
     assert!(
         answer.pareto.points.iter().filter(|point| point.on_front).any(|point| point.name == "ext4 none")
     );
-    println!("{:#?}", answer.sentences);
 }
 
 #[test]
@@ -136,7 +133,6 @@ fn one_trial_of_each_decides_nothing() {
     let answer = &recommend(&trials, None).answers[0];
     assert!(matches!(answer.standings[1].verdict, Verdict::CannotTell { .. }));
     assert!(answer.notes[0].contains("one trial has no interval"), "{:?}", answer.notes);
-    println!("{:#?}", answer.sentences);
 }
 
 #[test]

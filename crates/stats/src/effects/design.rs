@@ -1,7 +1,13 @@
 //! The model of a sweep: its terms, and which of them the trials can tell apart.
+//!
+//! A factor has a column for each level but its last, 1 in the trials with that level. No two of them are ever 1 together,
+//! so their products are a diagonal, which stays one while they are swept before all others: a factor of a thousand levels
+//! then costs what its levels share with the rest of the model, not the third power of their number. Columns of two
+//! factors together add up to zero over the levels of each, so that they take nothing from what either does by itself.
 
 use super::least_squares::{Fit, Matrix};
 use super::{Factor, Observation};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -26,34 +32,80 @@ pub(super) struct Term {
     factors: BTreeSet<usize>,
 }
 
+/// The parameters of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Model {
+    factors: Vec<Factor>,
+    pub(super) terms: Vec<Term>,
+    pub(super) blocks: usize,
+}
+
+impl Model {
+    /// The weights of the parameters in what the model predicts for a level of a factor, or on average for all its levels:
+    /// the mean over every level of all other factors, each counted once. What two factors do together adds up to zero
+    /// over the levels of each.
+    pub(super) fn predicted(&self, factor: usize, level: Option<usize>) -> Vec<f64> {
+        let within = self.factors[factor].within;
+        let fixed = |other: usize| match within {
+            _ if other == factor => level,
+            Some((parent, level)) if other == parent => Some(level),
+            _ => None,
+        };
+        let share = |other: usize, level: usize| match fixed(other) {
+            Some(fixed) => f64::from(u8::from(fixed == level)),
+            None => 1.0 / self.factors[other].levels as f64,
+        };
+        let main = |other: usize| -> Vec<f64> {
+            let exists = match self.factors[other].within {
+                Some((parent, level)) => share(parent, level),
+                None => 1.0,
+            };
+            (1..self.factors[other].levels).map(|level| exists * share(other, level - 1)).collect()
+        };
+        let weights = |term: &Term| match term.kind {
+            Kind::Mean => vec![1.0],
+            Kind::Block => vec![1.0 / self.blocks as f64; self.blocks - 1],
+            Kind::Main(other) => main(other),
+            Kind::Pair(..) => vec![0.0; term.columns.len()],
+        };
+        self.terms.iter().flat_map(weights).collect()
+    }
+
+    /// The weights of the parameters in what two levels do together; `None` where that is no part of the model.
+    pub(super) fn together(&self, a: (usize, usize), b: (usize, usize)) -> Option<Vec<f64>> {
+        let term = self.terms.iter().find(|term| term.kind == Kind::Pair(a.0, b.0))?;
+        let mut weights = vec![0.0; self.columns()];
+        let [of_a, of_b] = [a, b].map(|(factor, level)| centred(level, self.factors[factor].levels));
+        weights[term.columns.clone()].copy_from_slice(&product(&of_a, &of_b));
+        Some(weights)
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.terms.last().map_or(0, |term| term.columns.end)
+    }
+}
+
 /// The model and the products of its columns, the values last.
 pub(super) struct Design<'a> {
-    factors: &'a [Factor],
+    pub(super) model: Model,
     observations: &'a [Observation],
-    pub(super) terms: Vec<Term>,
     products: Matrix,
-    blocks: usize,
 }
 
 impl<'a> Design<'a> {
     /// All terms that the trials can tell apart.
-    pub(super) fn new(factors: &'a [Factor], observations: &'a [Observation], logarithms: &[f64]) -> Self {
+    pub(super) fn new(factors: &[Factor], observations: &'a [Observation], logarithms: &[f64]) -> Self {
         let blocks: BTreeSet<u32> = observations.iter().map(|trial| trial.block).collect();
         let blocks: BTreeMap<u32, usize> = blocks.into_iter().zip(0..).collect();
         let kinds = [Kind::Mean, Kind::Block].into_iter().chain((0..factors.len()).map(Kind::Main));
-        let mut design = Design {
-            factors,
-            observations,
-            terms: Vec::new(),
-            products: Matrix::zero(0),
-            blocks: blocks.len(),
-        };
+        let model = Model { factors: factors.to_vec(), terms: Vec::new(), blocks: blocks.len() };
+        let mut design = Design { model, observations, products: Matrix::zero(0) };
         design.set_terms(kinds.collect(), &blocks, logarithms);
         let complete = design.complete_pairs();
         let columns = |(a, b): &(usize, usize)| (factors[*a].levels - 1) * (factors[*b].levels - 1);
         let wanted = design.products.size + complete.iter().map(columns).sum::<usize>();
         if blocks.len() > 1 && wanted <= COLUMNS_MAX && !complete.is_empty() {
-            let mains: Vec<Kind> = design.terms.iter().map(|term| term.kind.clone()).collect();
+            let mains: Vec<Kind> = design.model.terms.iter().map(|term| term.kind.clone()).collect();
             let all = complete.iter().map(|(a, b)| Kind::Pair(*a, *b));
             design.set_terms(mains.iter().cloned().chain(all).collect(), &blocks, logarithms);
             let separable = design.separable_pairs();
@@ -64,25 +116,27 @@ impl<'a> Design<'a> {
 
     fn set_terms(&mut self, kinds: Vec<Kind>, blocks: &BTreeMap<u32, usize>, logarithms: &[f64]) {
         let mut end = 0;
-        self.terms.clear();
+        let factors = &self.model.factors;
+        let mut terms = Vec::new();
         for kind in kinds {
             let (columns, factors) = match &kind {
                 Kind::Mean => (1, BTreeSet::new()),
-                Kind::Block => (self.blocks - 1, BTreeSet::new()),
-                Kind::Main(a) => (self.factors[*a].levels.saturating_sub(1), self.closure(&[*a])),
+                Kind::Block => (self.model.blocks - 1, BTreeSet::new()),
+                Kind::Main(a) => (factors[*a].levels.saturating_sub(1), self.closure(&[*a])),
                 Kind::Pair(a, b) => {
-                    ((self.factors[*a].levels - 1) * (self.factors[*b].levels - 1), self.closure(&[*a, *b]))
+                    ((factors[*a].levels - 1) * (factors[*b].levels - 1), self.closure(&[*a, *b]))
                 }
             };
-            self.terms.push(Term { kind, columns: end..end + columns, factors });
+            terms.push(Term { kind, columns: end..end + columns, factors });
             end += columns;
         }
+        self.model.terms = terms;
         // Logarithms around their mean: sums of squares then lose no digits to it.
         let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
         self.products = Matrix::zero(end + 1);
         for (trial, value) in self.observations.iter().zip(logarithms) {
             let mut row: Vec<f64> =
-                self.terms.iter().flat_map(|term| self.coded_term(&term.kind, trial, blocks)).collect();
+                self.model.terms.iter().flat_map(|term| self.coded_term(&term.kind, trial, blocks)).collect();
             row.push(value - mean);
             self.products.add(&row);
         }
@@ -90,26 +144,27 @@ impl<'a> Design<'a> {
 
     /// The factors with all those within which they exist.
     fn closure(&self, factors: &[usize]) -> BTreeSet<usize> {
-        let parents = factors.iter().filter_map(|factor| self.factors[*factor].within);
+        let parents = factors.iter().filter_map(|factor| self.model.factors[*factor].within);
         parents.map(|(parent, _)| parent).chain(factors.iter().copied()).collect()
     }
 
     fn coded_term(&self, kind: &Kind, trial: &Observation, blocks: &BTreeMap<u32, usize>) -> Vec<f64> {
-        let main = |factor: usize| match trial.levels[factor] {
-            Some(level) => coded(level, self.factors[factor].levels),
-            None => vec![0.0; self.factors[factor].levels.saturating_sub(1)],
+        let coded = |factor: usize, code: fn(usize, usize) -> Vec<f64>| match trial.levels[factor] {
+            Some(level) => code(level, self.model.factors[factor].levels),
+            None => vec![0.0; self.model.factors[factor].levels.saturating_sub(1)],
         };
         match kind {
             Kind::Mean => vec![1.0],
-            Kind::Block => coded(blocks[&trial.block], blocks.len()),
-            Kind::Main(factor) => main(*factor),
-            Kind::Pair(a, b) => product(&main(*a), &main(*b)),
+            Kind::Block => indicator(blocks[&trial.block], blocks.len()),
+            Kind::Main(factor) => coded(*factor, indicator),
+            Kind::Pair(a, b) => product(&coded(*a, centred), &coded(*b, centred)),
         }
     }
 
     /// The pairs of factors that exist together.
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
-        let parent = |factor: usize| self.factors[factor].within.map(|(parent, _)| parent);
+        let factors = &self.model.factors;
+        let parent = |factor: usize| factors[factor].within.map(|(parent, _)| parent);
         let together = |a: usize, b: usize| {
             parent(a) != Some(b)
                 && parent(b) != Some(a)
@@ -118,7 +173,7 @@ impl<'a> Design<'a> {
                     .iter()
                     .any(|trial| trial.levels[a].is_some() && trial.levels[b].is_some())
         };
-        let all = (0..self.factors.len()).flat_map(|a| (a + 1..self.factors.len()).map(move |b| (a, b)));
+        let all = (0..factors.len()).flat_map(|a| (a + 1..factors.len()).map(move |b| (a, b)));
         all.filter(|(a, b)| together(*a, *b)).collect()
     }
 
@@ -127,7 +182,7 @@ impl<'a> Design<'a> {
         let complete = |(a, b): &(usize, usize)| {
             let seen: BTreeSet<_> =
                 self.observations.iter().filter_map(|trial| trial.levels[*a].zip(trial.levels[*b])).collect();
-            let (levels_a, levels_b) = (self.factors[*a].levels, self.factors[*b].levels);
+            let [levels_a, levels_b] = [*a, *b].map(|factor| self.model.factors[factor].levels);
             levels_a > 1 && levels_b > 1 && seen.len() == levels_a * levels_b
         };
         self.pairs().into_iter().filter(complete).collect()
@@ -135,13 +190,13 @@ impl<'a> Design<'a> {
 
     /// The pairs that are no other term under another name.
     fn separable_pairs(&self) -> Vec<Kind> {
-        let fit = self.fit(&self.terms);
+        let fit = self.fit(&self.model.terms);
         let entangled = |columns: &Range<usize>| {
             fit.aliased.iter().any(|(column, combination)| {
                 columns.contains(column) || combination[columns.clone()].iter().any(|part| part.abs() > 1e-6)
             })
         };
-        let pairs = self.terms.iter().filter(|term| matches!(term.kind, Kind::Pair(..)));
+        let pairs = self.model.terms.iter().filter(|term| matches!(term.kind, Kind::Pair(..)));
         pairs.filter(|term| !entangled(&term.columns)).map(|term| term.kind.clone()).collect()
     }
 
@@ -151,7 +206,9 @@ impl<'a> Design<'a> {
         let mut matrix = self.products.clone();
         let mut swept = vec![false; columns];
         let mut tried = vec![false; columns];
-        for column in terms.iter().flat_map(|term| term.columns.clone()) {
+        let mut order: Vec<&Term> = terms.iter().collect();
+        order.sort_by_key(|term| Reverse(term.columns.len()));
+        for column in order.into_iter().flat_map(|term| term.columns.clone()) {
             tried[column] = true;
             swept[column] = matrix.sweep(column, self.products.at(column, column));
         }
@@ -167,7 +224,7 @@ impl<'a> Design<'a> {
         // Below the digits that are left of it there is nothing but rounding.
         let residual = matrix.at(columns, columns);
         let residual = if residual > 1e-13 * total { residual } else { 0.0 };
-        Fit { columns, rank, residual, aliased, swept, matrix, blocks: self.blocks }
+        Fit { columns, rank, residual, aliased, swept, matrix }
     }
 
     /// The sum of squares around the mean.
@@ -177,27 +234,29 @@ impl<'a> Design<'a> {
 
     /// What a term explains beyond all terms that do not contain it, as share of the total.
     pub(super) fn share(&self, kind: &Kind, total: f64) -> f64 {
-        let Some(this) = self.terms.iter().find(|term| term.kind == *kind).filter(|_| total > 0.0) else {
+        let Some(this) = self.model.terms.iter().find(|term| term.kind == *kind).filter(|_| total > 0.0)
+        else {
             return 0.0;
         };
         let contains = |term: &Term| !this.factors.is_empty() && term.factors.is_superset(&this.factors);
         let mut others: Vec<Term> =
-            self.terms.iter().filter(|term| term.kind != *kind && !contains(term)).cloned().collect();
+            self.model.terms.iter().filter(|term| term.kind != *kind && !contains(term)).cloned().collect();
         let without = self.fit(&others).residual;
         others.push(this.clone());
         ((without - self.fit(&others).residual) / total).max(0.0)
     }
 }
 
-/// The code of a level in `levels - 1` columns: effects that add up to zero.
-pub(super) fn coded(level: usize, levels: usize) -> Vec<f64> {
-    let columns = levels.saturating_sub(1);
-    match level < columns {
-        true => (0..columns).map(|column| if column == level { 1.0 } else { 0.0 }).collect(),
-        false => vec![-1.0; columns],
-    }
+/// A level in `levels - 1` columns, one for each but the last.
+fn indicator(level: usize, levels: usize) -> Vec<f64> {
+    (1..levels).map(|other| f64::from(u8::from(other - 1 == level))).collect()
 }
 
-pub(super) fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
+/// The same so that each column adds up to zero over all levels.
+fn centred(level: usize, levels: usize) -> Vec<f64> {
+    if level + 1 < levels { indicator(level, levels) } else { vec![-1.0; levels.saturating_sub(1)] }
+}
+
+fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().flat_map(|a| b.iter().map(move |b| a * b)).collect()
 }

@@ -13,28 +13,61 @@ pub(super) struct Fit {
     pub(super) aliased: Vec<(usize, Vec<f64>)>,
     pub(super) swept: Vec<bool>,
     pub(super) matrix: Matrix,
-    pub(super) blocks: usize,
+}
+
+/// A combination of parameters that others are held against.
+pub(super) struct Base {
+    weights: Vec<f64>,
+    value: f64,
+    variance: f64,
+    /// With each parameter.
+    covariances: Vec<f64>,
 }
 
 impl Fit {
-    /// The value of a combination of parameters, and its variance in units of the residual's. `None` where it is not
-    /// determined: where what it gives to an aliased column is not what follows from the others.
-    pub(super) fn combine(&self, weights: &[f64]) -> Option<(f64, f64)> {
-        let dot = |a: &[f64]| a.iter().zip(weights).map(|(a, weight)| a * weight).sum::<f64>();
-        let determined =
-            |(column, combination): &(usize, Vec<f64>)| (dot(combination) - weights[*column]).abs() < 1e-6;
+    /// A combination of parameters as a base.
+    pub(super) fn base(&self, weights: Vec<f64>) -> Base {
+        let mut covariances = vec![0.0; self.columns];
+        for used in self.used(&weights) {
+            let row = self.matrix.row(used).iter().zip(&self.swept);
+            for (sum, (cell, swept)) in covariances.iter_mut().zip(row) {
+                *sum += if *swept { weights[used] * cell } else { 0.0 };
+            }
+        }
+        let (value, variance) = (self.value(&weights), dot(&weights, &covariances));
+        Base { weights, value, variance, covariances }
+    }
+
+    /// The value of a combination of parameters less that of the base, and its variance in units of the residual's. `None`
+    /// where it is not determined: where what it gives to an aliased column is not what follows from the others.
+    pub(super) fn difference(&self, base: &Base, weights: &[f64]) -> Option<(f64, f64)> {
+        let determined = |(column, combination): &(usize, Vec<f64>)| {
+            let given = weights[*column] - base.weights[*column];
+            (dot(combination, weights) - dot(combination, &base.weights) - given).abs() < 1e-6
+        };
         if !self.aliased.iter().all(determined) {
             return None;
         }
-        let used: Vec<usize> =
-            (0..self.columns).filter(|column| self.swept[*column] && weights[*column] != 0.0).collect();
-        let value = used.iter().map(|column| weights[*column] * self.matrix.at(*column, self.columns)).sum();
-        let variance = used
+        let used: Vec<usize> = self.used(weights).collect();
+        let own: f64 = used
             .iter()
             .flat_map(|a| used.iter().map(move |b| weights[*a] * self.matrix.at(*a, *b) * weights[*b]))
-            .sum::<f64>();
-        Some((value, variance.max(0.0)))
+            .sum();
+        let variance = own - 2.0 * dot(weights, &base.covariances) + base.variance;
+        Some((self.value(weights) - base.value, variance.max(0.0)))
     }
+
+    fn value(&self, weights: &[f64]) -> f64 {
+        self.used(weights).map(|column| weights[column] * self.matrix.at(column, self.columns)).sum()
+    }
+
+    fn used<'a>(&'a self, weights: &'a [f64]) -> impl Iterator<Item = usize> + 'a {
+        (0..self.columns).filter(|column| self.swept[*column] && weights[*column] != 0.0)
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// A square matrix, row by row.
@@ -51,6 +84,10 @@ impl Matrix {
 
     pub(super) fn at(&self, row: usize, column: usize) -> f64 {
         self.cells[row * self.size + column]
+    }
+
+    fn row(&self, row: usize) -> &[f64] {
+        &self.cells[row * self.size..][..self.size]
     }
 
     /// Adds the products of the values of an observation.

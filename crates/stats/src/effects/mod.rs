@@ -31,8 +31,8 @@ mod least_squares;
 use crate::compare::Ratio;
 use crate::estimate::Interval;
 use crate::student::{p_value, quantile};
-use design::{Design, Kind, Term, coded, product};
-use least_squares::Fit;
+use design::{Design, Kind, Model};
+use least_squares::{Base, Fit};
 
 /// Something that varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Effects {
     /// Degrees of freedom of the residual; without any there are no intervals.
     pub freedom: usize,
     fit: Fit,
-    terms: Vec<Term>,
+    model: Model,
 }
 
 /// What one factor does.
@@ -97,7 +97,7 @@ pub fn effects(factors: &[Factor], observations: &[Observation]) -> Option<Effec
         return None;
     }
     let design = Design::new(factors, observations, &logarithms);
-    let fit = design.fit(&design.terms);
+    let fit = design.fit(&design.model.terms);
     let freedom = observations.len() - fit.rank;
     let total = design.total();
     let mut effects = Effects {
@@ -106,23 +106,23 @@ pub fn effects(factors: &[Factor], observations: &[Observation]) -> Option<Effec
         block_share: design.share(&Kind::Block, total),
         residual_share: if total > 0.0 { fit.residual / total } else { 0.0 },
         freedom,
-        terms: design.terms.clone(),
+        model: design.model.clone(),
         fit,
     };
     for (index, factor) in factors.iter().enumerate() {
-        let ratio = |level| effects.ratio(&[(&Kind::Main(index), effects.coding(index, level))]);
+        let mean = effects.fit.base(effects.model.predicted(index, None));
+        let ratio = |level| effects.ratio(&mean, &effects.model.predicted(index, Some(level)));
         effects.factors.push(FactorEffects {
             levels: (0..factor.levels).map(ratio).collect(),
             share: design.share(&Kind::Main(index), total),
         });
     }
+    let nothing = effects.fit.base(vec![0.0; effects.model.columns()]);
     for (a, b) in design.pairs() {
-        let kind = Kind::Pair(a, b);
-        let cell = |i: usize, j: usize| effects.ratio(&[(&kind, effects.coding_of_pair((a, i), (b, j)))]);
+        let cell = |i, j| effects.ratio(&nothing, &effects.model.together((a, i), (b, j))?);
         let row = |i: usize| (0..factors[b].levels).map(|j| cell(i, j)).collect::<Option<Vec<_>>>();
         let cells = (0..factors[a].levels).map(row).collect::<Option<Vec<_>>>();
-        let found = cells.filter(|_| effects.term(&kind).is_some());
-        let found = found.map(|cells| (design.share(&kind, total), cells));
+        let found = cells.map(|cells| (design.share(&Kind::Pair(a, b), total), cells));
         effects.interactions.push(Interaction { factors: (a, b), found });
     }
     Some(effects)
@@ -131,35 +131,16 @@ pub fn effects(factors: &[Factor], observations: &[Observation]) -> Option<Effec
 impl Effects {
     /// The ratio of level `to` of a factor to level `from`; `None` where the trials cannot tell it from something else.
     pub fn contrast(&self, factor: usize, from: usize, to: usize) -> Option<Ratio> {
-        let (from, to) = (self.coding(factor, from), self.coding(factor, to));
-        let difference = to.iter().zip(&from).map(|(to, from)| to - from).collect();
-        self.ratio(&[(&Kind::Main(factor), difference)])
+        let from = self.fit.base(self.model.predicted(factor, Some(from)));
+        self.ratio(&from, &self.model.predicted(factor, Some(to)))
     }
 
-    fn term(&self, kind: &Kind) -> Option<&Term> {
-        self.terms.iter().find(|term| term.kind == *kind)
-    }
-
-    fn coding(&self, factor: usize, level: usize) -> Vec<f64> {
-        let columns = self.term(&Kind::Main(factor)).map_or(0, |term| term.columns.len());
-        coded(level, columns + 1)
-    }
-
-    fn coding_of_pair(&self, a: (usize, usize), b: (usize, usize)) -> Vec<f64> {
-        product(&self.coding(a.0, a.1), &self.coding(b.0, b.1))
-    }
-
-    /// The exponential of a combination of parameters, given by term.
-    fn ratio(&self, combination: &[(&Kind, Vec<f64>)]) -> Option<Ratio> {
-        let mut weights = vec![0.0; self.fit.columns];
-        for (kind, values) in combination {
-            let columns = self.term(kind)?.columns.clone();
-            weights[columns].copy_from_slice(values);
-        }
-        let (value, factor) = self.fit.combine(&weights)?;
+    /// The exponential of a combination of parameters less the base.
+    fn ratio(&self, base: &Base, weights: &[f64]) -> Option<Ratio> {
+        let (value, factor) = self.fit.difference(base, weights)?;
         let ratio = |interval, p| {
             // As if each block gave one ratio: what has to be known to tell how many more would decide.
-            let n = self.fit.blocks;
+            let n = self.model.blocks;
             let error = (factor * self.variance()).sqrt();
             let spread = error * (n as f64).sqrt();
             let freedom = self.freedom as f64;
@@ -282,6 +263,53 @@ mod tests {
         assert!(close(effects.interactions[1].found.as_ref().unwrap().0, 4.98009236292025e-05));
         assert!(close(effects.block_share, 0.0589118413394821));
         assert!(close(effects.residual_share, 0.00601429342807371));
+    }
+
+    /// In a complete design a level's effect is the mean of its trials less the mean of all.
+    #[test]
+    fn a_factor_of_a_thousand_levels_has_the_effects_of_its_groups() {
+        const LEVELS: usize = 1000;
+        const BLOCKS: usize = 3;
+        let logarithm = |level: usize, block: usize| {
+            (level as f64 * 0.7).sin() + block as f64 * 0.2 + ((level * 31 + block * 17) % 23) as f64 * 0.01
+        };
+        let all = (0..LEVELS).flat_map(|level| (0..BLOCKS).map(move |block| (level, block)));
+        let trials: Vec<Observation> = all
+            .clone()
+            .map(|(level, block)| Observation {
+                block: block as u32,
+                levels: vec![Some(level)],
+                value: logarithm(level, block).exp(),
+            })
+            .collect();
+        let mean_where = |chosen: &dyn Fn(usize, usize) -> bool| {
+            let values: Vec<f64> =
+                all.clone().filter(|(l, b)| chosen(*l, *b)).map(|(l, b)| logarithm(l, b)).collect();
+            values.iter().sum::<f64>() / values.len() as f64
+        };
+        let mean = mean_where(&|_, _| true);
+        let of_level: Vec<f64> = (0..LEVELS).map(|level| mean_where(&|l, _| l == level) - mean).collect();
+        let of_block: Vec<f64> = (0..BLOCKS).map(|block| mean_where(&|_, b| b == block) - mean).collect();
+        let squares =
+            |of: &dyn Fn(usize, usize) -> f64| all.clone().map(|(l, b)| of(l, b).powi(2)).sum::<f64>();
+        let total = squares(&|level, block| logarithm(level, block) - mean);
+        let residual =
+            squares(&|level, block| logarithm(level, block) - mean - of_level[level] - of_block[block]);
+
+        let effects = effects(&[Factor { levels: LEVELS, within: None }], &trials).unwrap();
+        let freedom = (LEVELS - 1) * (BLOCKS - 1);
+        assert_eq!(effects.freedom, freedom);
+        let share = squares(&|level, _| of_level[level]) / total;
+        assert!(close(effects.factors[0].share, share) && close(effects.residual_share, residual / total));
+        let error = |of: f64| (residual / freedom as f64 * of / BLOCKS as f64).sqrt();
+        for (level, truth) in of_level.iter().enumerate() {
+            let ratio = effects.factors[0].levels[level].unwrap();
+            let expected = error(1.0 - 1.0 / LEVELS as f64);
+            assert!(close(ratio.value, truth.exp()) && close(ratio.error, expected), "{level}: {ratio:?}");
+        }
+        let contrast = effects.contrast(0, 7, LEVELS - 1).unwrap();
+        assert!(close(contrast.value, (of_level[LEVELS - 1] - of_level[7]).exp()), "{contrast:?}");
+        assert!(close(contrast.error, error(2.0)), "{contrast:?}");
     }
 
     /// A fast log that nothing else varies with, and a scheduler that was only changed together with a mount option.
