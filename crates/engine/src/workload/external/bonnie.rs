@@ -7,14 +7,14 @@
 
 use super::cut::{self, Voice};
 use super::process::Invocation;
-use super::{Report, nanos, phase, role};
+use super::{Report, nanos};
 use crate::error::EngineError;
 use fsdyno_core::result::{CpuTime, RoleResult};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::External;
 use fsdyno_core::workload::bonnie::FILE_UNIT;
 use fsdyno_core::workload::parameter::Refusal;
-use fsdyno_core::{Role, WarningKind};
+use fsdyno_core::{PhaseResult, Role, WarningKind};
 
 /// The layout that is understood, and its number of fields.
 const LAYOUT: &str = "1.98";
@@ -130,7 +130,7 @@ pub(super) fn parse(parameters: &External, stdout: &str) -> Result<Report, Strin
                     silent.push(part.name);
                 }
                 let (took, role) = figures(part, &fields, &whole)?;
-                report.phases.push(phase(part.name, took, vec![role]));
+                report.phases.push(PhaseResult::lasting(part.name, took, vec![role]));
             }
         }
     }
@@ -165,7 +165,7 @@ fn figures(part: &Part, fields: &[&str], whole: &Whole) -> Result<(Nanos, RoleRe
     }
     let copies = f64::from(whole.copies);
     let workers = if part.amount == Amount::Seeks { whole.copies * whole.seekers } else { whole.copies };
-    let mut result = role(part.role, workers);
+    let mut result = RoleResult::unwatched(part.role, workers);
     let seconds = match part.amount {
         Amount::Characters | Amount::File => {
             let bytes = copies * if part.amount == Amount::File { whole.file } else { whole.characters };

@@ -7,12 +7,12 @@
 
 use super::cut::Voice;
 use super::process::Invocation;
-use super::{Report, nanos, phase, role};
+use super::{Report, nanos};
 use crate::buckets;
 use fsdyno_core::result::{CpuTime, Latency, OperationResult, RoleResult, Timeline};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::JobFile;
-use fsdyno_core::{Operation, Role, WarningKind};
+use fsdyno_core::{Operation, PhaseResult, Role, WarningKind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -177,7 +177,7 @@ pub fn read(json: &str) -> Result<Report, FioError> {
             continue;
         }
         let runtime = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime)).max().unwrap_or(0);
-        report.phases.push(phase(name, Nanos::from_millis(runtime), roles));
+        report.phases.push(PhaseResult::lasting(name, Nanos::from_millis(runtime), roles));
     }
     Ok(report)
 }
@@ -193,7 +193,7 @@ fn role_of(which: Role, jobs: &[&Job], global: &BTreeMap<String, String>) -> Opt
     if jobs.is_empty() {
         return None;
     }
-    let mut result = role(which, jobs.iter().map(|job| clones(job, &jobs, global)).sum());
+    let mut result = RoleResult::unwatched(which, jobs.iter().map(|job| clones(job, &jobs, global)).sum());
     for job in &jobs {
         let direction = job.direction(which);
         result.rates.aggregate_bytes_per_s += direction.bw_bytes;

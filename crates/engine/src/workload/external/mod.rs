@@ -13,15 +13,16 @@ mod cut;
 mod fio;
 mod postmark;
 mod process;
+mod pulse;
+mod watch;
 
 use crate::error::EngineError;
 use crate::session::{self, Session};
-use fsdyno_core::result::WHOLE_RUN;
-use fsdyno_core::result::{CpuTime, Rates, RoleResult};
+use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{External, Load, Program};
-use fsdyno_core::{EngineEvent, PhaseResult, Role, Warning, WarningKind};
-use process::Watch;
+use fsdyno_core::{EngineEvent, PhaseResult, Warning, WarningKind};
+use watch::Watch;
 
 pub use fio::{FioError, read as read_fio};
 
@@ -84,32 +85,8 @@ fn watch_over(phases: &mut Vec<PhaseResult>, watch: Watch) {
         }
     }
     if let Some(telemetry) = watch.whole {
-        let whole = phase(WHOLE_RUN, telemetry.window.length_ns, Vec::new());
+        let whole = PhaseResult::lasting(WHOLE_RUN, telemetry.window.length_ns, Vec::new());
         phases.push(PhaseResult { telemetry: Some(telemetry), ..whole });
-    }
-}
-
-/// A phase of which is known how long it took.
-fn phase(name: impl Into<String>, took: Nanos, roles: Vec<RoleResult>) -> PhaseResult {
-    let (name, none) = (name.into(), Nanos(0));
-    PhaseResult { name, ramp_ns: none, window_ns: took, drain_ns: none, roles, telemetry: None }
-}
-
-/// A role of whose workers nothing is known but their number.
-fn role(role: Role, workers: u32) -> RoleResult {
-    RoleResult {
-        role,
-        workers,
-        longest_stall_ns: Nanos(0),
-        time_over_100ms: 0.0,
-        time_over_1s: 0.0,
-        blocked_at_start: Vec::new(),
-        rates: Rates::default(),
-        cpu: CpuTime::default(),
-        counts: Default::default(),
-        longest_item_ns: None,
-        worker_results: Vec::new(),
-        operations: Vec::new(),
     }
 }
 

@@ -6,9 +6,10 @@
 
 use super::cut::{Part, Voice};
 use super::process::Invocation;
-use super::{Report, nanos, phase, role};
+use super::{Report, nanos};
+use fsdyno_core::result::RoleResult;
 use fsdyno_core::workload::external::postmark;
-use fsdyno_core::{Role, WarningKind};
+use fsdyno_core::{PhaseResult, Role, WarningKind};
 
 /// Below this, whole seconds are coarser than one in ten.
 const FINE_SECONDS: f64 = 10.0;
@@ -63,7 +64,7 @@ pub(super) fn parse(stdout: &str) -> Result<Report, String> {
     let in_pool = count(created, seconds).saturating_sub(mixed(created_mixed));
     let deleted_last = count(deleted, seconds).saturating_sub(mixed(deleted_mixed));
     let counted = |which: Role, items: u64, rate: f64, counts: &[(&str, u64)]| {
-        let mut role = role(which, 1);
+        let mut role = RoleResult::unwatched(which, 1);
         (role.rates.items, role.rates.items_per_s) = (items, rate);
         role.counts = counts.iter().map(|(name, count)| ((*name).to_string(), *count)).collect();
         role
@@ -86,9 +87,9 @@ pub(super) fn parse(stdout: &str) -> Result<Report, String> {
     let took = |items: f64, rate: f64| nanos(if rate > 0.0 { (items / rate).round() } else { 0.0 });
     let mut report = Report {
         phases: vec![
-            phase("create", took(number, created_alone), vec![create]),
-            phase("transactions", nanos(transaction_seconds), vec![transact]),
-            phase("delete", took(deleted_last as f64, deleted_alone), vec![delete]),
+            PhaseResult::lasting("create", took(number, created_alone), vec![create]),
+            PhaseResult::lasting("transactions", nanos(transaction_seconds), vec![transact]),
+            PhaseResult::lasting("delete", took(deleted_last as f64, deleted_alone), vec![delete]),
         ],
         warnings: Vec::new(),
     };

@@ -8,21 +8,20 @@
 //! and bytes of all its processes. A program that hangs in the kernel uses neither, and then the watchdog of the sweep
 //! does what it is there for.
 
-use super::cut::{Cutter, Edge, Part, Voice};
+use super::cut::{Cutter, Part, Voice};
+use super::pulse;
+use super::watch::{Heard, Watch, Watcher};
 use crate::aside;
 use crate::error::EngineError;
-use crate::observer::Observer;
 use crate::session::Session;
-use fsdyno_core::Telemetry;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
-use fsdyno_core::units::{Bytes, Nanos};
+use fsdyno_core::units::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -41,8 +40,6 @@ const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const PULSE: Duration = Duration::from_millis(500);
 /// How long a killed program is waited for.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// A tick of processor time counts as much as these bytes.
-const TICK: u64 = Bytes::MIB;
 /// Rate at which programs are assumed to move what they move, for the estimate of what is left.
 const ASSUMED_RATE: u64 = 200_000_000;
 
@@ -69,74 +66,6 @@ impl Output {
     /// The error of output that is not understood, with all that was printed.
     pub(super) fn failure(&self, program: &'static str, problem: String) -> EngineError {
         EngineError::Program { program, problem, printed: end_of(&format!("{}{}", self.stdout, self.stderr)) }
-    }
-}
-
-/// What was seen of a program while it ran.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    pub(super) parts: Vec<Seen>,
-    /// What the machine did meanwhile, where the program announced no part.
-    pub(super) whole: Option<Telemetry>,
-}
-
-/// What was seen of one part.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) phase: &'static str,
-    pub(super) telemetry: Option<Telemetry>,
-    /// Processor time of the program, as the kernel counts it.
-    pub(super) cpu: CpuTime,
-}
-
-/// What follows the program and what watches the machine are on two threads.
-struct Heard {
-    edge: Edge,
-    /// Processor time of the program up to here.
-    cpu: CpuTime,
-}
-
-/// Watches the machine, part by part.
-struct Watcher<'a> {
-    observer: &'a mut dyn Observer,
-    /// The part in which the program is, and its processor time when it began.
-    within: Option<(&'static str, CpuTime)>,
-    seen: Vec<Seen>,
-    announced: bool,
-}
-
-impl<'a> Watcher<'a> {
-    /// Watches the whole run, as long as no part is announced.
-    fn begin(observer: &'a mut dyn Observer) -> Self {
-        observer.begin();
-        Watcher { observer, within: None, seen: Vec::new(), announced: false }
-    }
-
-    fn hear(&mut self, heard: &Heard) {
-        match heard.edge {
-            Edge::Begin(phase) => {
-                self.announced = true;
-                self.within = Some((phase, heard.cpu));
-                self.observer.begin();
-            }
-            Edge::End => {
-                if let Some((phase, before)) = self.within.take() {
-                    let telemetry = self.observer.end();
-                    self.seen.push(Seen { phase, telemetry, cpu: heard.cpu.since(&before) });
-                }
-            }
-        }
-    }
-
-    fn look(&mut self) {
-        if self.within.is_some() || !self.announced {
-            self.observer.look();
-        }
-    }
-
-    fn end(self) -> Watch {
-        let whole = if self.announced { None } else { self.observer.end() };
-        Watch { parts: self.seen, whole }
     }
 }
 
@@ -182,7 +111,7 @@ fn follow(
     let failed = |problem: String| EngineError::Program { program, problem, printed: String::new() };
     let mut running = Running::start(invocation, directory)
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
-    let (mut pulse, mut last) = (HashMap::new(), Instant::now());
+    let (mut before, mut last) = (pulse::Pulse::new(), Instant::now());
     let mut cutter = Cutter::new(invocation.parts);
     let mut listen = |running: &mut Running| -> Result<(), EngineError> {
         let said = running.listen(invocation.voice);
@@ -211,9 +140,9 @@ fn follow(
         }
         if last.elapsed() >= PULSE {
             last = Instant::now();
-            let now = processes_below(running.child.id());
-            gauge.advance(work_between(&pulse, &now));
-            pulse = now;
+            let now = pulse::below(running.child.id());
+            gauge.advance(pulse::work_between(&before, &now));
+            before = now;
         }
     };
     listen(&mut running)?;
@@ -277,12 +206,11 @@ impl Running {
 
     /// Processor time of the program and of what it has waited for, in ticks of 10 ms; nothing once it is gone.
     fn cpu(&self) -> CpuTime {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        cpu_of(&stat, 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+        pulse::cpu(self.child.id())
     }
 
     fn kill(&mut self) {
-        let below = if self.enclosed { HashMap::new() } else { processes_below(self.child.id()) };
+        let below = if self.enclosed { pulse::Pulse::new() } else { pulse::below(self.child.id()) };
         // It has not been reaped, so its number is still its own.
         let _ = self.child.kill();
         for pid in below.keys().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -354,78 +282,11 @@ fn end_of(text: &str) -> String {
     text[begin..].to_string()
 }
 
-/// What each process has done so far, in bytes: its own, and that of its children that have ended.
-type Pulse = HashMap<u32, u64>;
-
-/// A process and all below it.
-fn processes_below(top: u32) -> Pulse {
-    let all: HashMap<u32, (u32, u64)> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let (parent, ticks) =
-                parent_and_ticks(&std::fs::read_to_string(entry.path().join("stat")).ok()?)?;
-            Some((pid, (parent, ticks)))
-        })
-        .collect();
-    let is_below = |mut pid: u32| {
-        // A process that is read while it ends may have been given another parent: no chain is longer than there are
-        // processes.
-        for _ in 0..all.len() {
-            match all.get(&pid) {
-                Some(_) if pid == top => return true,
-                Some((parent, _)) => pid = *parent,
-                None => return false,
-            }
-        }
-        false
-    };
-    let below = all.iter().filter(|(pid, _)| is_below(**pid));
-    below
-        .map(|(pid, (_, ticks))| {
-            let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-            (*pid, ticks.saturating_mul(TICK).saturating_add(bytes(&io)))
-        })
-        .collect()
-}
-
-/// Parent, and ticks of processor time with those of children that were waited for: fields 4 and 14 to 17 of
-/// `/proc/PID/stat` (proc_pid_stat(5)).
-fn parent_and_ticks(stat: &str) -> Option<(u32, u64)> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>().unwrap_or(0)).sum();
-    Some((fields.get(1)?.parse().ok()?, ticks))
-}
-
-/// User and system time of the same fields, children that were waited for included.
-fn cpu_of(stat: &str, tick_ns: u64) -> CpuTime {
-    let Some((_, rest)) = stat.rsplit_once(')') else { return CpuTime::default() };
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    let time = |own, children| Nanos((ticks(own) + ticks(children)).saturating_mul(tick_ns));
-    CpuTime { user_ns: time(11, 13), system_ns: time(12, 14) }
-}
-
-/// All bytes of `/proc/PID/io` (proc_pid_io(5)): what was read and written, from the page cache and from devices.
-fn bytes(io: &str) -> u64 {
-    let wanted = ["rchar", "wchar", "read_bytes", "write_bytes"];
-    io.lines()
-        .filter_map(|line| line.split_once(": "))
-        .filter(|(key, _)| wanted.contains(key))
-        .filter_map(|(_, value)| value.trim().parse::<u64>().ok())
-        .fold(0, u64::saturating_add)
-}
-
-/// What was done between two looks. A process that has ended has done nothing since.
-fn work_between(before: &Pulse, now: &Pulse) -> u64 {
-    now.iter().map(|(pid, done)| done.saturating_sub(before.get(pid).copied().unwrap_or(0))).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Observer;
+    use fsdyno_core::{Nanos, Telemetry};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -488,7 +349,7 @@ mod tests {
     fn a_program_that_works_shows_it() {
         let (_, worked) =
             run_shell("i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; sleep 1", &AtomicBool::new(false));
-        assert!(worked > TICK, "{worked}");
+        assert!(worked > pulse::TICK, "{worked}");
     }
 
     #[test]
@@ -583,18 +444,6 @@ mod tests {
         let (watch, calls) = watched("echo working >&2");
         assert!(watch.parts.is_empty() && watch.whole.is_some());
         assert_eq!(calls, "(.)");
-    }
-
-    #[test]
-    fn work_is_counted_where_it_is_done() {
-        let stat = "42 (a) b) S 7 42 42 0 -1 4194560 1 2 3 4 57 6 10 20 20 0 1 0 98765";
-        assert_eq!(parent_and_ticks(stat), Some((7, 93)));
-        let cpu = CpuTime { user_ns: Nanos(670), system_ns: Nanos(260) };
-        assert_eq!((cpu_of(stat, 10), cpu_of("", 10)), (cpu, CpuTime::default()));
-        let io = "rchar: 1\nwchar: 20\nsyscr: 5\nsyscw: 6\nread_bytes: 300\nwrite_bytes: 4000\ncancelled_write_bytes: 9\n";
-        assert_eq!(bytes(io), 4321);
-        let before = Pulse::from([(1, 10), (2, 50)]);
-        assert_eq!(work_between(&before, &Pulse::from([(1, 15), (3, 7)])), 12);
     }
 
     #[test]
