@@ -5,7 +5,7 @@
 //! its rate and from how much it did, where the line says that; only then does its percentage of a processor mean
 //! something. `+++++` stands for a test that was too quick for a figure.
 
-use crate::{Draft, File, ImportError, role, warning};
+use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::result::{CpuTime, PhaseResult, RoleResult};
@@ -246,7 +246,7 @@ impl<'f> Line<'f> {
             Role::Seeker => self.whole(layout.seekers, "a number of seekers")?.unwrap_or(1),
             _ => 1,
         };
-        let mut result: RoleResult = role(test.role, (copies * seekers as f64) as u32);
+        let mut result = RoleResult::unwatched(test.role, (copies * seekers as f64) as u32);
         let seconds = match amount {
             Amount::Bytes(bytes) => {
                 result.rates.aggregate_bytes_per_s = rate * Bytes::KIB as f64;
@@ -266,14 +266,7 @@ impl<'f> Line<'f> {
         }
         result.longest_stall_ns = self.latency(index)?;
         result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest| *longest > Nanos(0));
-        Ok(PhaseResult {
-            name: test.phase.to_string(),
-            ramp_ns: Nanos(0),
-            window_ns: seconds.map(nanos).unwrap_or_default(),
-            drain_ns: Nanos(0),
-            roles: vec![result],
-            telemetry: None,
-        })
+        Ok(PhaseResult::lasting(test.phase, seconds.map(nanos).unwrap_or_default(), vec![result]))
     }
 
     fn amount(&self, index: usize, copies: f64) -> Result<Amount, ImportError> {

@@ -4,7 +4,7 @@
 //! maximum, mean, median and deviation of each operation are there; quantiles beyond the median are not, nor what all
 //! workers moved together: its rates are those of a worker over the time that it spent in its operations.
 
-use crate::{Draft, File, ImportError, role, warning};
+use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::{Latency, OperationResult, PhaseResult, RoleResult, Timeline};
@@ -136,7 +136,7 @@ fn phase_result(phase: &Phase, window: Nanos, workers: &BTreeMap<Role, u32>) -> 
     let mut roles: Vec<RoleResult> = Vec::new();
     for row in &phase.rows {
         let at = roles.iter().position(|known| known.role == row.role).unwrap_or_else(|| {
-            roles.push(role(row.role, workers.get(&row.role).copied().unwrap_or(0)));
+            roles.push(RoleResult::unwatched(row.role, workers.get(&row.role).copied().unwrap_or(0)));
             roles.len() - 1
         });
         add(&mut roles[at], row);
@@ -144,15 +144,7 @@ fn phase_result(phase: &Phase, window: Nanos, workers: &BTreeMap<Role, u32>) -> 
     // `1 readers` of the tables is `1 reader` everywhere else.
     let part = |(role, count): (&Role, &u32)| format!("{count} {role}{}", if *count == 1 { "" } else { "s" });
     let name: Vec<String> = workers.iter().map(part).collect();
-    let none = Nanos(0);
-    PhaseResult {
-        name: name.join(", "),
-        ramp_ns: none,
-        window_ns: window,
-        drain_ns: none,
-        roles,
-        telemetry: None,
-    }
+    PhaseResult::lasting(name.join(", "), window, roles)
 }
 
 fn add(role: &mut RoleResult, row: &Row) {

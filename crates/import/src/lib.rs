@@ -12,14 +12,11 @@ mod bonnie;
 mod fio;
 mod fsopbench;
 
-use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::result::{
-    Built, CpuTime, Lifecycle, PhaseResult, Rates, RoleResult, TreeSummary, TrialRecord,
-};
-use fsdyno_core::{Role, Warning, WarningKind, Workload};
+use fsdyno_core::result::{Built, Lifecycle, PhaseResult, TreeSummary, TrialRecord};
+use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload};
 use std::path::PathBuf;
 
 /// Who wrote the files.
@@ -203,24 +200,6 @@ pub fn measure(trials: &[TrialRecord]) -> Option<Measure> {
 /// That a trial comes from a file, and what that does not tell.
 fn warning(file: &File, what: &str, unknown: &str) -> Warning {
     Warning::new(WarningKind::Imported, format!("from '{}', {what}: {unknown}", file.path))
-}
-
-/// A role of whose workers nothing is known but their number.
-fn role(role: Role, workers: u32) -> RoleResult {
-    RoleResult {
-        role,
-        workers,
-        longest_stall_ns: Default::default(),
-        time_over_100ms: 0.0,
-        time_over_1s: 0.0,
-        blocked_at_start: Vec::new(),
-        rates: Rates::default(),
-        cpu: CpuTime::default(),
-        counts: Default::default(),
-        longest_item_ns: None,
-        worker_results: Vec::new(),
-        operations: Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! The story: three configurations in two blocks. `ext4/bfq` has a writer that is blocked over both edges of the window in
 //! trial 4; `btrfs/bfq` cannot run here; the second trial of `xfs/bfq` fails.
 
-use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::*;
@@ -14,9 +13,24 @@ use fsdyno_core::telemetry::{
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Fileserver, Workload};
 use fsdyno_core::{Bytes, Nanos, Operation, Role};
+use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_stats::Distribution;
+use std::io;
 
 const WINDOW: Nanos = Nanos::from_secs(30);
+
+/// A pipe that nobody reads any more.
+pub struct Closed;
+
+impl io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
 
 /// The sample of an operation: each of `values_ns` once, as the engine reports it.
 pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
@@ -231,9 +245,12 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         filled: None,
         layout: None,
         lifecycle_ns: Lifecycle {
+            boot: None,
             mkfs: Some(Nanos::from_millis(71)),
             mount: Some(Nanos::from_millis(4)),
             prepare: Some(Nanos::from_secs(80)),
+            umount_between: None,
+            mount_between: None,
             umount: Some(Nanos::from_millis(900)),
             check: Some(Nanos::from_secs(2)),
             total: Some(Nanos::from_secs(280)),
@@ -245,6 +262,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             scheduler_in_force: scheduler.clone(),
             check: None,
             recipe: Some(Recipe {
+                device: Vec::new(),
                 mkfs: vec![format!("mkfs.{filesystem} DEVICE")],
                 filesystem,
                 mount_options: Vec::new(),

@@ -7,7 +7,7 @@
 //! whose end nobody saw.
 
 use crate::view::{Header, is_measured};
-use fsdyno_core::configuration::DeviceSpec;
+use fsdyno_core::DeviceSpec;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{

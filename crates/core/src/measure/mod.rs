@@ -6,20 +6,22 @@
 //! `phase/role/figure`. A trial that was not measured to its end has no measures: half a trial is no replication.
 
 mod goal;
+mod name;
 mod named;
 
 pub use goal::Goal;
+pub use name::MeasureError;
 
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{Latency, Layout, Lifecycle, PhaseResult, RoleResult, TrialRecord, Watched};
 use crate::units::Nanos;
 use crate::workload::Workload;
+use name::{FIGURES, STATISTICS};
 use named::NAMED;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
 
 /// One number of a trial, and everything that is needed to average, compare and print it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,8 +55,10 @@ enum Source {
 /// A step of a trial outside its phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
+    Boot,
     Mkfs,
     Mount,
+    Remount,
     Umount,
     Check,
 }
@@ -62,8 +66,13 @@ enum Step {
 impl Step {
     fn of(self, lifecycle: &Lifecycle) -> Option<Nanos> {
         match self {
+            Step::Boot => lifecycle.boot,
             Step::Mkfs => lifecycle.mkfs,
             Step::Mount => lifecycle.mount,
+            Step::Remount => {
+                let [umount, mount] = [lifecycle.umount_between?, lifecycle.mount_between?];
+                Some(Nanos(umount.0.saturating_add(mount.0)))
+            }
             Step::Umount => lifecycle.umount,
             Step::Check => lifecycle.check,
         }
@@ -190,142 +199,16 @@ enum Statistic {
     P9999,
 }
 
-const FIGURES: &[(&str, Figure)] = &[
-    ("rate", Figure::Rate),
-    ("data-rate", Figure::DataRate),
-    ("overhead-rate", Figure::OverheadRate),
-    ("operation-rate", Figure::OperationRate),
-    ("item-rate", Figure::ItemRate),
-    ("cpu-share", Figure::CpuShare),
-    ("longest-stall", Figure::LongestStall),
-    ("time-over-100ms", Figure::TimeOver100Ms),
-    ("time-over-1s", Figure::TimeOver1S),
-    ("cpu-per-operation", Figure::CpuPerOperation),
-];
-
-const STATISTICS: &[(&str, Statistic)] = &[
-    ("count", Statistic::Count),
-    ("min", Statistic::Min),
-    ("max", Statistic::Max),
-    ("mean", Statistic::Mean),
-    ("stddev", Statistic::StdDev),
-    ("median", Statistic::Median),
-    ("p50", Statistic::Median),
-    ("p90", Statistic::P90),
-    ("p99", Statistic::P99),
-    ("p99.9", Statistic::P999),
-    ("p99.99", Statistic::P9999),
-];
-
-/// Why a text names no measure.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MeasureError {
-    /// Neither a short name nor a full one.
-    #[error("unknown measure '{name}'{}", did_you_mean(nearest))]
-    UnknownName {
-        /// As written.
-        name: String,
-        /// The nearest known name.
-        nearest: Option<String>,
-    },
-    /// One part of a full name is unknown.
-    #[error("unknown {part} '{word}' in measure '{name}'{}", did_you_mean(nearest))]
-    UnknownPart {
-        /// As written.
-        name: String,
-        /// Which part: `role`, `operation`, `statistic`, `figure`.
-        part: &'static str,
-        /// The part as written.
-        word: String,
-        /// The nearest known word.
-        nearest: Option<String>,
-    },
-    /// A full name with too few or too many parts.
-    #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
-    Parts {
-        /// As written.
-        name: String,
-        /// How many.
-        parts: usize,
-    },
-}
-
-fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
-}
-
-impl FromStr for Measure {
-    type Err = MeasureError;
-
-    fn from_str(text: &str) -> Result<Self, MeasureError> {
-        let text = text.trim();
-        let source = match text.split('/').map(str::trim).collect::<Vec<_>>()[..] {
-            [name] => short_name(name)?,
-            [phase, role, figure] => Source::Role(
-                phase_of(text, phase)?,
-                known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
-                known(text, "figure", figure, FIGURES.iter().copied())?,
-            ),
-            [phase, role, operation, statistic] => Source::Operation(
-                phase_of(text, phase)?,
-                known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
-                known(text, "operation", operation, Operation::ALL.iter().map(|op| (op.name(), *op)))?,
-                known(text, "statistic", statistic, STATISTICS.iter().copied())?,
-            ),
-            ref parts => {
-                return Err(MeasureError::Parts { name: text.to_string(), parts: parts.len() });
-            }
-        };
-        Ok(Measure { name: text.to_string(), source })
-    }
-}
-
-fn short_name(name: &str) -> Result<Source, MeasureError> {
-    let named = NAMED.iter().find(|named| named.name == name);
-    named.map(|named| named.source.clone()).ok_or_else(|| MeasureError::UnknownName {
-        name: name.to_string(),
-        nearest: crate::nearest(name, NAMED.iter().map(|named| named.name)).map(str::to_string),
-    })
-}
-
-/// A phase written as its workers (`3 readers, 3 writers`, in any order), else by its name.
-fn phase_of(name: &str, text: &str) -> Result<Phase, MeasureError> {
-    let mut workers = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let Some((count, word)) = part.split_once(' ') else {
-            return Ok(Phase::Named(Cow::Owned(text.to_string())));
-        };
-        let Ok(count) = count.parse::<u32>() else {
-            return Ok(Phase::Named(Cow::Owned(text.to_string())));
-        };
-        let singular = word.trim().strip_suffix('s').unwrap_or(word.trim());
-        workers
-            .push((known(name, "role", singular, Role::ALL.iter().map(|role| (role.name(), *role)))?, count));
-    }
-    workers.sort_unstable();
-    Ok(Phase::Workers(workers))
-}
-
-fn known<T: Copy>(
-    name: &str,
-    part: &'static str,
-    word: &str,
-    words: impl Iterator<Item = (&'static str, T)> + Clone,
-) -> Result<T, MeasureError> {
-    let found = words.clone().find(|(known, _)| *known == word);
-    found.map(|(_, value)| value).ok_or_else(|| MeasureError::UnknownPart {
-        name: name.to_string(),
-        part,
-        word: word.to_string(),
-        nearest: crate::nearest(word, words.map(|(known, _)| known)).map(str::to_string),
-    })
-}
-
 impl Measure {
     /// The short names, each with one line for the reference. Beside them stands every `phase/role/operation/statistic`
     /// and `phase/role/figure`.
     pub fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
         NAMED.iter().map(|named| (named.name, named.help))
+    }
+
+    /// The measures that have a short name.
+    pub fn all_named() -> impl Iterator<Item = Measure> {
+        Measure::named().filter_map(|(name, _)| name.parse().ok())
     }
 
     /// What decides under a workload of which these are the trials: this measure where one of them has a value of it, else

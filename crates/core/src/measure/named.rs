@@ -238,8 +238,18 @@ pub(super) static NAMED: &[Named] = &[
         Role::Deleter,
         Figure::ItemRate,
     ),
+    Named {
+        name: "boot-time",
+        help: "starting the guest, until its agent answers",
+        source: Source::Lifecycle(Step::Boot),
+    },
     Named { name: "mkfs-time", help: "making the filesystem", source: Source::Lifecycle(Step::Mkfs) },
     Named { name: "mount-time", help: "mounting it", source: Source::Lifecycle(Step::Mount) },
+    Named {
+        name: "remount-time",
+        help: "unmounting it between writing and reading, and mounting it again",
+        source: Source::Lifecycle(Step::Remount),
+    },
     Named {
         name: "umount-time",
         help: "unmounting it after the load, writing back included",

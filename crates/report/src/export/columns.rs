@@ -148,9 +148,12 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         text("mount_command", |row| told(&row.trial.built.mount_command)),
         text("mount_options_in_force", |row| told(&row.trial.built.mount_options_in_force)),
         text("scheduler_in_force", |row| told(&row.trial.built.scheduler_in_force)),
+        lifecycle("boot", |steps| steps.boot),
         lifecycle("mkfs", |steps| steps.mkfs),
         lifecycle("mount", |steps| steps.mount),
         lifecycle("prepare", |steps| steps.prepare),
+        lifecycle("umount_between", |steps| steps.umount_between),
+        lifecycle("mount_between", |steps| steps.mount_between),
         lifecycle("umount", |steps| steps.umount),
         lifecycle("check", |steps| steps.check),
         lifecycle("total", |steps| steps.total),
@@ -161,7 +164,7 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         text("timer", |row| row.trial.timer.as_ref().map(|timer| timer.source.clone())),
         number("timer_overhead_ns_per_op", |row| row.trial.timer.as_ref()?.overhead_ns_per_op),
     ];
-    for measure in Measure::named().filter_map(|(name, _)| name.parse::<Measure>().ok()) {
+    for measure in Measure::all_named() {
         let has_value = trials.iter().any(|trial| measure.value(trial).is_some());
         // The times of the lifecycle stand above.
         if has_value && (!measure.is_of_lifecycle() || measure.unit() == Unit::Extents) {

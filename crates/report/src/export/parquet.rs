@@ -155,17 +155,8 @@ mod tests {
 
     #[test]
     fn a_closed_pipe_is_known_as_one() {
-        struct Closed;
-        impl std::io::Write for Closed {
-            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-                Err(std::io::ErrorKind::BrokenPipe.into())
-            }
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
         let (header, trials) = (fixture::header("read"), fixture::trials());
-        let error = Table::new(Kind::Trials, &header, &trials).write(&mut Closed, Format::Parquet);
+        let error = Table::new(Kind::Trials, &header, &trials).write(&mut fixture::Closed, Format::Parquet);
         assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     }
 }

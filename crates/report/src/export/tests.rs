@@ -164,18 +164,10 @@ fn json_has_the_rows_of_csv() {
 
 #[test]
 fn a_closed_pipe_stays_one() {
-    struct Closed;
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-    }
     let (header, trials) = (fixture::header("read"), fixture::trials());
     for format in [Format::Csv, Format::Json] {
-        let error = Table::new(Kind::Operations, &header, &trials).write(&mut Closed, format).unwrap_err();
+        let error =
+            Table::new(Kind::Operations, &header, &trials).write(&mut fixture::Closed, format).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

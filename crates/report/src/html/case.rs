@@ -152,9 +152,12 @@ fn operation_row(view: &OperationView) -> Markup {
 /// What was run and what was in force, in the first trial.
 fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
     let times = [
+        ("boot", case.lifecycle.boot),
         ("mkfs", case.lifecycle.mkfs),
         ("mount", case.lifecycle.mount),
         ("prepare", case.lifecycle.prepare),
+        ("umount within the load", case.lifecycle.umount_between),
+        ("mount again", case.lifecycle.mount_between),
         ("umount", case.lifecycle.umount),
         ("check", case.lifecycle.check),
     ];
@@ -168,6 +171,10 @@ fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
     html! {
         dl.facts {
             @if let Some(trial) = trials.first() {
+                @for layer in &trial.environment.layers {
+                    dt { "device " (layer.path) }
+                    dd { (layer.in_force) @for command in &layer.commands { br; code { (command) } } }
+                }
                 @if !trial.built.mkfs_command.is_empty() { dt { "made with" } dd { code { (trial.built.mkfs_command) } } }
                 @if !trial.built.mount_command.is_empty() { dt { "mounted with" } dd { code { (trial.built.mount_command) } } }
             }

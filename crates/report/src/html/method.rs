@@ -157,7 +157,12 @@ fn commands(trials: &[TrialRecord]) -> Markup {
                             @for trial in firsts {
                                 tr {
                                     th scope="row" { (trial.configuration.name) }
-                                    td { code { (trial.built.mkfs_command) } br; code { (trial.built.mount_command) } }
+                                    td {
+                                        @for command in trial.environment.layers.iter().rev().flat_map(|layer| &layer.commands) {
+                                            code { (command) } br;
+                                        }
+                                        code { (trial.built.mkfs_command) } br; code { (trial.built.mount_command) }
+                                    }
                                     td { code { (trial.built.mount_options_in_force) } " " code { (trial.built.scheduler_in_force) } }
                                 }
                             }

@@ -4,6 +4,8 @@
 //! readers, the device and the processors did meanwhile. The latencies of all roles have the same scale. A point is the
 //! longest operation of one kind in an interval; the slowest are drawn again from their start to their end, by name.
 
+mod tables;
+
 use super::chart::{self, Chart, Table, plain, rounded, seconds};
 use crate::merge::Time;
 use crate::text;
@@ -16,8 +18,6 @@ use serde_json::{Value, json};
 const POINTS_MAX: usize = 300;
 /// Slow operations of a role that are drawn from start to end.
 const SLOWEST_SHOWN: usize = 24;
-/// Rows of the table that tells the same by slices of time.
-const SLICES: usize = 20;
 /// An operation of this length is shaded as a stall.
 const STALL: Nanos = Nanos::from_millis(100);
 /// Height of a part with latencies, of another part, and of the space for a heading above each, in pixels.
@@ -48,7 +48,9 @@ pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
         device(&mut parts, telemetry);
         busy(&mut parts, telemetry);
     }
-    let tables = vec![slices(phase), slowest_table(phase)].into_iter().filter(|table| !table.rows.is_empty());
+    let tables = vec![tables::slices(phase), tables::slowest_operations(phase)]
+        .into_iter()
+        .filter(|table| !table.rows.is_empty());
     let tables = tables.collect();
     parts.finish(phase.window_ns, tables)
 }
@@ -370,87 +372,6 @@ fn processors_busy(sample: &Sample) -> Option<f64> {
     Some(100.0 * (1.0 - cpu.share(cpu.idle_ns + cpu.iowait_ns)))
 }
 
-/// The same by slices of time: the longest operation and the rate of each role, and the telemetry.
-fn slices(phase: &PhaseResult) -> Table {
-    let window = phase.window_ns.as_secs_f64();
-    let slice = window / SLICES as f64;
-    let mut head = vec!["from second".to_string()];
-    for role in &phase.roles {
-        head.push(format!("{} longest", role.role.name()));
-        head.push(format!("{} MB/s", role.role.name()));
-    }
-    let with_telemetry = phase.telemetry.as_ref().filter(|telemetry| !telemetry.samples.is_empty());
-    if with_telemetry.is_some() {
-        head.extend(
-            ["device read MB/s", "device written MB/s", "device busy %", "processors busy %"]
-                .map(str::to_string),
-        );
-    }
-    let row = |index: usize| {
-        let (from, to) = (index as f64 * slice, (index + 1) as f64 * slice);
-        let mut cells = vec![text::number(from)];
-        for role in &phase.roles {
-            cells.extend(role_slice(role, from, to));
-        }
-        if let Some(telemetry) = with_telemetry {
-            cells.extend(telemetry_slice(telemetry, (from + to) / 2.0));
-        }
-        cells
-    };
-    let rows = if phase.roles.iter().any(has_timeline) { (0..SLICES).map(row).collect() } else { Vec::new() };
-    Table { caption: format!("{}, by slices of the window", phase.name), head, rows }
-}
-
-fn role_slice(role: &RoleResult, from: f64, to: f64) -> [String; 2] {
-    let (mut longest_ns, mut bytes) = (0, 0);
-    for operation in &role.operations {
-        let interval = operation.timeline.interval_ns.as_secs_f64();
-        // By the middle of an interval, so that each counts in one slice.
-        let within = |index: usize| (from..to).contains(&((index as f64 + 0.5) * interval));
-        let of = |values: &[u64]| -> Vec<u64> {
-            values.iter().enumerate().filter(|(index, _)| within(*index)).map(|(_, value)| *value).collect()
-        };
-        longest_ns = longest_ns.max(of(&operation.timeline.max_ns).into_iter().max().unwrap_or(0));
-        bytes += of(&operation.timeline.bytes).into_iter().sum::<u64>();
-    }
-    let longest = match longest_ns {
-        0 => "-".to_string(),
-        ns => text::time(Time { ns, at_least: false }),
-    };
-    [longest, text::number(bytes as f64 / 1e6 / (to - from))]
-}
-
-fn telemetry_slice(telemetry: &Telemetry, at: f64) -> [String; 4] {
-    let at_ns = (at * 1e9) as u64;
-    let sample = telemetry.samples.iter().find(|sample| at_ns < sample.start_ns + sample.length_ns.0);
-    let cell = |value: Option<f64>| value.map_or_else(|| "-".to_string(), text::number);
-    [
-        cell(sample.and_then(|sample| of_device(sample, |activity| activity.read_bytes))),
-        cell(sample.and_then(|sample| of_device(sample, |activity| activity.write_bytes))),
-        cell(sample.and_then(device_busy)),
-        cell(sample.and_then(processors_busy)),
-    ]
-}
-
-fn slowest_table(phase: &PhaseResult) -> Table {
-    let head = ["start, s", "role", "operation", "took", "path"].map(str::to_string).to_vec();
-    let mut rows = Vec::new();
-    for role in &phase.roles {
-        for (operation, slow) in slowest(role) {
-            let result = role.operations.iter().find(|result| result.operation == operation);
-            let at_least = result.is_some_and(|result| result.lat_ns.is_bound(slow.duration_ns));
-            rows.push(vec![
-                format!("{:.3}", slow.start_ns as f64 / 1e9),
-                role.role.name().to_string(),
-                operation.name().to_string(),
-                text::time(Time { ns: slow.duration_ns, at_least }),
-                slow.path.clone(),
-            ]);
-        }
-    }
-    Table { caption: format!("{}, the slowest operations", phase.name), head, rows }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -555,7 +476,7 @@ mod tests {
     fn the_tables_tell_the_same() {
         let (chart, _) = chart(&phase());
         let [slices, slowest] = &chart.tables[..] else { panic!("two tables") };
-        assert_eq!(slices.rows.len(), SLICES);
+        assert_eq!(slices.rows.len(), tables::SLICES);
         assert!(slices.rows.iter().all(|row| row.len() == slices.head.len()));
         // 15 intervals of 100 ms with 5 operations of 1 MB each, in 1.5 s.
         assert_eq!(slices.rows[0][..3], ["0", "400us", "50.0"]);
