@@ -5,6 +5,7 @@
 //! axis says only what its levels look like and to which filesystems it applies. Levels are kept as text in a canonical
 //! form (`4096` and `4K` both become `4k`), so that two plans that mean the same compare equal.
 
+use crate::did_you_mean;
 use crate::kernel::HOST_KERNEL;
 use crate::units::{Bytes, Nanos, Size};
 use std::fmt;
@@ -69,19 +70,20 @@ const EXT4: &[&str] = &["ext4"];
 const XFS: &[&str] = &["xfs"];
 const BTRFS: &[&str] = &["btrfs"];
 
-/// Filesystems that fsdyno builds.
-pub const FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
+const EXT_AND_REISERFS: &[&str] = &["ext3", "ext4", "reiserfs"];
+/// Filesystems whose blocks are of 4 KiB unless somebody says otherwise; vfat takes what fits the size of the device.
+const BLOCKS_OF_4K: &[&str] =
+    &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "jfs", "reiserfs", "ntfs"];
 
-/// Filesystems that a plan may name: those, and others that published studies have. Why fsdyno does not build the others,
-/// the testbed knows; their cases are skipped with it. They stand first, so that of two names that are equally near to a
-/// mistyped one the filesystem that can be built is offered.
-pub const NAMED_FILESYSTEMS: &[&str] = &["jfs", "reiserfs", "ext2", "ext3", "ext4", "xfs", "btrfs"];
+/// Filesystems that fsdyno builds, the most usual ones first.
+pub const FILESYSTEMS: &[&str] =
+    &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "jfs", "reiserfs", "vfat", "ntfs"];
 
 /// Every axis. The order is that of displays, and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {
         name: "filesystem",
-        levels: Levels::Words(NAMED_FILESYSTEMS),
+        levels: Levels::Words(FILESYSTEMS),
         filesystems: &[],
         defaults: &[],
         help: "what mkfs makes",
@@ -97,8 +99,8 @@ pub static AXES: &[Axis] = &[
         name: "block_size",
         levels: Levels::Size,
         filesystems: &[],
-        defaults: &[(&[], "4k")], // xfs, btrfs, and ext from 512 MiB on
-        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`)",
+        defaults: &[(BLOCKS_OF_4K, "4k")], // ext from 512 MiB on
+        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster of vfat and ntfs)",
     },
     Axis {
         name: "scheduler",
@@ -131,29 +133,30 @@ pub static AXES: &[Axis] = &[
     Axis {
         name: "barrier",
         levels: Levels::Switch,
-        filesystems: &[],
+        // The others flush when they commit, or have nothing to commit, and cannot be told otherwise.
+        filesystems: &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "reiserfs"],
         defaults: &[(&[], "1")],
         help: "cache flushes around commits; 0 risks the filesystem on power loss",
     },
     Axis {
         name: "journal",
         levels: Levels::Journal,
-        filesystems: &[],
+        filesystems: &["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"],
         defaults: &[(&["ext2"], "none"), (&[], "internal")],
         help: "where the journal (ext) or log (xfs) is: internal, external (a device of `[device.journals]`), none",
     },
     Axis {
         name: "data",
         levels: Levels::Words(&["journal", "ordered", "writeback"]),
-        filesystems: EXT_JOURNALED,
+        filesystems: EXT_AND_REISERFS,
         defaults: &[(&[], "ordered")],
         help: "journalling mode of file data",
     },
     Axis {
         name: "commit",
         levels: Levels::Seconds,
-        filesystems: &["ext3", "ext4", "btrfs"],
-        defaults: &[(EXT_JOURNALED, "5"), (BTRFS, "30")],
+        filesystems: &["ext3", "ext4", "btrfs", "reiserfs"],
+        defaults: &[(EXT_JOURNALED, "5"), (&["btrfs", "reiserfs"], "30")],
         help: "seconds between periodic commits",
     },
     Axis {
@@ -173,9 +176,9 @@ pub static AXES: &[Axis] = &[
     Axis {
         name: "journal_size",
         levels: Levels::Size,
-        filesystems: EXT_JOURNALED,
+        filesystems: &["ext3", "ext4", "jfs", "reiserfs"],
         defaults: &[],
-        help: "size of the journal (`-J size=`)",
+        help: "size of the journal (ext `-J size=`, jfs `-s`, reiserfs `-s`)",
     },
     Axis {
         name: "inode_size",
@@ -307,10 +310,6 @@ pub enum AxisError {
         /// The nearest known level.
         nearest: Option<String>,
     },
-}
-
-fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
 }
 
 /// The axis of this name. A name under `sysctl.` is always one.

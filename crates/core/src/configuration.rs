@@ -1,69 +1,9 @@
-//! A configuration: one point of the space that a plan spans, and the devices it stands on.
+//! A configuration: one point of the space that a plan spans.
 
 use crate::axis::DEFAULT;
 use crate::kernel::HOST_KERNEL;
-use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
-
-/// A device stack that a trial may destroy, or a directory that it may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeviceSpec {
-    /// A sparse file behind a loop device, made and removed by the sweep.
-    Image {
-        /// Where the file will be; nothing may stand there.
-        path: PathBuf,
-        /// Its apparent size.
-        size: Bytes,
-        /// Whether the loop device bypasses the page cache of the filesystem that holds the file (`LO_FLAGS_DIRECT_IO`).
-        direct_io: bool,
-    },
-    /// A block device that the user names and confirms.
-    Block {
-        /// As the plan names it.
-        path: PathBuf,
-        /// The identity that the plan pins, as `fsdyno plan` prints it.
-        identity: Option<String>,
-    },
-    /// An existing directory, nothing formatted.
-    Directory {
-        /// The directory.
-        path: PathBuf,
-    },
-}
-
-impl DeviceSpec {
-    /// The path that the plan names.
-    pub fn path(&self) -> &Path {
-        match self {
-            DeviceSpec::Image { path, .. }
-            | DeviceSpec::Block { path, .. }
-            | DeviceSpec::Directory { path } => path,
-        }
-    }
-}
-
-impl fmt::Display for DeviceSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DeviceSpec::Image { path, size, .. } => write!(f, "image {} ({size})", path.display()),
-            DeviceSpec::Block { path, .. } => write!(f, "block {}", path.display()),
-            DeviceSpec::Directory { path } => write!(f, "directory {}", path.display()),
-        }
-    }
-}
-
-/// The devices of a plan: the one that filesystems are made on, and those that may hold external journals.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Devices {
-    /// Where filesystems are made.
-    pub data: DeviceSpec,
-    /// Named devices for `journal = "external:NAME"`.
-    pub journals: BTreeMap<String, DeviceSpec>,
-}
 
 /// How a filesystem is used before it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

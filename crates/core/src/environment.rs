@@ -30,6 +30,9 @@ pub struct Environment {
     pub sysctl: BTreeMap<String, String>,
     /// Each device of the stack, outermost first.
     pub devices: Vec<DeviceFacts>,
+    /// Each layer that was built of devices, outermost first; none where disks are used as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerFacts>,
     /// What the filesystem says of its own geometry, as its tool prints it.
     pub geometry: String,
 }
@@ -47,4 +50,16 @@ pub struct DeviceFacts {
     pub size_bytes: u64,
     /// Every readable file of its `queue` directory in sysfs, `write_cache` and `scheduler` among them.
     pub queue: BTreeMap<String, String>,
+}
+
+/// An array, a volume or a mapping that was built for the trial.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerFacts {
+    /// Path of its node.
+    pub path: String,
+    /// The exact command lines that made it, in order.
+    pub commands: Vec<String>,
+    /// What it is, as read back, and what it had to do before it could be measured:
+    /// `md raid1 of 2 disks, metadata 1.2, no bitmap; resync not needed (assume-clean)`.
+    pub in_force: String,
 }

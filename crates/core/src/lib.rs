@@ -8,6 +8,7 @@
 
 pub mod axis;
 pub mod configuration;
+pub mod device;
 pub mod environment;
 pub mod kernel;
 pub mod measure;
@@ -22,14 +23,15 @@ pub mod warning;
 pub mod workload;
 
 pub use axis::{AXES, Axis};
-pub use configuration::{Configuration, DeviceSpec, Devices, Precondition};
+pub use configuration::{Configuration, Precondition};
+pub use device::{DeviceSpec, Devices};
 pub use environment::Environment;
 pub use kernel::{DiskCache, GuestShape, KernelSpec};
 pub use measure::Measure;
 pub use operation::{Operation, Role};
 pub use outcome::{Failure, Outcome};
 pub use protocol::{EngineEvent, EngineRequest};
-pub use result::{PhaseResult, TrialRecord};
+pub use result::{PhaseResult, Recipe, TrialRecord};
 pub use study::Study;
 pub use telemetry::{Telemetry, TelemetryRequest};
 pub use units::{Bytes, Nanos};
@@ -46,8 +48,14 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|candidate| (similarity(&word, &candidate.to_lowercase()), candidate))
         .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        // Of several that are equally near, the first: lists begin with what is most usual.
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, candidate)| candidate)
+}
+
+/// The same as the end of an error.
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
 }
 
 fn similarity(word: &str, candidate: &str) -> f64 {

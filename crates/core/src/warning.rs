@@ -27,6 +27,8 @@ macro_rules! warnings {
 warnings! {
     /// The page cache could not be dropped, so reads may come from memory.
     CachesNotDropped = "caches-not-dropped";
+    /// The filesystem stayed mounted where the workload would have it unmounted and mounted again.
+    NotRemounted = "not-remounted";
     /// The tree fits into memory, so later passes may read from the page cache.
     TreeSmallerThanMemory = "tree-smaller-than-memory";
     /// Readers came to the end of what they read and began again.
@@ -67,6 +69,10 @@ warnings! {
     StillWide = "still-wide";
     /// The filesystem check found something.
     CheckFailed = "check-failed";
+    /// The filesystem has no check, so that nothing tells whether it came out sound.
+    NotChecked = "not-checked";
+    /// The garbage collector that belongs to the filesystem did not run.
+    GarbageCollection = "garbage-collection";
     /// A guest ran on emulated processors: only ratios between trials of such guests mean something.
     Emulation = "emulation";
     /// Something could not be undone and is left behind.

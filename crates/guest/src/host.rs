@@ -63,7 +63,11 @@ impl GuestHost {
         };
         let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
         match guest.ask(&hello, limit).and_then(|answer| understand::<u32>(name, &answer)) {
-            Ok(_) => Ok(guest),
+            Ok(_) => {
+                let boot = guest.machine().age();
+                guest.facts.boot = boot.into();
+                Ok(guest)
+            }
             Err(error) => Err(NotStarted { error: Box::new(error), last_words: guest.last_words() }),
         }
     }

@@ -14,14 +14,21 @@ use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What programs expect to be mounted.
-const MOUNTS: &[(&str, &str)] =
-    &[("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"), ("tmpfs", "/tmp")];
+/// What programs expect to be mounted, and what a kernel is built with that has it.
+const MOUNTS: &[(&str, &str, &str)] = &[
+    ("proc", "/proc", "PROC_FS"),
+    ("sysfs", "/sys", "SYSFS"),
+    ("devtmpfs", "/dev", "DEVTMPFS"),
+    ("tmpfs", "/run", "TMPFS"),
+    ("tmpfs", "/tmp", "TMPFS"),
+];
 /// How long the ports may take to appear.
 const PORTS_LIMIT: Duration = Duration::from_secs(30);
 /// How often an engine's events are looked for between orders.
@@ -39,9 +46,14 @@ pub fn run() {
 }
 
 fn live() -> io::Result<()> {
-    for (kind, target) in MOUNTS {
-        mount(*kind, *target, *kind, MountFlags::empty(), None)?;
+    for (kind, target, option) in MOUNTS {
+        mount(*kind, *target, *kind, MountFlags::empty(), None).map_err(lacks(option))?;
     }
+    // Starting a process takes a pair of sockets: better said now than when the first one fails.
+    UnixStream::pair().map_err(lacks("NET and CONFIG_UNIX"))?;
+    // Older tools look there for what is mounted.
+    fs::create_dir_all("/etc")?;
+    symlink("/proc/self/mounts", "/etc/mtab")?;
     sethostname(b"guest")?;
     load_modules()?;
     let agent = port(AGENT_PORT)?;
@@ -52,6 +64,15 @@ fn live() -> io::Result<()> {
     let host = LocalHost::new(PathBuf::from(BINARY), Vec::new());
     serve(BufReader::new(agent.try_clone()?), agent, host);
     Ok(())
+}
+
+/// What a kernel lacks, in the words of its configuration.
+fn lacks<E: Into<io::Error>>(option: &str) -> impl FnOnce(E) -> io::Error {
+    let option = option.to_string();
+    move |error| {
+        let error = error.into();
+        io::Error::new(error.kind(), format!("this kernel lacks CONFIG_{option}: {error}"))
+    }
 }
 
 /// Loads the modules; one that the kernel refuses, for a processor that it is not made for say, is told on the console.
@@ -79,7 +100,10 @@ fn port(name: &str) -> io::Result<File> {
             }
         }
         if Instant::now() >= deadline {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no port '{name}'")));
+            let text = format!(
+                "there is no port '{name}': this kernel lacks CONFIG_VIRTIO_PCI or CONFIG_VIRTIO_CONSOLE"
+            );
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         thread::sleep(Duration::from_millis(5));
     }

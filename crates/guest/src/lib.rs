@@ -22,9 +22,9 @@ mod wire;
 
 use cache::Cache;
 use error::GuestError;
-use fsdyno_core::{GuestShape, KernelSpec};
+use fsdyno_core::{GuestShape, KernelSpec, Nanos};
 use fsdyno_host::HostError;
-use fsdyno_host::guest::{Guest, GuestFacts, GuestProgram, GuestRequest, Guests, NotStarted};
+use fsdyno_host::guest::{Guest, GuestFacts, GuestModule, GuestProgram, GuestRequest, Guests, NotStarted};
 use fsdyno_host::local::find_program;
 use host::GuestHost;
 use kernel::Kernel;
@@ -116,8 +116,12 @@ impl Qemu {
     fn lacks(&mut self, request: &GuestRequest) -> error::Result<Vec<String>> {
         let Some(kernel) = kernel::find(&request.kernel, &self.cache)? else { return Ok(Vec::new()) };
         let Some(modules) = Modules::of(kernel.modules.as_deref())? else { return Ok(Vec::new()) };
-        let absent = request.modules.iter().filter(|name| !modules.have(name));
-        Ok(absent.map(|name| format!("{name} in kernel {} ({})", request.kernel, kernel.release)).collect())
+        let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
+        let line = |GuestModule { name, hint }: &GuestModule| {
+            let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            format!("{name} in kernel {} ({}{hint})", request.kernel, kernel.release)
+        };
+        Ok(absent.map(line).collect())
     }
 
     fn archive(&self, request: &GuestRequest, found: &Found) -> error::Result<fs::File> {
@@ -132,7 +136,7 @@ impl Qemu {
         }
         programs::add_settings(&mut files);
         let modules = match &found.modules {
-            Some(modules) => modules.in_order(&request.modules)?,
+            Some(modules) => modules.in_order(request.modules.iter().map(|module| module.name.as_str()))?,
             None => Vec::new(),
         };
         let directory = self.cache.directory();
@@ -165,6 +169,7 @@ impl Qemu {
             description: self.describe(&request.shape, accelerator),
             emulated: accelerator == Accelerator::Tcg,
             release: found.kernel.release.clone(),
+            boot: Nanos(0),
         };
         GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE)
     }

@@ -73,6 +73,7 @@ pub(crate) struct Machine {
     complaints: Arc<Mutex<Vec<u8>>>,
     /// Whether it did not end by itself.
     killed: bool,
+    started: Instant,
 }
 
 /// This machine's ends of the streams to a guest.
@@ -99,11 +100,12 @@ impl Machine {
         command.args(words(&setup, &inherited));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         child::set_up(&mut command, inherited);
+        let started = Instant::now();
         let mut child = command.spawn().map_err(GuestError::file("start", Path::new(QEMU)))?;
         // The command owns QEMU's ends of the sockets; without it the streams end with QEMU.
         drop(command);
         let complaints = child.stderr.take().map(collect).unwrap_or_default();
-        let machine = Machine { child, console: collect(console), complaints, killed: false };
+        let machine = Machine { child, console: collect(console), complaints, killed: false, started };
         Ok((machine, Ports { agent, engine }))
     }
 
@@ -127,6 +129,11 @@ impl Machine {
             std::thread::sleep(PAUSE);
         }
         false
+    }
+
+    /// How long ago QEMU was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Waits a moment for a guest that is switching itself off, so that its last words are all there.

@@ -75,12 +75,11 @@ impl Modules {
     }
 
     /// The modules of these names and those that they need, each after those that it needs.
-    pub fn in_order(&self, names: &[String]) -> Result<Vec<Module>> {
+    pub fn in_order<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Module>> {
         let mut order = Vec::new();
         let mut seen = BTreeSet::new();
-        let wanted = GUEST.iter().chain(HELPERS).map(|name| (*name).to_string()).chain(names.iter().cloned());
-        for name in wanted {
-            self.add(&canonical(&name), &mut seen, &mut order)?;
+        for name in GUEST.iter().chain(HELPERS).copied().chain(names) {
+            self.add(&canonical(name), &mut seen, &mut order)?;
         }
         Ok(order)
     }
@@ -153,7 +152,7 @@ mod tests {
         let modules = Modules::of(Some(directory.path())).unwrap().unwrap();
         assert!(modules.have("mq-deadline"));
         assert!(!modules.have("gone"), "it is listed, and its file is not there");
-        assert!(modules.in_order(&["mq-deadline".to_string()]).unwrap().is_empty());
+        assert!(modules.in_order(["mq-deadline"]).unwrap().is_empty());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The programs of a guest, with the libraries that they need.
 //!
 //! A program is this machine's own where it is installed, else that of a Debian package in the cache. What it needs, its own
-//! dynamic loader knows best: `ld.so --list` prints the libraries that it would load, and where they are. Everything
-//! stands in the guest under the path that it has here, so that it is found there in the same way.
+//! dynamic loader knows best: asked as ldd(1) asks it, it prints the libraries that it would load, and where they are. What is
+//! not here comes from the package of that library. Everything stands in the guest under the path that it has here, so that it
+//! is found there in the same way.
 
 use crate::cache::Cache;
 use crate::error::{GuestError, Result};
@@ -43,7 +44,7 @@ pub(crate) fn add(files: &mut Files, program: &GuestProgram, cache: &Cache) -> R
         program: program.name.clone(),
         reason: format!("package {} does not have it", program.package),
     })?;
-    add_file(files, &path, Path::new("/usr/sbin").join(&program.name), Some(&root))
+    add_file(files, &path, Path::new("/usr/sbin").join(&program.name), Some((cache, &root)))
 }
 
 /// Adds what programs look for beside their libraries.
@@ -58,7 +59,14 @@ fn in_package(root: &Path, program: &str) -> Option<PathBuf> {
 }
 
 /// Adds an executable file, its interpreter and its libraries.
-pub(crate) fn add_file(files: &mut Files, path: &Path, target: PathBuf, root: Option<&Path>) -> Result<()> {
+///
+/// `package`: the cache, and where the package of the file is unpacked in it.
+pub(crate) fn add_file(
+    files: &mut Files,
+    path: &Path,
+    target: PathBuf,
+    package: Option<(&Cache, &Path)>,
+) -> Result<()> {
     if files.insert(target, path.to_path_buf()).is_some() {
         return Ok(());
     }
@@ -68,24 +76,50 @@ pub(crate) fn add_file(files: &mut Files, path: &Path, target: PathBuf, root: Op
     }
     let refuse = |reason: String| GuestError::Program { program: path.display().to_string(), reason };
     let Some(loader) = loader(&bytes).map_err(|error| refuse(error.to_string()))? else { return Ok(()) };
-    let mut command = Command::new(&loader);
-    command.arg("--list").arg(path);
-    if let Some(root) = root {
-        let places: Vec<PathBuf> = LIBRARIES.iter().map(|place| root.join(place)).collect();
-        command.env("LD_LIBRARY_PATH", std::env::join_paths(places).unwrap_or_default());
+    let mut roots: Vec<PathBuf> = package.iter().map(|(_, root)| root.to_path_buf()).collect();
+    let mut found = listed(&loader, path, &roots)?;
+    if let Some((cache, _)) = package {
+        let missing = found.iter().filter(|(_, library)| library.is_none());
+        roots.extend(missing.map(|(name, _)| library_root(cache, name)).collect::<Result<Vec<_>>>()?);
+        found = listed(&loader, path, &roots)?;
     }
-    let listed = crate::cache::run(&mut command)?;
     files.insert(loader.clone(), loader);
-    for (name, library) in libraries(&String::from_utf8_lossy(&listed)) {
+    for (name, library) in found {
         let library = library.ok_or_else(|| refuse(format!("it needs {name}, which is not installed")))?;
-        let target = match root {
-            // A library of the package's own goes where loaders look by themselves.
-            Some(root) if library.starts_with(root) => Path::new("/usr/lib").join(&name),
-            _ => library.clone(),
-        };
+        // A library of a package goes where loaders look by themselves.
+        let fetched = roots.iter().any(|root| library.starts_with(root));
+        let target = if fetched { Path::new("/usr/lib").join(&name) } else { library.clone() };
         files.insert(target, library);
     }
     Ok(())
+}
+
+/// What the loader would load for a program, packages below these directories included.
+fn listed(loader: &Path, program: &Path, roots: &[PathBuf]) -> Result<Vec<(String, Option<PathBuf>)>> {
+    let mut command = Command::new(loader);
+    // As `--list`, which would refuse a program with a library that is not there (ldd(1)).
+    command.arg(program).env("LD_TRACE_LOADED_OBJECTS", "1");
+    if !roots.is_empty() {
+        let places = roots.iter().flat_map(|root| LIBRARIES.iter().map(move |place| root.join(place)));
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(places).unwrap_or_default());
+    }
+    let listed = crate::cache::run(&mut command)?;
+    Ok(libraries(&String::from_utf8_lossy(&listed)))
+}
+
+/// Where the package with a library is unpacked. Since the time of 64 bits some have a suffix.
+fn library_root(cache: &Cache, library: &str) -> Result<PathBuf> {
+    let package = library_package(library);
+    cache.fetch(&package).or_else(|first| cache.fetch(&format!("{package}t64")).map_err(|_| first))
+}
+
+/// The package of a library, which Debian names after it: `libntfs-3g.so.89` is in `libntfs-3g89`, `libfoo2.so.3` in
+/// `libfoo2-3` (Debian Policy, 8.1).
+fn library_package(library: &str) -> String {
+    let (name, version) = library.split_once(".so").unwrap_or((library, ""));
+    let version = version.trim_start_matches('.');
+    let dash = if name.ends_with(|c: char| c.is_ascii_digit()) && !version.is_empty() { "-" } else { "" };
+    format!("{name}{dash}{version}").to_lowercase().replace('_', "-")
 }
 
 /// The interpreter that the first line of a script names.
@@ -109,7 +143,7 @@ fn loader(bytes: &[u8]) -> object::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The libraries in what `ld.so --list` prints, each with its file where it has one. The kernel's own (`linux-vdso`) has
+/// The libraries in what the loader prints, each with its file where it has one. The kernel's own (`linux-vdso`) has
 /// none and needs none.
 fn libraries(listed: &str) -> Vec<(String, Option<PathBuf>)> {
     let one = |line: &str| {
@@ -133,6 +167,19 @@ mod tests {
         let uuid = PathBuf::from("/lib/x86_64-linux-gnu/libuuid.so.1");
         let expected = [("libuuid.so.1".to_string(), Some(uuid)), ("libgone.so.2".to_string(), None)];
         assert_eq!(libraries(listed), expected);
+    }
+
+    #[test]
+    fn the_package_of_a_library_follows_from_its_name() {
+        for (library, package) in [
+            ("libntfs-3g.so.89", "libntfs-3g89"),
+            ("libuuid.so.1", "libuuid1"),
+            ("libext2fs.so.2", "libext2fs2"),
+            ("libpcre2-8.so.0", "libpcre2-8-0"),
+            ("libcom_err.so.2", "libcom-err2"),
+        ] {
+            assert_eq!(library_package(library), package);
+        }
     }
 
     #[test]

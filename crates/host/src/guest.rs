@@ -5,7 +5,7 @@
 //! had in memory with it. Its disks are files of this machine, which whoever asked for the guest has made and removes.
 
 use crate::{Host, HostError};
-use fsdyno_core::{GuestShape, KernelSpec};
+use fsdyno_core::{GuestShape, KernelSpec, Nanos};
 use std::path::PathBuf;
 
 /// What a guest must have.
@@ -15,12 +15,27 @@ pub struct GuestRequest {
     pub kernel: KernelSpec,
     /// Its processors, memory and disk cache.
     pub shape: GuestShape,
-    /// What the kernel must be able to do, by the names of its modules: `ext4`, `bfq`. They may as well be built in.
-    pub modules: Vec<String>,
+    /// What the kernel must be able to do.
+    pub modules: Vec<GuestModule>,
     /// Programs that are to be run in it.
     pub programs: Vec<GuestProgram>,
     /// The files that are its disks, in the order in which [`Guest::disks`] names them.
     pub disks: Vec<PathBuf>,
+}
+
+/// Something that a guest's kernel must be able to do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuestModule {
+    /// The name of the module: `ext4`, `bfq`. It may as well be built in.
+    pub name: String,
+    /// What to do where a kernel does not have it.
+    pub hint: Option<String>,
+}
+
+impl From<&str> for GuestModule {
+    fn from(name: &str) -> Self {
+        GuestModule { name: name.to_string(), hint: None }
+    }
 }
 
 /// A program that is to be run in a guest.
@@ -41,6 +56,8 @@ pub struct GuestFacts {
     pub emulated: bool,
     /// Release of its kernel.
     pub release: String,
+    /// From its start until its agent answered.
+    pub boot: Nanos,
 }
 
 /// A running guest. It ends when it is dropped.

@@ -18,7 +18,7 @@ pub struct Case {
     pub warnings: Vec<Warning>,
     /// Settings that no machine can have together; its trials are skipped with them as unmet requirements.
     pub contradictions: Vec<String>,
-    /// Why it cannot be built whatever the machine: as the plan says, or for its filesystem. Its trials are skipped, too.
+    /// Why it cannot be built whatever the machine, as the plan says. Its trials are skipped, too.
     pub impossible: Vec<String>,
 }
 
@@ -114,11 +114,6 @@ fn axes_of<'a>(axes: &'a [RawAxis], filesystem: &str) -> Vec<&'a RawAxis> {
         .collect()
 }
 
-/// Why a filesystem is not built; empty where it is.
-pub(crate) fn not_built(filesystem: &str) -> Vec<String> {
-    fsdyno_testbed::not_built(filesystem).map(str::to_string).into_iter().collect()
-}
-
 fn planned(filesystem: &RawLevel, filesystem_varies: bool, point: &[(&RawAxis, &RawLevel)]) -> Planned {
     let mut words = Vec::new();
     if filesystem_varies || point.iter().all(|(axis, _)| axis.levels.len() == 1) {
@@ -131,10 +126,12 @@ fn planned(filesystem: &RawLevel, filesystem_varies: bool, point: &[(&RawAxis, &
     }
     let settings: BTreeMap<_, _> =
         point.iter().map(|(axis, level)| (axis.name.clone(), level.text.clone())).collect();
+    let configuration =
+        Configuration { name: words.join(" "), filesystem: filesystem.text.clone(), settings };
     Planned {
-        configuration: Configuration { name: words.join(" "), filesystem: filesystem.text.clone(), settings },
+        configuration,
         warnings: point.iter().filter_map(|(_, level)| level.note.as_deref().map(mapped)).collect(),
         contradictions: Vec::new(),
-        impossible: not_built(&filesystem.text),
+        impossible: Vec::new(),
     }
 }

@@ -148,7 +148,7 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         let disk = moved(one.telemetry.window.devices.iter().flatten().last()?);
         let own = match record.device {
             DeviceSpec::Directory { .. } => 0,
-            DeviceSpec::Image { .. } | DeviceSpec::Block { .. } => moved(one.telemetry.filesystem_device()?),
+            _ => moved(one.telemetry.filesystem_device()?),
         };
         Some((others(one).min(disk.saturating_sub(own)), disk))
     };
@@ -212,7 +212,7 @@ fn write_cache(record: &TrialRecord) -> Option<Warning> {
         return Some(Warning::new(WarningKind::WriteCache, text));
     }
     // Of a directory only the filesystem is known, and of an image the file: neither has a cache of its own to ask about.
-    let asked = matches!(record.device, DeviceSpec::Block { .. });
+    let asked = record.device.is_of_blocks();
     let silent = record.environment.devices.iter().find(|device| state(device).is_none());
     let device = silent.filter(|_| asked)?;
     let text = format!("'{}' does not say whether it has a volatile write cache", device.path);

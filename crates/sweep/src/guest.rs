@@ -43,8 +43,8 @@ pub(crate) fn request(plan: &Plan, case: &Case) -> Option<GuestRequest> {
 /// The same with images that stand elsewhere than the plan says.
 pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option<GuestRequest> {
     let kernel = plan.kernels.get(case.configuration.guest_kernel()?)?.clone();
-    let own = |tool: &fsdyno_testbed::Tool| (tool.program, tool.package);
-    let tools = fsdyno_testbed::guest::programs(&case.configuration).iter().map(own);
+    let tools = fsdyno_testbed::guest::programs(&case.configuration, devices);
+    let tools = tools.into_iter().map(|tool| (tool.program, tool.package));
     let of_workload = case.workload.load().needs().iter().filter_map(|need| match need {
         Need::Program(tool) => Some((tool.program, tool.package)),
         Need::Device | Need::IoUring => None,
@@ -55,7 +55,7 @@ pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option
     Some(GuestRequest {
         kernel,
         shape: plan.guest,
-        modules: fsdyno_testbed::guest::modules(&case.configuration),
+        modules: fsdyno_testbed::guest::modules(&case.configuration, devices),
         programs: tools.chain(of_workload).map(program).collect(),
         disks: images.into_iter().map(|spec| spec.path().to_path_buf()).collect(),
     })
@@ -105,6 +105,7 @@ fn boot_and_run(
     }
     guest.end_now();
     record.environment.virtualisation = Some(facts.description.clone());
+    record.lifecycle_ns.boot = Some(facts.boot);
     if facts.emulated {
         record.warnings.push(emulation(&facts.description));
     }
@@ -157,6 +158,7 @@ fn verify(
     let configurations = std::slice::from_ref(&case.configuration);
     let space = crate::run::tree_space(plan);
     Testbed::verify(guest, devices, configurations, space, &confirmation)
+        .map(Testbed::with_blank_disks)
         .map_err(|error: TestbedError| Box::new(error.failure()))
 }
 

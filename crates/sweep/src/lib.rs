@@ -9,6 +9,7 @@
 mod bench;
 mod cases;
 mod confounder;
+mod device;
 mod document;
 mod enough;
 mod error;

@@ -11,9 +11,11 @@
 //! when every one of its points has such. Otherwise the point stays in the plan, and its trials are `skipped` with the
 //! contradiction as unmet requirement: nothing is dropped silently.
 //!
-//! **The impossible.** Published studies have filesystems that are not built any more, and settings that no tool knows any
-//! more. A named configuration says so by `impossible = "why"`, a filesystem by what the testbed knows of it. Such cases
-//! are part of the plan, and their trials are skipped with the reason.
+//! **Kernels.** The axis `kernel` says where a configuration runs, not what it is: a named configuration that names none runs
+//! on each of them.
+//!
+//! **The impossible.** Published studies have settings that no tool knows any more. A named configuration says so by
+//! `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the reason.
 
 use crate::cases::{self, Planned};
 use crate::document::{Document, Origin, Section};
@@ -35,6 +37,8 @@ use std::path::Path;
 pub const MAX_CASES: u128 = 100_000;
 /// Most trials that a plan may have.
 pub const MAX_TRIALS: u128 = 1_000_000;
+/// The axis of what a configuration runs on.
+const KERNEL: &str = "kernel";
 /// The filesystem of a configuration that is used as it stands.
 pub const EXISTING: &str = "existing";
 
@@ -162,9 +166,9 @@ fn kernels(
     raw: &RawPlan,
     base: &Path,
 ) -> Result<BTreeMap<String, KernelSpec>, PlanError> {
-    let of_axes = raw.axes.iter().filter(|axis| axis.name == "kernel").flat_map(|axis| &axis.levels);
+    let of_axes = raw.axes.iter().filter(|axis| axis.name == KERNEL).flat_map(|axis| &axis.levels);
     let of_configurations = raw.configurations.iter().flat_map(|configuration| &configuration.settings);
-    let named = of_configurations.filter(|(name, _, _)| name == "kernel").map(|(_, _, level)| level);
+    let named = of_configurations.filter(|(name, _, _)| name == KERNEL).map(|(_, _, level)| level);
     let guests = of_axes.chain(named).filter(|level| ![HOST_KERNEL, DEFAULT].contains(&level.text.as_str()));
     guests
         .map(|level| {
@@ -200,7 +204,7 @@ fn kernel(level: &str) -> Option<KernelSpec> {
 }
 
 fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {
-    let mut paths = BTreeSet::from([raw.device.path()]);
+    let mut paths: BTreeSet<&Path> = raw.device.disks().into_iter().map(DeviceSpec::path).collect();
     for journal in raw.journals.values() {
         if !paths.insert(journal.spec.path()) {
             let path = journal.spec.path().display().to_string();
@@ -261,21 +265,53 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     {
         return Err(document.error(&blamed(raw, &first.contradictions), contradiction(first)));
     }
-    for raw in &raw.configurations {
-        let mut named = named(document, raw, devices)?;
-        if named.impossible.is_empty() {
-            named.contradictions = contradictions(&named.configuration, devices);
+    let kernels = raw.axes.iter().find(|axis| axis.name == KERNEL).map_or(&[][..], |axis| &axis.levels);
+    for one in &raw.configurations {
+        for kernel in kernels_of(one, kernels) {
+            let mut named = named(document, one, devices)?;
+            if let Some(RawLevel { text, .. }) = kernel {
+                named.configuration.settings.insert(KERNEL.to_string(), text.clone());
+                if kernels.len() > 1 {
+                    named.configuration.name.push_str(&format!(" {text}"));
+                }
+            }
+            add_named(document, one, named, devices, &mut planned)?;
         }
-        if !named.contradictions.is_empty() {
-            return Err(document.error(&raw.at, contradiction(&named)));
-        }
-        if planned.iter().any(|other| other.configuration.name == named.configuration.name) {
-            let name = named.configuration.name;
-            return Err(document.error(&raw.at, PlanProblem::NameTwice { name }));
-        }
-        planned.push(named);
     }
     Ok(planned)
+}
+
+/// Adds a named configuration, which must make sense and have a name of its own.
+fn add_named(
+    document: &Document,
+    raw: &RawConfiguration,
+    mut named: Planned,
+    devices: &Devices,
+    planned: &mut Vec<Planned>,
+) -> Result<(), PlanError> {
+    if named.impossible.is_empty() {
+        named.contradictions = contradictions(&named.configuration, devices);
+    }
+    if !named.contradictions.is_empty() {
+        return Err(document.error(&raw.at, contradiction(&named)));
+    }
+    if planned.iter().any(|other| other.configuration.name == named.configuration.name) {
+        let name = named.configuration.name;
+        return Err(document.error(&raw.at, PlanProblem::NameTwice { name }));
+    }
+    planned.push(named);
+    Ok(())
+}
+
+/// The kernels that a named configuration runs on: the axis `kernel` is no setting of what is built but says where, so that
+/// one that names none of its own runs on each.
+fn kernels_of<'a>(
+    raw: &RawConfiguration,
+    kernels: &'a [RawLevel],
+) -> impl Iterator<Item = Option<&'a RawLevel>> + use<'a> {
+    let own = raw.settings.iter().any(|(name, _, _)| name == KERNEL);
+    let each = if own { &[] } else { kernels };
+    each.iter().map(Some).chain(each.is_empty().then_some(None))
 }
 
 /// Every axis must be one of at least one filesystem that it is asked for.
@@ -292,6 +328,9 @@ fn check_axes(document: &Document, raw: &RawPlan, filesystems: Option<&RawAxis>)
                 beside: format!("[axes.{}]", axis.within.unwrap_or_default()),
             };
             return Err(document.error(&axis.at, problem));
+        }
+        if filesystems.is_none() && axis.name == KERNEL {
+            continue;
         }
         if filesystems.is_none() {
             return Err(document.error(&axis.at, PlanProblem::NoFilesystem));
@@ -338,7 +377,9 @@ fn check_journal(
 }
 
 fn check_counts(document: &Document, raw: &RawPlan, product: u128) -> Result<(), PlanError> {
-    let configurations = product.saturating_add(raw.configurations.len() as u128);
+    let kernels = raw.axes.iter().find(|axis| axis.name == KERNEL).map_or(1, |axis| axis.levels.len().max(1));
+    let named = (raw.configurations.len() as u128).saturating_mul(kernels as u128);
+    let configurations = product.saturating_add(named);
     let count = configurations.saturating_mul(raw.workloads.len() as u128);
     if count > MAX_CASES {
         return Err(document.error(&raw.axes_at, PlanProblem::TooManyCases { count, limit: MAX_CASES }));
@@ -367,13 +408,11 @@ fn named(document: &Document, raw: &RawConfiguration, devices: &Devices) -> Resu
     };
     let mapped = raw.settings.iter().filter_map(|(_, _, level)| level.note.as_deref().map(cases::mapped));
     let note = raw.note.iter().map(|note| Warning::new(WarningKind::NearestEquivalent, note));
-    let mut impossible = cases::not_built(&raw.filesystem);
-    impossible.extend(raw.impossible.clone());
     Ok(Planned {
         configuration,
         warnings: mapped.chain(note).collect(),
         contradictions: Vec::new(),
-        impossible,
+        impossible: raw.impossible.iter().cloned().collect(),
     })
 }
 

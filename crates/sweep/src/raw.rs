@@ -3,10 +3,11 @@
 //! A [`RawPlan`] keeps the place of whatever a later stage may still refuse. It knows each key by itself; how axes
 //! combine, what contradicts what, and what a profile contains is the business of [`crate::plan`].
 
+use crate::device;
 use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::axis::{self, Axis, NAMED_FILESYSTEMS, SYSCTL_PREFIX};
+use fsdyno_core::axis::{self, Axis, FILESYSTEMS, SYSCTL_PREFIX};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::units::Size;
 use fsdyno_core::{
@@ -38,8 +39,6 @@ const PLAN_KEYS: &[&str] = &[
     "kernels",
     "guest",
 ];
-const DEVICE_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity", "directory", "journals"];
-const JOURNAL_KEYS: &[&str] = &["image", "size", "direct_io", "block", "identity"];
 const KERNEL_KEYS: &[&str] = &["image", "modules"];
 const GUEST_KEYS: &[&str] = &["processors", "memory", "cache"];
 /// Most processors that a guest may have.
@@ -149,7 +148,7 @@ impl RawPlan {
             Some(node) => Section::new(document, node, "[device]")?,
             None => return Err(document.error(&Origin::Document, PlanProblem::NoDevice)),
         };
-        device.only(DEVICE_KEYS)?;
+        let (data, journals) = device::devices(document, &device)?;
         let measure = plan.string("measure")?.map(|measure| {
             measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))
         });
@@ -164,8 +163,8 @@ impl RawPlan {
             measure: measure.transpose()?,
             watchdog: watchdog(&plan)?,
             telemetry: telemetry(&plan)?,
-            device: device_spec(&device, &["image", "block", "directory"])?,
-            journals: journals(document, &device)?,
+            device: data,
+            journals,
             axes: axes(document, &plan)?,
             axes_at: plan.at("axes").clone(),
             configurations: configurations(document, &plan)?,
@@ -205,66 +204,6 @@ pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
     let names: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
     let known = name.parse::<Study>();
     known.map(Some).map_err(|_| plan.error("study", unknown_word("study", name, &names)))
-}
-
-/// The device that a table names: exactly one of `kinds`.
-fn device_spec(table: &Section<'_>, kinds: &[&str]) -> Result<DeviceSpec, PlanError> {
-    let found: Vec<&str> = kinds.iter().copied().filter(|kind| table.get(kind).is_some()).collect();
-    let [kind] = found[..] else {
-        let words = |list: &[&str]| list.iter().map(|word| (*word).to_string()).collect();
-        let problem = PlanProblem::ExactlyOne {
-            section: table.name.clone(),
-            known: words(kinds),
-            found: words(&found),
-        };
-        let at = found.last().map_or(table.origin, |last| table.at(last));
-        return Err(table.document().error(at, problem));
-    };
-    let belongs: &[&str] = match kind {
-        "image" => &["size", "direct_io"],
-        "block" => &["identity"],
-        _ => &[],
-    };
-    for key in ["size", "direct_io", "identity"] {
-        if table.get(key).is_some() && !belongs.contains(&key) {
-            let problem = PlanProblem::Pointless { key: key.to_string(), beside: kind.to_string() };
-            return Err(table.error(key, problem));
-        }
-    }
-    let text = table.string(kind)?.unwrap_or_default();
-    if text.is_empty() || (kind != "directory" && !text.starts_with('/')) {
-        return Err(table.refuse(kind, "an absolute path"));
-    }
-    let path = PathBuf::from(text);
-    match kind {
-        "image" => {
-            let size: Bytes = table.unit("size")?.ok_or_else(|| {
-                let problem = PlanProblem::Missing { section: table.name.clone(), key: "size" };
-                table.document().error(table.origin, problem)
-            })?;
-            if size.0 == 0 {
-                return Err(table.refuse("size", "more than nothing"));
-            }
-            Ok(DeviceSpec::Image { path, size, direct_io: table.boolean("direct_io")?.unwrap_or(true) })
-        }
-        "block" => {
-            let identity = table.string("identity")?.map(str::to_string);
-            Ok(DeviceSpec::Block { path, identity })
-        }
-        _ => Ok(DeviceSpec::Directory { path }),
-    }
-}
-
-fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String, RawJournal>, PlanError> {
-    let Some(node) = device.get("journals") else { return Ok(BTreeMap::new()) };
-    let mut journals = BTreeMap::new();
-    for (name, entry) in Section::new(document, node, "[device.journals]")?.entries() {
-        let table = Section::new(document, &entry.node, format!("[device.journals] {name}"))?;
-        table.only(JOURNAL_KEYS)?;
-        let spec = device_spec(&table, &["image", "block"])?;
-        journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
-    }
-    Ok(journals)
 }
 
 /// Kernels of the plan's own, by the names that the axis `kernel` takes.
@@ -313,7 +252,7 @@ fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanErr
     let table = Section::new(document, node, "[axes]")?;
     let mut axes = Vec::new();
     for (key, entry) in table.entries() {
-        match NAMED_FILESYSTEMS.iter().find(|name| **name == key) {
+        match FILESYSTEMS.iter().find(|name| **name == key) {
             Some(filesystem) => {
                 let nested = Section::new(document, &entry.node, format!("[axes.{filesystem}]"))?;
                 for (key, entry) in nested.entries() {
@@ -325,7 +264,7 @@ fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanErr
                 }
             }
             None => {
-                for (name, axis, entry) in settings(document, key, entry, NAMED_FILESYSTEMS)? {
+                for (name, axis, entry) in settings(document, key, entry, FILESYSTEMS)? {
                     let levels = levels(document, &name, axis, &entry.node)?;
                     axes.push(RawAxis { name, axis, within: None, levels, at: entry.key.clone() });
                 }

@@ -83,10 +83,7 @@ struct Around<'a> {
 
 impl Surroundings for Around<'_> {
     fn device_size(&self) -> Option<Bytes> {
-        match self.device {
-            DeviceSpec::Image { size, .. } => Some(*size),
-            DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
-        }
+        self.device.size()
     }
 
     fn read_file(&self, path: &str) -> Result<String, (String, String)> {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Outcome, TrialRecord, WarningKind};
+use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
 use fsdyno_host::{EngineOutput, HostError};
@@ -41,7 +41,8 @@ fn done() -> FakeEngine {
 fn guest() -> FakeHost {
     let mut guest = FakeHost::new();
     guest.add_block("/dev/vda", (254, 0), Bytes(4 * Bytes::GIB));
-    guest.facts = GuestFacts { description: "QEMU".into(), emulated: true, release: "6.1.0".into() };
+    guest.facts =
+        GuestFacts { description: "QEMU".into(), emulated: true, release: "6.1.0".into(), boot: Nanos(7) };
     guest.engines = (0..2).map(|_| done()).collect();
     guest
 }
@@ -90,16 +91,19 @@ fn one_table_holds_guests_and_the_machine_itself() {
     assert_eq!((outcome.measured, outcome.failed, outcome.skipped), (3, 0, 0), "{trials:#?}");
     let request = &lab.guests.requests[0];
     assert_eq!(request.kernel, KernelSpec::Debian { version: "6.1".to_string() });
-    assert_eq!(request.modules, ["ext4", "bfq"]);
+    let modules: Vec<&str> = request.modules.iter().map(|module| module.name.as_str()).collect();
+    assert_eq!(modules, ["ext4", "bfq"]);
     assert_eq!(request.disks, [PathBuf::from("/data/fsdyno.img")]);
     assert!(request.programs.iter().any(|program| program.name == "mkfs.ext4"));
     for trial in of_kernel(&trials, "debian:6.1") {
         assert!(trial.built.mkfs_command.ends_with(" /dev/vda"), "{}", trial.built.mkfs_command);
         assert_eq!(trial.environment.virtualisation.as_deref(), Some("QEMU"));
+        assert_eq!(trial.lifecycle_ns.boot, Some(Nanos(7)));
         assert!(trial.warnings.iter().any(|warning| warning.kind == WarningKind::Emulation));
     }
     for trial in of_kernel(&trials, "host") {
         assert!(trial.built.mkfs_command.contains("/dev/loop"), "{}", trial.built.mkfs_command);
+        assert_eq!(trial.lifecycle_ns.boot, None);
         assert!(trial.warnings.iter().all(|warning| warning.kind != WarningKind::Emulation));
     }
 }
@@ -155,7 +159,7 @@ fn what_turns_out_within_skips_the_trial() {
     let (outcome, trials) = lab.run(&plan(&[]));
     assert_eq!((outcome.measured, outcome.skipped), (1, 2));
     let Outcome::Skipped { unmet } = &of_kernel(&trials, "debian:6.1")[0].outcome else { panic!() };
-    assert_eq!(unmet[..], ["filesystem ext4 in the kernel"]);
+    assert_eq!(unmet[..], ["filesystem ext4 in the kernel (kernel = \"debian:6.1\" has it)"]);
 }
 
 #[test]

@@ -120,6 +120,8 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
         "kintegrityd",
         "blkcg_punt_bio",
         "kdmflush",
+        "kdelayd",
+        "dm-delay",
         "kcryptd",
         "dmcrypt_write",
         "raid5wq",

@@ -3,7 +3,8 @@
 //! A loop device stands on the disk with its file, a partition on its disk, md and dm on their members. Names are the
 //! kernel's (`loop0`, `vda`), as `/proc/diskstats` has them.
 
-use crate::stack::{Device, Ground, Trial};
+use crate::device::Device;
+use crate::stack::{Ground, Trial};
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,16 @@ pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> 
     let mut names = Vec::new();
     match &trial.ground {
         Ground::Volume(volume) => {
-            let devices: Vec<&Device> = volume.devices().collect();
             // What the filesystem knows stands before what is below it.
-            for device in &devices {
+            for device in volume.devices() {
                 names.extend(name_of(host, device.identity.number));
             }
-            for device in devices {
+            let layers = |device| Device::all(device).into_iter().filter(|device| !device.below.is_empty());
+            for layer in volume.devices().flat_map(layers) {
+                let device = name_of(host, layer.identity.number);
+                add_below(host, device, MOST_LAYERS, &mut names);
+            }
+            for device in volume.devices().flat_map(Device::disks) {
                 let below = match &device.spec {
                     DeviceSpec::Image { path, .. } => device_of_file(host, path),
                     _ => name_of(host, device.identity.number),

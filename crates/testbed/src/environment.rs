@@ -1,6 +1,7 @@
 //! What a result has to be read with: the machine, its settings, the devices, the filesystem's geometry.
 
-use crate::stack::{Device, Ground, Trial};
+use crate::device::Device;
+use crate::stack::{Ground, Trial};
 use crate::tunable;
 use fsdyno_core::Environment;
 use fsdyno_core::axis::SYSCTL_PREFIX;
@@ -23,9 +24,15 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
     }
     environment.sysctl = sysctls(host, trial);
     environment.devices = match &trial.ground {
-        Ground::Volume(volume) => volume.devices().map(|device| device_facts(host, device)).collect(),
+        Ground::Volume(volume) => {
+            volume.devices().flat_map(Device::all).map(|device| device_facts(host, device)).collect()
+        }
         Ground::Directory(_) => directory_facts(host, directory).into_iter().collect(),
     };
+    if let Ground::Volume(volume) = &trial.ground {
+        let layers = volume.devices().flat_map(Device::all).filter_map(|device| device.made.clone());
+        environment.layers = layers.collect();
+    }
     environment
 }
 

@@ -58,6 +58,24 @@ pub enum TestbedError {
         /// What stands in mountinfo.
         found: String,
     },
+    /// A layer was made, and the device that was to be part of it is held by none or by others.
+    #[error("'{wanted}' was made, and '{node}' is held by {}", if holders.is_empty() { "nothing" } else { holders })]
+    WrongStack {
+        /// What was to be made.
+        wanted: String,
+        /// The node of a device that it was made of.
+        node: PathBuf,
+        /// What holds it, by the kernel's names.
+        holders: String,
+    },
+    /// An array takes too long to compute its parities.
+    #[error("the array in '{array}' has not finished its resync within {seconds} s")]
+    Resync {
+        /// Its directory in sysfs.
+        array: PathBuf,
+        /// The time that it was given.
+        seconds: u64,
+    },
     /// The undo journal cannot be kept, so nothing may be changed.
     #[error("cannot {action} the undo journal '{path}'")]
     Journal {
@@ -101,6 +119,7 @@ impl TestbedError {
         match self {
             TestbedError::Host { step, .. } | TestbedError::Tool { step, .. } => step,
             TestbedError::WrongMount { .. } => "mount",
+            TestbedError::WrongStack { .. } | TestbedError::Resync { .. } => "device",
             TestbedError::Journal { .. } | TestbedError::JournalLine { .. } => "undo journal",
             TestbedError::Refused { .. } => "guard",
             TestbedError::Unmet { .. } | TestbedError::Contradiction { .. } => "build",
@@ -132,7 +151,9 @@ impl TestbedError {
             TestbedError::JournalLine { source, .. } => failure.message = format!("{self}: {source}"),
             TestbedError::Unmet { .. }
             | TestbedError::Contradiction { .. }
-            | TestbedError::WrongMount { .. } => {}
+            | TestbedError::WrongMount { .. }
+            | TestbedError::WrongStack { .. }
+            | TestbedError::Resync { .. } => {}
         }
         failure
     }

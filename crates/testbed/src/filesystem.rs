@@ -4,6 +4,12 @@
 
 mod btrfs;
 mod ext;
+mod f2fs;
+mod jfs;
+mod nilfs2;
+mod ntfs;
+mod reiserfs;
+mod vfat;
 mod xfs;
 
 use fsdyno_core::axis::{self, SYSCTL_PREFIX};
@@ -15,23 +21,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Every filesystem that can be built.
-pub static ALL: &[&dyn Filesystem] =
-    &[&ext::Ext::Two, &ext::Ext::Three, &ext::Ext::Four, &xfs::Xfs, &btrfs::Btrfs];
+pub static ALL: &[&dyn Filesystem] = &[
+    &ext::Ext::Two,
+    &ext::Ext::Three,
+    &ext::Ext::Four,
+    &xfs::Xfs,
+    &btrfs::Btrfs,
+    &f2fs::F2fs,
+    &nilfs2::Nilfs2,
+    &jfs::Jfs,
+    &reiserfs::Reiserfs,
+    &vfat::Vfat,
+    &ntfs::Ntfs,
+];
 
 /// The filesystem of this name.
 pub fn find(name: &str) -> Option<&'static dyn Filesystem> {
     ALL.iter().copied().find(|filesystem| filesystem.name() == name)
-}
-
-/// Filesystems that plans may name and that are not built, with the reason.
-const NOT_BUILT: &[(&str, &str)] = &[
-    ("jfs", "jfs is not built on this machine itself: few kernels still have it"),
-    ("reiserfs", "reiserfs is not built on this machine itself: Linux dropped it in 6.13"),
-];
-
-/// Why a filesystem that a plan may name is not built; `None` for those that are.
-pub fn not_built(name: &str) -> Option<&'static str> {
-    NOT_BUILT.iter().find(|(known, _)| *known == name).map(|(_, why)| *why)
 }
 
 /// A program that a filesystem needs.
@@ -116,8 +122,20 @@ impl Expectation {
 ///
 /// All methods are functions of the configuration; none touches a machine.
 pub trait Filesystem: std::fmt::Debug + Sync {
-    /// Its name in plans and in the kernel.
+    /// Its name in plans.
     fn name(&self) -> &'static str;
+    /// Its type in the kernel, by which it is mounted.
+    fn kernel_type(&self) -> &'static str {
+        self.name()
+    }
+    /// The kernel's module for it.
+    fn module(&self) -> &'static str {
+        self.kernel_type()
+    }
+    /// A version of Debian's kernel that has it, for machines whose kernel has not.
+    fn debian_kernel(&self) -> &'static str {
+        "6.1"
+    }
     /// The programs that it needs; the first is its mkfs.
     fn tools(&self) -> &'static [Tool];
     /// The smallest device that its mkfs accepts.
@@ -129,22 +147,32 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     /// The commands that make it, in order. With a seed they are those of a trial: UUID and hash seed follow from it, and no
     /// tool asks whether what is on the device may go. Without, those of a person.
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command>;
-    /// Its own mount options, in the words of mount(8); the journal is a device node.
-    fn mount_options(&self, configuration: &Configuration, journal: Option<&Path>) -> Vec<String>;
+    /// Its own mount options, in the words of mount(8); the journal is a device node. None, unless its axes need some.
+    fn mount_options(&self, _configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+        Vec::new()
+    }
     /// How to see that its own mount options are in force.
-    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation>;
+    fn expectations(&self, _configuration: &Configuration) -> Vec<Expectation> {
+        Vec::new()
+    }
     /// What its settings weaken, one line each.
     fn risks(&self, configuration: &Configuration) -> Vec<String>;
     /// When it is checked at boot: the sixth field of fstab(5), 0 for never.
     fn check_order(&self) -> u32 {
         0
     }
-    /// The command that checks it and changes nothing.
-    fn check(&self, targets: &Targets) -> Command;
+    /// What a reader of any result on it must know.
+    fn caveats(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+    /// The command that checks it and changes nothing; `None`: there is none.
+    fn check(&self, targets: &Targets) -> Option<Command>;
     /// Whether a check found it clean; `None`: the check itself failed.
     fn clean(&self, output: &Output) -> Option<bool>;
     /// The command that prints its geometry, where its mkfs does not.
-    fn geometry(&self, targets: &Targets) -> Option<Command>;
+    fn geometry(&self, _targets: &Targets) -> Option<Command> {
+        None
+    }
 }
 
 /// The options that a configuration is mounted with.
@@ -251,6 +279,34 @@ pub(crate) fn none_of<const N: usize>(words: [&str; N]) -> Shown {
     Shown::NoneOf(words.map(str::to_string).to_vec())
 }
 
+/// What is at stake without flushes, asked for by the axis or by a mount option.
+pub(crate) fn barrier_off(configuration: &Configuration) -> Option<String> {
+    let raw = raw_mount(configuration).any(|word| ["nobarrier", "barrier=0", "barrier=none"].contains(&word));
+    let off = configuration.level("barrier") == Some("0") || raw;
+    off.then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
+}
+
+/// How the axis is seen where the kernel shows nothing but `nobarrier`.
+pub(crate) fn nobarrier_in_force(configuration: &Configuration) -> Option<Expectation> {
+    let level = configuration.level("barrier")?;
+    let shown = if level == "1" { none_of(["nobarrier"]) } else { Shown::Word("nobarrier".to_string()) };
+    Some(expect("barrier", level, shown))
+}
+
+/// That the block size that was asked for is none of a filesystem, with its own word for blocks.
+pub(crate) fn no_such_blocks(
+    filesystem: &str,
+    blocks: &str,
+    known: std::ops::RangeInclusive<u64>,
+    configuration: &Configuration,
+) -> Option<String> {
+    let fits = |bytes: &u64| bytes.is_power_of_two() && known.contains(bytes);
+    let bytes = Bytes(size_of(configuration, "block_size").filter(|bytes| !fits(bytes))?);
+    let (least, most) = (Bytes(*known.start()), Bytes(*known.end()));
+    let has = if least == most { most.to_string() } else { format!("a power of two from {least} to {most}") };
+    Some(format!("{filesystem} has no {blocks} of {bytes}: {has}"))
+}
+
 /// A size level in bytes.
 pub(crate) fn size_of(configuration: &Configuration, axis: &str) -> Option<u64> {
     configuration.level(axis)?.parse::<Bytes>().ok().map(|size| size.0)
@@ -313,11 +369,23 @@ mod tests {
     }
 
     #[test]
-    fn every_filesystem_that_a_plan_may_name_can_be_built_or_says_why_not() {
+    fn every_filesystem_that_a_plan_may_name_can_be_built() {
         let built: Vec<&str> = ALL.iter().map(|filesystem| filesystem.name()).collect();
         assert_eq!(built, axis::FILESYSTEMS);
-        let not_built = NOT_BUILT.iter().map(|(name, _)| *name);
-        let names: Vec<&str> = not_built.chain(built).collect();
-        assert_eq!(names, axis::NAMED_FILESYSTEMS);
+    }
+
+    #[test]
+    fn a_barrier_that_is_off_is_a_risk_however_it_was_asked_for() {
+        for (axis, level) in [("barrier", "0"), ("mount", "noatime,nobarrier"), ("mount", "barrier=none")] {
+            let settings = [(axis.to_string(), level.to_string())].into();
+            let configuration = Configuration { name: String::new(), filesystem: String::new(), settings };
+            assert!(barrier_off(&configuration).is_some(), "{axis} = {level}");
+        }
+        let on = Configuration {
+            name: String::new(),
+            filesystem: String::new(),
+            settings: [("barrier".to_string(), "1".to_string())].into(),
+        };
+        assert_eq!(barrier_off(&on), None);
     }
 }

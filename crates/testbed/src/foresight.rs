@@ -1,8 +1,12 @@
 //! What can be said of a configuration before anything is changed: whether it makes sense, whether this machine can run
 //! it, and which commands it takes.
 
-use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, all_mount_options, raw_mkfs, raw_mount};
-use crate::tunable;
+use crate::capability::{KernelSupport, absent_tools, has_module, kernel_elsewhere, kernel_support};
+use crate::filesystem::{
+    self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, raw_mkfs, raw_mount,
+};
+use crate::layer::{self, Making, Member};
+use crate::tunable::{self, Queues};
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::{DeviceHandle, Host, MountRequest};
@@ -58,17 +62,18 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
 
 fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found = Vec::new();
-    if let Some(kernel) = configuration.guest_kernel() {
-        let all = std::iter::once(&devices.data).chain(devices.journals.values());
-        if all.into_iter().any(|spec| !matches!(spec, DeviceSpec::Image { .. })) {
-            found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks are images"));
-        }
+    if let Some(kernel) = configuration.guest_kernel()
+        && !devices.all().all(DeviceSpec::is_of_images)
+    {
+        found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks are images"));
     }
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
     }
     for (name, journal) in &devices.journals {
-        if journal.path() == devices.data.path() {
+        let shared =
+            |disk: &&DeviceSpec| devices.data.disks().iter().any(|other| other.path() == disk.path());
+        if journal.disks().iter().any(shared) {
             found.push(format!("journal device '{name}' is the data device itself"));
         }
         if matches!(journal, DeviceSpec::Directory { .. }) {
@@ -167,11 +172,20 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     }
     let Some(filesystem) = filesystem else { return missing };
     let kernel = kernel_facts(host);
-    missing.extend(missing_tools(host, filesystem));
-    missing.extend(missing_kernel_filesystem(host, filesystem.name()));
+    missing.extend(missing_kernel_filesystem(host, filesystem));
+    missing.extend(missing_tools(absent_tools(host, filesystem.tools())));
     missing.extend(missing_scheduler(host, configuration, &devices.data));
-    let images = [Some(&devices.data), journal_spec(configuration, devices).ok().flatten()];
-    if images.into_iter().flatten().any(|spec| matches!(spec, DeviceSpec::Image { .. }))
+    let used =
+        || [Some(&devices.data), journal_spec(configuration, devices).ok().flatten()].into_iter().flatten();
+    let mut of_layers: Vec<String> = Vec::new();
+    for layer in used().flat_map(layer::all) {
+        of_layers.extend(missing_tools(absent_tools(host, layer.tools())));
+        of_layers.extend(layer.unmet(host));
+    }
+    of_layers.sort();
+    of_layers.dedup();
+    missing.extend(of_layers);
+    if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image { .. }))
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
         missing.push(
@@ -193,12 +207,10 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     missing
 }
 
-fn missing_tools(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Vec<String> {
+fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
     let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for tool in filesystem.tools() {
-        if !matches!(host.find_program(tool.program), Ok(Some(_))) {
-            missing.entry(tool.package).or_default().push(tool.program);
-        }
+    for tool in tools {
+        missing.entry(tool.package).or_default().push(tool.program);
     }
     missing
         .into_iter()
@@ -208,21 +220,11 @@ fn missing_tools(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Vec<String
         .collect()
 }
 
-fn missing_kernel_filesystem(host: &mut dyn Host, name: &str) -> Option<String> {
-    let known = host.read_text(Path::new("/proc/filesystems")).ok()?;
-    if known.split_whitespace().any(|word| word == name) || has_module(host, name) {
-        return None;
-    }
-    Some(format!("filesystem {name} in the kernel"))
-}
-
-/// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).
-fn has_module(host: &mut dyn Host, name: &str) -> bool {
-    let Ok(release) = host.read_text(Path::new("/proc/sys/kernel/osrelease")) else { return false };
-    let index = PathBuf::from(format!("/lib/modules/{}/modules.dep", release.trim()));
-    let file = format!("/{name}.ko");
-    host.read_text(&index)
-        .is_ok_and(|text| text.lines().any(|line| line.split(':').next().unwrap_or("").contains(&file)))
+fn missing_kernel_filesystem(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Option<String> {
+    let absent = kernel_support(host, filesystem) == KernelSupport::Absent;
+    absent.then(|| {
+        format!("filesystem {} in the kernel ({})", filesystem.kernel_type(), kernel_elsewhere(filesystem))
+    })
 }
 
 fn missing_scheduler(
@@ -231,7 +233,8 @@ fn missing_scheduler(
     device: &DeviceSpec,
 ) -> Option<String> {
     let asked = configuration.level("scheduler")?;
-    let path = match device {
+    // Every disk of a stack gets it; what one offers, all do.
+    let path = match *device.disks().first()? {
         DeviceSpec::Block { path, .. } => {
             tunable::queue_directory(host.probe_device(path).ok()?.identity.number).join("scheduler")
         }
@@ -261,11 +264,12 @@ fn unprivileged(host: &mut dyn Host) -> bool {
 }
 
 fn device_size(host: &mut dyn Host, spec: &DeviceSpec) -> Option<Bytes> {
-    match spec {
-        DeviceSpec::Image { size, .. } => Some(*size),
-        DeviceSpec::Block { path, .. } => host.probe_device(path).ok().map(|probe| probe.size()),
-        DeviceSpec::Directory { .. } => None,
-    }
+    let size = spec.size_by(&mut |disk| match disk {
+        DeviceSpec::Image { size, .. } => Ok(*size),
+        DeviceSpec::Block { path, .. } => host.probe_device(path).map(|probe| probe.size()).map_err(|_| ()),
+        _ => Err(()),
+    });
+    size.ok()
 }
 
 fn kernel_facts(host: &mut dyn Host) -> Kernel {
@@ -290,46 +294,82 @@ fn parse_release(text: &str) -> (u32, u32) {
 /// The commands of a trial as a person would type them, for a dry run. Devices stand as the plan names them; where fsdyno
 /// makes a system call, the command that does the same is given.
 pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> Vec<String> {
+    commands_on(configuration, devices, seed, false)
+}
+
+/// The same; `blank` tells that block devices are new and hold nothing but zeros.
+pub(crate) fn commands_on(
+    configuration: &Configuration,
+    devices: &Devices,
+    seed: u64,
+    blank: bool,
+) -> Vec<String> {
     let data = &devices.data;
     let sysctls = || tunable::settings(configuration, None).into_iter().map(|setting| write_line(&setting));
     let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return sysctls().collect() };
     let journal = journal_spec(configuration, devices).ok().flatten();
     let mut lines = Vec::new();
-    for spec in [Some(data), journal].into_iter().flatten() {
-        if let DeviceSpec::Image { path, size, direct_io } = spec {
+    for disk in [Some(data), journal].into_iter().flatten().flat_map(DeviceSpec::disks) {
+        if let DeviceSpec::Image { path, size, direct_io } = disk {
             lines.push(format!("truncate -s {size} {}", path.display()));
             let direct = if *direct_io { " --direct-io=on" } else { "" };
             lines.push(format!("losetup{direct} -f {}", path.display()));
         }
     }
-    let target = |index, spec: &DeviceSpec| {
-        let path = spec.path().to_path_buf();
-        Target { handle: DeviceHandle(index), node: path.clone(), planned: path }
+    let mut target = |index, spec: &DeviceSpec| Target {
+        handle: DeviceHandle(index),
+        node: planned_node(spec, blank, &mut lines),
+        planned: spec.path().to_path_buf(),
     };
-    let size = match data {
-        DeviceSpec::Image { size, .. } => Some(*size),
-        DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
-    };
-    let targets = Targets { size, data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
+    let targets =
+        Targets { size: data.size(), data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
     lines.extend(filesystem.mkfs(configuration, &targets, Some(seed)).iter().map(fsdyno_host::Command::line));
-    let name = match data {
-        DeviceSpec::Block { path, .. } => {
-            path.file_name().map_or("DEVICE".into(), |name| name.to_string_lossy().into_owned())
-        }
-        _ => "loopN".to_string(),
-    };
-    let queue = Path::new("/sys/block").join(name).join("queue");
-    lines.extend(tunable::settings(configuration, Some(&queue)).iter().map(write_line));
+    let queues = planned_queues(data);
+    lines.extend(tunable::settings(configuration, Some(&queues)).iter().map(write_line));
+    let journal_node = targets.journal.as_ref().map(|target| target.node.as_path());
     let request = MountRequest {
-        filesystem: filesystem.name().to_string(),
-        source: data.path().to_path_buf(),
-        options: all_mount_options(filesystem, configuration, journal.map(DeviceSpec::path)),
+        filesystem: filesystem.kernel_type().to_string(),
+        source: targets.data.node.clone(),
+        options: all_mount_options(filesystem, configuration, journal_node),
         target: PathBuf::from("/run/fsdyno-RANDOM"),
     };
     lines.push(request.line());
     lines.push(format!("umount {}", request.target.display()));
-    lines.push(filesystem.check(&targets).line());
+    lines.extend(filesystem.check(&targets).map(|command| command.line()));
     lines
+}
+
+/// Adds the commands that build a stack, the lowest layer first; gives where it can then be found. A disk stands as the plan
+/// names it.
+fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> PathBuf {
+    let Some(layer) = layer::of(spec) else { return spec.path().to_path_buf() };
+    let mut members = Vec::new();
+    for below in spec.below() {
+        let node = planned_node(below, blank, lines);
+        let target = Target { handle: DeviceHandle(0), node, planned: below.path().to_path_buf() };
+        members.push(Member { target, size_bytes: below.size().map(|size| size.0) });
+    }
+    let making = Making { members: &members, id: "RANDOM", blank: blank || spec.is_of_images() };
+    lines.extend(layer.commands(&making).iter().map(fsdyno_host::Command::line));
+    layer.path("RANDOM")
+}
+
+/// The queues of a device that is not there yet.
+fn planned_queues(spec: &DeviceSpec) -> Queues {
+    let directory = |spec: &DeviceSpec| {
+        let name = match spec {
+            DeviceSpec::Block { path, .. } => {
+                path.file_name().map_or("DEVICE".into(), |name| name.to_string_lossy().into_owned())
+            }
+            DeviceSpec::Md(_) => "mdN".to_string(),
+            DeviceSpec::Lvm(_) | DeviceSpec::Delayed(_) => "dm-N".to_string(),
+            DeviceSpec::Image { .. } | DeviceSpec::Directory { .. } => "loopN".to_string(),
+        };
+        Path::new("/sys/block").join(name).join("queue")
+    };
+    let mut disks: Vec<PathBuf> = spec.disks().into_iter().map(directory).collect();
+    disks.dedup();
+    Queues { top: directory(spec), disks }
 }
 
 fn write_line(setting: &tunable::Setting) -> String {

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem;
 use crate::foresight::minimum_size;
+use crate::layer;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
 use fsdyno_host::{Command, Host};
@@ -55,6 +56,8 @@ pub struct Testbed {
     pub(crate) confirmation: Confirmation,
     pub(crate) needs: BTreeMap<PathBuf, Need>,
     pub(crate) mount_root: PathBuf,
+    /// Whether block devices are new and hold nothing but zeros.
+    pub(crate) blank_disks: bool,
     knowledge: Arc<Mutex<Knowledge>>,
 }
 
@@ -89,17 +92,21 @@ impl Testbed {
         let needs = needs(devices, configurations, space);
         let mut refusals = Vec::new();
         let mut identities = BTreeMap::new();
-        for spec in all(devices) {
-            let need = &needs[spec.path()];
-            match spec {
-                DeviceSpec::Directory { path } => refusals.extend(directory_refusals(host, path)),
-                DeviceSpec::Image { path, size, .. } => {
-                    refusals.extend(image_refusals(host, path, *size, need))
-                }
-                DeviceSpec::Block { path, .. } => {
-                    let (found, identity) = block_refusals(host, spec, path, confirmation, need);
-                    refusals.extend(found);
-                    identities.extend(identity.map(|identity| (path.clone(), identity)));
+        for spec in devices.all() {
+            let disks = spec.disks();
+            for disk in &disks {
+                let need = &needs[disk.path()];
+                match disk {
+                    DeviceSpec::Image { path, size, .. } => {
+                        let beside = disks.iter().filter(|other| other.path().parent() == path.parent());
+                        refusals.extend(image_refusals(host, path, *size, need, beside.count()));
+                    }
+                    DeviceSpec::Block { path, .. } => {
+                        let (found, identity) = block_refusals(host, disk, path, confirmation, need);
+                        refusals.extend(found);
+                        identities.extend(identity.map(|identity| (path.clone(), identity)));
+                    }
+                    other => refusals.extend(directory_refusals(host, other.path())),
                 }
             }
         }
@@ -107,12 +114,13 @@ impl Testbed {
             return Err(TestbedError::Refused { refusals });
         }
         let knowledge =
-            Knowledge { identities, tools: versions(host, configurations), ..Knowledge::default() };
+            Knowledge { identities, tools: versions(host, configurations, devices), ..Knowledge::default() };
         Ok(Testbed {
             devices: devices.clone(),
             confirmation: confirmation.clone(),
             needs,
             mount_root: PathBuf::from(MOUNT_ROOT),
+            blank_disks: false,
             knowledge: Arc::new(Mutex::new(knowledge)),
         })
     }
@@ -124,14 +132,17 @@ impl Testbed {
         self
     }
 
+    /// Takes block devices as new and full of zeros, as the disks of a guest are.
+    #[must_use]
+    pub fn with_blank_disks(mut self) -> Self {
+        self.blank_disks = true;
+        self
+    }
+
     pub(crate) fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
         // What is known stays true when a thread panicked.
         self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn all(devices: &Devices) -> impl Iterator<Item = &DeviceSpec> {
-    std::iter::once(&devices.data).chain(devices.journals.values())
 }
 
 fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> BTreeMap<PathBuf, Need> {
@@ -147,17 +158,38 @@ fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> B
         _ => Need { size: space, by: "the plan's trees".to_string() },
     };
     let journal = Need { size: JOURNAL_SIZE_MIN, by: "the structures of a journal".to_string() };
-    let journals = devices.journals.values().map(|spec| (spec.path().to_path_buf(), journal.clone()));
-    journals.chain([(devices.data.path().to_path_buf(), data)]).collect()
+    let mut needs = BTreeMap::new();
+    devices.journals.values().for_each(|spec| share_out(spec, &journal, &mut needs));
+    share_out(&devices.data, &data, &mut needs);
+    needs
 }
 
-fn versions(host: &mut dyn Host, configurations: &[Configuration]) -> BTreeMap<String, String> {
+/// What each disk of a stack has to hold.
+fn share_out(spec: &DeviceSpec, need: &Need, needs: &mut BTreeMap<PathBuf, Need>) {
+    let below = spec.below();
+    if below.is_empty() {
+        needs.insert(spec.path().to_path_buf(), need.clone());
+    }
+    let by = match below.len() {
+        0 | 1 => need.by.clone(),
+        count => format!("{}, in {count} parts,", need.by),
+    };
+    let share = Need { size: spec.share_of(need.size), by };
+    below.iter().for_each(|spec| share_out(spec, &share, needs));
+}
+
+fn versions(
+    host: &mut dyn Host,
+    configurations: &[Configuration],
+    devices: &Devices,
+) -> BTreeMap<String, String> {
     let names: BTreeSet<&str> =
         configurations.iter().map(|configuration| configuration.filesystem.as_str()).collect();
     let tools: BTreeSet<_> = names
         .into_iter()
         .filter_map(filesystem::find)
         .flat_map(|filesystem| filesystem.tools())
+        .chain(devices.all().flat_map(layer::all).flat_map(|layer| layer.tools()))
         .map(|tool| (tool.program, tool.version_argument))
         .collect();
     let mut versions = BTreeMap::new();
@@ -165,7 +197,8 @@ fn versions(host: &mut dyn Host, configurations: &[Configuration]) -> BTreeMap<S
         // A tool that is missing makes its cases skipped, with the reason, later.
         if let Ok(output) = host.run(&Command::new(program).args([argument])) {
             let text = if output.stdout.trim().is_empty() { output.stderr } else { output.stdout };
-            versions.insert(program.to_string(), text.lines().next().unwrap_or_default().trim().to_string());
+            let line = text.trim().lines().next().unwrap_or_default().trim_end();
+            versions.insert(program.to_string(), line.to_string());
         }
     }
     versions
@@ -178,7 +211,8 @@ fn directory_refusals(host: &mut dyn Host, path: &Path) -> Vec<Refusal> {
     }
 }
 
-fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) -> Vec<Refusal> {
+/// `beside`: so many images of the same stack lie in the same directory, this one counted.
+fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need, beside: usize) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     match host.file_identity(path) {
         Ok(None) => {}
@@ -195,10 +229,11 @@ fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) ->
         refusals.push(too_small(path, size, need));
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let all = Bytes(need.size.0.saturating_mul(beside as u64));
     match host.space(parent) {
-        Ok((free, _)) if free < need.size => refusals.push(refusal(
+        Ok((free, _)) if free < all => refusals.push(refusal(
             path,
-            format!("lies where only {free} are free, and {} take {}", need.by, need.size),
+            format!("lies where only {free} are free, and {} take {all}", need.by),
             "make room, or name a path on another filesystem",
         )),
         Ok(_) => {}

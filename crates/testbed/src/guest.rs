@@ -3,20 +3,24 @@
 //! Images become disks of the guest; there they are block devices like any other, with the same guards, the same locks and
 //! the same steps. Of all that a trial does, only the images are left to undo on this machine when the guest is gone.
 
+use crate::capability::kernel_elsewhere;
+use crate::device::make_images;
 use crate::filesystem::{self, Tool};
-use crate::foresight::journal_spec;
+use crate::foresight::{commands_on, journal_spec};
 use crate::guard::Confirmation;
-use crate::stack::make_images;
+use crate::layer::{self, Layer};
 use crate::{Result, UndoJournal};
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
+use fsdyno_host::guest::GuestModule;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
-/// The images that a configuration uses, the one with the filesystem first.
+/// The images that a configuration uses, those of the filesystem first.
 pub fn images<'a>(configuration: &Configuration, devices: &'a Devices) -> Vec<&'a DeviceSpec> {
     let journal = journal_spec(configuration, devices).ok().flatten();
-    std::iter::once(&devices.data).chain(journal).collect()
+    std::iter::once(&devices.data).chain(journal).flat_map(DeviceSpec::disks).collect()
 }
 
 /// Makes these images, which a guest will have as its disks.
@@ -33,18 +37,36 @@ pub fn within(
     devices: &Devices,
     disks: &[PathBuf],
 ) -> (Configuration, Devices) {
-    let block = |index: usize| DeviceSpec::Block {
-        path: disks.get(index).cloned().unwrap_or_default(),
-        identity: None,
+    let mut disks = disks.iter();
+    let mut block = |_: &DeviceSpec| -> std::result::Result<DeviceSpec, Infallible> {
+        Ok(DeviceSpec::Block { path: disks.next().cloned().unwrap_or_default(), identity: None })
     };
-    let journals = match configuration.external_journal() {
-        None => BTreeMap::new(),
-        Some(Some(name)) => BTreeMap::from([(name.to_string(), block(1))]),
-        Some(None) => devices.journals.keys().map(|name| (name.clone(), block(1))).collect(),
+    let mut inside = |spec: &DeviceSpec| match spec.on_other_disks(&mut block) {
+        Ok(spec) => spec,
+    };
+    let data = inside(&devices.data);
+    let journal = journal_spec(configuration, devices).ok().flatten();
+    let journal = journal.map(&mut inside);
+    let names = || devices.journals.keys().cloned();
+    let journals = match (configuration.external_journal(), journal) {
+        (Some(Some(name)), Some(journal)) => BTreeMap::from([(name.to_string(), journal)]),
+        (Some(None), Some(journal)) => names().map(|name| (name, journal.clone())).collect(),
+        _ => BTreeMap::new(),
     };
     let mut configuration = configuration.clone();
     configuration.settings.remove("kernel");
-    (configuration, Devices { data: block(0), journals })
+    (configuration, Devices { data, journals })
+}
+
+/// The commands of a trial in such a guest, for a dry run.
+pub fn commands(
+    configuration: &Configuration,
+    devices: &Devices,
+    disks: &[PathBuf],
+    seed: u64,
+) -> Vec<String> {
+    let (configuration, devices) = within(configuration, devices, disks);
+    commands_on(&configuration, &devices, seed, true)
 }
 
 /// What a user who asked for a guest has confirmed for its disks: they are new, and nobody else's.
@@ -53,29 +75,40 @@ pub fn confirmation(disks: &[PathBuf]) -> Confirmation {
 }
 
 /// What the kernel must be able to do for a configuration, by the names of its modules.
-pub fn modules(configuration: &Configuration) -> Vec<String> {
-    let filesystem = match configuration.filesystem.as_str() {
-        // One driver serves all three (CONFIG_EXT4_USE_FOR_EXT2).
-        "ext2" | "ext3" => "ext4",
-        name => name,
-    };
+pub fn modules(configuration: &Configuration, devices: &Devices) -> Vec<GuestModule> {
+    let filesystem = filesystem::find(&configuration.filesystem).map(|filesystem| GuestModule {
+        name: filesystem.module().to_string(),
+        hint: Some(kernel_elsewhere(filesystem)),
+    });
     let scheduler = match configuration.level("scheduler") {
         None | Some("none") => None,
         Some("kyber") => Some("kyber-iosched"),
         Some(name) => Some(name),
     };
-    std::iter::once(filesystem).chain(scheduler).map(str::to_string).collect()
+    let layers = layers(configuration, devices).into_iter().flat_map(|layer| layer.modules());
+    let others = scheduler.into_iter().chain(layers).map(GuestModule::from);
+    filesystem.into_iter().chain(others).collect()
 }
 
 /// The programs that a configuration takes.
-pub fn programs(configuration: &Configuration) -> &'static [Tool] {
-    filesystem::find(&configuration.filesystem).map_or(&[], |filesystem| filesystem.tools())
+pub fn programs(configuration: &Configuration, devices: &Devices) -> Vec<Tool> {
+    let filesystem =
+        filesystem::find(&configuration.filesystem).map_or(&[][..], |filesystem| filesystem.tools());
+    let layers = layers(configuration, devices).into_iter().flat_map(|layer| layer.tools());
+    filesystem.iter().chain(layers).copied().collect()
+}
+
+/// The layers of the devices that a configuration uses.
+fn layers<'a>(configuration: &Configuration, devices: &'a Devices) -> Vec<&'a dyn Layer> {
+    let journal = journal_spec(configuration, devices).ok().flatten();
+    std::iter::once(&devices.data).chain(journal).flat_map(layer::all).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use fsdyno_core::Bytes;
+    use fsdyno_core::device::{Bitmap, Delay, Delayed, Md, RaidLevel};
 
     fn image(path: &str) -> DeviceSpec {
         DeviceSpec::Image { path: path.into(), size: Bytes(Bytes::GIB), direct_io: true }
@@ -104,7 +137,42 @@ mod tests {
 
     #[test]
     fn the_modules_are_those_of_the_filesystem_and_the_scheduler() {
-        assert_eq!(modules(&configuration(&[("scheduler", "kyber")])), ["ext4", "kyber-iosched"]);
-        assert_eq!(modules(&configuration(&[("scheduler", "none")])), ["ext4"]);
+        let devices = Devices { data: image("/data"), journals: BTreeMap::new() };
+        assert_eq!(names(&configuration(&[("scheduler", "kyber")]), &devices), ["ext4", "kyber-iosched"]);
+        assert_eq!(names(&configuration(&[("scheduler", "none")]), &devices), ["ext4"]);
+        let ntfs = Configuration { filesystem: "ntfs".to_string(), ..configuration(&[]) };
+        let [module] = &modules(&ntfs, &devices)[..] else { panic!("one module") };
+        assert_eq!(module.name, "ntfs3");
+        assert_eq!(module.hint.as_deref(), Some("kernel = \"debian:6.12\" has it"));
+    }
+
+    fn names(configuration: &Configuration, devices: &Devices) -> Vec<String> {
+        modules(configuration, devices).into_iter().map(|module| module.name).collect()
+    }
+
+    #[test]
+    fn a_stack_brings_its_modules_and_programs_and_all_its_disks() {
+        let slow = |path| {
+            let disk = Box::new(image(path));
+            DeviceSpec::Delayed(Delayed { delay: Delay::default(), disk })
+        };
+        let disks = vec![image("/a"), slow("/b"), image("/c")];
+        let data = DeviceSpec::Md(Md { level: RaidLevel::Raid5, chunk: None, bitmap: Bitmap::None, disks });
+        let devices = Devices { data, journals: [("log".to_string(), slow("/log"))].into() };
+        let configuration = configuration(&[("journal", "external")]);
+        let used: Vec<_> =
+            images(&configuration, &devices).iter().map(|spec| spec.path().to_path_buf()).collect();
+        assert_eq!(used, ["/a", "/b", "/c", "/log"].map(PathBuf::from));
+        assert_eq!(names(&configuration, &devices)[..4], ["ext4", "raid456", "dm-mod", "dm-delay"]);
+        let programs = programs(&configuration, &devices);
+        assert!(["mdadm", "dmsetup"].iter().all(|name| programs.iter().any(|tool| tool.program == *name)));
+        let nodes = ["/dev/vda", "/dev/vdb", "/dev/vdc", "/dev/vdd"].map(PathBuf::from);
+        let (_, inside) = within(&configuration, &devices, &nodes);
+        let paths = |spec: &DeviceSpec| -> Vec<PathBuf> {
+            spec.disks().iter().map(|disk| disk.path().to_path_buf()).collect()
+        };
+        assert_eq!(paths(&inside.data), nodes[..3]);
+        assert_eq!(paths(&inside.journals["log"]), nodes[3..]);
+        assert_eq!(inside.data.layers().len(), 2);
     }
 }

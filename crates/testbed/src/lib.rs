@@ -9,13 +9,16 @@
 //! overwrites no file that it did not make, relies on no tool's own question, and touches nothing that is not listed in
 //! its journal.
 
+pub mod capability;
 mod carriers;
+mod device;
 mod environment;
 mod error;
 pub mod filesystem;
 mod foresight;
 pub mod guard;
 pub mod guest;
+mod layer;
 mod mounted;
 mod recipe;
 mod stack;
@@ -23,9 +26,10 @@ mod tunable;
 pub mod undo;
 
 pub use error::TestbedError;
-pub use filesystem::{Filesystem, Tool, not_built};
+pub use filesystem::{Filesystem, Tool};
 pub use foresight::{commands, contradictions, minimum_size, unmet};
 pub use guard::{Confirmation, Refusal, Testbed};
+pub use layer::Label;
 pub use mounted::{Mounted, Unmounted};
 pub use stack::{Formatted, Stack, build};
 pub use undo::{UndoJournal, UndoReport};

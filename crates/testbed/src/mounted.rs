@@ -1,12 +1,12 @@
 //! A filesystem in use ([`Mounted`]), and one that can be checked ([`Unmounted`]).
 
 use crate::error::TestbedError;
-use crate::stack::{Ground, Trial};
+use crate::stack::{self, Ground, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, carriers, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
 use fsdyno_core::{Environment, Warning};
-use fsdyno_host::{Command, DeviceHandle, Host};
+use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
 
 /// A filesystem that the engine may use.
@@ -18,13 +18,18 @@ pub struct Mounted {
     target: Option<PathBuf>,
 }
 
-/// A filesystem whose load is over.
+/// A filesystem that was in use.
 #[derive(Debug)]
-pub struct Unmounted(Trial);
+pub struct Unmounted(Mounted);
 
 impl Mounted {
     pub(crate) fn new(trial: Trial, directory: PathBuf, target: Option<PathBuf>) -> Self {
         Mounted { trial, directory, target }
+    }
+
+    /// Whether unmounting it means anything: not where a directory is used as it is.
+    pub fn can_be_remounted(&self) -> bool {
+        self.target.is_some()
     }
 
     /// Where the engine works.
@@ -42,7 +47,8 @@ impl Mounted {
         &self.trial.lifecycle
     }
 
-    /// Settings that are not in force, and settings that weaken what survives a power cut.
+    /// Settings that are not in force, and settings that weaken what survives a power cut; after a further mount, what it
+    /// changed.
     pub fn warnings(&self) -> &[Warning] {
         &self.trial.warnings
     }
@@ -78,29 +84,41 @@ impl Mounted {
                 host.run(&sync).map_err(TestbedError::at("umount"))?;
             }
         }
-        Ok(Unmounted(self.trial))
+        Ok(Unmounted(self))
     }
 }
 
 impl Unmounted {
-    /// Checks the filesystem, changing nothing; `None` for a directory that was used as it is.
+    /// Mounts it once more, where and as it was, and reads back what is in force; a directory that was used as it is stays as
+    /// it is. The way back is in the journal since it was mounted first.
+    ///
+    /// # Errors
+    /// As the first mount.
+    pub fn mount_again(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
+        let Unmounted(mut mounted) = self;
+        if let Ground::Volume(volume) = mounted.trial.ground.clone() {
+            stack::mount_again(&mut mounted.trial, host, journal, &volume)?;
+        }
+        Ok(mounted)
+    }
+
+    /// Checks the filesystem, changing nothing; `None` for a directory that was used as it is, and for a filesystem that has
+    /// no check.
     ///
     /// # Errors
     /// [`TestbedError::Tool`] when the check itself failed.
     pub fn check(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Option<CheckResult>> {
-        let Ground::Volume(volume) = &self.0.ground else { return Ok(None) };
-        let at = || TestbedError::at("check");
-        let mut handles: Vec<DeviceHandle> = Vec::new();
-        for device in volume.devices() {
-            let handle = host.open_device(&device.target.node, &device.identity).map_err(at())?;
-            journal.opened(handle);
-            handles.push(handle);
+        let Ground::Volume(volume) = &self.0.trial.ground else { return Ok(None) };
+        if volume.filesystem.check(&volume.targets()).is_none() {
+            return Ok(None);
         }
+        let at = || TestbedError::at("check");
+        let handles = volume.open_again(host, journal, "check")?;
         let mut targets = volume.targets();
         for (target, handle) in std::iter::once(&mut targets.data).chain(&mut targets.journal).zip(&handles) {
             target.handle = *handle;
         }
-        let command = volume.filesystem.check(&targets);
+        let Some(command) = volume.filesystem.check(&targets) else { return Ok(None) };
         let output = host.run(&command).map_err(at())?;
         for handle in handles {
             journal.close_device(host, handle).map_err(at())?;

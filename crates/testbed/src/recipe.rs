@@ -4,16 +4,26 @@
 //! measured.
 
 use crate::filesystem::{Filesystem, Target, Targets, all_mount_options};
-use crate::tunable;
+use crate::layer::{self, Layer};
+use crate::stack::Volume;
+use crate::tunable::{self, Queues};
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::result::Recipe;
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, DeviceHandle};
-use std::path::Path;
+use std::path::PathBuf;
 
-/// The recipe of a configuration. The size is that of the trial's device: a filesystem and its external journal have to
-/// agree in the block size, which hangs on it.
-pub(crate) fn recipe(
+/// The recipe of a configuration on the devices of its trial. Their size counts: a filesystem and its external journal have
+/// to agree in the block size, which hangs on it.
+pub(crate) fn recipe(configuration: &Configuration, volume: &Volume) -> Recipe {
+    let external_journal = volume.journal.is_some();
+    Recipe {
+        device: layer::all(&volume.data.spec).into_iter().rev().flat_map(Layer::recipe).collect(),
+        ..of_filesystem(volume.filesystem, configuration, volume.targets().size, external_journal)
+    }
+}
+
+fn of_filesystem(
     filesystem: &dyn Filesystem,
     configuration: &Configuration,
     size: Option<Bytes>,
@@ -24,13 +34,15 @@ pub(crate) fn recipe(
     let journal = external_journal.then(|| target(1, Recipe::JOURNAL));
     let targets = Targets { size, data: target(0, Recipe::DEVICE), journal };
     let journal = targets.journal.as_ref().map(|target| target.node.as_path());
-    let settings = tunable::settings(configuration, Some(Path::new("queue")));
+    let queues = Queues::of_disk(PathBuf::from("queue"));
+    let settings = tunable::settings(configuration, Some(&queues));
     let of_queue = settings.iter().filter(|setting| !setting.axis.starts_with(SYSCTL_PREFIX));
     let of_kernel =
         settings.iter().filter_map(|setting| Some((setting.axis.strip_prefix(SYSCTL_PREFIX)?, setting)));
     Recipe {
+        device: Vec::new(),
         mkfs: filesystem.mkfs(configuration, &targets, None).iter().map(Command::line).collect(),
-        filesystem: filesystem.name().to_string(),
+        filesystem: filesystem.kernel_type().to_string(),
         mount_options: all_mount_options(filesystem, configuration, journal),
         check_order: filesystem.check_order(),
         queue: of_queue
@@ -52,7 +64,7 @@ mod tests {
         let settings = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string()));
         let configuration =
             Configuration { name: String::new(), filesystem: name.to_string(), settings: settings.collect() };
-        recipe(filesystem::find(name).unwrap(), &configuration, Some(Bytes(8 << 30)), external)
+        of_filesystem(filesystem::find(name).unwrap(), &configuration, Some(Bytes(8 << 30)), external)
     }
 
     #[test]

@@ -1,46 +1,30 @@
-//! Devices of one trial: made, attached, opened, locked and verified ([`Stack`]), then formatted ([`Formatted`]).
-//!
-//! Images are new in every trial, and so are their loop devices: what is open is then ours by its sequence number. A block
-//! device goes through the guards again before each trial, for time has passed since they said yes.
+//! The first states of a trial: its devices open, locked and verified ([`Stack`]), then formatted ([`Formatted`]).
 
+use crate::device::{self, Device};
 use crate::environment;
 use crate::error::TestbedError;
 use crate::filesystem::{
-    self, Filesystem, Target, Targets, all_expectations, all_mount_options, all_risks, not_in_force,
+    self, Filesystem, Targets, all_expectations, all_mount_options, all_risks, not_in_force,
 };
 use crate::foresight::{contradictions, journal_spec};
-use crate::guard::{Refusal, Testbed, refusals};
+use crate::guard::Testbed;
 use crate::mounted::Mounted;
 use crate::recipe::recipe;
+use crate::tunable::Queues;
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use crate::{Result, tunable};
 use fsdyno_core::result::{Built, Lifecycle};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Warning, WarningKind};
-use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, MountInfo, Use};
-use fsdyno_host::{Command, Host, HostError, LoopOptions, MountRequest, Output};
+use fsdyno_host::probe::{DeviceIdentity, MountInfo};
+use fsdyno_host::{Command, DeviceHandle, Host, MountRequest, Output};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Logical block size of loop devices: that of most disks.
-const SECTOR: u32 = 512;
-/// How long a device may be held open by something that only looks at it, as udev does after each change.
-const GLANCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(50);
-const EWOULDBLOCK: i32 = 11;
 /// Bytes per second of a slow disk.
 const SLOW_RATE: u64 = 10_000_000;
 /// What mkfs may take beside writing.
 const MKFS_BASE: Duration = Duration::from_secs(30);
 const MKFS_MOST: Duration = Duration::from_secs(3600);
-
-/// A device of a trial.
-#[derive(Debug, Clone)]
-pub(crate) struct Device {
-    pub spec: DeviceSpec,
-    pub identity: DeviceIdentity,
-    pub model: String,
-    pub target: Target,
-}
 
 /// What a trial stands on.
 #[derive(Debug, Clone)]
@@ -69,6 +53,18 @@ impl Volume {
     fn mkfs_limit(&self) -> Duration {
         let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
         MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
+    }
+
+    /// Opens, locks and verifies the devices once more, after a mount for which they were closed.
+    pub(crate) fn open_again(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        step: &'static str,
+    ) -> Result<Vec<DeviceHandle>> {
+        self.devices()
+            .map(|device| device::open_patiently(host, journal, &device.target.node, &device.identity, step))
+            .collect()
     }
 
     pub(crate) fn targets(&self) -> Targets {
@@ -124,9 +120,9 @@ pub fn build(
         (data, Some(filesystem)) => {
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
             let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
-            make_images(host, journal, &specs, Some(&target))?;
-            let data = open(host, journal, testbed, data)?;
-            let log = log.map(|spec| open(host, journal, testbed, spec)).transpose()?;
+            device::make_images(host, journal, &specs, Some(&target))?;
+            let data = device::open(host, journal, testbed, data)?;
+            let log = log.map(|spec| device::open(host, journal, testbed, spec)).transpose()?;
             Ground::Volume(Box::new(Volume { filesystem, data, journal: log }))
         }
         (_, None) => {
@@ -148,164 +144,8 @@ pub fn build(
     }))
 }
 
-fn contradiction(why: String) -> TestbedError {
+pub(crate) fn contradiction(why: String) -> TestbedError {
     TestbedError::Contradiction { contradictions: vec![why] }
-}
-
-/// Makes the images under names of 128 random bits first, so that the journal can name them before they exist; then they
-/// get their own names, unless something stands there by now. Where they
-/// are to be attached to loop devices and mounted on `target`, the ways back from that are journaled along: each sync counts.
-pub(crate) fn make_images(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    specs: &[&DeviceSpec],
-    target: Option<&Path>,
-) -> Result<()> {
-    let images: Vec<(&Path, Bytes, PathBuf)> = specs
-        .iter()
-        .filter_map(|spec| match spec {
-            DeviceSpec::Image { path, size, .. } => {
-                Some((path.as_path(), *size, path.with_file_name(format!(".fsdyno-{}", random_name()))))
-            }
-            DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
-        })
-        .collect();
-    if !images.is_empty() {
-        let hidden =
-            images.iter().map(|(_, _, path)| UndoAction::RemoveFile { path: path.clone(), identity: None });
-        journal.append(&hidden.collect::<Vec<_>>())?;
-    }
-    let mut ways_back: Vec<UndoAction> = Vec::new();
-    for (path, size, hidden) in &images {
-        let identity = host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
-        let path = path.to_path_buf();
-        ways_back.push(UndoAction::RemoveFile { path: path.clone(), identity: Some(identity.clone()) });
-        ways_back.extend(target.map(|_| UndoAction::DetachLoop { path, image: identity }));
-    }
-    if let Some(target) = target.map(Path::to_path_buf) {
-        ways_back.push(UndoAction::RemoveDirectory { path: target.clone() });
-        ways_back.push(UndoAction::Unmount { target });
-    }
-    journal.append(&ways_back)?;
-    for (path, _, hidden) in &images {
-        host.rename_new(hidden, path).map_err(|error| taken(error, path))?;
-    }
-    Ok(())
-}
-
-const EEXIST: i32 = 17;
-
-fn taken(error: HostError, path: &Path) -> TestbedError {
-    if error.errno() != Some(EEXIST) {
-        return TestbedError::Host { step: "image", source: error };
-    }
-    TestbedError::Refused {
-        refusals: vec![Refusal {
-            device: path.to_path_buf(),
-            reason: "exists already, and fsdyno overwrites no file that it did not make".to_string(),
-            hint: "name another path, or remove the file yourself".to_string(),
-        }],
-    }
-}
-
-fn open(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    testbed: &Testbed,
-    spec: &DeviceSpec,
-) -> Result<Device> {
-    let (node, model, identity) = match spec {
-        DeviceSpec::Image { path, direct_io, .. } => {
-            let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
-            let node = host.attach_loop(path, &options).map_err(TestbedError::at("attach"))?;
-            let identity = identity_of_loop(host, path, &node)?;
-            (node, spec.to_string(), identity)
-        }
-        DeviceSpec::Block { path, .. } => {
-            let probe = guard_again(host, testbed, spec)?;
-            let verified = testbed.knowledge().identities.get(path).cloned();
-            (probe.canonical, probe.model, verified.unwrap_or_default())
-        }
-        DeviceSpec::Directory { path } => {
-            return Err(contradiction(format!("'{}' is a directory, not a device", path.display())));
-        }
-    };
-    let handle = open_patiently(host, &node, &identity)?;
-    journal.opened(handle);
-    let target = Target { handle, node, planned: spec.path().to_path_buf() };
-    Ok(Device { spec: spec.clone(), identity, model, target })
-}
-
-/// Which device a loop device is that was just attached. Nobody else can know it yet, so that there is nothing to guard
-/// and no need of a whole probe, which looks at every process.
-fn identity_of_loop(host: &mut dyn Host, image: &Path, node: &Path) -> Result<DeviceIdentity> {
-    let directory = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
-    let mut read = |file: &str| host.read_text(&directory.join(file)).map_err(TestbedError::at("attach"));
-    // A loop device stays read-only when it is attached again (blockdev(8), --setro).
-    if read("ro")?.trim() == "1" {
-        return Err(read_only(image, node));
-    }
-    let number = read("dev")?;
-    let (major, minor) = number.trim().split_once(':').unwrap_or_default();
-    let whole = |text: &str| text.trim().parse::<u64>().unwrap_or(0);
-    Ok(DeviceIdentity {
-        number: (whole(major) as u32, whole(minor) as u32),
-        size_bytes: whole(&read("size")?) * u64::from(SECTOR),
-        // Since Linux 5.15.
-        diskseq: read("diskseq").ok().map(|text| whole(&text)),
-        serial: None,
-    })
-}
-
-fn read_only(image: &Path, node: &Path) -> TestbedError {
-    let node = node.display();
-    TestbedError::Refused {
-        refusals: vec![Refusal {
-            device: image.to_path_buf(),
-            reason: format!("was attached to {node}, which somebody has set read-only"),
-            hint: format!("make it writable: blockdev --setrw {node}"),
-        }],
-    }
-}
-
-/// Opens and locks a device, waiting for udev, which holds a lock of its own while it looks at one.
-fn open_patiently(
-    host: &mut dyn Host,
-    node: &Path,
-    identity: &DeviceIdentity,
-) -> Result<fsdyno_host::DeviceHandle> {
-    let start = Instant::now();
-    loop {
-        match host.open_device(node, identity) {
-            Err(error) if error.errno() == Some(EWOULDBLOCK) && start.elapsed() < GLANCE => {
-                std::thread::sleep(PAUSE)
-            }
-            result => return result.map_err(TestbedError::at("open")),
-        }
-    }
-}
-
-/// The guards of a block device, once more. Something that holds it open only for a moment is waited for.
-fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Result<DeviceProbe> {
-    let path = spec.path();
-    let ours = testbed.knowledge().formatted.contains(path);
-    let mut confirmation = testbed.confirmation.clone();
-    // Verified when the sweep began; the identity on the descriptor says that it is still the same device.
-    confirmation.destroy.push(path.to_path_buf());
-    let start = Instant::now();
-    loop {
-        let probe = host.probe_device(path).map_err(TestbedError::at("probe"))?;
-        let refusals = refusals(&probe, spec, &confirmation, &testbed.needs[path], ours);
-        if refusals.is_empty() {
-            return Ok(probe);
-        }
-        let only_open = probe.uses.iter().all(|usage| matches!(usage, Use::OpenedBy { .. }))
-            && refusals.len() == probe.uses.len();
-        if !only_open || start.elapsed() > GLANCE {
-            return Err(TestbedError::Refused { refusals });
-        }
-        std::thread::sleep(PAUSE);
-    }
 }
 
 impl Stack {
@@ -326,8 +166,7 @@ impl Stack {
             for device in volume.devices() {
                 host.verify_device(device.target.handle, &device.identity)
                     .map_err(TestbedError::at("mkfs"))?;
-                // From here on its signatures are ours, also when mkfs fails half-way.
-                trial.testbed.knowledge().formatted.insert(device.spec.path().to_path_buf());
+                device.claim(&trial.testbed);
             }
             let output = run_to_success(host, "mkfs", &command)?;
             took_ns += output.duration.0;
@@ -342,7 +181,7 @@ impl Stack {
 }
 
 /// Runs a tool that must succeed.
-fn run_to_success(host: &mut dyn Host, step: &'static str, command: &Command) -> Result<Output> {
+pub(crate) fn run_to_success(host: &mut dyn Host, step: &'static str, command: &Command) -> Result<Output> {
     let output = host.run(command).map_err(TestbedError::at(step))?;
     if output.status == 0 {
         return Ok(output);
@@ -430,40 +269,99 @@ fn mount_volume(
     journal: &mut UndoJournal,
     volume: &Volume,
 ) -> Result<Mounted> {
-    let Volume { filesystem, data, journal: log } = volume;
+    let Volume { filesystem, data, .. } = volume;
     let filesystem = *filesystem;
-    let log = log.as_ref().map(|device| device.target.node.as_path());
-    let queue = tunable::queue_directory(data.identity.number);
+    let queues = queues(data);
     let target = trial.target.clone();
-    let request = MountRequest {
-        filesystem: filesystem.name().to_string(),
-        source: data.target.node.clone(),
-        options: all_mount_options(filesystem, &trial.configuration, log),
-        target: target.clone(),
-    };
-    let settings = tunable::settings(&trial.configuration, Some(&queue));
+    let request = mount_request(&trial, volume);
+    let settings = tunable::settings(&trial.configuration, Some(&queues));
     tunable::journal_and_apply(host, journal, &settings, &[])?;
     host.create_directory(&target).map_err(TestbedError::at("mount"))?;
-    // A kernel without CONFIG_BLK_DEV_WRITE_MOUNTED mounts no device that is open for writing.
-    for device in volume.devices() {
-        host.verify_device(device.target.handle, &device.identity).map_err(TestbedError::at("mount"))?;
-        journal.close_device(host, device.target.handle).map_err(TestbedError::at("mount"))?;
-    }
-    let start = Instant::now();
-    host.mount(&request).map_err(TestbedError::at("mount"))?;
-    trial.lifecycle.mount = Some(start.elapsed().into());
-    let mount = read_back(host, &request, &data.identity)?;
+    let handles: Vec<DeviceHandle> = volume.devices().map(|device| device.target.handle).collect();
+    let (mount, took) = mount_verified(host, journal, volume, &handles, &request)?;
+    trial.lifecycle.mount = Some(took);
     trial.warnings = not_in_force(&all_expectations(filesystem, &trial.configuration), &mount.options);
     let mut risks = all_risks(filesystem, &trial.configuration);
     risks.extend(journal_in_memory(host, volume));
     trial.warnings.extend(risks.into_iter().map(|risk| Warning::new(WarningKind::Durability, risk)));
+    trial.warnings.extend(filesystem.caveats());
+    if filesystem.check(&volume.targets()).is_none() {
+        let text = format!("{} has no check: nothing tells whether it came out sound", filesystem.name());
+        trial.warnings.push(Warning::new(WarningKind::NotChecked, text));
+    }
     trial.built.mount_command = request.line();
-    trial.built.recipe =
-        Some(recipe(filesystem, &trial.configuration, volume.targets().size, volume.journal.is_some()));
+    trial.built.recipe = Some(recipe(&trial.configuration, volume));
     trial.built.mount_options_in_force = mount.options;
-    let scheduler = host.read_text(&queue.join("scheduler")).map_err(TestbedError::at("mount"))?;
-    trial.built.scheduler_in_force = tunable::active(&scheduler);
+    trial.built.scheduler_in_force = schedulers(host, &queues)?;
     Ok(Mounted::new(trial, target.clone(), Some(target)))
+}
+
+/// Mounts once more what was mounted before; tells what is in force now and was not then.
+pub(crate) fn mount_again(
+    trial: &mut Trial,
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    volume: &Volume,
+) -> Result<()> {
+    let handles = volume.open_again(host, journal, "mount")?;
+    let request = mount_request(trial, volume);
+    let (mount, took) = mount_verified(host, journal, volume, &handles, &request)?;
+    trial.lifecycle.mount_between = Some(took);
+    let before = &trial.built.mount_options_in_force;
+    trial.warnings.clear();
+    if mount.options != *before {
+        let text =
+            format!("mounted again, the filesystem shows {}, and showed {before} at first", mount.options);
+        trial.warnings.push(Warning::new(WarningKind::OptionNotInForce, text));
+    }
+    Ok(())
+}
+
+/// How a volume is mounted, each time.
+fn mount_request(trial: &Trial, volume: &Volume) -> MountRequest {
+    let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
+    MountRequest {
+        filesystem: volume.filesystem.kernel_type().to_string(),
+        source: volume.data.target.node.clone(),
+        options: all_mount_options(volume.filesystem, &trial.configuration, log),
+        target: trial.target.clone(),
+    }
+}
+
+/// Mounts devices that are verified directly before; gives what is in force, and how long the mount itself took.
+fn mount_verified(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    volume: &Volume,
+    handles: &[DeviceHandle],
+    request: &MountRequest,
+) -> Result<(MountInfo, Nanos)> {
+    // A kernel without CONFIG_BLK_DEV_WRITE_MOUNTED mounts no device that is open for writing.
+    for (device, handle) in volume.devices().zip(handles) {
+        host.verify_device(*handle, &device.identity).map_err(TestbedError::at("mount"))?;
+        journal.close_device(host, *handle).map_err(TestbedError::at("mount"))?;
+    }
+    let start = Instant::now();
+    host.mount(request).map_err(TestbedError::at("mount"))?;
+    let took = start.elapsed().into();
+    Ok((read_back(host, request, &volume.data.identity)?, took))
+}
+
+/// Requests wait at the disks; reading ahead is decided where the filesystem reads.
+fn queues(device: &Device) -> Queues {
+    let of = |device: &Device| tunable::queue_directory(device.identity.number);
+    Queues { top: of(device), disks: device.disks().into_iter().map(of).collect() }
+}
+
+/// The scheduler of the disks, all of them where they differ.
+fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
+    let mut found: Vec<String> = Vec::new();
+    for queue in &queues.disks {
+        let text = host.read_text(&queue.join("scheduler")).map_err(TestbedError::at("mount"))?;
+        found.push(tunable::active(&text));
+    }
+    found.dedup();
+    Ok(found.join(", "))
 }
 
 /// An external journal that a power cut takes away.
@@ -471,17 +369,18 @@ fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
     let journal = volume.journal.as_ref()?;
     let text =
         || "journal in memory: a power cut loses it, and with it the filesystem's consistency".to_string();
-    match &journal.spec {
+    let in_memory = |disk: &Device| match &disk.spec {
         DeviceSpec::Image { path, .. } => {
-            let mounts = host.mounts().ok()?;
-            let mount = environment::mount_of(&mounts, path)?;
-            ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()).then(text)
+            let mounts = host.mounts().unwrap_or_default();
+            let mount = environment::mount_of(&mounts, path);
+            mount.is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()))
         }
         _ => {
-            let name = journal.target.node.file_name().unwrap_or_default().to_string_lossy();
-            ["ram", "zram"].iter().any(|kind| name.starts_with(kind)).then(text)
+            let name = disk.target.node.file_name().unwrap_or_default().to_string_lossy();
+            ["ram", "zram"].iter().any(|kind| name.starts_with(kind))
         }
-    }
+    };
+    journal.disks().into_iter().any(in_memory).then(text)
 }
 
 /// The mount as the kernel shows it, which must be of the device that was verified.

@@ -26,12 +26,27 @@ pub(crate) struct Setting {
     pub companion_last: bool,
 }
 
-/// Every setting of a configuration, in the order in which they are made. `queue` is the `queue` directory of the data
-/// device in sysfs; without a device there are only sysctls.
-pub(crate) fn settings(configuration: &Configuration, queue: Option<&Path>) -> Vec<Setting> {
+/// The `queue` directories of a data device in sysfs. Of a disk as it is they are one and the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// That of the device with the filesystem.
+    pub top: PathBuf,
+    /// Those of its disks. Arrays and mappings pass requests on and have neither a scheduler nor a depth.
+    pub disks: Vec<PathBuf>,
+}
+
+impl Queues {
+    /// Those of a disk as it is.
+    pub fn of_disk(queue: PathBuf) -> Self {
+        Queues { top: queue.clone(), disks: vec![queue] }
+    }
+}
+
+/// Every setting of a configuration, in the order in which they are made. Without a device there are only sysctls.
+pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -> Vec<Setting> {
     let mut settings = Vec::new();
-    if let Some(queue) = queue {
-        let plain = |axis: &str, file: &str, value: String| Setting {
+    if let Some(queues) = queues {
+        let plain = |axis: &str, queue: &Path, file: &str, value: String| Setting {
             axis: axis.to_string(),
             path: queue.join(file),
             value,
@@ -40,17 +55,19 @@ pub(crate) fn settings(configuration: &Configuration, queue: Option<&Path>) -> V
         };
         if let Some(scheduler) = configuration.level("scheduler") {
             // Another scheduler starts with a queue depth of its own (elevator_switch in block/elevator.c).
-            settings.push(Setting {
+            settings.extend(queues.disks.iter().map(|queue| Setting {
                 companion: Some(queue.join("nr_requests")),
                 companion_last: true,
-                ..plain("scheduler", "scheduler", scheduler.to_string())
-            });
+                ..plain("scheduler", queue, "scheduler", scheduler.to_string())
+            }));
         }
         if let Some(size) = configuration.level("readahead").and_then(|level| level.parse::<Bytes>().ok()) {
-            settings.push(plain("readahead", "read_ahead_kb", (size.0 / Bytes::KIB).to_string()));
+            let kib = (size.0 / Bytes::KIB).to_string();
+            settings.push(plain("readahead", &queues.top, "read_ahead_kb", kib));
         }
         if let Some(count) = configuration.level("nr_requests") {
-            settings.push(plain("nr_requests", "nr_requests", count.to_string()));
+            let disks = queues.disks.iter();
+            settings.extend(disks.map(|queue| plain("nr_requests", queue, "nr_requests", count.to_string())));
         }
     }
     settings.extend(sysctls(configuration));
@@ -194,7 +211,8 @@ mod tests {
                 .map(|(axis, level)| (axis.to_string(), level.to_string()))
                 .into(),
         };
-        let settings = settings(&configuration, Some(Path::new("/sys/dev/block/7:0/queue")));
+        let queue = PathBuf::from("/sys/dev/block/7:0/queue");
+        let settings = settings(&configuration, Some(&Queues::of_disk(queue)));
         let shown: Vec<(String, &str, Option<String>)> = settings
             .iter()
             .map(|setting| {
@@ -210,5 +228,21 @@ mod tests {
                 ("dirty_bytes".to_string(), "1048576", Some("dirty_ratio".to_string())),
             ]
         );
+    }
+
+    #[test]
+    fn requests_wait_at_the_disks_and_the_top_reads_ahead() {
+        let levels = [("scheduler", "bfq"), ("readahead", "1M"), ("nr_requests", "64")];
+        let configuration = Configuration {
+            name: String::new(),
+            filesystem: "ext4".into(),
+            settings: levels.map(|(axis, level)| (axis.to_string(), level.to_string())).into(),
+        };
+        let queues = Queues { top: "md0".into(), disks: vec!["sda".into(), "sdb".into()] };
+        let paths: Vec<PathBuf> =
+            settings(&configuration, Some(&queues)).into_iter().map(|setting| setting.path).collect();
+        let expected =
+            ["sda/scheduler", "sdb/scheduler", "md0/read_ahead_kb", "sda/nr_requests", "sdb/nr_requests"];
+        assert_eq!(paths, expected.map(PathBuf::from));
     }
 }

@@ -4,11 +4,13 @@
 //! alone. JSON lines: a header with the boot, then [`UndoAction`]s. Undoing goes through them in reverse and is idempotent:
 //! each action first looks whether there is anything to undo, so that it does not matter whether the change was made, not
 //! made, or undone already. Entries carry identities; nothing is found by the pattern of its name. After a reboot only
-//! files and directories mean anything: mounts, loop devices and settings went with the kernel that held them.
+//! what is in files, directories and on disks means anything: mounts, loop devices and settings went with the kernel that
+//! held them.
 //!
 //! A line that was torn by a crash was never followed by its change, so the last line may be incomplete.
 
 use crate::error::TestbedError;
+use crate::layer::{self, Label};
 use crate::{Result, tunable};
 use fsdyno_host::probe::FileIdentity;
 use fsdyno_host::{Command, DeviceHandle, Host, HostError};
@@ -71,6 +73,23 @@ pub enum UndoAction {
         /// Where.
         target: PathBuf,
     },
+    /// Stop the array of md with this UUID of random bits.
+    StopArray {
+        /// In mdadm's words: four groups of eight digits.
+        uuid: String,
+    },
+    /// Remove the device-mapper device of a random name.
+    RemoveMapping {
+        /// Its name.
+        name: String,
+    },
+    /// Remove what a layer has written on a block device to know it again.
+    ClearLabel {
+        /// The device as the plan names it.
+        disk: PathBuf,
+        /// What it has to carry to be ours.
+        label: Label,
+    },
 }
 
 impl UndoAction {
@@ -86,16 +105,28 @@ impl UndoAction {
                 format!("directory '{}'", path.display())
             }
             UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
+            UndoAction::StopArray { uuid } => format!("array with UUID {uuid}"),
+            UndoAction::RemoveMapping { name } => format!("mapping '{name}'"),
+            UndoAction::ClearLabel { disk, label: Label::Md { .. } } => {
+                format!("superblock of an array on '{}'", disk.display())
+            }
+            UndoAction::ClearLabel { disk, label: Label::Lvm { .. } } => {
+                format!("label of a volume group on '{}'", disk.display())
+            }
         }
     }
 
+    /// Files stay, and so does what is written on disks, from which arrays and volumes come up again by themselves.
     fn outlives_reboot(&self) -> bool {
-        matches!(
+        !matches!(
             self,
-            UndoAction::RemoveFile { .. }
-                | UndoAction::RemoveDirectory { .. }
-                | UndoAction::RemoveTree { .. }
+            UndoAction::DetachLoop { .. } | UndoAction::WriteSetting { .. } | UndoAction::Unmount { .. }
         )
+    }
+
+    /// Whether it takes down something that stands on disks.
+    fn is_layer(&self) -> bool {
+        matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })
     }
 }
 
@@ -237,8 +268,14 @@ impl UndoJournal {
         let mut left: Vec<UndoAction> = Vec::new();
         let mut actions = std::mem::take(&mut self.actions);
         actions.reverse();
-        // Settings of a device wait for what is under way on it, which unmounting completes.
-        actions.sort_by_key(|action| !matches!(action, UndoAction::Unmount { .. }));
+        // Settings of a device wait for what is under way on it, which unmounting completes. A disk can be written to once
+        // nothing stands on it.
+        actions.sort_by_key(|action| match action {
+            UndoAction::Unmount { .. } => 0,
+            UndoAction::ClearLabel { .. } => 2,
+            _ => 1,
+        });
+        let layers: Vec<UndoAction> = actions.iter().filter(|action| action.is_layer()).cloned().collect();
         for action in actions {
             if self.rebooted && !action.outlives_reboot() {
                 continue;
@@ -248,7 +285,16 @@ impl UndoJournal {
                 left.push(action);
                 continue;
             }
-            match patiently(|| undo(host, &action, self.rebooted)) {
+            let step = || {
+                let result = undo(host, &action, self.rebooted, &mut self.open);
+                if result.as_ref().is_err_and(|error| error.errno() == Some(EBUSY)) {
+                    // udev puts an array together again when it sees a disk that belonged to it.
+                    let again = layers.iter().map(|layer| undo(host, layer, self.rebooted, &mut self.open));
+                    again.for_each(drop);
+                }
+                result
+            };
+            match patiently(step) {
                 Ok(Undone::Nothing) => {}
                 Ok(Undone::Done(text)) => report.undone.push(text),
                 Ok(Undone::Foreign(text)) => report.foreign.push(text),
@@ -376,13 +422,21 @@ fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-enum Undone {
+/// What undoing one action came to.
+#[derive(Debug)]
+pub(crate) enum Undone {
     Nothing,
     Done(String),
     Foreign(String),
 }
 
-fn undo(host: &mut dyn Host, action: &UndoAction, rebooted: bool) -> fsdyno_host::Result<Undone> {
+/// `open` gets a device that could not be closed.
+fn undo(
+    host: &mut dyn Host,
+    action: &UndoAction,
+    rebooted: bool,
+    open: &mut Vec<DeviceHandle>,
+) -> fsdyno_host::Result<Undone> {
     match action {
         UndoAction::RemoveFile { path, identity } => {
             let Some(found) = host.file_identity(path)? else { return Ok(Undone::Nothing) };
@@ -456,6 +510,9 @@ fn undo(host: &mut dyn Host, action: &UndoAction, rebooted: bool) -> fsdyno_host
             host.unmount(target)?;
             Ok(Undone::Done(format!("unmounted '{}'", target.display())))
         }
+        UndoAction::StopArray { uuid } => layer::stop_array(host, uuid),
+        UndoAction::RemoveMapping { name } => layer::remove_mapping(host, name),
+        UndoAction::ClearLabel { disk, label } => layer::clear_label(host, disk, label, open),
     }
 }
 
@@ -510,8 +567,14 @@ fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
             (path == target).then_some("it is still mounted")
         }
         // A journal is that of one trial, so that its mount is on its devices.
-        (UndoAction::DetachLoop { .. }, UndoAction::Unmount { .. }) => {
+        (action, UndoAction::Unmount { .. })
+            if action.is_layer()
+                || matches!(action, UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }) =>
+        {
             Some("its filesystem is still mounted")
+        }
+        (UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }, other) if other.is_layer() => {
+            Some("an array or a mapping still stands on it")
         }
         (UndoAction::WriteSetting { path, .. }, UndoAction::Unmount { .. }) => {
             path.starts_with("/sys").then_some("the filesystem on its device is still mounted")

@@ -1,10 +1,11 @@
 //! Whole trials on a fake machine: what they do, and that whatever goes wrong, at whatever step, undoing leaves the
 //! machine as it was.
 
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
-use fsdyno_host::Host;
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, WarningKind};
 use fsdyno_host::fake::{FakeHost, Fault};
 use fsdyno_host::probe::Use;
+use fsdyno_host::{Command, DeviceHandle, Host};
 use fsdyno_testbed::undo::{self, UndoJournal};
 use fsdyno_testbed::{Confirmation, Testbed, TestbedError, build};
 use std::path::Path;
@@ -36,6 +37,19 @@ fn devices(data: DeviceSpec, journals: &[(&str, DeviceSpec)]) -> Devices {
     Devices { data, journals }
 }
 
+fn block(path: &str) -> DeviceSpec {
+    DeviceSpec::Block { path: path.into(), identity: None }
+}
+
+fn slow(disk: DeviceSpec) -> DeviceSpec {
+    let delay = Delay { read: Nanos::from_millis(5), ..Delay::default() };
+    DeviceSpec::Delayed(Delayed { delay, disk: Box::new(disk) })
+}
+
+fn md(level: RaidLevel, disks: Vec<DeviceSpec>) -> DeviceSpec {
+    DeviceSpec::Md(Md { level, chunk: None, bitmap: Bitmap::None, disks })
+}
+
 const TUNED: &[(&str, &str)] = &[
     ("scheduler", "bfq"),
     ("nr_requests", "64"),
@@ -46,7 +60,6 @@ const TUNED: &[(&str, &str)] = &[
 
 fn cases() -> Vec<Case> {
     let external = [TUNED, &[("journal", "external:disk")]].concat();
-    let disk = || DeviceSpec::Block { path: DISK.into(), identity: None };
     vec![
         Case {
             name: "ext4, internal journal, image",
@@ -71,8 +84,39 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "btrfs, block device",
-            devices: devices(disk(), &[]),
+            devices: devices(block(DISK), &[]),
             configuration: configuration("btrfs", TUNED),
+        },
+        Case {
+            name: "xfs on a mirror of an image and a slow one",
+            devices: devices(
+                md(
+                    RaidLevel::Raid1,
+                    vec![image(IMAGE, 4 * Bytes::GIB), slow(image("/data/slow.img", 4 * Bytes::GIB))],
+                ),
+                &[],
+            ),
+            configuration: configuration("xfs", TUNED),
+        },
+        Case {
+            name: "ext4 on raid5 of block devices, its journal on a slow one",
+            devices: devices(
+                md(RaidLevel::Raid5, [DISK, "/dev/fake2", "/dev/fake3"].map(block).to_vec()),
+                &[("disk", slow(image("/data/journal.img", 128 * Bytes::MIB)))],
+            ),
+            configuration: configuration("ext4", &external),
+        },
+        Case {
+            name: "ext4 on a striped volume of block devices, one of them slow",
+            devices: devices(
+                DeviceSpec::Lvm(Lvm {
+                    stripes: 2,
+                    stripe_size: Some(Bytes(128 * Bytes::KIB)),
+                    disks: vec![block(DISK), slow(block("/dev/fake2"))],
+                }),
+                &[],
+            ),
+            configuration: configuration("ext4", TUNED),
         },
         Case {
             name: "a directory",
@@ -84,7 +128,11 @@ fn cases() -> Vec<Case> {
 
 fn machine() -> FakeHost {
     let mut host = FakeHost::new();
-    host.add_block(DISK, (259, 0), Bytes(8 * Bytes::GIB));
+    for (index, path) in [DISK, "/dev/fake2", "/dev/fake3"].into_iter().enumerate() {
+        host.add_block(path, (259, index as u32), Bytes(8 * Bytes::GIB));
+        // The files that name a device are there before and after.
+        host.write_setting(format!("/sys/dev/block/259:{index}/uevent"), "DEVTYPE=disk\n");
+    }
     host.add_file("/data/precious", Bytes(1));
     // A depth that is none of the kernel's own, so that it shows whether it comes back.
     host.write_setting("/sys/dev/block/259:0/queue/nr_requests", "99\n");
@@ -92,7 +140,10 @@ fn machine() -> FakeHost {
 }
 
 fn confirmation() -> Confirmation {
-    Confirmation { destroy: vec![DISK.into()], signatures: Vec::new() }
+    Confirmation {
+        destroy: [DISK, "/dev/fake2", "/dev/fake3"].map(Into::into).to_vec(),
+        signatures: Vec::new(),
+    }
 }
 
 /// A trial from guards to check, without taking it down.
@@ -103,9 +154,25 @@ fn run(host: &mut dyn Host, journal: &mut UndoJournal, case: &Case) -> Result<()
     let mounted = stack.format(host, journal)?.mount(host, journal)?;
     mounted.environment(host);
     mounted.carriers(host);
+    let mounted = mounted.unmount(host, journal)?.mount_again(host, journal)?;
     let unmounted = mounted.unmount(host, journal)?;
     unmounted.check(host, journal)?;
     Ok(())
+}
+
+/// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no longer.
+fn at_once<T: Send>(items: impl Iterator<Item = T>, body: impl Fn(T) + Sync) {
+    const MOST: usize = 32;
+    let mut items: Vec<T> = items.collect();
+    let share = items.len().div_ceil(MOST).max(1);
+    std::thread::scope(|scope| {
+        while !items.is_empty() {
+            let rest = items.split_off(share.min(items.len()));
+            let mine = std::mem::replace(&mut items, rest);
+            let body = &body;
+            scope.spawn(move || mine.into_iter().for_each(body));
+        }
+    });
 }
 
 /// In memory where there is such a place: hundreds of journals are synced here.
@@ -132,7 +199,7 @@ fn steps(case: &Case) -> usize {
 #[test]
 fn a_step_that_fails_leaves_nothing_behind() {
     for case in cases() {
-        for step in 0..steps(&case) {
+        at_once(0..steps(&case), |step| {
             let directory = journal_directory();
             let mut host = machine();
             let before = host.snapshot();
@@ -149,7 +216,7 @@ fn a_step_that_fails_leaves_nothing_behind() {
             }
             assert_eq!(host.snapshot(), before, "{what}");
             assert_eq!(host.open_devices(), 0, "{what}");
-        }
+        });
     }
 }
 
@@ -157,9 +224,8 @@ fn a_step_that_fails_leaves_nothing_behind() {
 fn a_crash_at_any_step_is_restored_from_the_journal() {
     for case in cases() {
         let steps = steps(&case);
-        for (step, fault) in
-            (0..steps).flat_map(|step| [(step, Fault::CrashBefore), (step, Fault::CrashAfter)])
-        {
+        let faults = (0..steps).flat_map(|step| [(step, Fault::CrashBefore), (step, Fault::CrashAfter)]);
+        at_once(faults, |(step, fault)| {
             let directory = journal_directory();
             let mut host = machine();
             let before = host.snapshot();
@@ -176,14 +242,14 @@ fn a_crash_at_any_step_is_restored_from_the_journal() {
             assert_eq!(host.snapshot(), before, "{what}");
             let again = undo::restore(&mut host, directory.path()).unwrap();
             assert_eq!(again.journals, 0, "restored once, nothing is left: {what}");
-        }
+        });
     }
 }
 
 #[test]
 fn a_crash_while_restoring_is_restored_again() {
-    let case = &cases()[2];
-    for step in 0..40 {
+    let all: Vec<Case> = cases().into_iter().skip(2).filter(|case| case.name != "a directory").collect();
+    at_once(all.iter().flat_map(|case| (0..60).map(move |step| (case, step))), |(case, step)| {
         let directory = journal_directory();
         let mut host = machine();
         let before = host.snapshot();
@@ -201,7 +267,7 @@ fn a_crash_while_restoring_is_restored_again() {
         let report = undo::restore(&mut host, directory.path()).unwrap().report;
         assert_eq!(report.left, [""; 0], "crash at step {step} of restore");
         assert_eq!(host.snapshot(), before, "crash at step {step} of restore");
-    }
+    });
 }
 
 #[test]
@@ -416,4 +482,98 @@ fn everything_that_is_missing_is_told_at_once() {
     ] {
         assert!(unmet.iter().any(|line| line.contains(word)), "{word} in {unmet:#?}");
     }
+}
+
+#[test]
+fn every_disk_of_a_stack_is_confirmed_and_guarded_by_itself() {
+    let mut host = machine();
+    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on raid5")).unwrap();
+    let configurations = std::slice::from_ref(&case.configuration);
+    let mut confirmation = confirmation();
+    confirmation.destroy.pop();
+    host.blocks.get_mut(Path::new("/dev/fake2")).unwrap().uses.push(Use::Swap);
+    let error =
+        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation).unwrap_err();
+    let TestbedError::Refused { refusals } = error else { panic!("{error}") };
+    let told: Vec<String> =
+        refusals.iter().map(|refusal| format!("{} {}", refusal.device.display(), refusal.reason)).collect();
+    assert_eq!(told.len(), 2, "{told:#?}");
+    assert!(told[0].starts_with("/dev/fake2 is in use as swap"), "{told:#?}");
+    assert!(told[1].starts_with("/dev/fake3 is not confirmed"), "{told:#?}");
+    assert!(!host.commands.iter().any(|line| line.starts_with("mdadm --create")));
+}
+
+#[test]
+fn an_array_of_somebody_else_on_the_same_disks_stays() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on raid5")).unwrap();
+    run(&mut host, &mut journal, &case).unwrap();
+    drop(journal);
+    host.revive();
+    // Whoever looked after the crash has stopped our array, and made another one of the same disks.
+    let mdadm = |words: &[&str]| Command::new("mdadm").args(words.iter().copied());
+    let disks = [DISK, "/dev/fake2", "/dev/fake3"];
+    assert_eq!(host.run(&mdadm(&["--stop", "/dev/md127"])).unwrap().status, 0);
+    let create = mdadm(&["--create", "/dev/md/precious", "--uuid=another"]);
+    let create =
+        disks.iter().fold(create, |create, disk| create.device("", DeviceHandle(0), Path::new(disk)));
+    assert_eq!(host.run(&create).unwrap().status, 0);
+    let (layers, labels) = (host.snapshot().layers, host.snapshot().labels);
+    assert_eq!((layers.len(), labels.len()), (2, 3), "{layers:#?} {labels:#?}");
+    let report = undo::restore(&mut host, directory.path()).unwrap().report;
+    assert_eq!(report.left, [""; 0]);
+    let after = host.snapshot();
+    assert_eq!(after.labels, labels, "they are not ours");
+    assert_eq!(after.layers.keys().collect::<Vec<_>>(), [Path::new("/dev/md127")]);
+}
+
+#[test]
+fn what_a_stack_writes_on_disks_is_cleared_after_a_reboot_too() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let before = host.snapshot();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on a striped")).unwrap();
+    run(&mut host, &mut journal, &case).unwrap();
+    assert_eq!(host.snapshot().labels.len(), 2);
+    let path = journal.path().unwrap().to_path_buf();
+    drop(journal);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    std::fs::write(&path, text.replace(boot.trim(), "another-boot")).unwrap();
+    host.revive();
+    let report = undo::restore(&mut host, directory.path()).unwrap().report;
+    assert_eq!(report.left, [""; 0]);
+    let after = host.snapshot();
+    assert_eq!((after.labels, after.layers), (before.labels, before.layers));
+}
+
+#[test]
+fn an_array_that_udev_brings_up_again_is_stopped_again() {
+    for case in cases().into_iter().filter(|case| matches!(case.devices.data, DeviceSpec::Md(_))) {
+        let directory = journal_directory();
+        let mut host = machine();
+        let before = host.snapshot();
+        let mut journal = UndoJournal::create(directory.path()).unwrap();
+        run(&mut host, &mut journal, &case).unwrap();
+        host.reassemblies = 1;
+        assert_eq!(journal.undo_all(&mut host).left, [""; 0], "{}", case.name);
+        assert_eq!((host.snapshot(), host.reassemblies), (before, 0), "{}", case.name);
+    }
+}
+
+#[test]
+fn a_layer_that_is_not_as_asked_is_not_measured() {
+    let directory = journal_directory();
+    let mut host = machine();
+    let before = host.snapshot();
+    let mut journal = UndoJournal::create(directory.path()).unwrap();
+    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on raid5")).unwrap();
+    host.write_setting("/sys/block/md127/md/level", "raid4\n");
+    let error = run(&mut host, &mut journal, &case).unwrap_err();
+    assert!(matches!(&error, TestbedError::Unmet { unmet } if unmet[0].contains("raid4")), "{error:?}");
+    assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
+    assert_eq!(host.snapshot().layers, before.layers);
 }

@@ -1,6 +1,7 @@
 //! What each level of each axis becomes in the words of mkfs, mount and sysfs.
 
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Md, RaidLevel};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
 use fsdyno_testbed::commands;
 
 fn devices() -> Devices {
@@ -91,6 +92,19 @@ fn each_level_has_its_words() {
         ("btrfs", "compress", "zstd", "mount: compress=zstd"),
         ("btrfs", "commit", "7", "mount: commit=7"),
         ("btrfs", "mount", "autodefrag,noatime", "mount: -o autodefrag,noatime"),
+        ("f2fs", "barrier", "0", "mount: -o nobarrier"),
+        ("nilfs2", "block_size", "1k", "mkfs.nilfs2: -b 1024"),
+        ("nilfs2", "barrier", "1", "mount: -o barrier"),
+        ("jfs", "journal_size", "8M", "mkfs.jfs: -s 8"),
+        ("jfs", "atime", "noatime", "mount: -o noatime"),
+        ("reiserfs", "block_size", "4k", "mkfs.reiserfs: -b 4096"),
+        ("reiserfs", "journal_size", "16M", "mkfs.reiserfs: -s 4096"),
+        ("reiserfs", "barrier", "1", "mount: -o barrier=flush"),
+        ("reiserfs", "data", "writeback", "mount: -o data=writeback"),
+        ("reiserfs", "commit", "7", "mount: -o commit=7"),
+        ("vfat", "block_size", "8k", "mkfs.vfat: -s 16"),
+        ("ntfs", "block_size", "8k", "mkfs.ntfs: -c 8192"),
+        ("ntfs", "mount", "noatime", "mount: -t ntfs3 -o noatime"),
         ("xfs", "scheduler", "kyber", "echo: kyber > /sys/block/loopN/queue/scheduler"),
         ("xfs", "readahead", "1M", "echo: 1024 > /sys/block/loopN/queue/read_ahead_kb"),
         ("xfs", "nr_requests", "32", "echo: 32 > /sys/block/loopN/queue/nr_requests"),
@@ -107,7 +121,7 @@ fn each_level_has_its_words() {
 
 #[test]
 fn levels_that_are_left_to_the_defaults_give_no_words() {
-    for filesystem in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
+    for filesystem in fsdyno_core::axis::FILESYSTEMS {
         let default =
             lines(filesystem, &[("barrier", "default"), ("scheduler", "default"), ("block_size", "default")]);
         assert_eq!(default, lines(filesystem, &[]));
@@ -120,17 +134,31 @@ fn lazy_initialisation_is_off_and_no_tool_can_ask() {
         let mkfs = &lines(filesystem, &[])[2];
         assert!(mkfs.contains("lazy_itable_init=0,lazy_journal_init=0") && mkfs.contains(" -F "), "{mkfs}");
     }
-    assert!(lines("xfs", &[])[2].starts_with("mkfs.xfs -f "));
-    assert!(lines("btrfs", &[])[2].starts_with("mkfs.btrfs -f "));
+    for (filesystem, begin) in [
+        ("xfs", "mkfs.xfs -f "),
+        ("btrfs", "mkfs.btrfs -f "),
+        ("f2fs", "mkfs.f2fs -f "),
+        ("nilfs2", "mkfs.nilfs2 -f "),
+        ("jfs", "mkfs.jfs -q "),
+        ("reiserfs", "mkfs.reiserfs -f -f "),
+        ("vfat", "mkfs.vfat -v -F32 -I "),
+        ("ntfs", "mkfs.ntfs -Q -F "),
+    ] {
+        let mkfs = &lines(filesystem, &[])[2];
+        assert!(mkfs.starts_with(begin), "{mkfs}");
+    }
 }
 
 #[test]
-fn only_the_seed_changes_identifiers() {
-    let configuration = Configuration { name: String::new(), filesystem: "xfs".into(), settings: [].into() };
-    let one = commands(&configuration, &devices(), 1);
-    assert_eq!(one, commands(&configuration, &devices(), 1));
-    let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
-    assert_eq!(differ, 1, "only the mkfs line");
+fn only_the_seed_changes_identifiers_and_it_does_in_every_filesystem() {
+    for filesystem in fsdyno_core::axis::FILESYSTEMS {
+        let name = (*filesystem).to_string();
+        let configuration = Configuration { name: String::new(), filesystem: name, settings: [].into() };
+        let one = commands(&configuration, &devices(), 1);
+        assert_eq!(one, commands(&configuration, &devices(), 1));
+        let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
+        assert_eq!(differ, 1, "{filesystem}: only one line of mkfs");
+    }
 }
 
 #[test]
@@ -181,4 +209,40 @@ fn no_raw_word_names_a_device_past_the_guards() {
     ] {
         assert_eq!(found(filesystem, axis, good), 0, "{filesystem} {axis} = '{good}'");
     }
+}
+
+#[test]
+fn a_dry_run_shows_how_a_stack_is_built() {
+    let image =
+        |path: &str| DeviceSpec::Image { path: path.into(), size: Bytes(Bytes::GIB), direct_io: false };
+    let delay = Delay { read: Nanos::from_millis(5), write: Nanos::from_millis(5), flush: Nanos(0) };
+    let slow = DeviceSpec::Delayed(Delayed { delay, disk: Box::new(image("/b")) });
+    let disks = vec![image("/a"), slow];
+    let data = DeviceSpec::Md(Md { level: RaidLevel::Raid1, chunk: None, bitmap: Bitmap::None, disks });
+    let devices = Devices { data, journals: Default::default() };
+    let settings = [("scheduler", "bfq"), ("readahead", "1M")];
+    let configuration = Configuration {
+        name: String::new(),
+        filesystem: "btrfs".into(),
+        settings: settings.map(|(axis, level)| (axis.to_string(), level.to_string())).into(),
+    };
+    let lines = commands(&configuration, &devices, 42);
+    let start = [
+        "truncate -s 1G /a",
+        "losetup -f /a",
+        "truncate -s 1G /b",
+        "losetup -f /b",
+        "dmsetup create fsdyno-RANDOM --table '0 2097152 delay /b 0 5 /b 0 5 /b 0 0'",
+        "mdadm --create /dev/md/fsdyno-RANDOM --homehost=none --run --metadata=1.2 --level=raid1 --raid-devices=2 \
+         --bitmap=none --assume-clean --uuid=RANDOM /a /dev/mapper/fsdyno-RANDOM",
+    ];
+    assert_eq!(lines[..6], start);
+    assert!(
+        lines[6].starts_with("mkfs.btrfs ") && lines[6].ends_with(" /dev/md/fsdyno-RANDOM"),
+        "{lines:#?}"
+    );
+    assert_eq!(
+        lines[7..9],
+        ["echo bfq > /sys/block/loopN/queue/scheduler", "echo 1024 > /sys/block/mdN/queue/read_ahead_kb"]
+    );
 }

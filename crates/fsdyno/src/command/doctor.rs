@@ -8,6 +8,7 @@ use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
 use fsdyno_sys::timer::{Source, Timer};
+use fsdyno_testbed::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
 use fsdyno_testbed::filesystem;
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -81,36 +82,35 @@ fn loops() -> Finding {
 
 /// Kernel and tools of every filesystem.
 fn filesystems(host: &mut dyn Host) -> Vec<Finding> {
-    let known = host.read_text(Path::new("/proc/filesystems")).unwrap_or_default();
-    filesystem::ALL.iter().map(|filesystem| one_filesystem(host, *filesystem, &known)).collect()
+    filesystem::ALL.iter().map(|filesystem| one_filesystem(host, *filesystem)).collect()
 }
 
-fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem, known: &str) -> Finding {
-    let kernel = known.lines().any(|line| line.split_whitespace().next_back() == Some(filesystem.name()));
-    let missing: Vec<&filesystem::Tool> = filesystem
-        .tools()
-        .iter()
-        .filter(|tool| !matches!(host.find_program(tool.program), Ok(Some(_))))
-        .collect();
+/// A kernel without a filesystem is nothing that could be installed here: a guest has one, and brings its own tools.
+fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) -> Finding {
+    let kernel = kernel_support(host, filesystem);
+    let missing = absent_tools(host, filesystem.tools());
     let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     packages.dedup();
-    let mut remedies = Vec::new();
-    if !packages.is_empty() {
-        remedies.push(format!("apt-get install {}", packages.join(" ")));
-    }
-    if !kernel {
-        // A module is loaded by the first mount, so its absence from the list is no proof.
-        remedies.push(format!("modprobe {}, if this kernel has it", filesystem.name()));
-    }
+    let remedy = match (kernel, packages.as_slice()) {
+        (KernelSupport::Absent, _) => Some(format!("in a guest: {}", kernel_elsewhere(filesystem))),
+        (_, []) => None,
+        (_, packages) => Some(format!("apt-get install {}", packages.join(" "))),
+    };
     let tools = match missing.as_slice() {
         [] => "tools installed".to_string(),
         some => format!("no {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", no ")),
     };
+    let kernel = match kernel {
+        KernelSupport::Present => "in the kernel",
+        KernelSupport::Module => "a module of the kernel",
+        KernelSupport::Absent => "not in the kernel",
+        KernelSupport::Unknown => "not known whether in the kernel",
+    };
     Finding {
         subject: filesystem.name().to_string(),
-        ok: remedies.is_empty(),
-        found: format!("{}, {tools}", if kernel { "in the kernel" } else { "not loaded in the kernel" }),
-        remedy: (!remedies.is_empty()).then(|| remedies.join("; ")),
+        ok: remedy.is_none(),
+        found: format!("{kernel}, {tools}"),
+        remedy,
     }
 }
 

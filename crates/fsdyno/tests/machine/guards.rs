@@ -129,7 +129,7 @@ fn refused_with(
         DeviceSpec::Image { path, size, .. } => {
             format!("image = \"{}\"\nsize = \"{size}\"\n", path.display())
         }
-        DeviceSpec::Directory { path } => panic!("{}", path.display()),
+        other => panic!("{other}"),
     };
     let plan = sandbox.write(
         "plan.toml",

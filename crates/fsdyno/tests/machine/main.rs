@@ -14,6 +14,9 @@ mod engine_tree;
 mod external;
 mod guards;
 mod guests;
+mod guests_deaf;
+mod guests_filesystems;
+mod guests_stacks;
 mod kill;
 mod lifecycle;
 mod postmark;
@@ -39,6 +42,9 @@ fn main() {
         external::tests(),
         guards::tests(),
         guests::tests(),
+        guests_deaf::tests(),
+        guests_filesystems::tests(),
+        guests_stacks::tests(),
         kill::tests(),
         lifecycle::tests(),
         postmark::tests(),

@@ -8,10 +8,12 @@
 
 mod engine;
 mod guest;
+mod layers;
 mod steps;
 
 pub use engine::FakeEngine;
 pub use guest::FakeGuests;
+pub use layers::FakeLayer;
 
 use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
@@ -32,6 +34,8 @@ const ENXIO: i32 = 6;
 /// Device number of the one filesystem that all fake files are in.
 const FILES: (u32, u32) = (0, 42);
 const LOOP_MAJOR: u32 = 7;
+/// So many loop devices there are.
+const LOOPS: u32 = 4;
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 /// What is to go wrong at a step.
@@ -39,6 +43,8 @@ const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 pub enum Fault {
     /// The step is not done and says so; everything goes on after it.
     Fail,
+    /// The step is not done, does not come back, and is given up; everything goes on after it.
+    Hang,
     /// The process dies before the step is done.
     CrashBefore,
     /// The process dies after the step was done, before it learns of it.
@@ -58,6 +64,10 @@ pub struct Machine {
     pub loops: BTreeMap<PathBuf, u64>,
     /// Mounts, in order.
     pub mounts: Vec<MountInfo>,
+    /// Arrays and mappings.
+    pub layers: BTreeMap<PathBuf, FakeLayer>,
+    /// What arrays and volume groups have written on devices to know them again.
+    pub labels: BTreeMap<PathBuf, String>,
 }
 
 /// A machine in memory. Public fields are for tests to set before, and to look at after.
@@ -76,6 +86,8 @@ pub struct FakeHost {
     pub mount_hides: Vec<String>,
     /// So many of the next unmounts find the filesystem busy.
     pub busy_unmounts: u32,
+    /// So many of the next arrays that are stopped come up again at once, as udev brings them up.
+    pub reassemblies: u32,
     /// What the next engines do.
     pub engines: VecDeque<FakeEngine>,
     /// What it is as a guest.
@@ -90,11 +102,12 @@ pub struct FakeHost {
     open: BTreeMap<u64, (PathBuf, DeviceIdentity)>,
     last_inode: u64,
     last_handle: u64,
+    last_layer: u64,
     attachments: BTreeMap<PathBuf, u64>,
 }
 
 impl FakeHost {
-    /// A machine with the directories `/tmp` and `/run`, two free loop devices, an ext2/3/4, xfs and btrfs kernel, and every
+    /// A machine with the directories `/tmp` and `/run`, four free loop devices, an ext2/3/4, xfs and btrfs kernel, and every
     /// tool of those.
     pub fn new() -> Self {
         let mut host = FakeHost { space: (Bytes(1 << 40), Bytes(1 << 40)), ..FakeHost::default() };
@@ -111,6 +124,9 @@ impl FakeHost {
             "mkfs.btrfs",
             "btrfs",
             "sync",
+            "mdadm",
+            "lvm",
+            "dmsetup",
         ] {
             host.install(program, &format!("{program} 1.0"));
         }
@@ -125,7 +141,7 @@ impl FakeHost {
         ] {
             host.write_setting(path, text);
         }
-        for index in 0..2 {
+        for index in 0..LOOPS {
             host.add_queue((LOOP_MAJOR, index));
         }
         host.write_setting("/sys/block/loop0/queue/scheduler", &schedulers("none"));
@@ -226,6 +242,7 @@ impl FakeHost {
         match fault {
             None => act(self),
             Some(Fault::Fail) => Err(system("do", &text, EIO)),
+            Some(Fault::Hang) => Err(HostError::Hung { action: text, seconds: 60 }),
             Some(Fault::CrashBefore) => {
                 self.lost = true;
                 Err(lost())
@@ -253,6 +270,11 @@ impl FakeHost {
     }
 
     fn is_busy(&self, device: &Path) -> bool {
+        let mut layers = self.machine.layers.values();
+        layers.any(|layer| layer.members.iter().any(|member| member == device)) || self.is_mounted(device)
+    }
+
+    fn is_mounted(&self, device: &Path) -> bool {
         self.machine.mounts.iter().any(|mount| {
             Path::new(&mount.source) == device
                 || mount.options.split(',').any(|word| word.ends_with(&*device.to_string_lossy()))
@@ -291,6 +313,21 @@ impl FakeHost {
                     serial: None,
                 },
                 model: file.display().to_string(),
+                uses: uses.collect(),
+                ..DeviceProbe::default()
+            });
+        }
+        if let Some(identity) = self.identity_of_layer(path) {
+            let members =
+                self.machine.layers.get(path).map(|layer| layer.members.clone()).unwrap_or_default();
+            let sizes =
+                members.iter().filter_map(|member| Some(self.probe(member).ok()?.identity.size_bytes));
+            let size_bytes = sizes.min().unwrap_or(0);
+            return Ok(DeviceProbe {
+                path: path.to_path_buf(),
+                canonical: path.to_path_buf(),
+                block: true,
+                identity: DeviceIdentity { size_bytes, ..identity },
                 uses: uses.collect(),
                 ..DeviceProbe::default()
             });

@@ -18,7 +18,8 @@ impl Host for FakeHost {
         self.step(format!("run {}", command.line()), |host| {
             host.commands.push(command.line());
             let missing = || HostError::NoProgram { program: command.program.clone() };
-            host.programs.get(&command.program).cloned().ok_or_else(missing)
+            let usual = host.programs.get(&command.program).cloned().ok_or_else(missing)?;
+            Ok(host.run_layer_tool(command).unwrap_or(usual))
         })
     }
 
@@ -31,6 +32,7 @@ impl Host for FakeHost {
     fn read_text(&mut self, path: &Path) -> Result<String> {
         self.step(format!("read {}", path.display()), |host| {
             let text = host.machine.texts.get(path).cloned().or_else(|| host.loop_attribute(path));
+            let text = text.or_else(|| host.layer_attribute(path));
             text.ok_or_else(|| system("read", path, ENOENT))
         })
     }
@@ -52,9 +54,11 @@ impl Host for FakeHost {
                 .filter_map(|child| child.strip_prefix(path).ok()?.components().next())
                 .map(|first| first.as_os_str().to_string_lossy().into_owned())
                 .collect();
-            if names.is_empty() && !host.machine.directories.contains(path) {
+            let layers = host.layer_names(path);
+            if names.is_empty() && layers.is_none() && !host.machine.directories.contains(path) {
                 return Err(system("list", path, ENOENT));
             }
+            let names: BTreeSet<String> = names.into_iter().chain(layers.unwrap_or_default()).collect();
             Ok(names.into_iter().collect())
         })
     }
@@ -144,7 +148,7 @@ impl Host for FakeHost {
         self.step(format!("attach {}", image.display()), |host| {
             let identity = host.machine.files.get(image).map(|(identity, _)| identity.inode);
             let inode = identity.ok_or_else(|| system("attach", image, ENOENT))?;
-            let nodes = (0..2).map(|index| PathBuf::from(format!("/dev/loop{index}")));
+            let nodes = (0..super::LOOPS).map(|index| PathBuf::from(format!("/dev/loop{index}")));
             let free = nodes.into_iter().find(|node| !host.machine.loops.contains_key(node));
             let node = free.ok_or_else(|| system("attach", image, EBUSY))?;
             host.machine.loops.insert(node.clone(), inode);
@@ -158,6 +162,8 @@ impl Host for FakeHost {
             if host.is_busy(device) || host.open.values().any(|(node, _)| node == device) {
                 return Err(system("detach", device, EBUSY));
             }
+            // Its content goes with the file.
+            host.machine.labels.remove(device);
             host.machine.loops.remove(device).map(|_| ()).ok_or_else(|| system("detach", device, ENXIO))
         })
     }

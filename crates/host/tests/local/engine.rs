@@ -1,7 +1,7 @@
 //! Engines as their parent sees them. This program plays the engine; the seed of the request says which part.
 
 use crate::support::{Sandbox, Test, host};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Stage};
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
 use fsdyno_core::workload::Null;
 use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Warning, WarningKind, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess, Host};
@@ -57,6 +57,7 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         directory: PathBuf::from("/nowhere"),
         workload: Workload::Null(Null::default()),
         seed: part,
+        part: Part::WHOLE,
         precondition: None,
         drop_caches: false,
         clean_up: false,

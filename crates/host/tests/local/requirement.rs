@@ -16,6 +16,8 @@ pub enum Requirement {
     Program(&'static str),
     /// A filesystem that the kernel has.
     Filesystem(&'static str),
+    /// All of these.
+    All(&'static [Requirement]),
 }
 
 impl Requirement {
@@ -34,6 +36,10 @@ impl Requirement {
             Requirement::Filesystem(name) => {
                 let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
+            }
+            Requirement::All(all) => {
+                let unmet: Vec<String> = all.iter().filter_map(|requirement| requirement.unmet()).collect();
+                (unmet.is_empty(), unmet.join(", "))
             }
         };
         (!met).then_some(text)

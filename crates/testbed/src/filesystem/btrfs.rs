@@ -1,8 +1,8 @@
 //! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, expect, none_of, raw_mkfs, raw_mount,
-    size_of, uuid,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
+    none_of, raw_mkfs, raw_mount, size_of, uuid,
 };
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -45,11 +45,7 @@ impl Filesystem for Btrfs {
                 "datacow = 0 excludes compression; the one that stands last at mount would win".to_string(),
             );
         }
-        if let Some(bytes) = size_of(configuration, "block_size")
-            && (!bytes.is_power_of_two() || !(4096..=65536).contains(&bytes))
-        {
-            found.push(format!("btrfs has no sectors of {}: a power of two from 4k to 64k", Bytes(bytes)));
-        }
+        found.extend(no_such_blocks("btrfs", "sectors", 4096..=65536, configuration));
         found
     }
 
@@ -129,11 +125,8 @@ impl Filesystem for Btrfs {
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let mut risks = Vec::new();
+        let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
         let raw: Vec<&str> = raw_mount(configuration).collect();
-        if configuration.level("barrier") == Some("0") || raw.contains(&"nobarrier") {
-            risks.push("barrier = 0: a power cut may corrupt the filesystem".to_string());
-        }
         if configuration.level("datacow") == Some("0") || raw.contains(&"nodatacow") {
             risks
                 .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
@@ -144,12 +137,9 @@ impl Filesystem for Btrfs {
         risks
     }
 
-    fn check(&self, targets: &Targets) -> Command {
-        Command::new("btrfs").args(["check", "--readonly"]).device(
-            "",
-            targets.data.handle,
-            &targets.data.node,
-        )
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("btrfs").args(["check", "--readonly"]).device("", data.handle, &data.node))
     }
 
     /// The status is 0 or 1 for whatever went wrong; a filesystem that cannot be opened is not clean either.
@@ -159,9 +149,5 @@ impl Filesystem for Btrfs {
             1 => Some(false),
             _ => None,
         }
-    }
-
-    fn geometry(&self, _targets: &Targets) -> Option<Command> {
-        None
     }
 }

@@ -1,7 +1,8 @@
 //! ext2, ext3 and ext4: one family of tools, one driver in today's kernel, one table of differences.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, expect, none_of, raw_mkfs, size_of, uuid,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
+    none_of, raw_mkfs, size_of, uuid,
 };
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -35,6 +36,11 @@ impl Filesystem for Ext {
             Ext::Three => "ext3",
             Ext::Four => "ext4",
         }
+    }
+
+    /// One driver serves all three (CONFIG_EXT4_USE_FOR_EXT2; ext3 has none of its own since Linux 4.3).
+    fn module(&self) -> &'static str {
+        "ext4"
     }
 
     fn tools(&self) -> &'static [Tool] {
@@ -221,14 +227,11 @@ impl Filesystem for Ext {
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        let mut risks = Vec::new();
+        let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
         let raw: Vec<&str> = super::raw_mount(configuration).collect();
         let asked = |axis: &str, level: &str, words: &[&str]| {
             configuration.level(axis) == Some(level) || words.iter().any(|word| raw.contains(word))
         };
-        if asked("barrier", "0", &["nobarrier", "barrier=0"]) {
-            risks.push("barrier = 0: a power cut may corrupt the filesystem".to_string());
-        }
         if asked("data", "writeback", &["data=writeback"]) {
             risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
         }
@@ -253,12 +256,12 @@ impl Filesystem for Ext {
         risks
     }
 
-    fn check(&self, targets: &Targets) -> Command {
+    fn check(&self, targets: &Targets) -> Option<Command> {
         let mut command = Command::new("e2fsck").args(["-f", "-n"]);
         if let Some(journal) = &targets.journal {
             command = command.args(["-j"]).device("", journal.handle, &journal.node);
         }
-        command.device("", targets.data.handle, &targets.data.node)
+        Some(command.device("", targets.data.handle, &targets.data.node))
     }
 
     /// After the root filesystem.
@@ -283,17 +286,8 @@ impl Ext {
 
     fn size_contradictions(self, configuration: &Configuration) -> Vec<String> {
         let mut found = Vec::new();
-        let block_size = size_of(configuration, "block_size");
-        if let Some(bytes) =
-            block_size.filter(|bytes| !bytes.is_power_of_two() || !(1024..=65536).contains(bytes))
-        {
-            found.push(format!(
-                "{} has no blocks of {}: a power of two from 1k to 64k",
-                self.name(),
-                Bytes(bytes)
-            ));
-        }
-        let block_size = block_size.unwrap_or(4096);
+        found.extend(no_such_blocks(self.name(), "blocks", 1024..=65536, configuration));
+        let block_size = size_of(configuration, "block_size").unwrap_or(4096);
         if let Some(bytes) = size_of(configuration, "inode_size")
             && (!bytes.is_power_of_two() || !(128..=block_size).contains(&bytes))
         {

@@ -1,8 +1,8 @@
 //! XFS. Its log can be on another device, but never be left out.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, expect, raw_mkfs, raw_mount, size_of,
-    uuid,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
+    raw_mkfs, raw_mount, size_of, uuid,
 };
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -46,11 +46,7 @@ impl Filesystem for Xfs {
         if configuration.level("journal") == Some("none") {
             found.push("xfs cannot be without its log, so journal = none cannot be".to_string());
         }
-        if let Some(bytes) = size_of(configuration, "block_size")
-            && (!bytes.is_power_of_two() || !(512..=65536).contains(&bytes))
-        {
-            found.push(format!("xfs has no blocks of {}: a power of two from 512 to 64k", Bytes(bytes)));
-        }
+        found.extend(no_such_blocks("xfs", "blocks", 512..=65536, configuration));
         if let Some(count) = configuration.level("logbufs").and_then(|level| level.parse::<u32>().ok())
             && !(2..=8).contains(&count)
         {
@@ -144,21 +140,16 @@ impl Filesystem for Xfs {
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        // Kernels before 4.19 have it.
-        let barrier_off = configuration.level("barrier") == Some("0")
-            || raw_mount(configuration).any(|word| word == "nobarrier");
-        barrier_off
-            .then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
-            .into_iter()
-            .collect()
+        // Kernels before 4.19 can do without.
+        barrier_off(configuration).into_iter().collect()
     }
 
-    fn check(&self, targets: &Targets) -> Command {
+    fn check(&self, targets: &Targets) -> Option<Command> {
         let mut command = Command::new("xfs_repair").args(["-n"]);
         if let Some(journal) = &targets.journal {
             command = command.args(["-l"]).device("", journal.handle, &journal.node);
         }
-        command.device("", targets.data.handle, &targets.data.node)
+        Some(command.device("", targets.data.handle, &targets.data.node))
     }
 
     /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal error`.
@@ -168,10 +159,6 @@ impl Filesystem for Xfs {
             1 if !output.stderr.contains("fatal error") => Some(false),
             _ => None,
         }
-    }
-
-    fn geometry(&self, _targets: &Targets) -> Option<Command> {
-        None
     }
 }
 

@@ -1,5 +1,6 @@
 //! The harness: requirements, the state of the machine before and after, and how to run the built binary.
 
+pub mod disk;
 #[path = "../../../../host/tests/local/requirement.rs"]
 mod requirement;
 pub mod sick;
@@ -7,10 +8,17 @@ pub mod sick;
 pub use requirement::Requirement;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Number of the user and of the group without privileges.
+pub const NOBODY: u32 = 65534;
 
 /// A test with its requirements.
 #[derive(Clone)]
@@ -47,10 +55,33 @@ pub fn run(tests: Vec<Test>) {
             if !unmet.is_empty() {
                 eprintln!("skipped {}: requires {}", test.name, unmet.join(", "));
             }
-            Trial::test(test.name, move || guarded(test.body)).with_ignored_flag(!unmet.is_empty())
+            Trial::test(test.name, move || timed(test.name, test.body)).with_ignored_flag(!unmet.is_empty())
         })
         .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    tell_slowest();
+    conclusion.exit();
+}
+
+/// What each test took, so that somebody who wants the suite to be quick knows where to look.
+static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
+const SLOWEST: usize = 12;
+
+fn timed(name: &'static str, body: fn()) -> Result<(), Failed> {
+    let begin = Instant::now();
+    let result = guarded(body);
+    TOOK.lock().expect("no thread has panicked").push((begin.elapsed(), name));
+    result
+}
+
+fn tell_slowest() {
+    let mut took = std::mem::take(&mut *TOOK.lock().expect("no thread has panicked"));
+    took.sort_unstable();
+    let all: Duration = took.iter().map(|(took, _)| took).sum();
+    for (took, name) in took.iter().rev().take(SLOWEST) {
+        eprintln!("{:6.1} s {name}", took.as_secs_f64());
+    }
+    eprintln!("{:6.1} s all {} tests", all.as_secs_f64(), took.len());
 }
 
 fn guarded(body: fn()) -> Result<(), Failed> {
@@ -148,6 +179,20 @@ impl Sandbox {
         path
     }
 
+    /// Makes directories and gives them to a user without privileges, with a binary of its own: the build may lie where nobody
+    /// else may look. Returns its path.
+    pub fn give_away(&self, directories: &[&str]) -> PathBuf {
+        for name in directories {
+            let path = self.path(name);
+            fs::create_dir_all(&path).expect("a directory");
+            chown(&path, Some(NOBODY), Some(NOBODY)).expect("give it away");
+        }
+        let binary = self.path("fsdyno");
+        fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).expect("copy the binary");
+        fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).expect("make it executable");
+        binary
+    }
+
     /// The binary with the sandbox as its state directory.
     pub fn fsdyno(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
@@ -159,6 +204,24 @@ impl Sandbox {
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.fsdyno(arguments).output().expect("run fsdyno")
     }
+
+    /// Runs a plan, every trial of which must be measured.
+    pub fn sweep(&self, plan: &str) -> Output {
+        self.write("plan.toml", plan);
+        let swept = self.run(&["sweep", "plan.toml"]);
+        assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+        swept
+    }
+
+    /// The latest sweep as it is stored.
+    pub fn stored(&self) -> Value {
+        json(&self.run(&["show", "--format", "json"]))
+    }
+}
+
+/// What a run printed.
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
 }
 
 /// Exit code, stdout and stderr of a run, for messages of assertions.

@@ -1,0 +1,444 @@
+//! What a trial stands on: disks, and what is built of them.
+//!
+//! A disk is an image, a block device or, where nothing is made, a directory. Layers stand on disks: an array of md, a
+//! volume of lvm, a disk made slow by dm-delay. They nest, outermost first, as the devices of the kernel do.
+
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A device stack that a trial may destroy, or a directory that it may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceSpec {
+    /// A sparse file behind a loop device, made and removed by the sweep.
+    Image {
+        /// Where the file will be; nothing may stand there.
+        path: PathBuf,
+        /// Its apparent size.
+        size: Bytes,
+        /// Whether the loop device bypasses the page cache of the filesystem that holds the file (`LO_FLAGS_DIRECT_IO`).
+        direct_io: bool,
+    },
+    /// A block device that the user names and confirms.
+    Block {
+        /// As the plan names it.
+        path: PathBuf,
+        /// The identity that the plan pins, as `fsdyno plan` prints it.
+        identity: Option<String>,
+    },
+    /// An existing directory, nothing formatted.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An array of Linux's software RAID.
+    Md(Md),
+    /// A logical volume over all of its disks.
+    Lvm(Lvm),
+    /// A disk that answers late.
+    Delayed(Delayed),
+}
+
+/// An array of Linux's software RAID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Md {
+    /// How data lies on the disks.
+    pub level: RaidLevel,
+    /// Bytes that go to one disk before the next one's turn; mdadm's own choice when absent.
+    pub chunk: Option<Bytes>,
+    /// Whether the array notes what it is about to write.
+    pub bitmap: Bitmap,
+    /// Its members.
+    pub disks: Vec<DeviceSpec>,
+}
+
+/// A logical volume over all of its disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lvm {
+    /// How many disks are written in turn; 1 fills one after the other.
+    pub stripes: u32,
+    /// Bytes that go to one disk before the next one's turn; lvm's own choice when absent.
+    pub stripe_size: Option<Bytes>,
+    /// Its physical volumes.
+    pub disks: Vec<DeviceSpec>,
+}
+
+/// A disk that answers late.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delayed {
+    /// By how much.
+    pub delay: Delay,
+    /// The disk.
+    pub disk: Box<DeviceSpec>,
+}
+
+/// By how much a disk answers late. dm-delay knows whole milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// Reads.
+    pub read: Nanos,
+    /// Writes.
+    pub write: Nanos,
+    /// Flushes of its cache.
+    pub flush: Nanos,
+}
+
+/// The levels of md that a plan can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RaidLevel {
+    /// Chunks in turn, nothing twice.
+    Raid0,
+    /// Everything on every disk.
+    Raid1,
+    /// Chunks in turn, with a parity of one.
+    Raid5,
+    /// Chunks in turn, with two parities.
+    Raid6,
+    /// Chunks in turn, each on two disks.
+    Raid10,
+}
+
+/// Whether an array notes which parts it is about to write, so that only those are compared after a crash.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bitmap {
+    /// It does not.
+    #[default]
+    None,
+    /// On its own disks.
+    Internal,
+}
+
+impl RaidLevel {
+    /// Every level.
+    pub const ALL: &'static [RaidLevel] =
+        &[RaidLevel::Raid0, RaidLevel::Raid1, RaidLevel::Raid5, RaidLevel::Raid6, RaidLevel::Raid10];
+
+    /// Its name in plans, in mdadm's words and in sysfs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RaidLevel::Raid0 => "raid0",
+            RaidLevel::Raid1 => "raid1",
+            RaidLevel::Raid5 => "raid5",
+            RaidLevel::Raid6 => "raid6",
+            RaidLevel::Raid10 => "raid10",
+        }
+    }
+
+    /// The fewest disks that make sense.
+    pub const fn least_disks(self) -> usize {
+        match self {
+            RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => 2,
+            RaidLevel::Raid5 => 3,
+            RaidLevel::Raid6 => 4,
+        }
+    }
+
+    /// Whether data is cut into chunks.
+    pub const fn has_chunks(self) -> bool {
+        !matches!(self, RaidLevel::Raid1)
+    }
+
+    /// Whether it holds something twice, which has to agree.
+    pub const fn is_redundant(self) -> bool {
+        !matches!(self, RaidLevel::Raid0)
+    }
+
+    /// Whether it computes parities, which are right only where somebody has computed them.
+    pub const fn has_parity(self) -> bool {
+        matches!(self, RaidLevel::Raid5 | RaidLevel::Raid6)
+    }
+
+    /// What so many disks of one unit hold, in half units.
+    const fn halves(self, disks: u64) -> u64 {
+        match self {
+            RaidLevel::Raid0 => 2 * disks,
+            RaidLevel::Raid1 => 2,
+            RaidLevel::Raid5 => 2 * disks.saturating_sub(1),
+            RaidLevel::Raid6 => 2 * disks.saturating_sub(2),
+            RaidLevel::Raid10 => disks,
+        }
+    }
+}
+
+impl Bitmap {
+    /// Every choice.
+    pub const ALL: &'static [Bitmap] = &[Bitmap::None, Bitmap::Internal];
+
+    /// Its name in plans and in mdadm's words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bitmap::None => "none",
+            Bitmap::Internal => "internal",
+        }
+    }
+}
+
+impl DeviceSpec {
+    /// The path that the plan names, of a stack that of its first disk.
+    pub fn path(&self) -> &Path {
+        match self {
+            DeviceSpec::Image { path, .. }
+            | DeviceSpec::Block { path, .. }
+            | DeviceSpec::Directory { path } => path,
+            _ => self.below().first().map_or(Path::new(""), DeviceSpec::path),
+        }
+    }
+
+    /// What a layer stands on; nothing for a disk.
+    pub fn below(&self) -> &[DeviceSpec] {
+        match self {
+            DeviceSpec::Image { .. } | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => &[],
+            DeviceSpec::Md(Md { disks, .. }) | DeviceSpec::Lvm(Lvm { disks, .. }) => disks,
+            DeviceSpec::Delayed(Delayed { disk, .. }) => std::slice::from_ref(&**disk),
+        }
+    }
+
+    /// The disks at the bottom of the stack, in order; a disk is its own.
+    pub fn disks(&self) -> Vec<&DeviceSpec> {
+        match self.below() {
+            [] => vec![self],
+            below => below.iter().flat_map(DeviceSpec::disks).collect(),
+        }
+    }
+
+    /// Every layer, outermost first.
+    pub fn layers(&self) -> Vec<&DeviceSpec> {
+        let own = (!self.below().is_empty()).then_some(self);
+        own.into_iter().chain(self.below().iter().flat_map(DeviceSpec::layers)).collect()
+    }
+
+    /// The same stack on other disks.
+    ///
+    /// # Errors
+    /// The first that `replace` gives.
+    pub fn on_other_disks<E>(
+        &self,
+        replace: &mut impl FnMut(&DeviceSpec) -> Result<DeviceSpec, E>,
+    ) -> Result<DeviceSpec, E> {
+        let mut all = |disks: &[DeviceSpec]| -> Result<Vec<DeviceSpec>, E> {
+            disks.iter().map(|disk| disk.on_other_disks(replace)).collect()
+        };
+        Ok(match self {
+            DeviceSpec::Md(md) => DeviceSpec::Md(Md { disks: all(&md.disks)?, ..md.clone() }),
+            DeviceSpec::Lvm(lvm) => DeviceSpec::Lvm(Lvm { disks: all(&lvm.disks)?, ..lvm.clone() }),
+            DeviceSpec::Delayed(Delayed { delay, disk }) => {
+                let disk = Box::new(disk.on_other_disks(replace)?);
+                DeviceSpec::Delayed(Delayed { delay: *delay, disk })
+            }
+            disk => replace(disk)?,
+        })
+    }
+
+    /// Whether every disk is an image, so that its size is known and nothing else can be on it.
+    pub fn is_of_images(&self) -> bool {
+        self.disks().iter().all(|disk| matches!(disk, DeviceSpec::Image { .. }))
+    }
+
+    /// Whether a disk is a block device.
+    pub fn is_of_blocks(&self) -> bool {
+        self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block { .. }))
+    }
+
+    /// Its size, where every disk is an image. What a layer keeps for itself, a few megabytes, is not taken off.
+    pub fn size(&self) -> Option<Bytes> {
+        self.size_by(&mut |disk| match disk {
+            DeviceSpec::Image { size, .. } => Ok(*size),
+            _ => Err(()),
+        })
+        .ok()
+    }
+
+    /// Its size from those of its disks.
+    ///
+    /// # Errors
+    /// The first that `size_of` gives.
+    pub fn size_by<E>(&self, size_of: &mut impl FnMut(&DeviceSpec) -> Result<Bytes, E>) -> Result<Bytes, E> {
+        let below = self.below().iter().map(|disk| Ok(disk.size_by(size_of)?.0));
+        let sizes = below.collect::<Result<Vec<u64>, E>>()?;
+        let least = || sizes.iter().copied().min().unwrap_or(0);
+        match self {
+            DeviceSpec::Delayed(_) => Ok(Bytes(least())),
+            DeviceSpec::Lvm(_) | DeviceSpec::Md(Md { level: RaidLevel::Raid0, .. }) => {
+                Ok(Bytes(sizes.iter().copied().fold(0, u64::saturating_add)))
+            }
+            DeviceSpec::Md(md) => {
+                let halves = u128::from(md.level.halves(sizes.len() as u64));
+                Ok(Bytes((u128::from(least()) * halves / 2).min(u64::MAX.into()) as u64))
+            }
+            disk => size_of(disk),
+        }
+    }
+
+    /// What each of its members holds when it holds so much.
+    pub fn share_of(&self, whole: Bytes) -> Bytes {
+        let count = self.below().len().max(1) as u64;
+        match self {
+            DeviceSpec::Md(md) => {
+                let halves = u128::from(md.level.halves(count).max(1));
+                Bytes((u128::from(whole.0) * 2).div_ceil(halves).min(u64::MAX.into()) as u64)
+            }
+            DeviceSpec::Lvm(_) => Bytes(whole.0.div_ceil(count)),
+            _ => whole,
+        }
+    }
+}
+
+/// `image /var/tmp/x.img (4G)`, `md raid1 of 2 x 4G`, `block /dev/sdb, delayed by 5ms`.
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceSpec::Image { path, size, .. } => write!(f, "image {} ({size})", path.display()),
+            DeviceSpec::Block { path, .. } => write!(f, "block {}", path.display()),
+            DeviceSpec::Directory { path } => write!(f, "directory {}", path.display()),
+            DeviceSpec::Md(Md { level, chunk, bitmap, disks }) => {
+                write!(f, "md {}", level.name())?;
+                if let Some(chunk) = chunk {
+                    write!(f, ", chunk {chunk}")?;
+                }
+                if *bitmap == Bitmap::Internal {
+                    write!(f, ", bitmap")?;
+                }
+                write!(f, " of {}", members(disks))
+            }
+            DeviceSpec::Lvm(Lvm { stripes: 1, disks, .. }) => write!(f, "lvm linear of {}", members(disks)),
+            DeviceSpec::Lvm(Lvm { stripes, stripe_size, disks }) => {
+                write!(f, "lvm {stripes} stripes")?;
+                if let Some(size) = stripe_size {
+                    write!(f, " of {size}")?;
+                }
+                write!(f, " on {}", members(disks))
+            }
+            DeviceSpec::Delayed(Delayed { delay, disk }) => write!(f, "{disk}, delayed by {delay}"),
+        }
+    }
+}
+
+/// `2 x 4G` where all are alike, else what each is.
+fn members(disks: &[DeviceSpec]) -> String {
+    let short = |disk: &DeviceSpec| match disk {
+        DeviceSpec::Image { size, .. } => size.to_string(),
+        DeviceSpec::Delayed(Delayed { delay, disk }) if matches!(**disk, DeviceSpec::Image { .. }) => {
+            format!("{} delayed by {delay}", disk.size().unwrap_or_default())
+        }
+        other => other.to_string(),
+    };
+    let words: Vec<String> = disks.iter().map(short).collect();
+    match words.first() {
+        Some(first) if words.len() > 1 && words.iter().all(|word| word == first) => {
+            format!("{} x {first}", words.len())
+        }
+        _ => words.join(" + "),
+    }
+}
+
+/// `5ms`, or `read 5ms, write 0ms, flush 10ms` where they differ.
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [read, write, flush] = self.millis();
+        match read == write && write == flush {
+            true => write!(f, "{read}ms"),
+            false => write!(f, "read {read}ms, write {write}ms, flush {flush}ms"),
+        }
+    }
+}
+
+impl Delay {
+    /// Of reads, writes and flushes, in milliseconds.
+    pub fn millis(&self) -> [u64; 3] {
+        [self.read, self.write, self.flush].map(|delay| delay.0 / Nanos::from_millis(1).0)
+    }
+}
+
+/// The devices of a plan: the one that filesystems are made on, and those that may hold external journals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Devices {
+    /// Where filesystems are made.
+    pub data: DeviceSpec,
+    /// Named devices for `journal = "external:NAME"`.
+    pub journals: BTreeMap<String, DeviceSpec>,
+}
+
+impl Devices {
+    /// The data device, then those for journals.
+    pub fn all(&self) -> impl Iterator<Item = &DeviceSpec> {
+        std::iter::once(&self.data).chain(self.journals.values())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(path: &str, size: u64) -> DeviceSpec {
+        DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true }
+    }
+
+    fn md(level: RaidLevel, sizes: &[u64]) -> DeviceSpec {
+        let disks = sizes.iter().map(|size| image("/image", *size)).collect();
+        DeviceSpec::Md(Md { level, chunk: None, bitmap: Bitmap::None, disks })
+    }
+
+    #[test]
+    fn a_stack_holds_what_its_level_leaves() {
+        let cases = [
+            (RaidLevel::Raid0, [4, 6, 8, 8], 26),
+            (RaidLevel::Raid1, [4, 6, 8, 8], 4),
+            (RaidLevel::Raid5, [4, 6, 8, 8], 12),
+            (RaidLevel::Raid6, [4, 6, 8, 8], 8),
+            (RaidLevel::Raid10, [4, 6, 8, 8], 8),
+        ];
+        for (level, sizes, holds) in cases {
+            assert_eq!(md(level, &sizes).size(), Some(Bytes(holds)), "{}", level.name());
+        }
+        assert_eq!(md(RaidLevel::Raid10, &[4, 4, 4]).size(), Some(Bytes(6)));
+        let block = DeviceSpec::Block { path: "/dev/sdb".into(), identity: None };
+        let disks = vec![image("/a", 1), block];
+        assert_eq!(DeviceSpec::Lvm(Lvm { stripes: 2, stripe_size: None, disks }).size(), None);
+    }
+
+    #[test]
+    fn shares_of_members_hold_the_whole() {
+        for level in RaidLevel::ALL {
+            let stack = md(*level, &[0; 4]);
+            for whole in [1, 100, 1 << 40] {
+                let share = stack.share_of(Bytes(whole)).0;
+                assert!(md(*level, &[share; 4]).size().unwrap().0 >= whole, "{}", level.name());
+                let less = share.saturating_sub(1);
+                assert!(md(*level, &[less; 4]).size().unwrap().0 < whole, "{}", level.name());
+            }
+        }
+    }
+
+    #[test]
+    fn stacks_are_told_by_what_they_are_of() {
+        let delay = Delay { read: Nanos::from_millis(5), ..Delay::default() };
+        let slow = DeviceSpec::Delayed(Delayed { delay, disk: Box::new(image("/b", 4 << 30)) });
+        let disks = vec![image("/a", 4 << 30), slow];
+        let level = RaidLevel::Raid1;
+        let mirror = DeviceSpec::Md(Md { level, chunk: None, bitmap: Bitmap::Internal, disks });
+        assert_eq!(
+            mirror.to_string(),
+            "md raid1, bitmap of 4G + 4G delayed by read 5ms, write 0ms, flush 0ms"
+        );
+        assert_eq!(md(RaidLevel::Raid0, &[4 << 30; 2]).to_string(), "md raid0 of 2 x 4G");
+        assert_eq!(mirror.path(), Path::new("/a"));
+        let paths: Vec<_> = mirror.disks().iter().map(|disk| disk.path().to_path_buf()).collect();
+        assert_eq!(paths, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(mirror.layers().len(), 2);
+    }
+
+    #[test]
+    fn a_stack_can_stand_on_other_disks() {
+        let one = md(RaidLevel::Raid5, &[1, 1, 1]);
+        let block =
+            |_: &DeviceSpec| Ok::<_, ()>(DeviceSpec::Block { path: "/dev/vda".into(), identity: None });
+        let other = one.on_other_disks(&mut { block }).unwrap();
+        assert!(other.is_of_blocks() && !other.is_of_images() && other.disks().len() == 3);
+        assert_eq!(one.on_other_disks(&mut |_| Err("none")), Err("none"));
+    }
+}

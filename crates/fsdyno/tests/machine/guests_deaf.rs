@@ -1,0 +1,110 @@
+//! A guest that hangs with interrupts off: nothing reaches it any more, and no watchdog of its own kernel can wake.
+//!
+//! Kernels of distributions have no module that hangs on demand. But they have the registers: without its enable bit in
+//! `IA32_APIC_BASE` a processor gets no interrupt any more (Intel's manual, volume 3, "Enabling or Disabling the Local APIC"),
+//! neither that of its timer nor those of its devices. The kernel's module `msr` writes it.
+
+use crate::guests::{GUEST, qemu};
+use crate::support::Test;
+use fsdyno_core::Outcome;
+use fsdyno_host::Command;
+use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted};
+use fsdyno_host::local::LocalHost;
+use fsdyno_store::Store;
+use fsdyno_sweep::{Machines, Plan, RunOptions, run};
+use fsdyno_testbed::Confirmation;
+use std::sync::atomic::AtomicBool;
+
+pub fn tests() -> Vec<Test> {
+    let name = "guests_deaf::a_guest_with_interrupts_off_fails_its_trial_only";
+    vec![Test { name, requires: GUEST, body: a_guest_with_interrupts_off_fails_its_trial_only }]
+}
+
+/// The engine is at its work a second after the mount is seen.
+const PLAN: &str = r#"
+name = "deaf"
+repetitions = 2
+watchdog = "5s"
+telemetry = false
+[device]
+image = "IMAGE"
+size = "256M"
+[axes]
+filesystem = "ext4"
+kernel = "debian:6.1"
+[guest]
+processors = 1
+[[workloads]]
+kind = "fileserver"
+tree_size = "8M"
+readers = 1
+writers = 0
+ramp = 0
+window = "4s"
+"#;
+
+/// Waits for the load, then clears the bit in what the register holds after a reset, 0xfee00900: its physical address, that
+/// this is the first processor, and that it is enabled.
+const DEAFEN: &str = r"
+until grep -q ' ext4 ' /proc/mounts; do sleep 0.1; done
+sleep 1
+echo '<1>deaf from now on' > /dev/kmsg
+printf '\000\001\340\376\000\000\000\000' | dd of=/dev/cpu/0/msr bs=8 count=1 seek=27 oflag=seek_bytes conv=notrunc
+";
+
+/// Guests of which the first goes deaf under load.
+struct FirstGoesDeaf<G> {
+    guests: G,
+    started: u32,
+}
+
+impl<G: Guests> Guests for FirstGoesDeaf<G> {
+    fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
+        self.guests.unmet(request)
+    }
+
+    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+        self.started += 1;
+        if self.started > 1 {
+            return self.guests.start(request);
+        }
+        let mut request = request.clone();
+        request.modules.push("msr".into());
+        let programs = [("sh", "dash"), ("grep", "grep"), ("sleep", "coreutils"), ("dd", "coreutils")];
+        let programs = programs
+            .map(|(name, package)| GuestProgram { name: name.to_string(), package: package.to_string() });
+        request.programs.extend(programs);
+        let mut guest = self.guests.start(&request)?;
+        let later = format!("({DEAFEN}) > /dev/null 2>&1 &");
+        let sent = guest.run(&Command::new("sh").args(["-c", &later])).expect("it runs in the background");
+        assert_eq!(sent.status, 0, "{sent:?}");
+        Ok(guest)
+    }
+}
+
+fn a_guest_with_interrupts_off_fails_its_trial_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = directory.path().join("disk.img");
+    let text = PLAN.replace("IMAGE", &image.display().to_string());
+    let plan = Plan::parse(&text, "deaf.toml", &[]).expect("a plan");
+    let mut store = Store::open(&directory.path().join("results.db")).expect("a store");
+    let options = RunOptions {
+        state_dir: &directory.path().join("undo"),
+        confirmation: &Confirmation::default(),
+        interrupt: &AtomicBool::new(false),
+        resume: None,
+    };
+    let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
+    let mut guests = FirstGoesDeaf { guests: qemu(), started: 0 };
+    let mut machines = Machines { host: &mut host, guests: &mut guests };
+    let swept = run(&plan, &mut machines, &mut store, &options, &mut |_| {}).expect("a sweep");
+    assert_eq!((guests.started, swept.failed, swept.measured), (2, 1, 1));
+    assert_eq!(swept.left, [""; 0]);
+    let trials = store.trials(swept.sweep).expect("trials");
+    let Outcome::Failed { error } = &trials[0].outcome else { panic!("{:?}", trials[0].outcome) };
+    assert!(error.to_string().contains("made no progress"), "{error:?}");
+    assert!(error.details.contains("the guest's last words"), "{error:?}");
+    assert!(error.details.contains("deaf from now on"), "{error:?}");
+    assert_eq!(trials[1].outcome, Outcome::Measured);
+    assert!(!image.exists());
+}

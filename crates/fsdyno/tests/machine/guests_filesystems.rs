@@ -1,0 +1,153 @@
+//! Filesystems that the machine's own kernel need not have, in guests: made, used, checked, and read back as asked.
+
+use crate::guests::{GUEST, fsdyno, request, started, trials};
+use crate::support::{Sandbox, Test, describe};
+use fsdyno_host::Command;
+use fsdyno_host::guest::{GuestProgram, GuestRequest};
+use serde_json::Value;
+use std::fs;
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, body| Test { name, requires: GUEST, body };
+    vec![
+        test("guests_filesystems::lost_filesystems_run_where_a_kernel_has_them", lost_filesystems),
+        test("guests_filesystems::a_kernel_without_ntfs_says_which_has_it", ntfs),
+        test("guests_filesystems::a_machine_whose_own_kernel_has_one_needs_no_guest", on_the_machine_itself),
+    ]
+}
+
+/// Tiny trees and windows: what counts is that everything comes out as asked.
+const LOAD: &str = r#"
+[[workloads]]
+kind = "fileserver"
+tree_size = "2M"
+writer_space = "4M"
+readers = 1
+writers = 1
+ramp = 0
+window = "200ms"
+"#;
+
+/// A plan of these axes, swept to its end; its trials without the sentinel.
+fn sweep(sandbox: &Sandbox, axes: &str) -> Vec<Value> {
+    let image = sandbox.path("disk.img");
+    let device = format!("[device]\nimage = \"{}\"\nsize = \"256M\"\n", image.display());
+    let plan = sandbox.write("plan.toml", &format!("{device}[axes]\n{axes}{LOAD}"));
+    let swept = fsdyno(sandbox, &["sweep", &plan.display().to_string()]).output().expect("run fsdyno");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    assert!(!image.exists());
+    trials(sandbox).into_iter().filter(|trial| trial["sentinel"] == false).collect()
+}
+
+/// A guest is a machine, too: fsdyno runs in it as on any, on the kernel that is there.
+fn on_the_machine_itself() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = directory.path().join("disk");
+    fs::File::create(&disk).and_then(|file| file.set_len(256 << 20)).expect("a sparse file");
+    let program = |name: &str, package: &str| GuestProgram { name: name.into(), package: package.into() };
+    let jfs = ["mkfs.jfs", "jfs_tune", "fsck.jfs"].map(|name| program(name, "jfsutils"));
+    let mut machine = started(&GuestRequest {
+        modules: vec!["jfs".into()],
+        programs: jfs.into_iter().chain([program("sh", "dash")]).collect(),
+        ..request("6.1", vec![disk])
+    });
+    let mut run = |words: &[&str]| {
+        let mut command = Command::new(words[0]).args(words[1..].iter().copied());
+        command.environment.push(("XDG_STATE_HOME".into(), "/tmp".into()));
+        machine.run(&command).expect("it runs")
+    };
+    let plan =
+        format!("[device]\nblock = \"/dev/vda\"\n[axes]\nfilesystem = [\"jfs\", \"reiserfs\"]\n{LOAD}");
+    run(&["sh", "-c", "printf '%s' \"$1\" > /tmp/plan.toml", "sh", &plan]);
+    let refused = run(&["/fsdyno", "sweep", "/tmp/plan.toml"]);
+    assert_eq!(refused.status, 3, "nobody has confirmed the disk: {refused:?}");
+    let swept = run(&["/fsdyno", "sweep", "/tmp/plan.toml", "--destroy", "/dev/vda"]);
+    assert_eq!(swept.status, 0, "{swept:?}");
+    assert!(swept.stdout.contains("fs=jfs disk=") && swept.stdout.contains("fsck.jfs"), "{swept:?}");
+    assert!(swept.stdout.contains("reiserfs") && swept.stdout.contains("debian:6.1"), "{swept:?}");
+}
+
+/// The options that a trial's mount showed.
+fn options(trial: &Value) -> Vec<&str> {
+    trial["configuration"]["mount_options_in_force"].as_str().expect("options").split(',').collect()
+}
+
+fn warns(trial: &Value, kind: &str) -> bool {
+    trial["warnings"].as_array().expect("warnings").iter().any(|warning| warning["kind"] == kind)
+}
+
+fn lost_filesystems() {
+    let sandbox = Sandbox::new();
+    // The first of them is the sentinel, too, and takes no boot.
+    let axes = r#"
+filesystem = ["ext4", "jfs", "reiserfs", "f2fs", "nilfs2", "vfat"]
+kernel = "debian:6.1"
+atime = "noatime"
+[axes.ext4]
+kernel = "host"
+[axes.jfs]
+journal_size = "4M"
+[axes.reiserfs]
+block_size = "4k"
+journal_size = "4M"
+barrier = 0
+data = "writeback"
+commit = "7s"
+[axes.f2fs]
+barrier = 0
+[axes.nilfs2]
+barrier = 0
+block_size = "1k"
+[axes.vfat]
+block_size = "1k"
+"#;
+    let trials = sweep(&sandbox, axes);
+    assert_eq!(trials.len(), 6);
+    let lost = trials.iter().filter(|trial| trial["configuration"]["filesystem"] != "ext4");
+    for trial in lost {
+        let filesystem = trial["configuration"]["filesystem"].as_str().expect("a filesystem");
+        assert_eq!(trial["outcome"], "measured", "{filesystem}: {trial:#}");
+        assert!(trial["environment"]["kernel"].as_str().is_some_and(|kernel| kernel.starts_with("6.1.")));
+        assert!(!warns(trial, "option-not-in-force"), "{filesystem}: {}", trial["warnings"]);
+        let own: &[&str] = match filesystem {
+            "reiserfs" => &["barrier=none", "data=writeback", "commit=7"],
+            "f2fs" | "nilfs2" => &["nobarrier"],
+            _ => &[],
+        };
+        let options = options(trial);
+        assert!(
+            own.iter().chain(&["noatime"]).all(|word| options.contains(word)),
+            "{filesystem}: {options:?}"
+        );
+        let checked = &trial["check"];
+        if filesystem == "nilfs2" {
+            assert!(checked.is_null() && warns(trial, "not-checked") && warns(trial, "garbage-collection"));
+        } else {
+            assert_eq!(checked["clean"], true, "{filesystem}: {checked}");
+        }
+        let geometry = trial["environment"]["geometry"].as_str().expect("a geometry");
+        let told = match filesystem {
+            "jfs" => "JFS_INLINELOG",
+            "reiserfs" => "Journal Size 1024 blocks",
+            "f2fs" => "total sectors = 524288",
+            "nilfs2" => "Block size:\t\t  1024",
+            _ => "2 sectors per cluster",
+        };
+        assert!(geometry.contains(told), "{filesystem}: {geometry}");
+    }
+    let shown = sandbox.run(&["show"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("noatime fs=vfat ") && shown.contains("noatime fs=jfs "), "{shown}");
+}
+
+/// Its module has another name than itself, and only the newer of the two kernels has it.
+fn ntfs() {
+    let sandbox = Sandbox::new();
+    let trials = sweep(&sandbox, "filesystem = \"ntfs\"\nkernel = [\"debian:6.1\", \"debian:6.12\"]\n");
+    let [old, new] = &trials[..] else { panic!("{trials:#?}") };
+    let unmet = old["unmet"].to_string();
+    assert_eq!(old["outcome"], "skipped", "{old:#}");
+    assert!(unmet.contains("ntfs3 in kernel debian:6.1") && unmet.contains("debian:6.12"), "{unmet}");
+    assert_eq!((&new["outcome"], &new["check"]["clean"]), (&"measured".into(), &true.into()), "{new:#}");
+    assert!(warns(new, "durability"), "{}", new["warnings"]);
+}

@@ -1,0 +1,260 @@
+//! The tables of a plan that name devices: a disk, slow or not, or a stack of several.
+//!
+//! A disk is an image, a block device, or a directory that is used as it is. `delay` makes it slow. `[device.md]` and
+//! `[device.lvm]` build one device of several disks, which `disks` lists: a table for each, or one with `count` for images
+//! that are all alike.
+
+use crate::document::{Document, Node, Section, Value};
+use crate::error::{PlanError, PlanProblem};
+use crate::raw::{RawJournal, unknown_word};
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
+use fsdyno_core::{Bytes, DeviceSpec, Nanos};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Most disks of a stack: a guest has letters for so many.
+const MAX_DISKS: u32 = 26;
+/// The shortest chunk and stripe: a page.
+const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
+const DELAYS: &[&str] = &["delay", "read_delay", "write_delay", "flush_delay"];
+/// Keys of a disk.
+const DISK_KEYS: &[&str] =
+    &["image", "size", "direct_io", "block", "identity", "delay", "read_delay", "write_delay", "flush_delay"];
+/// Keys of `[device]`.
+const DEVICE_KEYS: &[&str] = &[
+    "image",
+    "size",
+    "direct_io",
+    "block",
+    "identity",
+    "delay",
+    "read_delay",
+    "write_delay",
+    "flush_delay",
+    "directory",
+    "md",
+    "lvm",
+    "journals",
+];
+const MD_KEYS: &[&str] = &["level", "chunk", "bitmap", "disks"];
+const LVM_KEYS: &[&str] = &["stripes", "stripe_size", "disks"];
+
+/// `[device]`: the data device, and those for journals.
+pub(crate) fn devices(
+    document: &Document,
+    device: &Section<'_>,
+) -> Result<(DeviceSpec, BTreeMap<String, RawJournal>), PlanError> {
+    device.only(DEVICE_KEYS)?;
+    let data = match exactly_one(device, &["image", "block", "directory", "md", "lvm"])? {
+        kind @ ("md" | "lvm") => {
+            for key in DISK_KEYS {
+                if device.get(key).is_some() {
+                    return Err(pointless(device, key, kind));
+                }
+            }
+            stack(document, device, kind)?
+        }
+        kind => disk(device, kind)?,
+    };
+    Ok((data, journals(document, device)?))
+}
+
+fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String, RawJournal>, PlanError> {
+    let Some(node) = device.get("journals") else { return Ok(BTreeMap::new()) };
+    let mut journals = BTreeMap::new();
+    for (name, entry) in Section::new(document, node, "[device.journals]")?.entries() {
+        let table = Section::new(document, &entry.node, format!("[device.journals] {name}"))?;
+        table.only(DISK_KEYS)?;
+        let spec = disk(&table, exactly_one(&table, &["image", "block"])?)?;
+        journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
+    }
+    Ok(journals)
+}
+
+/// The one of these keys that a table has.
+fn exactly_one(table: &Section<'_>, kinds: &[&'static str]) -> Result<&'static str, PlanError> {
+    let found: Vec<&str> = kinds.iter().copied().filter(|kind| table.get(kind).is_some()).collect();
+    let kind = kinds.iter().copied().find(|kind| found == [*kind]);
+    kind.ok_or_else(|| {
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_string()).collect();
+        let problem = PlanProblem::ExactlyOne {
+            section: table.name.clone(),
+            known: words(kinds),
+            found: words(&found),
+        };
+        let at = found.last().map_or(table.origin, |last| table.at(last));
+        table.document().error(at, problem)
+    })
+}
+
+fn pointless(table: &Section<'_>, key: &str, beside: &str) -> PlanError {
+    table.error(key, PlanProblem::Pointless { key: key.to_string(), beside: beside.to_string() })
+}
+
+/// A disk of this kind, slow or not.
+fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
+    let belongs: &[&str] = match kind {
+        "image" => &["size", "direct_io"],
+        "block" => &["identity"],
+        _ => &[],
+    };
+    let delays: &[&str] = if kind == "directory" { DELAYS } else { &[] };
+    for key in ["size", "direct_io", "identity"].iter().chain(delays) {
+        if table.get(key).is_some() && !belongs.contains(key) {
+            return Err(pointless(table, key, kind));
+        }
+    }
+    let text = table.string(kind)?.unwrap_or_default();
+    if text.is_empty() || (kind != "directory" && !text.starts_with('/')) {
+        return Err(table.refuse(kind, "an absolute path"));
+    }
+    let path = PathBuf::from(text);
+    let disk = match kind {
+        "image" => {
+            let size: Bytes = table.unit("size")?.ok_or_else(|| missing(table, "size"))?;
+            if size.0 == 0 {
+                return Err(table.refuse("size", "more than nothing"));
+            }
+            DeviceSpec::Image { path, size, direct_io: table.boolean("direct_io")?.unwrap_or(true) }
+        }
+        "block" => {
+            let identity = table.string("identity")?.map(str::to_string);
+            DeviceSpec::Block { path, identity }
+        }
+        _ => DeviceSpec::Directory { path },
+    };
+    Ok(match delay(table)? {
+        Some(delay) => DeviceSpec::Delayed(Delayed { delay, disk: Box::new(disk) }),
+        None => disk,
+    })
+}
+
+fn missing(table: &Section<'_>, key: &'static str) -> PlanError {
+    let problem = PlanProblem::Missing { section: table.name.clone(), key };
+    table.document().error(table.origin, problem)
+}
+
+/// By how much a disk answers late: `delay` for everything, and what has one of its own.
+fn delay(table: &Section<'_>) -> Result<Option<Delay>, PlanError> {
+    let one = |key: &str| -> Result<Option<Nanos>, PlanError> {
+        match table.unit::<Nanos>(key)? {
+            Some(delay) if !delay.0.is_multiple_of(Nanos::from_millis(1).0) => {
+                Err(table.refuse(key, "whole milliseconds"))
+            }
+            delay => Ok(delay),
+        }
+    };
+    let all = one("delay")?;
+    let [read, write, flush] = [one("read_delay")?, one("write_delay")?, one("flush_delay")?];
+    if [all, read, write, flush].iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let or_all = |own: Option<Nanos>| own.or(all).unwrap_or_default();
+    Ok(Some(Delay { read: or_all(read), write: or_all(write), flush: or_all(flush) }))
+}
+
+/// An array or a volume.
+fn stack(document: &Document, device: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
+    let Some(node) = device.get(kind) else { return Err(device.refuse(kind, "a table")) };
+    let table = Section::new(document, node, format!("[device.{kind}]"))?;
+    if kind == "md" { md(document, &table) } else { lvm(document, &table) }
+}
+
+fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
+    table.only(MD_KEYS)?;
+    let names: Vec<&str> = RaidLevel::ALL.iter().map(|level| level.name()).collect();
+    let word = table.required_string("level")?;
+    let level = RaidLevel::ALL.iter().copied().find(|level| level.name() == word);
+    let level = level.ok_or_else(|| table.error("level", unknown_word("level", word, &names)))?;
+    if table.get("chunk").is_some() && !level.has_chunks() {
+        return Err(pointless(table, "chunk", level.name()));
+    }
+    if table.get("bitmap").is_some() && !level.is_redundant() {
+        return Err(pointless(table, "bitmap", level.name()));
+    }
+    let bitmap = match table.string("bitmap")? {
+        None => Bitmap::None,
+        Some(word) => {
+            let names: Vec<&str> = Bitmap::ALL.iter().map(|bitmap| bitmap.name()).collect();
+            let known = Bitmap::ALL.iter().copied().find(|bitmap| bitmap.name() == word);
+            known.ok_or_else(|| table.error("bitmap", unknown_word("bitmap", word, &names)))?
+        }
+    };
+    let disks = disks(document, table)?;
+    if disks.len() < level.least_disks() {
+        return Err(table.refuse("disks", format!("{} disks at least for {word}", level.least_disks())));
+    }
+    Ok(DeviceSpec::Md(Md { level, chunk: chunk(table, "chunk")?, bitmap, disks }))
+}
+
+fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
+    table.only(LVM_KEYS)?;
+    let disks = disks(document, table)?;
+    let stripes = table.integer("stripes", 1..=MAX_DISKS)?.unwrap_or(1);
+    if !(disks.len() as u64).is_multiple_of(stripes.into()) {
+        return Err(
+            table.refuse("stripes", format!("a number by which {} disks can be divided", disks.len()))
+        );
+    }
+    if stripes == 1 && table.get("stripe_size").is_some() {
+        return Err(pointless(table, "stripe_size", "a linear volume"));
+    }
+    Ok(DeviceSpec::Lvm(Lvm { stripes, stripe_size: chunk(table, "stripe_size")?, disks }))
+}
+
+/// Bytes that go to one disk before the next one's turn.
+fn chunk(table: &Section<'_>, key: &str) -> Result<Option<Bytes>, PlanError> {
+    match table.unit::<Bytes>(key)? {
+        Some(size) if size < LEAST_CHUNK || !size.0.is_power_of_two() => {
+            Err(table.refuse(key, format!("a power of two, at least {LEAST_CHUNK}")))
+        }
+        size => Ok(size),
+    }
+}
+
+/// The disks of a stack: a list of tables, or one table with a number of images that are all alike.
+fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
+    let Some(node) = table.get("disks") else { return Err(missing(table, "disks")) };
+    let name = format!("{} disks", table.name);
+    let disks = match &node.value {
+        Value::Array(nodes) => {
+            let one = |node: &Node| {
+                let table = Section::new(document, node, name.clone())?;
+                table.only(DISK_KEYS)?;
+                disk(&table, exactly_one(&table, &["image", "block"])?)
+            };
+            nodes.iter().map(one).collect::<Result<Vec<_>, _>>()?
+        }
+        _ => alike(&Section::new(document, node, name)?)?,
+    };
+    if disks.is_empty() || disks.len() > MAX_DISKS as usize {
+        return Err(table.refuse("disks", format!("1 to {MAX_DISKS} disks")));
+    }
+    let mut paths: Vec<_> = disks.iter().map(DeviceSpec::path).collect();
+    paths.sort();
+    if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+        let path = twice[0].display().to_string();
+        return Err(table.error("disks", PlanProblem::SameDevice { path }));
+    }
+    Ok(disks)
+}
+
+/// Images of the same name with numbers behind it, from 1 to `count`.
+fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
+    table.only(&[DISK_KEYS, &["count"]].concat())?;
+    let kind = exactly_one(table, &["image", "block"])?;
+    if kind == "block" {
+        return Err(table.refuse("block", "a list of disks, [{ block = \"...\" }, { block = \"...\" }],"));
+    }
+    let count: u32 = table.integer("count", 1..=MAX_DISKS)?.ok_or_else(|| missing(table, "count"))?;
+    let first = disk(table, kind)?;
+    let numbered = |number: u32| {
+        first.on_other_disks(&mut |disk| {
+            let DeviceSpec::Image { path, size, direct_io } = disk else { return Ok(disk.clone()) };
+            let mut name = path.as_os_str().to_os_string();
+            name.push(format!(".{number}"));
+            Ok(DeviceSpec::Image { path: name.into(), size: *size, direct_io: *direct_io })
+        })
+    };
+    (1..=count).map(numbered).collect()
+}

@@ -1,0 +1,46 @@
+//! What a machine is able to do for a filesystem: its kernel, and its tools.
+
+use crate::filesystem::{Filesystem, Tool};
+use fsdyno_host::Host;
+use std::path::{Path, PathBuf};
+
+/// Those of these tools that a host does not have.
+pub fn absent_tools(host: &mut dyn Host, tools: &'static [Tool]) -> Vec<&'static Tool> {
+    tools.iter().filter(|tool| !matches!(host.find_program(tool.program), Ok(Some(_)))).collect()
+}
+
+/// Whether a kernel has a filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelSupport {
+    /// It is built in, or its module is loaded.
+    Present,
+    /// The kernel has a module for it, which the first mount loads.
+    Module,
+    /// The kernel has none.
+    Absent,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Whether the kernel of a host has a filesystem.
+pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> KernelSupport {
+    let Ok(known) = host.read_text(Path::new("/proc/filesystems")) else { return KernelSupport::Unknown };
+    if known.split_whitespace().any(|word| word == filesystem.kernel_type()) {
+        return KernelSupport::Present;
+    }
+    if has_module(host, filesystem.module()) { KernelSupport::Module } else { KernelSupport::Absent }
+}
+
+/// Where there is a kernel with a filesystem, for those whose own has none.
+pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
+    format!("kernel = \"debian:{}\" has it", filesystem.debian_kernel())
+}
+
+/// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).
+pub(crate) fn has_module(host: &mut dyn Host, name: &str) -> bool {
+    let Ok(release) = host.read_text(Path::new("/proc/sys/kernel/osrelease")) else { return false };
+    let index = PathBuf::from(format!("/lib/modules/{}/modules.dep", release.trim()));
+    let file = format!("/{name}.ko");
+    host.read_text(&index)
+        .is_ok_and(|text| text.lines().any(|line| line.split(':').next().unwrap_or("").contains(&file)))
+}

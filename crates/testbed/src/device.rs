@@ -1,0 +1,294 @@
+//! The devices of one trial: images made and attached, disks opened, locked and verified, layers built on them.
+//!
+//! Images are new in every trial, and so are their loop devices: what is open is then ours by its sequence number. A block
+//! device goes through the guards again before each trial, for time has passed since they said yes. A layer is made of
+//! devices that are all of that, and is what holds them afterwards.
+
+use crate::Result;
+use crate::error::TestbedError;
+use crate::filesystem::Target;
+use crate::guard::{Refusal, Testbed, refusals};
+use crate::layer::{self, Layer, Making, Member};
+use crate::stack::{contradiction, run_to_success};
+use crate::undo::{UndoAction, UndoJournal, random_name};
+use fsdyno_core::environment::LayerFacts;
+use fsdyno_core::{Bytes, DeviceSpec};
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
+use fsdyno_host::{DeviceHandle, Host, HostError, LoopOptions};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Logical block size of loop devices: that of most disks.
+const SECTOR: u32 = 512;
+/// How long a device may be held open by something that only looks at it, as udev does after each change.
+const GLANCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
+const EWOULDBLOCK: i32 = 11;
+const EEXIST: i32 = 17;
+
+/// A device of a trial.
+#[derive(Debug, Clone)]
+pub(crate) struct Device {
+    pub spec: DeviceSpec,
+    pub identity: DeviceIdentity,
+    pub model: String,
+    pub target: Target,
+    /// What a layer stands on; nothing for a disk.
+    pub below: Vec<Device>,
+    /// How a layer was made; nothing for a disk.
+    pub made: Option<LayerFacts>,
+}
+
+impl Device {
+    /// The device and everything below it, outermost first.
+    pub fn all(&self) -> Vec<&Device> {
+        std::iter::once(self).chain(self.below.iter().flat_map(Device::all)).collect()
+    }
+
+    /// The disks at the bottom, in order; a disk is its own.
+    pub fn disks(&self) -> Vec<&Device> {
+        self.all().into_iter().filter(|device| device.below.is_empty()).collect()
+    }
+
+    /// Notes that what is written on its disks from here on is ours, also when it is only half written.
+    pub fn claim(&self, testbed: &Testbed) {
+        let disks = self.disks().into_iter().map(|disk| disk.spec.path().to_path_buf());
+        testbed.knowledge().formatted.extend(disks);
+    }
+
+    fn member(&self) -> Member {
+        Member { target: self.target.clone(), size_bytes: Some(self.identity.size_bytes) }
+    }
+}
+
+/// Makes the images under names of 128 random bits first, so that the journal can name them before they exist; then they
+/// get their own names, unless something stands there by now. Where they
+/// are to be attached to loop devices and mounted on `target`, the ways back from that are journaled along: each sync counts.
+pub(crate) fn make_images(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    specs: &[&DeviceSpec],
+    target: Option<&Path>,
+) -> Result<()> {
+    let images: Vec<(&Path, Bytes, PathBuf)> = specs
+        .iter()
+        .flat_map(|spec| spec.disks())
+        .filter_map(|disk| match disk {
+            DeviceSpec::Image { path, size, .. } => {
+                Some((path.as_path(), *size, path.with_file_name(format!(".fsdyno-{}", random_name()))))
+            }
+            _ => None,
+        })
+        .collect();
+    if !images.is_empty() {
+        let hidden =
+            images.iter().map(|(_, _, path)| UndoAction::RemoveFile { path: path.clone(), identity: None });
+        journal.append(&hidden.collect::<Vec<_>>())?;
+    }
+    let mut ways_back: Vec<UndoAction> = Vec::new();
+    for (path, size, hidden) in &images {
+        let identity = host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
+        let path = path.to_path_buf();
+        ways_back.push(UndoAction::RemoveFile { path: path.clone(), identity: Some(identity.clone()) });
+        ways_back.extend(target.map(|_| UndoAction::DetachLoop { path, image: identity }));
+    }
+    if let Some(target) = target.map(Path::to_path_buf) {
+        ways_back.push(UndoAction::RemoveDirectory { path: target.clone() });
+        ways_back.push(UndoAction::Unmount { target });
+    }
+    journal.append(&ways_back)?;
+    for (path, _, hidden) in &images {
+        host.rename_new(hidden, path).map_err(|error| taken(error, path))?;
+    }
+    Ok(())
+}
+
+fn taken(error: HostError, path: &Path) -> TestbedError {
+    if error.errno() != Some(EEXIST) {
+        return TestbedError::Host { step: "image", source: error };
+    }
+    TestbedError::Refused {
+        refusals: vec![Refusal {
+            device: path.to_path_buf(),
+            reason: "exists already, and fsdyno overwrites no file that it did not make".to_string(),
+            hint: "name another path, or remove the file yourself".to_string(),
+        }],
+    }
+}
+
+/// Opens a disk, or builds a layer on what it stands on.
+pub(crate) fn open(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    testbed: &Testbed,
+    spec: &DeviceSpec,
+) -> Result<Device> {
+    match layer::of(spec) {
+        None => open_disk(host, journal, testbed, spec),
+        Some(layer) => {
+            let below = spec.below().iter().map(|spec| open(host, journal, testbed, spec));
+            let below = below.collect::<Result<Vec<_>>>()?;
+            build(host, journal, testbed, spec, layer, below)
+        }
+    }
+}
+
+fn open_disk(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    testbed: &Testbed,
+    spec: &DeviceSpec,
+) -> Result<Device> {
+    let (node, model, identity) = match spec {
+        DeviceSpec::Image { path, direct_io, .. } => {
+            let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
+            let node = host.attach_loop(path, &options).map_err(TestbedError::at("attach"))?;
+            let identity = identity_of_loop(host, path, &node)?;
+            (node, spec.to_string(), identity)
+        }
+        DeviceSpec::Block { path, .. } => {
+            let probe = guard_again(host, testbed, spec)?;
+            let verified = testbed.knowledge().identities.get(path).cloned();
+            (probe.canonical, probe.model, verified.unwrap_or_default())
+        }
+        other => return Err(contradiction(format!("'{other}' is no disk"))),
+    };
+    let handle = open_patiently(host, journal, &node, &identity, "open")?;
+    let target = Target { handle, node, planned: spec.path().to_path_buf() };
+    Ok(Device { spec: spec.clone(), identity, model, target, below: Vec::new(), made: None })
+}
+
+/// Builds a layer on devices that are open, each verified again before each command, and opens what came of it.
+fn build(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    testbed: &Testbed,
+    spec: &DeviceSpec,
+    layer: &dyn Layer,
+    below: Vec<Device>,
+) -> Result<Device> {
+    let id = random_name();
+    let members: Vec<Member> = below.iter().map(Device::member).collect();
+    let blank = testbed.blank_disks || spec.is_of_images();
+    let making = Making { members: &members, id: &id, blank };
+    journal.append(&layer.ways_back(&id, spec.below()))?;
+    let mut commands = Vec::new();
+    for command in layer.commands(&making) {
+        for device in below.iter().flat_map(Device::all) {
+            host.verify_device(device.target.handle, &device.identity).map_err(TestbedError::at("device"))?;
+        }
+        below.iter().for_each(|device| device.claim(testbed));
+        run_to_success(host, "device", &command)?;
+        commands.push(command.line());
+    }
+    let name = holder(host, spec, &below)?;
+    let in_force = layer.settle(host, &making, &Path::new("/sys/block").join(&name))?;
+    if !in_force.differences.is_empty() {
+        return Err(TestbedError::Unmet { unmet: in_force.differences });
+    }
+    let node = Path::new("/dev").join(name);
+    let identity = host.probe_device(&node).map_err(TestbedError::at("device"))?.identity;
+    let handle = open_patiently(host, journal, &node, &identity, "open")?;
+    let path = node.display().to_string();
+    let target = Target { handle, node, planned: spec.path().to_path_buf() };
+    let made = Some(LayerFacts { path, commands, in_force: in_force.text });
+    Ok(Device { spec: spec.clone(), identity, model: spec.to_string(), target, below, made })
+}
+
+/// The kernel's name of the device that holds all of these, which must be one and the same.
+fn holder(host: &mut dyn Host, spec: &DeviceSpec, below: &[Device]) -> Result<String> {
+    let mut found: Option<String> = None;
+    for device in below {
+        let (major, minor) = device.identity.number;
+        let directory = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/holders"));
+        let holders = host.list_directory(&directory).map_err(TestbedError::at("device"))?;
+        match (&holders[..], &found) {
+            ([one], None) => found = Some(one.clone()),
+            ([one], Some(other)) if one == other => {}
+            _ => {
+                let holders = holders.join(", ");
+                let node = device.target.node.clone();
+                return Err(TestbedError::WrongStack { wanted: spec.to_string(), node, holders });
+            }
+        }
+    }
+    found.ok_or_else(|| contradiction(format!("'{spec}' stands on nothing")))
+}
+
+/// Which device a loop device is that was just attached. Nobody else can know it yet, so that there is nothing to guard
+/// and no need of a whole probe, which looks at every process.
+fn identity_of_loop(host: &mut dyn Host, image: &Path, node: &Path) -> Result<DeviceIdentity> {
+    let directory = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
+    let mut read = |file: &str| host.read_text(&directory.join(file)).map_err(TestbedError::at("attach"));
+    // A loop device stays read-only when it is attached again (blockdev(8), --setro).
+    if read("ro")?.trim() == "1" {
+        return Err(read_only(image, node));
+    }
+    let number = read("dev")?;
+    let (major, minor) = number.trim().split_once(':').unwrap_or_default();
+    let whole = |text: &str| text.trim().parse::<u64>().unwrap_or(0);
+    Ok(DeviceIdentity {
+        number: (whole(major) as u32, whole(minor) as u32),
+        size_bytes: whole(&read("size")?) * u64::from(SECTOR),
+        // Since Linux 5.15.
+        diskseq: read("diskseq").ok().map(|text| whole(&text)),
+        serial: None,
+    })
+}
+
+fn read_only(image: &Path, node: &Path) -> TestbedError {
+    let node = node.display();
+    TestbedError::Refused {
+        refusals: vec![Refusal {
+            device: image.to_path_buf(),
+            reason: format!("was attached to {node}, which somebody has set read-only"),
+            hint: format!("make it writable: blockdev --setrw {node}"),
+        }],
+    }
+}
+
+/// Opens and locks a device until everything is undone, waiting for udev, which holds a lock of its own while it looks at one.
+pub(crate) fn open_patiently(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    node: &Path,
+    identity: &DeviceIdentity,
+    step: &'static str,
+) -> Result<DeviceHandle> {
+    let start = Instant::now();
+    loop {
+        match host.open_device(node, identity) {
+            Err(error) if error.errno() == Some(EWOULDBLOCK) && start.elapsed() < GLANCE => {
+                std::thread::sleep(PAUSE)
+            }
+            result => {
+                let handle = result.map_err(TestbedError::at(step))?;
+                journal.opened(handle);
+                return Ok(handle);
+            }
+        }
+    }
+}
+
+/// The guards of a block device, once more. Something that holds it open only for a moment is waited for.
+fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Result<DeviceProbe> {
+    let path = spec.path();
+    let ours = testbed.knowledge().formatted.contains(path);
+    let mut confirmation = testbed.confirmation.clone();
+    // Verified when the sweep began; the identity on the descriptor says that it is still the same device.
+    confirmation.destroy.push(path.to_path_buf());
+    let start = Instant::now();
+    loop {
+        let probe = host.probe_device(path).map_err(TestbedError::at("probe"))?;
+        let refusals = refusals(&probe, spec, &confirmation, &testbed.needs[path], ours);
+        if refusals.is_empty() {
+            return Ok(probe);
+        }
+        let only_open = probe.uses.iter().all(|usage| matches!(usage, Use::OpenedBy { .. }))
+            && refusals.len() == probe.uses.len();
+        if !only_open || start.elapsed() > GLANCE {
+            return Err(TestbedError::Refused { refusals });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

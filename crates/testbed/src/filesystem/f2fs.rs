@@ -1,0 +1,76 @@
+//! F2FS, which writes in segments as flash likes it. It is a log itself, so that it has no journal to place.
+
+use super::{
+    Expectation, Filesystem, Kernel, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
+    raw_mkfs, uuid,
+};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+use std::path::Path;
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct F2fs;
+
+/// What mkfs.f2fs 1.15 accepts.
+const SIZE_MIN: Bytes = Bytes(52 * Bytes::MIB);
+const BLOCK: u64 = 4096;
+
+impl Filesystem for F2fs {
+    fn name(&self) -> &'static str {
+        "f2fs"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const fn tool(program: &'static str) -> Tool {
+            Tool { program, package: "f2fs-tools", version_argument: "-V" }
+        }
+        const TOOLS: &[Tool] = &[tool("mkfs.f2fs"), tool("fsck.f2fs")];
+        TOOLS
+    }
+
+    fn minimum_size(&self, _configuration: &Configuration) -> Bytes {
+        SIZE_MIN
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        no_such_blocks("f2fs", "blocks", BLOCK..=BLOCK, configuration).into_iter().collect()
+    }
+
+    fn unmet(&self, _configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        let mut mkfs = Command::new("mkfs.f2fs");
+        if let Some(seed) = seed {
+            mkfs = mkfs.args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem(data))]);
+        }
+        vec![mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
+    }
+
+    fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+        // Only the kernels from 6.5 on know the word for what is the default.
+        let off = configuration.level("barrier") == Some("0");
+        off.then(|| "nobarrier".to_string()).into_iter().collect()
+    }
+
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
+        nobarrier_in_force(configuration).into_iter().collect()
+    }
+
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        barrier_off(configuration).into_iter().collect()
+    }
+
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("fsck.f2fs").args(["--dry-run"]).device("", data.handle, &data.node))
+    }
+
+    /// The status is 0 also for what it would mend (f2fs-tools 1.15), so that its words count.
+    fn clean(&self, output: &Output) -> Option<bool> {
+        (output.status == 0).then(|| !output.stdout.contains("[Fail]"))
+    }
+}

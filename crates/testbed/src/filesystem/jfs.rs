@@ -1,0 +1,90 @@
+//! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the size of its log.
+
+use super::{Filesystem, Kernel, Purpose, Targets, Tool, no_such_blocks, raw_mkfs, size_of, uuid};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Jfs;
+
+/// What mkfs.jfs 1.1.15 accepts.
+const SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
+const BLOCK: u64 = 4096;
+/// The log may take a tenth of the device.
+const LOG_SHARE: u64 = 10;
+
+impl Filesystem for Jfs {
+    fn name(&self) -> &'static str {
+        "jfs"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const fn tool(program: &'static str) -> Tool {
+            Tool { program, package: "jfsutils", version_argument: "-V" }
+        }
+        const TOOLS: &[Tool] = &[tool("mkfs.jfs"), tool("jfs_tune"), tool("fsck.jfs")];
+        TOOLS
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let log = size_of(configuration, "journal_size").unwrap_or(0);
+        SIZE_MIN.max(Bytes(log.saturating_mul(LOG_SHARE)))
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        let mut found = Vec::new();
+        found.extend(no_such_blocks("jfs", "blocks", BLOCK..=BLOCK, configuration));
+        if configuration.level("journal") == Some("none") {
+            found.push("jfs cannot be without its log, so journal = none cannot be".to_string());
+        }
+        if let Some(bytes) = size_of(configuration, "journal_size")
+            && (bytes == 0 || bytes % Bytes::MIB != 0)
+        {
+            found.push(format!("journal_size = {} is none: whole MiB from 1M", Bytes(bytes)));
+        }
+        found
+    }
+
+    fn unmet(&self, configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        let elsewhere = configuration.external_journal().is_some();
+        let reason = "fsdyno makes jfs with its log inside only; nearest: journal = internal";
+        elsewhere.then(|| reason.to_string()).into_iter().collect()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        let mut mkfs = Command::new("mkfs.jfs").args(seed.map(|_| "-q"));
+        if let Some(bytes) = size_of(configuration, "journal_size") {
+            mkfs = mkfs.args(["-s".to_string(), (bytes / Bytes::MIB).to_string()]);
+        }
+        mkfs = mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node);
+        let tune = seed.map(|seed| {
+            let identity = uuid(seed, Purpose::Filesystem(data));
+            Command::new("jfs_tune").args(["-U"]).args([identity]).device("", data.handle, &data.node)
+        });
+        std::iter::once(mkfs).chain(tune).collect()
+    }
+
+    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("fsck.jfs").args(["-n", "-f"]).device("", data.handle, &data.node))
+    }
+
+    /// The status is that of fsck(8): 4 for errors that it left.
+    fn clean(&self, output: &Output) -> Option<bool> {
+        match output.status {
+            0 => Some(true),
+            4 => Some(false),
+            _ => None,
+        }
+    }
+
+    fn geometry(&self, targets: &Targets) -> Option<Command> {
+        Some(Command::new("jfs_tune").args(["-l"]).device("", targets.data.handle, &targets.data.node))
+    }
+}

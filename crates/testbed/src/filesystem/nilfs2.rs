@@ -1,0 +1,106 @@
+//! NILFS2, a log that keeps its past: what is overwritten stays until a program in user space, the cleaner, gives it free.
+//!
+//! mount(8) starts the cleaner through a helper, umount(8) ends it. fsdyno mounts by system call and does not start it. In a
+//! trial of less than an hour it would find nothing to do: it spares what is younger than its protection period, 3600 s
+//! (nilfs_cleanerd.conf(5)). A longer trial goes without it, and what it costs a filesystem that has been in use for days is
+//! nothing that a new one could show; every result says so.
+
+use super::{
+    Expectation, Filesystem, Kernel, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
+    raw_mkfs, size_of, uuid,
+};
+use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
+use fsdyno_host::{Command, Output};
+use std::path::Path;
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nilfs2;
+
+/// What mkfs.nilfs2 2.2.9 makes; the kernel mounts no blocks beyond a page (mkfs.nilfs2(8)).
+const BLOCKS: std::ops::RangeInclusive<u64> = 1024..=65536;
+/// mkfs.nilfs2 2.2.9 makes at least so many segments of so many blocks.
+const SEGMENTS_MIN: u64 = 16;
+const SEGMENT_BLOCKS: u64 = 2048;
+
+const UNCLEANED: &str = "nilfs_cleanerd did not run: what was overwritten or deleted kept its room (as it does for an \
+                         hour where it runs)";
+
+impl Filesystem for Nilfs2 {
+    fn name(&self) -> &'static str {
+        "nilfs2"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const TOOLS: &[Tool] = &[
+            Tool { program: "mkfs.nilfs2", package: "nilfs-tools", version_argument: "-V" },
+            Tool { program: "nilfs-tune", package: "nilfs-tools", version_argument: "-h" },
+        ];
+        TOOLS
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let block = size_of(configuration, "block_size").unwrap_or(4096);
+        Bytes(SEGMENTS_MIN * SEGMENT_BLOCKS * block + 2 * Bytes::MIB)
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        no_such_blocks("nilfs2", "blocks", BLOCKS, configuration).into_iter().collect()
+    }
+
+    fn unmet(&self, configuration: &Configuration, kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        let large = size_of(configuration, "block_size").filter(|bytes| *bytes > kernel.page_size);
+        let reason = |bytes| {
+            format!(
+                "nilfs2 with blocks of {} needs memory pages of that size; nearest: block_size = {}",
+                Bytes(bytes),
+                Bytes(kernel.page_size)
+            )
+        };
+        large.map(reason).into_iter().collect()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        let mut mkfs = Command::new("mkfs.nilfs2").args(seed.map(|_| "-f"));
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            mkfs = mkfs.args(["-b".to_string(), bytes.to_string()]);
+        }
+        mkfs = mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node);
+        let tune = seed.map(|seed| {
+            let identity = uuid(seed, Purpose::Filesystem(data));
+            Command::new("nilfs-tune").args(["-U"]).args([identity]).device("", data.handle, &data.node)
+        });
+        std::iter::once(mkfs).chain(tune).collect()
+    }
+
+    fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+        let word = |level| if level == "1" { "barrier" } else { "nobarrier" };
+        configuration.level("barrier").map(|level| word(level).to_string()).into_iter().collect()
+    }
+
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
+        nobarrier_in_force(configuration).into_iter().collect()
+    }
+
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        barrier_off(configuration).into_iter().collect()
+    }
+
+    fn caveats(&self) -> Vec<Warning> {
+        vec![Warning::new(WarningKind::GarbageCollection, UNCLEANED)]
+    }
+
+    /// "No fsck tool is available yet, sorry" (nilfs-tune(8)).
+    fn check(&self, _targets: &Targets) -> Option<Command> {
+        None
+    }
+
+    fn clean(&self, _output: &Output) -> Option<bool> {
+        None
+    }
+
+    fn geometry(&self, targets: &Targets) -> Option<Command> {
+        Some(Command::new("nilfs-tune").args(["-l"]).device("", targets.data.handle, &targets.data.node))
+    }
+}

@@ -1,0 +1,88 @@
+//! NTFS, by the kernel's own driver, ntfs3 (since Linux 5.15).
+//!
+//! The driver replays the journal that another system has left and writes none itself ("full journaling support" is on its
+//! list of what is to do, Documentation/filesystems/ntfs3.rst), so that there is no journal to set and nothing that flushes.
+
+use super::{Filesystem, Kernel, Purpose, Targets, Tool, no_such_blocks, raw_mkfs, size_of, uuid};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ntfs;
+
+/// What mkfs.ntfs 2022.10 accepts on sectors of 512 bytes.
+const SIZE_MIN: Bytes = Bytes(2 * Bytes::MIB);
+const CLUSTERS: std::ops::RangeInclusive<u64> = 512..=2 * Bytes::MIB;
+/// Beside the data a volume has a dozen files of its own, one cluster each at least.
+const OWN_CLUSTERS: u64 = 64;
+
+impl Filesystem for Ntfs {
+    fn name(&self) -> &'static str {
+        "ntfs"
+    }
+
+    fn kernel_type(&self) -> &'static str {
+        "ntfs3"
+    }
+
+    /// Debian builds the driver since 6.12.
+    fn debian_kernel(&self) -> &'static str {
+        "6.12"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const fn tool(program: &'static str) -> Tool {
+            Tool { program, package: "ntfs-3g", version_argument: "--version" }
+        }
+        const TOOLS: &[Tool] = &[tool("mkfs.ntfs"), tool("ntfslabel"), tool("ntfsfix")];
+        TOOLS
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let cluster = size_of(configuration, "block_size").unwrap_or(4096);
+        SIZE_MIN.max(Bytes(OWN_CLUSTERS * cluster))
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        no_such_blocks("ntfs", "clusters", CLUSTERS, configuration).into_iter().collect()
+    }
+
+    fn unmet(&self, _configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        // Quick: else it writes the whole device first.
+        let mut mkfs = Command::new("mkfs.ntfs").args(["-Q"]).args(seed.map(|_| "-F"));
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            mkfs = mkfs.args(["-c".to_string(), bytes.to_string()]);
+        }
+        mkfs = mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node);
+        let label = seed.map(|seed| {
+            let digits = uuid(seed, Purpose::Filesystem(data)).replace('-', "");
+            let serial = format!("--new-serial={}", &digits[..16]);
+            Command::new("ntfslabel").args([serial]).device("", data.handle, &data.node)
+        });
+        std::iter::once(mkfs).chain(label).collect()
+    }
+
+    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
+        vec!["ntfs3 writes no journal: a power cut may leave the filesystem inconsistent".to_string()]
+    }
+
+    /// Which looks at the fundamentals only: there is no chkdsk for Linux (ntfsfix(8)).
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("ntfsfix").args(["-n"]).device("", data.handle, &data.node))
+    }
+
+    fn clean(&self, output: &Output) -> Option<bool> {
+        match output.status {
+            0 => Some(true),
+            1 => Some(false),
+            _ => None,
+        }
+    }
+}

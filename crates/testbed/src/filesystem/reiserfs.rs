@@ -1,0 +1,156 @@
+//! ReiserFS (version 3), which was part of Linux until 6.12.
+
+use super::{
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
+    none_of, raw_mkfs, raw_mount, size_of, uuid,
+};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+use std::path::Path;
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reiserfs;
+
+/// mkfs.reiserfs 3.6.27 makes none below 4k ("not supported"); it knows 8k, but the kernel mounts no blocks beyond a page
+/// (fs/reiserfs/super.c).
+const BLOCKS: std::ops::RangeInclusive<u64> = 4096..=4096;
+/// Blocks of a journal: the least, what mkfs.reiserfs takes by itself, and the most (mkreiserfs(8)).
+const JOURNAL_BLOCKS_MIN: u64 = 513;
+const JOURNAL_BLOCKS_DEFAULT: u64 = 8193;
+const JOURNAL_BLOCKS_MAX: u64 = 32_749;
+
+/// Not shown when in force (include/linux/reiserfs.h, JOURNAL_MAX_COMMIT_AGE).
+const COMMIT_DEFAULT: &str = "30";
+const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
+
+impl Filesystem for Reiserfs {
+    fn name(&self) -> &'static str {
+        "reiserfs"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const fn tool(program: &'static str) -> Tool {
+            Tool { program, package: "reiserfsprogs", version_argument: "-V" }
+        }
+        const TOOLS: &[Tool] = &[tool("mkfs.reiserfs"), tool("reiserfsck")];
+        TOOLS
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let journal = journal_blocks(configuration).unwrap_or(JOURNAL_BLOCKS_DEFAULT);
+        Bytes(journal * block_size(configuration) + Bytes::MIB)
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        let mut found = Vec::new();
+        found.extend(no_such_blocks("reiserfs", "blocks", BLOCKS, configuration));
+        if configuration.level("journal") == Some("none") {
+            let reason = "reiserfs cannot be without its journal, so journal = none cannot be; \
+                          nearest: mount = \"nolog\"";
+            found.push(reason.to_string());
+        }
+        if let (Some(size), Some(blocks)) =
+            (size_of(configuration, "journal_size"), journal_blocks(configuration))
+            && !(JOURNAL_BLOCKS_MIN..=JOURNAL_BLOCKS_MAX).contains(&blocks)
+        {
+            let of = |blocks: u64| Bytes((blocks * block_size(configuration)).next_multiple_of(Bytes::KIB));
+            found.push(format!(
+                "journal_size = {} is none: {} to {} with these blocks",
+                Bytes(size),
+                of(JOURNAL_BLOCKS_MIN),
+                of(JOURNAL_BLOCKS_MAX)
+            ));
+        }
+        found
+    }
+
+    fn unmet(&self, configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        let elsewhere = configuration.external_journal().is_some();
+        let reason = "fsdyno makes reiserfs with its journal inside only; nearest: journal = internal";
+        elsewhere.then(|| reason.to_string()).into_iter().collect()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        let mut mkfs = Command::new("mkfs.reiserfs");
+        if let Some(seed) = seed {
+            // Forced twice it asks nothing.
+            mkfs = mkfs.args(["-f", "-f", "-u"]).args([uuid(seed, Purpose::Filesystem(data))]);
+        }
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            mkfs = mkfs.args(["-b".to_string(), bytes.to_string()]);
+        }
+        if let Some(blocks) = journal_blocks(configuration) {
+            mkfs = mkfs.args(["-s".to_string(), blocks.to_string()]);
+        }
+        vec![mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
+    }
+
+    fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+        let mut options = Vec::new();
+        if let Some(level) = configuration.level("barrier") {
+            options.push(format!("barrier={}", if level == "1" { "flush" } else { "none" }));
+        }
+        for axis in ["data", "commit"] {
+            options.extend(configuration.level(axis).map(|level| format!("{axis}={level}")));
+        }
+        options
+    }
+
+    /// It shows what is not its default (fs/reiserfs/super.c, `reiserfs_show_options`).
+    fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
+        let mut expectations = Vec::new();
+        if let Some(level) = configuration.level("barrier") {
+            let off = "barrier=none";
+            let shown = if level == "1" { none_of([off]) } else { Shown::Word(off.to_string()) };
+            expectations.push(expect("barrier", level, shown));
+        }
+        if let Some(mode) = configuration.level("data") {
+            let shown = if mode == "ordered" { none_of(MODES) } else { Shown::Word(format!("data={mode}")) };
+            expectations.push(expect("data", mode, shown));
+        }
+        if let Some(seconds) = configuration.level("commit") {
+            let default = [COMMIT_DEFAULT, "0"].contains(&seconds);
+            let shown = if default { none_of(["commit="]) } else { Shown::Word(format!("commit={seconds}")) };
+            expectations.push(expect("commit", seconds, shown));
+        }
+        expectations
+    }
+
+    fn risks(&self, configuration: &Configuration) -> Vec<String> {
+        let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
+        let raw: Vec<&str> = raw_mount(configuration).collect();
+        if configuration.level("data") == Some("writeback") || raw.contains(&"data=writeback") {
+            risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
+        }
+        if raw.contains(&"nolog") {
+            risks.push("nolog: a power cut makes a full check necessary, and may lose files".to_string());
+        }
+        risks
+    }
+
+    /// It would replay a journal; after an unmount there is nothing in it.
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("reiserfsck").args(["--check", "-q", "-y"]).device("", data.handle, &data.node))
+    }
+
+    /// 4 and 6: errors that `--rebuild-tree` or `--fix-fixable` would mend (reiserfsck(8)).
+    fn clean(&self, output: &Output) -> Option<bool> {
+        match output.status {
+            0 => Some(true),
+            4 | 6 => Some(false),
+            _ => None,
+        }
+    }
+}
+
+fn block_size(configuration: &Configuration) -> u64 {
+    size_of(configuration, "block_size").unwrap_or(4096)
+}
+
+/// The size that a journal is to have, in blocks.
+fn journal_blocks(configuration: &Configuration) -> Option<u64> {
+    size_of(configuration, "journal_size").map(|bytes| bytes / block_size(configuration).max(1))
+}

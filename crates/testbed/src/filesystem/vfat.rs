@@ -1,0 +1,80 @@
+//! FAT32 with long names. It has no journal, no owners, and no flushes but those that a program asks for; files end at 4 GiB.
+
+use super::{Filesystem, Kernel, Purpose, Targets, Tool, no_such_blocks, raw_mkfs, size_of, uuid};
+use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::{Command, Output};
+
+/// The type of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Vfat;
+
+/// FAT32 has 65,525 clusters at least and 2^28 less a few at most (Microsoft's specification of 2000).
+const CLUSTERS_MIN: u64 = 65_525;
+const CLUSTERS_MAX: u64 = (1 << 28) - 11;
+/// A cluster is 1 to 128 sectors of 512 bytes.
+const SECTOR: u64 = 512;
+const CLUSTER_SIZES: std::ops::RangeInclusive<u64> = SECTOR..=128 * SECTOR;
+
+impl Filesystem for Vfat {
+    fn name(&self) -> &'static str {
+        "vfat"
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        const TOOLS: &[Tool] = &[
+            Tool { program: "mkfs.vfat", package: "dosfstools", version_argument: "--help" },
+            // It has no such argument, and begins with its version whatever it is to check.
+            Tool { program: "fsck.vfat", package: "dosfstools", version_argument: "/dev/null" },
+        ];
+        TOOLS
+    }
+
+    fn minimum_size(&self, configuration: &Configuration) -> Bytes {
+        let cluster = size_of(configuration, "block_size").unwrap_or(SECTOR);
+        Bytes(CLUSTERS_MIN * cluster + Bytes::MIB)
+    }
+
+    fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
+        no_such_blocks("vfat", "clusters", CLUSTER_SIZES, configuration).into_iter().collect()
+    }
+
+    fn unmet(&self, configuration: &Configuration, _kernel: &Kernel, size: Option<Bytes>) -> Vec<String> {
+        let cluster = size_of(configuration, "block_size");
+        let Some((cluster, size)) = cluster.zip(size) else { return Vec::new() };
+        let many = size.0 / cluster > CLUSTERS_MAX;
+        let reason = || format!("vfat has no {} clusters of {}", size.0 / cluster, Bytes(cluster));
+        many.then(reason).into_iter().collect()
+    }
+
+    fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
+        let data = &targets.data;
+        // By itself it would make FAT16 on small devices.
+        let mut mkfs = Command::new("mkfs.vfat").args(["-v", "-F32"]);
+        if let Some(seed) = seed {
+            let serial: String = uuid(seed, Purpose::Filesystem(data)).chars().take(8).collect();
+            // On a whole disk, too.
+            mkfs = mkfs.args(["-I", "-i"]).args([serial]);
+        }
+        if let Some(bytes) = size_of(configuration, "block_size") {
+            mkfs = mkfs.args(["-s".to_string(), (bytes / SECTOR).to_string()]);
+        }
+        vec![mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
+    }
+
+    fn risks(&self, _configuration: &Configuration) -> Vec<String> {
+        vec!["vfat has no journal: a power cut may leave it inconsistent".to_string()]
+    }
+
+    fn check(&self, targets: &Targets) -> Option<Command> {
+        let data = &targets.data;
+        Some(Command::new("fsck.vfat").args(["-n"]).device("", data.handle, &data.node))
+    }
+
+    fn clean(&self, output: &Output) -> Option<bool> {
+        match output.status {
+            0 => Some(true),
+            1 => Some(false),
+            _ => None,
+        }
+    }
+}

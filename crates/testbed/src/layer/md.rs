@@ -1,0 +1,309 @@
+//! Arrays of Linux's software RAID, by mdadm(8).
+//!
+//! Nothing is measured while an array is busy with itself. Mirrors of disks that were never written agree wherever a
+//! filesystem has written, so that they are taken as clean. Parities are right by themselves only on disks full of zeros; on
+//! others their first computation is waited for. Which it was stands with the result.
+
+use super::{InForce, Label, Layer, Making, disk, in_kernel, kib, labels, succeed};
+use crate::Result;
+use crate::capability::has_module;
+use crate::error::TestbedError;
+use crate::filesystem::{Target, Tool};
+use crate::undo::{UndoAction, Undone};
+use fsdyno_core::device::{Bitmap, Md, RaidLevel};
+use fsdyno_core::{Bytes, DeviceSpec, Recipe};
+use fsdyno_host::{Command, Host};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const TOOLS: &[Tool] = &[Tool { program: "mdadm", package: "mdadm", version_argument: "--version" }];
+/// mdadm takes names of up to 32 characters.
+const NAME_DIGITS: usize = 24;
+/// Bytes per second below which an array that computes its parities is taken to hang.
+const SLOW_RESYNC: u64 = 5_000_000;
+const RESYNC_BASE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Layer for Md {
+    fn tools(&self) -> &'static [Tool] {
+        TOOLS
+    }
+
+    fn modules(&self) -> Vec<&'static str> {
+        vec![module(self.level)]
+    }
+
+    fn unmet(&self, host: &mut dyn Host) -> Vec<String> {
+        // A kernel with md lists the levels that it has at hand, others it loads.
+        let known = host.read_text(Path::new("/proc/mdstat")).unwrap_or_default();
+        let name = self.level.name();
+        let there = known.contains(&format!("[{name}]")) || has_module(host, module(self.level));
+        if there { Vec::new() } else { vec![in_kernel(&format!("md {name}"))] }
+    }
+
+    fn commands(&self, making: &Making<'_>) -> Vec<Command> {
+        let mut create = Command::new("mdadm")
+            .args(["--create".to_string(), self.path(making.id).display().to_string()])
+            .args(["--homehost=none", "--run", "--metadata=1.2"])
+            .args(shape(self));
+        if self.level.is_redundant() && !needs_resync(self, making.blank) {
+            create = create.args(["--assume-clean"]);
+        }
+        create = create.args([format!("--uuid={}", uuid(making.id))]);
+        let members = making.members.iter().map(|member| &member.target);
+        vec![members.fold(create, |create, target| create.device("", target.handle, &target.node))]
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        PathBuf::from(format!("/dev/md/fsdyno-{}", &id[..id.len().min(NAME_DIGITS)]))
+    }
+
+    fn ways_back(&self, id: &str, below: &[DeviceSpec]) -> Vec<UndoAction> {
+        let uuid = uuid(id);
+        let mut ways_back = labels(below, &Label::Md { uuid: uuid.clone() });
+        ways_back.push(UndoAction::StopArray { uuid });
+        ways_back
+    }
+
+    fn settle(&self, host: &mut dyn Host, making: &Making<'_>, directory: &Path) -> Result<InForce> {
+        let directory = directory.join("md");
+        let resync = match (self.level.is_redundant(), needs_resync(self, making.blank)) {
+            (false, _) => "nothing to resync".to_string(),
+            (true, false) => "resync not needed (assume-clean)".to_string(),
+            (true, true) => {
+                let size = making.members.iter().filter_map(|member| member.size_bytes).max().unwrap_or(0);
+                let limit = RESYNC_BASE + Duration::from_secs(size / SLOW_RESYNC);
+                format!("resync finished in {:.1} s", finished(host, &directory, limit)?.as_secs_f64())
+            }
+        };
+        let mut read = |file: &str| {
+            let text = host.read_text(&directory.join(file)).unwrap_or_default();
+            text.trim().to_string()
+        };
+        let (level, disks, chunk) = (read("level"), read("raid_disks"), read("chunk_size"));
+        let bitmap = if read("bitmap/location") == "none" { Bitmap::None } else { Bitmap::Internal };
+        // What is being done, and what is still to do; an array without redundancy knows neither.
+        let busy = read("sync_action");
+        let found = Found { level, disks, chunk: chunk.parse().ok(), bitmap, busy };
+        Ok(compare(self, &found, &resync))
+    }
+
+    fn recipe(&self) -> Vec<String> {
+        let create = Command::new("mdadm").args(["--create", Recipe::DEVICE]).args(shape(self));
+        let members = (0..self.disks.len()).map(|index| disk(index).target);
+        vec![members.fold(create, |create, target| create.device("", target.handle, &target.node)).line()]
+    }
+}
+
+/// What both the array of a trial and that of a person are told.
+fn shape(md: &Md) -> Vec<String> {
+    let mut words =
+        vec![format!("--level={}", md.level.name()), format!("--raid-devices={}", md.disks.len())];
+    // mdadm knows no small k.
+    words.extend(md.chunk.map(|chunk| format!("--chunk={}", kib(chunk).to_uppercase())));
+    if md.level.is_redundant() {
+        // Left to itself, mdadm decides by the size.
+        words.push(format!("--bitmap={}", md.bitmap.name()));
+    }
+    words
+}
+
+fn needs_resync(md: &Md, blank: bool) -> bool {
+    md.level.has_parity() && !blank
+}
+
+/// The module of a level; one serves all that compute parities.
+fn module(level: RaidLevel) -> &'static str {
+    match level {
+        RaidLevel::Raid5 | RaidLevel::Raid6 => "raid456",
+        level => level.name(),
+    }
+}
+
+/// 128 bits in hexadecimal as mdadm writes them.
+fn uuid(id: &str) -> String {
+    let groups: Vec<String> =
+        id.as_bytes().chunks(8).map(|group| String::from_utf8_lossy(group).into_owned()).collect();
+    if id.len() == 32 { groups.join(":") } else { id.to_string() }
+}
+
+/// Waits until everything on the array agrees.
+fn finished(host: &mut dyn Host, directory: &Path, limit: Duration) -> Result<Duration> {
+    let start = Instant::now();
+    loop {
+        let mut is = |file: &str, value: &str| {
+            host.read_text(&directory.join(file))
+                .map(|text| text.trim() == value)
+                .map_err(TestbedError::at("device"))
+        };
+        // Between its making and the first block it is idle, too, and still degraded or not synced.
+        if is("sync_action", "idle")? && is("degraded", "0")? && is("resync_start", "none")? {
+            return Ok(start.elapsed());
+        }
+        if start.elapsed() > limit {
+            return Err(TestbedError::Resync { array: directory.to_path_buf(), seconds: limit.as_secs() });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// What sysfs says of an array.
+struct Found {
+    level: String,
+    disks: String,
+    /// In bytes.
+    chunk: Option<u64>,
+    bitmap: Bitmap,
+    /// What it does by itself; empty where it never does anything.
+    busy: String,
+}
+
+fn compare(md: &Md, found: &Found, resync: &str) -> InForce {
+    let mut differences = Vec::new();
+    let mut differ = |what: &str, asked: &str, is: &str| {
+        if asked != is {
+            differences.push(format!("md {what} = {asked} was asked for, and the array has {is}"));
+        }
+    };
+    differ("level", md.level.name(), &found.level);
+    differ("disks", &md.disks.len().to_string(), &found.disks);
+    if let Some(chunk) = md.chunk {
+        differ("chunk", &chunk.to_string(), &Bytes(found.chunk.unwrap_or(0)).to_string());
+    }
+    if md.level.is_redundant() {
+        differ("bitmap", md.bitmap.name(), found.bitmap.name());
+    }
+    if !["", "idle", "frozen"].contains(&found.busy.as_str()) {
+        differ("sync_action", "idle", &found.busy);
+    }
+    let chunk = found.chunk.filter(|chunk| *chunk > 0).map(|chunk| format!(", chunk {}", Bytes(chunk)));
+    let bitmap = match (md.level.is_redundant(), found.bitmap) {
+        (false, _) => "",
+        (true, Bitmap::None) => ", no bitmap",
+        (true, Bitmap::Internal) => ", internal bitmap",
+    };
+    let text = format!(
+        "md {} of {} disks, metadata 1.2{}{bitmap}; {resync}",
+        found.level,
+        found.disks,
+        chunk.unwrap_or_default()
+    );
+    InForce { text, differences }
+}
+
+/// The arrays of this machine whose UUID is this one, stopped.
+pub(super) fn stop(host: &mut dyn Host, uuid: &str) -> fsdyno_host::Result<Undone> {
+    let names = host.list_directory(Path::new("/sys/block"))?;
+    let mut stopped = Vec::new();
+    for name in names.iter().filter(|name| name.starts_with("md")) {
+        let node = format!("/dev/{name}");
+        let told = host.run(&Command::new("mdadm").args(["--detail", "--export", &node]))?;
+        if has_uuid(&told.stdout, uuid) {
+            succeed(host, &Command::new("mdadm").args(["--stop", &node]), "stop", &node)?;
+            stopped.push(node);
+        }
+    }
+    match stopped.is_empty() {
+        true => Ok(Undone::Nothing),
+        false => Ok(Undone::Done(format!("stopped the array {}", stopped.join(", ")))),
+    }
+}
+
+/// Removes the superblock of the array of this UUID from a disk; `false`: it has none.
+pub(super) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
+    let mdadm = |words: &[&str]| {
+        Command::new("mdadm").args(words.iter().copied()).device("", disk.handle, &disk.node)
+    };
+    let told = host.run(&mdadm(&["--examine", "--export"]))?;
+    if !has_uuid(&told.stdout, uuid) {
+        return Ok(false);
+    }
+    succeed(host, &mdadm(&["--zero-superblock"]), "clear", &disk.node.to_string_lossy())?;
+    Ok(true)
+}
+
+/// `MD_UUID=...` among the lines of `--export`.
+fn has_uuid(told: &str, uuid: &str) -> bool {
+    told.lines().any(|line| line.trim().strip_prefix("MD_UUID=") == Some(uuid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::tests::members;
+
+    fn md(level: RaidLevel, disks: usize) -> Md {
+        let disk = DeviceSpec::Image { path: "/image".into(), size: Bytes(4 << 30), direct_io: true };
+        Md { level, chunk: None, bitmap: Bitmap::None, disks: vec![disk; disks] }
+    }
+
+    fn line(md: &Md, blank: bool) -> String {
+        let members = members(md.disks.len());
+        let lines = md.commands(&Making { members: &members, id: &"0123456789abcdef".repeat(2), blank });
+        assert_eq!(lines.len(), 1);
+        lines[0].line()
+    }
+
+    #[test]
+    fn what_a_filesystem_never_wrote_needs_no_resync_and_a_parity_of_zeros_neither() {
+        assert_eq!(
+            line(&md(RaidLevel::Raid1, 2), false),
+            "mdadm --create /dev/md/fsdyno-0123456789abcdef01234567 --homehost=none --run --metadata=1.2 \
+             --level=raid1 --raid-devices=2 --bitmap=none --assume-clean \
+             --uuid=01234567:89abcdef:01234567:89abcdef /dev/disk1 /dev/disk2"
+        );
+        let clean = |md: &Md, blank| line(md, blank).contains("--assume-clean");
+        assert!(clean(&md(RaidLevel::Raid10, 4), false));
+        assert!(clean(&md(RaidLevel::Raid5, 3), true) && clean(&md(RaidLevel::Raid6, 4), true));
+        assert!(!clean(&md(RaidLevel::Raid5, 3), false) && !clean(&md(RaidLevel::Raid6, 4), false));
+        assert!(!clean(&md(RaidLevel::Raid0, 2), true), "nothing is there twice");
+    }
+
+    #[test]
+    fn chunk_and_bitmap_stand_where_they_mean_something() {
+        let tuned = Md { chunk: Some(Bytes(64 << 10)), bitmap: Bitmap::Internal, ..md(RaidLevel::Raid5, 3) };
+        assert!(line(&tuned, true).contains(" --chunk=64K --bitmap=internal "));
+        let striped = line(&Md { chunk: Some(Bytes(1 << 20)), ..md(RaidLevel::Raid0, 2) }, true);
+        assert!(striped.contains(" --chunk=1024K ") && !striped.contains("bitmap"), "{striped}");
+        assert_eq!(
+            Layer::recipe(&tuned),
+            [
+                "mdadm --create DEVICE --level=raid5 --raid-devices=3 --chunk=64K --bitmap=internal DISK1 DISK2 DISK3"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_in_force_is_told() {
+        let asked = Md { chunk: Some(Bytes(64 << 10)), ..md(RaidLevel::Raid5, 3) };
+        let found = |busy: &str, chunk| Found {
+            level: "raid5".to_string(),
+            disks: "3".to_string(),
+            chunk: Some(chunk),
+            bitmap: Bitmap::None,
+            busy: busy.to_string(),
+        };
+        let same = compare(&asked, &found("idle", 64 << 10), "resync finished in 2.0 s");
+        assert_eq!(same.differences, [""; 0]);
+        assert_eq!(
+            same.text,
+            "md raid5 of 3 disks, metadata 1.2, chunk 64k, no bitmap; resync finished in 2.0 s"
+        );
+        let other = compare(&asked, &found("recover", 512 << 10), "");
+        assert_eq!(
+            other.differences,
+            [
+                "md chunk = 64k was asked for, and the array has 512k",
+                "md sync_action = idle was asked for, and the array has recover"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_array_is_known_by_its_uuid_alone() {
+        let told = "MD_LEVEL=raid1\nMD_UUID=01234567:89abcdef:01234567:89abcdef\nMD_NAME=x\n";
+        assert!(has_uuid(told, "01234567:89abcdef:01234567:89abcdef"));
+        assert!(!has_uuid(told, "01234567:89abcdef:01234567:89abcdee"));
+        assert!(!has_uuid("", ""));
+    }
+}
