@@ -2,7 +2,8 @@
 //!
 //! Integers of nanoseconds and bytes; statistics that hang on operations whose end nobody saw say so (`at_least`).
 
-use crate::configuration::{Configuration, DeviceSpec};
+use crate::configuration::Configuration;
+use crate::device::DeviceSpec;
 use crate::environment::Environment;
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
@@ -84,6 +85,9 @@ pub struct Built {
 /// person has to name his own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
+    /// The commands that make the device itself of [`Recipe::DISK`] 1, 2 and so on; none for a disk as it is.
+    #[serde(default)]
+    pub device: Vec<String>,
     /// The commands that make it, in order.
     pub mkfs: Vec<String>,
     /// Name of the filesystem.
@@ -101,6 +105,8 @@ pub struct Recipe {
 impl Recipe {
     /// The device that the filesystem is made on.
     pub const DEVICE: &'static str = "DEVICE";
+    /// A disk that the device is made of, with its number behind.
+    pub const DISK: &'static str = "DISK";
     /// The device of its external journal.
     pub const JOURNAL: &'static str = "JOURNAL";
     /// Where it is mounted.
@@ -182,12 +188,21 @@ impl Layout {
 /// Durations of the steps of a trial outside its windows; absent when the step did not happen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifecycle {
+    /// Starting the guest, until its agent answers; absent on the machine itself.
+    #[serde(default)]
+    pub boot: Option<Nanos>,
     /// Making the filesystem.
     pub mkfs: Option<Nanos>,
     /// Mounting it.
     pub mount: Option<Nanos>,
     /// Making the trees.
     pub prepare: Option<Nanos>,
+    /// Unmounting within the load, where the workload asks for that, writing back what is dirty included.
+    #[serde(default)]
+    pub umount_between: Option<Nanos>,
+    /// Mounting again after that.
+    #[serde(default)]
+    pub mount_between: Option<Nanos>,
     /// Unmounting after the load, writing back what is dirty included.
     pub umount: Option<Nanos>,
     /// Checking.
@@ -241,6 +256,12 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
+    /// A phase of which is known how long it took, and nothing of what was before and after.
+    pub fn lasting(name: impl Into<String>, window_ns: Nanos, roles: Vec<RoleResult>) -> Self {
+        let (name, none) = (name.into(), Nanos(0));
+        PhaseResult { name, ramp_ns: none, window_ns, drain_ns: none, roles, telemetry: None }
+    }
+
     /// Bytes that all roles moved in the window.
     pub fn bytes(&self) -> u64 {
         self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
@@ -327,6 +348,24 @@ pub struct RoleResult {
 }
 
 impl RoleResult {
+    /// A role of whose workers nothing is known but their number.
+    pub fn unwatched(role: Role, workers: u32) -> Self {
+        RoleResult {
+            role,
+            workers,
+            longest_stall_ns: Nanos(0),
+            time_over_100ms: 0.0,
+            time_over_1s: 0.0,
+            blocked_at_start: Vec::new(),
+            rates: Rates::default(),
+            cpu: CpuTime::default(),
+            counts: BTreeMap::new(),
+            longest_item_ns: None,
+            worker_results: Vec::new(),
+            operations: Vec::new(),
+        }
+    }
+
     /// Whether its workers were watched. Those of a program that is not ours are not: of their stalls and operations only
     /// is known what the program tells, and a zero stands for nothing.
     pub fn is_watched(&self) -> bool {

@@ -421,7 +421,43 @@ fn verdict(task: Task, tool: Tool, (middle, _, high): (f64, f64, f64)) -> (Strin
 /// Where the file lies: ext4 on a loop device, unmounted at the end, or a temporary directory.
 struct Ground {
     directory: tempfile::TempDir,
-    mounted: Option<PathBuf>,
+    mounted: Option<Mounted>,
+}
+
+struct Mounted {
+    point: PathBuf,
+    scheduler: Scheduler,
+}
+
+/// A device that has no scheduler until it gets its own back. A loop device keeps the one that somebody else gave it, also
+/// when it is attached again, and bfq costs seven times what is compared here.
+struct Scheduler {
+    setting: PathBuf,
+    before: String,
+}
+
+impl Scheduler {
+    fn none(point: &Path) -> Self {
+        let device = rustix::fs::stat(point).unwrap().st_dev;
+        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        let setting = Path::new("/sys/dev/block").join(number).join("queue/scheduler");
+        let in_force = || {
+            let text = std::fs::read_to_string(&setting).unwrap();
+            let (_, rest) = text.split_once('[').unwrap();
+            rest.split(']').next().unwrap().to_string()
+        };
+        let before = in_force();
+        std::fs::write(&setting, "none").unwrap();
+        assert_eq!(in_force(), "none");
+        Scheduler { setting, before }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        let restored = std::fs::write(&self.setting, &self.before);
+        assert!(restored.is_ok(), "'{}' was {}", self.setting.display(), self.before);
+    }
 }
 
 impl Ground {
@@ -437,19 +473,23 @@ impl Ground {
             if run(Command::new("mkfs.ext4").args(["-q", "-F", "-E", lazy]).arg(&image))
                 && run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&point))
             {
-                return Ground { directory, mounted: Some(point) };
+                let scheduler = Scheduler::none(&point);
+                return Ground { directory, mounted: Some(Mounted { point, scheduler }) };
             }
         }
         Ground { directory: tempfile::tempdir_in("/var/tmp").unwrap(), mounted: None }
     }
 
     fn describe(&self) -> &'static str {
-        if self.mounted.is_some() { "ext4 on a loop device over memory" } else { "a temporary directory" }
+        match self.mounted {
+            Some(_) => "ext4 on a loop device over memory, scheduler none",
+            None => "a temporary directory",
+        }
     }
 
     /// A file of this length, full of random bytes.
     fn file(&self, bytes: u64) -> PathBuf {
-        let path = self.mounted.as_deref().unwrap_or(self.directory.path()).join("file");
+        let path = self.mounted.as_ref().map_or(self.directory.path(), |mounted| &mounted.point).join("file");
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut block = vec![0; LARGE as usize];
         let mut file = std::fs::File::create(&path).unwrap();
@@ -464,8 +504,10 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        if let Some(point) = &self.mounted {
-            let unmounted = Command::new("umount").arg(point).status();
+        if let Some(Mounted { point, scheduler }) = self.mounted.take() {
+            // While the device is there to be asked.
+            drop(scheduler);
+            let unmounted = Command::new("umount").arg(&point).status();
             assert!(unmounted.is_ok_and(|status| status.success()), "'{}' stays mounted", point.display());
         }
     }

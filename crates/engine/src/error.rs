@@ -1,5 +1,6 @@
 //! What can go wrong in the engine, and how it is told to the parent.
 
+use fsdyno_core::protocol::Part;
 use fsdyno_core::{Failure, Operation};
 use rustix::io::Errno;
 use std::fmt;
@@ -52,6 +53,24 @@ pub enum EngineError {
         parameter: &'static str,
         /// What it takes.
         expected: String,
+    },
+    /// The workload does not fall into such parts.
+    #[error("part {} of {} was asked for, of a workload that has {parts}", part.number + 1, part.of)]
+    NoSuchPart {
+        /// What was asked for.
+        part: Part,
+        /// How many there are.
+        parts: u32,
+    },
+    /// A file that an earlier part of the workload has made is no longer what it was.
+    #[error("'{}' has {found_bytes} bytes, and was written with {expected_bytes}", path.display())]
+    Changed {
+        /// Which.
+        path: PathBuf,
+        /// Its size now.
+        found_bytes: u64,
+        /// Its size as it was made.
+        expected_bytes: u64,
     },
     /// There is no block device to read.
     #[error("the workload 'device-read' reads a block device, and the engine was given none")]
@@ -168,6 +187,12 @@ impl EngineError {
             EngineError::Room { .. } => {
                 failure.step = "fill".to_string();
                 failure.hint = Some("fill less, make the workload smaller, or the device larger".to_string());
+            }
+            EngineError::Changed { path, .. } => {
+                failure.path = Some(path.display().to_string());
+                let hint =
+                    "see the kernel log: the filesystem has lost what was written before it was unmounted";
+                failure.hint = Some(hint.to_string());
             }
             EngineError::Worker { step } => failure.step.clone_from(step),
             _ => {}

@@ -167,17 +167,12 @@ fn execute(
     };
     progress.event(EngineEvent::Hello { pid: std::process::id(), timer: facts });
     let mut session = Session::new(request, timer, stop, progress, observer);
-    if timer.source() != Source::Tsc {
+    if timer.source() != Source::Tsc && request.part.is_first() {
         let text =
             format!("the time comes from {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
         session.warn(WarningKind::SlowTimer, text);
     }
-    let checked = request
-        .workload
-        .load()
-        .check()
-        .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected });
-    let filled = checked.and_then(|()| session.fill());
+    let filled = check(request).and_then(|()| session.fill());
     let result = filled.and_then(|()| match &request.workload {
         Workload::External(parameters) => workload::external::run(parameters, &mut session),
         Workload::Fileserver(parameters) => workload::fileserver::run(parameters, &mut session),
@@ -189,7 +184,18 @@ fn execute(
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
     let result = result.and_then(|()| session.layout());
-    let tidied = if request.clean_up { session.clean_up() } else { Ok(()) };
+    let over = request.part.is_last() || result.is_err();
+    let tidied = if request.clean_up && over { session.clean_up() } else { Ok(()) };
     // What went wrong first is what counts.
     result.and(tidied)
+}
+
+/// Whether the workload can be done, and falls into such parts.
+fn check(request: &EngineRequest) -> Result<(), EngineError> {
+    let (load, part) = (request.workload.load(), request.part);
+    load.check().map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
+    match part.of == 1 || part.of == load.parts() {
+        true if part.number < part.of => Ok(()),
+        _ => Err(EngineError::NoSuchPart { part, parts: load.parts() }),
+    }
 }

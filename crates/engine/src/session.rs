@@ -57,21 +57,32 @@ impl<'a, 'e> Session<'a, 'e> {
         Session { request, timer, stop, progress, observer, base: None, left_behind: 0, names: 0 }
     }
 
-    /// Makes the engine's own directory; it must not exist. Everything else happens below it.
+    /// Makes the engine's own directory, which must not exist; in a later part of a workload finds it again. Everything else
+    /// happens below it.
     pub(crate) fn make_base(&mut self) -> Result<PathBuf, EngineError> {
         if let Some(base) = &self.base {
             return Ok(base.clone());
         }
         let base = self.request.directory.join(format!("fsdyno-{:016x}", self.request.seed));
-        rustix::fs::mkdirat(CWD, &base, DIRECTORY_MODE)
-            .map_err(EngineError::system("make the directory", &base))?;
+        if self.request.part.is_first() {
+            rustix::fs::mkdirat(CWD, &base, DIRECTORY_MODE)
+                .map_err(EngineError::system("make the directory", &base))?;
+        } else {
+            rustix::fs::open(&base, DIRECTORY, Mode::empty())
+                .map_err(EngineError::system("find the directory", &base))?;
+        }
         self.base = Some(base.clone());
         Ok(base)
     }
 
     /// Fills and ages the filesystem where that was asked for, and sees that there is room for the workload.
     pub(crate) fn fill(&mut self) -> Result<(), EngineError> {
-        let Some(precondition) = self.request.precondition else { return Ok(()) };
+        let EngineRequest { precondition: Some(precondition), part, .. } = *self.request else {
+            return Ok(());
+        };
+        if !part.is_first() {
+            return Ok(());
+        }
         let base = self.make_base()?;
         let size =
             |space: rustix::fs::StatVfs| (space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize);
@@ -159,9 +170,10 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
-    /// Tells how the files lie, unless a worker hangs in the filesystem: then whoever looks would hang, too.
+    /// Tells how the files lie after all of the workload, unless a worker hangs in the filesystem: then whoever looks would hang, too.
     pub(crate) fn layout(&mut self) -> Result<(), EngineError> {
-        let Some(base) = self.base.clone().filter(|_| self.left_behind == 0) else { return Ok(()) };
+        let over = self.request.part.is_last() && self.left_behind == 0;
+        let Some(base) = self.base.clone().filter(|_| over) else { return Ok(()) };
         let seed = self.request.seed;
         let path = base.clone();
         let work = move |gauge: &aside::Gauge| layout::look(&path, seed, gauge);

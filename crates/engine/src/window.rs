@@ -142,9 +142,10 @@ impl Tally {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::ops::Range;
 
     const SECOND: u64 = 1_000_000_000;
     const WINDOW: Window = Window { begin_ns: 10 * SECOND, end_ns: 20 * SECOND };
@@ -179,8 +180,10 @@ mod tests {
     }
 
     prop_compose! {
-        /// Operations of one worker: one after the other, with pauses, around the window.
-        fn operations()(steps in prop::collection::vec((0..SECOND, 0..3 * SECOND), 0..40)) -> Vec<(u64, u64)> {
+        /// Operations of one worker: so many one after the other, with pauses, around the window.
+        pub(crate) fn operations(pause_ns: Range<u64>, duration_ns: Range<u64>, count: Range<usize>)
+            (steps in prop::collection::vec((pause_ns, duration_ns), count)) -> Vec<(u64, u64)>
+        {
             let mut now = 0;
             steps.into_iter().map(|(pause, duration)| {
                 let start = now + pause;
@@ -192,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stall_is_the_longest_gap_between_completions(operations in operations()) {
+        fn stall_is_the_longest_gap_between_completions(operations in operations(0..SECOND, 0..3 * SECOND, 0..40)) {
             let mut moments = vec![WINDOW.begin_ns];
             moments.extend(operations.iter().map(|o| o.1).filter(|end| (WINDOW.begin_ns..WINDOW.end_ns).contains(end)));
             moments.push(WINDOW.end_ns);
@@ -201,7 +204,7 @@ mod tests {
         }
 
         #[test]
-        fn long_time_is_the_overlap_of_long_operations(operations in operations()) {
+        fn long_time_is_the_overlap_of_long_operations(operations in operations(0..SECOND, 0..3 * SECOND, 0..40)) {
             for (limit, of) in [(LONG_NS, false), (VERY_LONG_NS, true)] {
                 // Nanosecond by nanosecond would be the definition; the overlap of each operation is the same.
                 let inside: u64 = operations.iter()

@@ -1,6 +1,6 @@
 //! The bonnie workload as a library, end to end in memory: every byte, file and call that its parameters fix.
 
-use fsdyno_core::protocol::PROTOCOL_VERSION;
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{Bonnie, bonnie};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, WarningKind, Workload};
@@ -42,6 +42,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         directory: directory.path().to_path_buf(),
         workload: Workload::Bonnie(workload),
         seed,
+        part: Part::WHOLE,
         precondition: None,
         drop_caches: false,
         clean_up: false,

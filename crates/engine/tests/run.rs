@@ -1,6 +1,6 @@
 //! The engine as a library, end to end in memory.
 
-use fsdyno_core::protocol::PROTOCOL_VERSION;
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{Fileserver, Null};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
@@ -37,6 +37,7 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         directory: directory.to_path_buf(),
         workload,
         seed: 42,
+        part: Part::WHOLE,
         precondition: None,
         drop_caches: false,
         clean_up: false,

@@ -1,6 +1,6 @@
 //! The streaming workload as a library, end to end in memory.
 
-use fsdyno_core::protocol::PROTOCOL_VERSION;
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{IoEngine, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
@@ -36,11 +36,16 @@ fn small(io: IoEngine, stages: &[Stage]) -> Streaming {
 }
 
 fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, Vec<EngineEvent>) {
+    part(directory, streaming, Part::WHOLE)
+}
+
+fn part(directory: &Path, streaming: Streaming, part: Part) -> (Result<(), EngineError>, Vec<EngineEvent>) {
     let request = EngineRequest {
         version: PROTOCOL_VERSION,
         directory: directory.to_path_buf(),
         workload: Workload::Streaming(streaming),
         seed: 42,
+        part,
         precondition: None,
         drop_caches: false,
         clean_up: false,
@@ -177,4 +182,97 @@ fn whoever_keeps_the_cache_is_told() {
         matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::CachesNotDropped)
     });
     assert!(told);
+}
+
+/// What the events of an engine are, without the signs of life.
+fn told(events: &[EngineEvent]) -> Vec<String> {
+    let name = |event: &EngineEvent| match event {
+        EngineEvent::Hello { .. } => Some("hello".to_string()),
+        EngineEvent::Prepared { .. } => Some("prepared".to_string()),
+        EngineEvent::Phase(phase) => Some(phase.name.clone()),
+        EngineEvent::Layout(layout) => Some(format!("layout of {} files", layout.files)),
+        EngineEvent::Done => Some("done".to_string()),
+        EngineEvent::Failed(failure) => Some(failure.message.clone()),
+        EngineEvent::Progress { .. } | EngineEvent::Warning(_) | EngineEvent::Filled(_) => None,
+    };
+    events.iter().filter_map(name).collect()
+}
+
+const FIRST: Part = Part { number: 0, of: 2 };
+const SECOND: Part = Part { number: 1, of: 2 };
+
+#[test]
+fn the_parts_of_the_workload_do_together_what_the_whole_does() {
+    let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read, Stage::RandomRead]);
+    let (parted, whole) = (scratch(), scratch());
+    let (result, first) = part(parted.path(), streaming(), FIRST);
+    result.expect("the first part");
+    let (result, second) = part(parted.path(), streaming(), SECOND);
+    result.expect("the second part");
+    assert_eq!(told(&first), ["hello", "write", "done"]);
+    assert_eq!(told(&second), ["hello", "read", "random-read", "layout of 2 files", "done"]);
+    phases(whole.path(), streaming());
+    assert!(files(parted.path()) == files(whole.path()));
+    // The window of the second part is told of while the first lasts.
+    let left = first.iter().find_map(|event| match event {
+        EngineEvent::Progress { left_ns, .. } => Some(*left_ns),
+        _ => None,
+    });
+    assert!(left >= Some(Nanos::from_millis(170)), "{left:?}");
+}
+
+#[test]
+fn files_that_are_only_read_are_made_by_the_first_part() {
+    let streaming = || small(IoEngine::IoUring, &[Stage::Read]);
+    let directory = scratch();
+    let (result, first) = part(directory.path(), streaming(), FIRST);
+    result.expect("the first part");
+    assert_eq!(told(&first), ["hello", "prepared", "done"]);
+    let (result, second) = part(directory.path(), streaming(), SECOND);
+    result.expect("the second part");
+    assert_eq!(told(&second), ["hello", "read", "layout of 2 files", "done"]);
+}
+
+#[test]
+fn a_later_part_refuses_files_that_are_not_what_was_made() {
+    let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read]);
+    let directory = scratch();
+    let refused = || {
+        let (result, events) = part(directory.path(), streaming(), SECOND);
+        let Some(EngineEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
+        (result.unwrap_err(), failure.clone())
+    };
+    let (_, nothing) = refused();
+    assert_eq!(
+        (nothing.errno, nothing.message.as_str()),
+        (Some(2), "cannot find the directory: No such file or directory (os error 2)")
+    );
+    part(directory.path(), streaming(), FIRST).0.expect("the first part");
+    let base = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let file = base.join("stream-1");
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(4096).unwrap();
+    let (error, short) = refused();
+    assert!(matches!(error, EngineError::Changed { found_bytes: 4096, .. }), "{error:?}");
+    assert_eq!(short.path.as_deref(), file.to_str());
+    assert!(
+        short.message.ends_with(&format!("has 4096 bytes, and was written with {}", BLOCKS * BLOCK - 4096))
+    );
+    assert!(short.hint.is_some());
+    std::fs::remove_file(&file).unwrap();
+    let (_, missing) = refused();
+    assert_eq!((missing.errno, missing.path.as_deref()), (Some(2), file.to_str()));
+}
+
+#[test]
+fn a_part_that_the_workload_has_not_is_refused() {
+    let directory = scratch();
+    for (asked, stages) in [
+        (SECOND, vec![Stage::Write]),
+        (Part { number: 2, of: 2 }, vec![Stage::Write, Stage::Read]),
+        (Part { number: 0, of: 3 }, vec![Stage::Write, Stage::Read]),
+    ] {
+        let (result, _) = part(directory.path(), small(IoEngine::Sync, &stages), asked);
+        assert!(matches!(result, Err(EngineError::NoSuchPart { .. })), "{result:?}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -90,9 +90,12 @@ impl Store {
             warnings: self.warnings(id)?,
             timer: timer(row)?,
             lifecycle_ns: Lifecycle {
+                boot: get_ns(row, "boot_ns")?,
                 mkfs: get_ns(row, "mkfs_ns")?,
                 mount: get_ns(row, "mount_ns")?,
                 prepare: get_ns(row, "prepare_ns")?,
+                umount_between: get_ns(row, "umount_between_ns")?,
+                mount_between: get_ns(row, "mount_between_ns")?,
                 umount: get_ns(row, "umount_ns")?,
                 check: get_ns(row, "check_ns")?,
                 total: get_ns(row, "total_ns")?,

@@ -15,6 +15,8 @@ const SCRIPTS: &[M<'static>] = &[
     M::up(include_str!("schema/4.sql")),
     M::up(include_str!("schema/5.sql")),
     M::up(include_str!("schema/6.sql")),
+    M::up(include_str!("schema/7.sql")),
+    M::up(include_str!("schema/8.sql")),
 ];
 
 /// What a file says of itself.

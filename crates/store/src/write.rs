@@ -51,7 +51,8 @@ fn write_head(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> 
         Outcome::Skipped { unmet } => (Some(to_json("unmet requirements", unmet)?), None),
         Outcome::Failed { error } => (None, Some(to_json("error", error)?)),
     };
-    let Lifecycle { mkfs, mount, prepare, umount, check, total } = &record.lifecycle_ns;
+    let Lifecycle { boot, mkfs, mount, prepare, umount_between, mount_between, umount, check, total } =
+        &record.lifecycle_ns;
     let Built {
         mkfs_command,
         mount_command,
@@ -89,9 +90,12 @@ fn write_head(connection: &Connection, sweep: SweepId, record: &TrialRecord) -> 
                 "timer_overhead_with_telemetry_ns_per_op",
                 &timer.and_then(|timer| timer.overhead_with_telemetry_ns_per_op),
             ),
+            ("boot_ns", &ns(boot)),
             ("mkfs_ns", &ns(mkfs)),
             ("mount_ns", &ns(mount)),
             ("prepare_ns", &ns(prepare)),
+            ("umount_between_ns", &ns(umount_between)),
+            ("mount_between_ns", &ns(mount_between)),
             ("umount_ns", &ns(umount)),
             ("check_ns", &ns(check)),
             ("total_ns", &ns(total)),

@@ -10,8 +10,8 @@ use crate::order::{Slot, most, order};
 use crate::plan::Plan;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
-use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
+use fsdyno_host::{Host, HostError};
 use serde::Serialize;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub struct DryCase {
     pub commands: Vec<String>,
     /// Requirements that this machine does not meet; the trials of the case would be skipped.
     pub unmet: Vec<String>,
-    /// Old names that were mapped.
+    /// Old names that were mapped, and what cannot be told beforehand.
     pub notes: Vec<String>,
     /// Estimated time of one trial.
     pub time_ns: Nanos,
@@ -66,8 +66,10 @@ pub struct DryCase {
 pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> DryRun {
     let slots = order(plan);
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
+    let cases = plan.cases();
+    let size = size_to_fill(host, plan, &cases);
     let cases: Vec<DryCase> =
-        plan.cases().into_iter().map(|case| dry_case(plan, host, guests, case, seed)).collect();
+        cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, &size)).collect();
     let time = |slots: &[Slot]| slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
     let all = most(plan);
     DryRun {
@@ -80,28 +82,46 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     }
 }
 
-fn dry_case(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests, case: Case, seed: u64) -> DryCase {
+fn dry_case(
+    plan: &Plan,
+    host: &mut dyn Host,
+    guests: &mut dyn Guests,
+    case: Case,
+    seed: u64,
+    size: &Result<Bytes, HostError>,
+) -> DryCase {
+    let known = size.as_ref().ok().copied();
     let (commands, unmet) = match plan.devices.data {
         DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, plan, &case)),
         _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
-        _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case)),
+        _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case, known)),
     };
+    let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
+    if let (Some(_), Err(error)) = (case.configuration.precondition(), size) {
+        notes.push(format!("the time to fill the device is not known, and not counted: {error}"));
+    }
     DryCase {
         case: case.index,
-        time_ns: trial_time(plan, &case),
+        time_ns: trial_time(&case, known),
         configuration: case.configuration,
         workload: case.workload,
         commands,
         unmet,
-        notes: case.warnings.into_iter().map(|warning| warning.text).collect(),
+        notes,
     }
 }
 
 /// Everything that keeps a case from running on this host.
-fn requirements(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, case: &Case) -> Vec<String> {
+fn requirements(
+    host: &mut dyn Host,
+    guests: &mut dyn Guests,
+    plan: &Plan,
+    case: &Case,
+    size: Option<Bytes>,
+) -> Vec<String> {
     let mut unmet = of_configuration(host, guests, plan, case);
     unmet.extend(of_workload(host, plan, case));
-    unmet.extend(of_fill(plan, case));
+    unmet.extend(of_fill(case, size));
     unmet
 }
 
@@ -114,22 +134,31 @@ fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
             let boot =
                 format!("boot kernel {} in a virtual machine with {}", request.kernel, disks.join(", "));
             let nodes = guest::usual_nodes(request.disks.len());
-            let (configuration, devices) =
-                fsdyno_testbed::guest::within(&case.configuration, &plan.devices, &nodes);
-            let within = fsdyno_testbed::commands(&configuration, &devices, seed);
+            let within = fsdyno_testbed::guest::commands(&case.configuration, &plan.devices, &nodes, seed);
             std::iter::once(boot).chain(within).collect()
         }
     }
 }
 
+/// The size of the device where some case fills it: that of a block device is the device's to tell, which is only looked at.
+pub(crate) fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
+    let fills = cases.iter().any(|case| case.configuration.precondition().is_some());
+    plan.devices.data.size_by(&mut |disk| match disk {
+        DeviceSpec::Image { size, .. } => Ok(*size),
+        DeviceSpec::Block { path, .. } if fills => {
+            host.probe_device(path).map(|probe| Bytes(probe.identity.size_bytes))
+        }
+        // Nothing is filled.
+        _ => Ok(Bytes(0)),
+    })
+}
+
 /// A fill that leaves no room for what the workload makes before it measures.
-pub(crate) fn of_fill(plan: &Plan, case: &Case) -> Vec<String> {
-    let (Some(precondition), DeviceSpec::Image { size, .. }) =
-        (case.configuration.precondition(), &plan.devices.data)
-    else {
+pub(crate) fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
+    let (Some(precondition), Some(size)) = (case.configuration.precondition(), size) else {
         return Vec::new();
     };
-    let left = size.0 - share(*size, precondition.fill_percent);
+    let left = size.0 - share(size, precondition.fill_percent);
     let needed = case.workload.load().prepares();
     if needed.0 <= left {
         return Vec::new();
@@ -143,12 +172,12 @@ fn share(size: Bytes, percent: u32) -> u64 {
     (u128::from(size.0) * u128::from(percent) / 100) as u64
 }
 
-/// Bytes that are written before a trial's workload, where the size of the device is known beforehand: a round of ageing
-/// writes half of the fill anew.
-fn filled_bytes(plan: &Plan, configuration: &Configuration) -> u64 {
-    match (configuration.precondition(), &plan.devices.data) {
-        (Some(precondition), DeviceSpec::Image { size, .. }) => {
-            let fill = share(*size, precondition.fill_percent);
+/// Bytes that are written before a trial's workload, where the size of the device is known: a round of ageing writes half of
+/// the fill anew.
+fn filled_bytes(configuration: &Configuration, size: Option<Bytes>) -> u64 {
+    match (configuration.precondition(), size) {
+        (Some(precondition), Some(size)) => {
+            let fill = share(size, precondition.fill_percent);
             fill.saturating_add((fill / 2).saturating_mul(precondition.age_rounds.into()))
         }
         _ => 0,
@@ -210,11 +239,11 @@ impl DryCase {
     }
 }
 
-/// Estimated time of a trial from mkfs to umount.
-pub(crate) fn trial_time(plan: &Plan, case: &Case) -> Nanos {
+/// Estimated time of a trial from mkfs to umount, filling a device of this size included.
+pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     let load = case.workload.load();
     let moved = load.prepares().0.saturating_add(load.moves().0);
-    let moved = moved.saturating_add(filled_bytes(plan, &case.configuration));
+    let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };
     Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
@@ -229,21 +258,27 @@ fn space(plan: &Plan) -> Bytes {
     // Metadata, internal journals and half-filled blocks of small files: a quarter beside the data is ample.
     let fills = plan.cases().into_iter().filter_map(|case| {
         let percent = case.configuration.precondition()?.fill_percent;
-        match plan.devices.data {
-            DeviceSpec::Image { size, .. } => Some(share(size, percent)),
-            DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
-        }
+        Some(share(plan.devices.data.size()?, percent))
     });
     let data = written.max().unwrap_or(0).saturating_add(fills.max().unwrap_or(0));
     let data = data.saturating_add(data / 4).saturating_add(256 * Bytes::MIB);
-    let data = match plan.devices.data {
-        DeviceSpec::Image { size, .. } => size.0.min(data),
-        DeviceSpec::Block { .. } => 0,
+    let data = match &plan.devices.data {
         DeviceSpec::Directory { .. } => data,
+        stack => occupied(stack, Bytes(data)),
     };
-    let journals = plan.devices.journals.values().map(|device| match device {
-        DeviceSpec::Image { size, .. } => size.0,
-        DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => 0,
-    });
+    // Those for journals are written from end to end.
+    let disks = plan.devices.journals.values().flat_map(DeviceSpec::disks);
+    let journals = disks.filter_map(DeviceSpec::size).map(|size| size.0);
     Bytes(journals.fold(data, u64::saturating_add))
+}
+
+/// What the images of a stack come to occupy when it holds so much: a mirror has it on each of its disks.
+fn occupied(spec: &DeviceSpec, data: Bytes) -> u64 {
+    match (spec, spec.below()) {
+        (DeviceSpec::Image { size, .. }, _) => size.0.min(data.0),
+        (_, below) => {
+            let shares = below.iter().map(|disk| occupied(disk, spec.share_of(data)));
+            shares.fold(0, u64::saturating_add)
+        }
+    }
 }

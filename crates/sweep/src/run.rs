@@ -135,7 +135,9 @@ pub fn run(
         observer(Progress::Restored(&restored));
     }
     let cases = plan.cases();
-    let unmet = unmet(plan, host, machines.guests, &cases);
+    // A device that cannot be looked at is refused below.
+    let size = estimate::size_to_fill(host, plan, &cases).ok();
+    let unmet = unmet(plan, host, machines.guests, &cases, size);
     let mut slots = order(plan);
     let stored = match options.resume {
         Some(sweep) => stored_trials(plan, store, sweep)?,
@@ -163,7 +165,7 @@ pub fn run(
         runnable,
         ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
         overheads,
-        clock: Clock::new(plan, &cases, &unmet),
+        clock: Clock::new(&cases, &unmet, size),
         tally: tally(plan, store, options.resume)?,
         outcome: SweepOutcome {
             sweep,
@@ -453,9 +455,9 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(plan: &Plan, cases: &[Case], unmet: &[Vec<String>]) -> Self {
+    fn new(cases: &[Case], unmet: &[Vec<String>], size: Option<Bytes>) -> Self {
         let estimate = |(case, unmet): (&Case, &Vec<String>)| {
-            if unmet.is_empty() { trial_time(plan, case) } else { Nanos(0) }
+            if unmet.is_empty() { trial_time(case, size) } else { Nanos(0) }
         };
         Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
     }
@@ -476,13 +478,19 @@ impl Clock {
 }
 
 /// For each case everything that keeps it from running here; workloads share what is asked of their configuration.
-fn unmet(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests, cases: &[Case]) -> Vec<Vec<String>> {
+fn unmet(
+    plan: &Plan,
+    host: &mut dyn Host,
+    guests: &mut dyn Guests,
+    cases: &[Case],
+    size: Option<Bytes>,
+) -> Vec<Vec<String>> {
     let mut of_last: Vec<String> = Vec::new();
     let unmet = cases.iter().enumerate().map(|(index, case)| {
         if index == 0 || cases[index - 1].configuration != case.configuration {
             of_last = estimate::of_configuration(host, guests, plan, case);
         }
-        let of_case = [estimate::of_workload(host, plan, case), estimate::of_fill(plan, case)].concat();
+        let of_case = [estimate::of_workload(host, plan, case), estimate::of_fill(case, size)].concat();
         of_last.iter().cloned().chain(of_case).collect()
     });
     unmet.collect()
@@ -543,14 +551,15 @@ fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {
 
 /// The same devices with images of other names; none where a block device or a directory has no substitute.
 fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
-    let renamed = |spec: &DeviceSpec| match spec {
+    let other = |disk: &DeviceSpec| match disk {
         DeviceSpec::Image { path, size, direct_io } => {
             let mut name = path.as_os_str().to_os_string();
             name.push(format!(".{generation}"));
-            Some(DeviceSpec::Image { path: PathBuf::from(name), size: *size, direct_io: *direct_io })
+            Ok(DeviceSpec::Image { path: PathBuf::from(name), size: *size, direct_io: *direct_io })
         }
-        DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
+        _ => Err(()),
     };
+    let renamed = |spec: &DeviceSpec| spec.on_other_disks(&mut { other }).ok();
     let journals = devices.journals.iter().map(|(name, spec)| Some((name.clone(), renamed(spec)?)));
     Some(Devices { data: renamed(&devices.data)?, journals: journals.collect::<Option<_>>()? })
 }

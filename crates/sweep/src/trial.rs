@@ -9,7 +9,7 @@ use crate::order::Slot;
 use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::watch::{self, LoadEnd, Told};
-use fsdyno_core::protocol::PROTOCOL_VERSION;
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{
     DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind,
@@ -117,14 +117,19 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     record.lifecycle_ns = formatted.lifecycle().clone();
 
     bench.begin("mount")?;
-    let mounted = formatted.mount(bench.host, bench.journal)?;
+    let mut mounted = formatted.mount(bench.host, bench.journal)?;
     record.lifecycle_ns = mounted.lifecycle().clone();
     record.built = mounted.built().clone();
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
 
-    bench.begin("start the engine")?;
-    load(bench, slot, case, &mounted, record)?;
+    for part in parts(case, &mounted, record) {
+        if !part.is_first() {
+            mounted = remount(bench, mounted, record)?;
+        }
+        bench.begin("start the engine")?;
+        load(bench, slot, case, part, &mounted, record)?;
+    }
 
     bench.begin("umount")?;
     let start = Instant::now();
@@ -146,16 +151,44 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     Ok(())
 }
 
-/// Runs the engine in the mounted filesystem and keeps what it tells, also when it fails.
+/// The parts of the load, each for an engine of its own; one where the filesystem cannot be mounted anew in between.
+fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Iterator<Item = Part> + use<> {
+    let parts = case.workload.load().parts();
+    if parts > 1 && !mounted.can_be_remounted() {
+        let text = "a directory is used as it is: it was written back and the caches were dropped, where a trial on a \
+                    device unmounts and mounts again";
+        record.warnings.push(Warning::new(WarningKind::NotRemounted, text));
+        return Part::all(1);
+    }
+    Part::all(parts)
+}
+
+/// Unmounts and mounts again, so that nothing of what was written is in memory any more.
+fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) -> Result<Mounted, Stop> {
+    bench.begin("umount")?;
+    let start = Instant::now();
+    let unmounted = mounted.unmount(bench.host, bench.journal)?;
+    record.lifecycle_ns.umount_between = Some(start.elapsed().into());
+
+    bench.begin("mount again")?;
+    let mounted = unmounted.mount_again(bench.host, bench.journal)?;
+    record.lifecycle_ns.mount_between = mounted.lifecycle().mount_between;
+    record.warnings.extend_from_slice(mounted.warnings());
+    Ok(mounted)
+}
+
+/// Runs an engine in the mounted filesystem and keeps what it tells, also when it fails.
 fn load(
     bench: &mut Bench<'_>,
     slot: &Slot,
     case: &Case,
+    part: Part,
     mounted: &Mounted,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let mut request = request(mounted.directory(), &case.workload, slot.seed, keeps);
+    request.part = part;
     request.precondition = case.configuration.precondition();
     request.device = mounted.device();
     request.telemetry = bench
@@ -170,17 +203,7 @@ fn load(
         let mut place = |place: &watch::Place| progress(watch::stage_name(place.stage), Some(place.left));
         watch::watch(engine.as_mut(), &request, bench.plan.watchdog, bench.interrupt, &mut told, &mut place)
     };
-    record.timer = told.timer.map(|mut timer| {
-        timer.overhead_ns_per_op = bench.overhead.ns_per_op;
-        timer.overhead_with_telemetry_ns_per_op = bench.overhead.with_telemetry_ns_per_op;
-        timer
-    });
-    record.lifecycle_ns.prepare = told.prepare;
-    record.trees = told.trees;
-    record.phases = told.phases;
-    record.filled = told.filled;
-    record.layout = told.layout;
-    record.warnings.extend(told.warnings);
+    told.keep(record, bench.overhead);
     match (load.end, load.stuck_pid) {
         (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),
         (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Hung(Box::new(failure), Some(pid))),
@@ -203,6 +226,7 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
         seed,
         drop_caches: true,
         clean_up: keeps,
+        part: Part::WHOLE,
         precondition: None,
         device: None,
         telemetry: None,

@@ -6,9 +6,12 @@
 //! one that cannot be killed is left behind, and said so.
 
 use crate::estimate::SLOW_TREE_RATE;
+use crate::overhead::Overhead;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, Warning, Workload};
+use fsdyno_core::{
+    Bytes, EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, TrialRecord, Warning, Workload,
+};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +33,27 @@ pub(crate) struct Told {
     pub filled: Option<Filled>,
     pub layout: Option<Layout>,
     pub warnings: Vec<Warning>,
+}
+
+impl Told {
+    /// Adds it to the record of a trial, which may have what the engines of earlier parts told.
+    pub fn keep(self, record: &mut TrialRecord, overhead: Overhead) {
+        if let (None, Some(timer)) = (&record.timer, self.timer) {
+            record.timer = Some(TimerFacts {
+                overhead_ns_per_op: overhead.ns_per_op,
+                overhead_with_telemetry_ns_per_op: overhead.with_telemetry_ns_per_op,
+                ..timer
+            });
+        }
+        if let Some(prepare) = self.prepare {
+            record.lifecycle_ns.prepare = Some(prepare);
+            record.trees = self.trees;
+        }
+        record.phases.extend(self.phases);
+        record.filled = self.filled.or(record.filled);
+        record.layout = self.layout;
+        record.warnings.extend(self.warnings);
+    }
 }
 
 /// How an engine's run ended.

@@ -47,6 +47,10 @@ pub trait Load {
     }
     /// The phases that last a given time.
     fn timing(&self) -> Timing;
+    /// Into how many parts it falls, between which the filesystem is unmounted and mounted again where that can be done.
+    fn parts(&self) -> u32 {
+        1
+    }
     /// One line for the head of a table, the kind first.
     fn title(&self) -> String;
     /// A key of plans that stands for several parameters.

@@ -2,6 +2,7 @@
 
 use super::parameter::{Parameter, Refusal, parameters, words};
 use super::{Content, Load, Need, Timing};
+use crate::protocol::Part;
 use crate::units::{Bytes, Nanos};
 
 words! {
@@ -19,7 +20,7 @@ words! {
     Stage, "stage" {
         /// Every file is written once, from its beginning to its end.
         Write = "write",
-        /// Every file is read once, from its beginning to its end, with empty caches.
+        /// The filesystem is unmounted and mounted again; then every file is read once, from its beginning to its end.
         Read = "read",
         /// Blocks of the files in random order are written for the length of the window.
         RandomWrite = "random-write",
@@ -79,6 +80,15 @@ impl Streaming {
         self.stages.first() != Some(&Stage::Write)
     }
 
+    /// The stages of a part: the second begins with `read`, before which the filesystem is mounted anew.
+    pub fn stages_of(&self, part: Part) -> &[Stage] {
+        match self.stages.iter().position(|stage| *stage == Stage::Read) {
+            Some(read) if part != Part::WHOLE && part.is_first() => &self.stages[..read],
+            Some(read) if !part.is_first() => &self.stages[read..],
+            _ => &self.stages,
+        }
+    }
+
     /// Bytes of all files that the streams have.
     fn all_bytes(&self) -> u64 {
         self.file_bytes().saturating_mul(self.streams.into())
@@ -133,6 +143,10 @@ impl Load for Streaming {
         let windows = self.stages.iter().filter(|stage| stage.timed()).count() as u32;
         let Streaming { ramp, window, drain_limit, .. } = *self;
         Timing { windows, ramp, window, drain_limit }
+    }
+
+    fn parts(&self) -> u32 {
+        if self.stages.contains(&Stage::Read) { 2 } else { 1 }
     }
 
     fn title(&self) -> String {
@@ -219,6 +233,21 @@ mod tests {
         let later = streaming(&[Stage::RandomRead, Stage::Mixed]);
         assert_eq!((later.prepares(), later.writes(), later.moves()), (gib(3), gib(2), gib(0)));
         assert_eq!(later.timing().windows, 2);
+    }
+
+    #[test]
+    fn reading_in_sequence_begins_a_part_of_its_own() {
+        use Stage::{Mixed, RandomRead, Read, Write};
+        let parts = |stages: &[Stage]| -> Vec<Vec<Stage>> {
+            let streaming = Streaming { stages: stages.to_vec(), ..Streaming::default() };
+            assert_eq!(streaming.stages_of(Part::WHOLE), stages);
+            Part::all(streaming.parts()).map(|part| streaming.stages_of(part).to_vec()).collect()
+        };
+        assert_eq!(parts(&[Write, Read]), [vec![Write], vec![Read]]);
+        assert_eq!(parts(&[Write, Mixed, Read, RandomRead]), [vec![Write, Mixed], vec![Read, RandomRead]]);
+        // The first part makes the files.
+        assert_eq!(parts(&[Read, RandomRead]), [vec![], vec![Read, RandomRead]]);
+        assert_eq!(parts(&[Write, RandomRead]), [vec![Write, RandomRead]]);
     }
 
     #[test]

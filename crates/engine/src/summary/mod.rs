@@ -441,25 +441,9 @@ mod tests {
         assert_eq!((unfinished.start_ns, unfinished.at_least), (500 * MILLISECOND as i64, true));
     }
 
-    prop_compose! {
-        /// What the slots of a queue do, each one after the other, some without an end that anybody sees.
-        fn slots()(slots in prop::collection::vec(operations(), 1..6)) -> Vec<Vec<(u64, u64)>> {
-            slots
-        }
-    }
-
-    prop_compose! {
-        /// One after the other, with pauses, over the three seconds of ramp, window and drain.
-        fn operations()(steps in prop::collection::vec((0..200 * MILLISECOND, 0..600 * MILLISECOND), 0..30))
-            -> Vec<(u64, u64)>
-        {
-            let mut now = 0;
-            steps.into_iter().map(|(pause, duration)| {
-                let start = now + pause;
-                now = start + duration;
-                (start, now)
-            }).collect()
-        }
+    /// What a worker does over the three seconds of ramp, window and drain.
+    fn operations() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        crate::window::tests::operations(0..200 * MILLISECOND, 0..600 * MILLISECOND, 0..30)
     }
 
     proptest! {
@@ -493,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn the_window_rule_holds_for_many_in_flight(slots in slots()) {
+        fn the_window_rule_holds_for_many_in_flight(slots in prop::collection::vec(operations(), 1..6)) {
             let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
             let give_up_ns = 3000 * MILLISECOND;
             let inside = |time: u64| time >= window.begin_ns && time < window.end_ns;

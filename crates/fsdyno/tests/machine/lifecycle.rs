@@ -1,6 +1,8 @@
 //! What surrounds the load on real filesystems: how its files lie, and what they were filled with before.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::disk::Disk;
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
+use fsdyno_core::Bytes;
 use serde_json::Value;
 
 const PLAN: &str = r#"
@@ -43,34 +45,26 @@ fallocate=posix
 end_fsync=1
 ";
 
-const FILESYSTEMS: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-];
-
 pub fn tests() -> Vec<Test> {
     vec![
         Test {
             name: "lifecycle::a_fill_reaches_its_level_with_the_same_files",
-            requires: FILESYSTEMS,
+            requires: MAKING_FILESYSTEMS,
             body: a_fill_reaches_its_level_with_the_same_files,
         },
         Test {
             name: "lifecycle::a_fill_that_leaves_no_room_is_skipped",
-            requires: FILESYSTEMS,
+            requires: MAKING_FILESYSTEMS,
             body: a_fill_that_leaves_no_room_is_skipped,
         },
         Test {
+            name: "lifecycle::filling_a_block_device_is_in_the_estimate",
+            requires: &[Requirement::Root, Requirement::Loop, Requirement::Program("losetup")],
+            body: filling_a_block_device_is_in_the_estimate,
+        },
+        Test {
             name: "lifecycle::files_written_in_pieces_lie_in_pieces",
-            requires: &[
-                Requirement::Root,
-                Requirement::Loop,
-                Requirement::Program("mkfs.xfs"),
-                Requirement::Program("mkfs.btrfs"),
-                Requirement::Program("fio"),
-            ],
+            requires: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("fio")],
             body: files_written_in_pieces_lie_in_pieces,
         },
     ]
@@ -81,12 +75,8 @@ fn plan(sandbox: &Sandbox, axes: &str) -> String {
 }
 
 fn sweep(sandbox: &Sandbox, plan: &str) -> Vec<Value> {
-    let path = sandbox.write("plan.toml", plan).display().to_string();
-    let swept = sandbox.run(&["sweep", &path]);
-    assert!(swept.status.success(), "{}", describe(&swept));
-    let shown = sandbox.run(&["show", "--format", "json"]);
-    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
-    let mut trials = document["trials"].as_array().expect("trials").clone();
+    sandbox.sweep(plan);
+    let mut trials = sandbox.stored()["trials"].as_array().expect("trials").clone();
     // In the order of the plan, each once.
     trials.retain(|trial| trial["sentinel"] == false);
     trials.sort_by_key(|trial| trial["case"].as_u64());
@@ -126,6 +116,28 @@ fn a_fill_that_leaves_no_room_is_skipped() {
     let shown = sandbox.run(&["plan", &path, "--format", "json"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(text.contains("room for the workload, which prepares 64M"), "{}", describe(&shown));
+}
+
+fn filling_a_block_device_is_in_the_estimate() {
+    let sandbox = Sandbox::new();
+    let disk = Disk::new(&sandbox.path("disk.img"), Bytes(8 * Bytes::GIB));
+    let at = |node: &str| PLAN.replace("image = \"IMAGE\"\nsize = \"320M\"", &format!("block = \"{node}\""));
+    let planned = |plan: &str| {
+        let path = sandbox.write("plan.toml", plan).display().to_string();
+        let output = sandbox.run(&["plan", &path, "--format", "json"]);
+        let run: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+        let case = &run["cases"][0];
+        (case["time_ns"].as_f64().expect("a time") / 1e9, case["notes"].to_string())
+    };
+    let (plain, _) = planned(&at(disk.node()).replace("AXES", ""));
+    let (filled, notes) = planned(&at(disk.node()).replace("AXES", "fill = \"50%\""));
+    // 4 GiB at 200 MB/s.
+    assert!((21.0..22.0).contains(&(filled - plain)), "{plain} {filled}");
+    assert_eq!(notes, "[]");
+    let (unknown, notes) = planned(&at("/dev/no-such-disk").replace("AXES", "fill = \"50%\""));
+    assert_eq!(unknown, plain);
+    assert!(notes.contains("not known, and not counted") && notes.contains("/dev/no-such-disk"), "{notes}");
 }
 
 fn files_written_in_pieces_lie_in_pieces() {

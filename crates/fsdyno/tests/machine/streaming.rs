@@ -2,6 +2,7 @@
 //! many requests; and what this machine may forbid.
 
 use crate::engine_fuse::{role, row, run};
+use crate::support::disk::Disk;
 use crate::support::sick::{Behaviour, Kind, Treatment};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use fsdyno_core::protocol::Stage as Progress;
@@ -10,15 +11,25 @@ use fsdyno_core::workload::{IoEngine, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
 const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.ext4")];
+const DISK: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("losetup"),
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("dumpe2fs"),
+];
+
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
     vec![
         test("streaming::every_block_goes_once_whichever_way", MAKING_FILESYSTEMS, every_block_goes_once),
+        test("streaming::what_is_read_was_mounted_anew", DISK, what_is_read_was_mounted_anew),
         test("streaming::a_request_that_hangs_among_many_is_censored", FUSE, a_request_that_hangs),
         test("streaming::delays_of_requests_are_measured_as_they_are", FUSE, delays_of_requests),
         test("streaming::direct_blocks_that_are_not_aligned_are_refused", LOOP, not_aligned),
@@ -85,6 +96,52 @@ fn every_block_goes_once() {
             assert_eq!(bytes.round() as u64, 32 * Bytes::MIB, "{trial}");
         }
     }
+}
+
+/// ext4 counts its mounts, and what was made on a block device is still there after the sweep.
+fn what_is_read_was_mounted_anew() {
+    let sandbox = Sandbox::new();
+    let disk = Disk::new(&sandbox.path("disk.img"), Bytes(256 * Bytes::MIB));
+    let place = format!("block = \"{}\"", disk.node());
+    let confirmed = ["--destroy", disk.node(), "--overwrite", "ext4"];
+    for (stages, mounts) in
+        [("[\"write\", \"read\"]", 2), ("[\"read\"]", 2), ("[\"write\", \"random-read\"]", 1)]
+    {
+        let trial = trial_on(&sandbox, &place, stages, &confirmed);
+        let superblock = Command::new("dumpe2fs").args(["-h", disk.node()]).output().expect("dumpe2fs");
+        let superblock = String::from_utf8_lossy(&superblock.stdout);
+        let count = superblock.lines().find_map(|line| line.strip_prefix("Mount count:")).map(str::trim);
+        assert_eq!(count, Some(mounts.to_string().as_str()), "{stages}: {superblock}");
+        let lifecycle = &trial["lifecycle_ns"];
+        for step in ["umount_between", "mount_between"] {
+            assert_eq!(lifecycle[step].is_null(), mounts == 1, "{stages}: {lifecycle}");
+        }
+        // Everything that is read comes from the device.
+        let mut phases = trial["phases"].as_array().expect("phases").iter();
+        let window = phases.find(|phase| phase["name"] == "read").map(|phase| &phase["telemetry"]["window"]);
+        let from_device = window.map(|window| window["devices"][0]["read_bytes"].as_u64());
+        assert!(from_device.is_none_or(|bytes| bytes >= Some(32 * Bytes::MIB)), "{stages}: {window:?}");
+    }
+    // A directory is not unmounted: that is said.
+    let place = format!("directory = \"{}\"", sandbox.path("").display());
+    let trial = trial_on(&sandbox, &place, "[\"write\", \"read\"]", &[]);
+    let warnings = trial["warnings"].as_array().expect("warnings");
+    assert!(warnings.iter().any(|warning| warning["kind"] == "not-remounted"), "{trial}");
+}
+
+/// One trial of two files of 16 MiB each.
+fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) -> Value {
+    let axes = if place.starts_with("block") { "[axes]\nfilesystem = \"ext4\"" } else { "" };
+    let plan = format!(
+        "repetitions = 1\n[device]\n{place}\n{axes}\n[[workloads]]\nkind = \"streaming\"\nfile_size = \
+         \"16M\"\nstreams = 2\nbs = \"1M\"\nstages = {stages}\nramp = 0\nwindow = \"200ms\"\n"
+    );
+    let path = sandbox.write("plan.toml", &plan).display().to_string();
+    let output = sandbox.run(&[&["sweep", &path, "--format", "json"], arguments].concat());
+    let sweep: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    assert_eq!(sweep["trials"][0]["outcome"], "measured", "{}", describe(&output));
+    sweep["trials"][0].clone()
 }
 
 /// Readers of random blocks through a ring of eight, in a window that begins soon.

@@ -1,6 +1,5 @@
 //! Trials with every field filled at random, and a store to put them in.
 
-use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::*;
 use fsdyno_core::telemetry::{
@@ -10,6 +9,7 @@ use fsdyno_core::telemetry::{
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, TreeModel};
 use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, Role, Workload};
+use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -145,9 +145,12 @@ impl Dice {
                 ..Layout::default()
             }),
             lifecycle_ns: Lifecycle {
+                boot: self.maybe(Dice::ns),
                 mkfs: self.maybe(Dice::ns),
                 mount: self.maybe(Dice::ns),
                 prepare: self.maybe(Dice::ns),
+                umount_between: self.maybe(Dice::ns),
+                mount_between: self.maybe(Dice::ns),
                 umount: self.maybe(Dice::ns),
                 check: self.maybe(Dice::ns),
                 total: self.maybe(Dice::ns),
@@ -163,6 +166,7 @@ impl Dice {
                     output: dice.text(),
                 }),
                 recipe: self.maybe(|dice| Recipe {
+                    device: dice.some(2, Dice::text),
                     mkfs: dice.some(2, Dice::text),
                     filesystem: dice.text(),
                     mount_options: dice.some(3, Dice::text),

@@ -5,10 +5,11 @@
 //! of their own. The first two last until every file is done, the others for a window. A trial whose first stage is not
 //! `write` finds the files made beforehand.
 //!
-//! The published study emptied the cache between writing and reading by unmounting and mounting again. The engine knows no
-//! mount: what comes nearest is to have everything written back, to have the kernel drop every clean page, and to say of
-//! each file that none of it will be needed (posix_fadvise(2)), which needs no privilege. What a mount would forget beside
-//! that are the filesystem's own caches of metadata, little for files of this size.
+//! Between writing and reading the published study unmounted and mounted again. The engine knows no mount: with `read` a
+//! second part of the workload begins, and whoever can remount asks one engine for each part. The later one finds the files
+//! that the earlier one has made, and sees that they are whole. Before every other stage, and where nobody can remount,
+//! everything is written back, the kernel drops every clean page, and each file is said not to be needed (posix_fadvise(2)),
+//! which takes no privilege. What a mount would forget beside that are the filesystem's own caches of metadata.
 
 mod stream;
 
@@ -47,14 +48,21 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
             "the page cache was not dropped before each stage: only what the files themselves left in it";
         session.warn(WarningKind::CachesNotDropped, text);
     }
+    let part = session.request.part;
+    let stages = parameters.stages_of(part);
     let timing = parameters.timing();
     let window_ns = timing.ramp.0 + timing.window.0;
-    session.progress.expect(timing.total().0);
-    if parameters.needs_files() {
-        plan.make_files(session)?;
+    // What a later part takes is told with it: whoever asks wants to know when the last phase ends.
+    let done = if part.is_last() { parameters.stages.len() - stages.len() } else { 0 };
+    let windows = parameters.stages[done..].iter().filter(|stage| stage.timed()).count() as u64;
+    let mut left_ns = window_ns.saturating_mul(windows);
+    session.progress.expect(left_ns);
+    match part.is_first() {
+        true if parameters.needs_files() => plan.make_files(session)?,
+        true => {}
+        false => plan.find_files(session)?,
     }
-    let mut left_ns = timing.total().0;
-    for stage in &parameters.stages {
+    for stage in stages {
         let after_ns = if stage.timed() { window_ns } else { 0 };
         left_ns -= after_ns;
         session.progress.expect(left_ns);
@@ -168,6 +176,26 @@ impl Plan<'_> {
         let trees = TreeSummary { files: count.into(), directories: 0, bytes: whole };
         session.prepared(Nanos::from(begin.elapsed()), trees);
         Ok(())
+    }
+
+    /// Sees that the files are as an earlier part has made them.
+    fn find_files(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+        let (base, streams, expected_bytes) =
+            (self.base.clone(), self.parameters.streams, self.parameters.file_bytes());
+        let work = move |_: &aside::Gauge| {
+            (0..streams).map(|stream| base.join(file_name(stream))).try_for_each(|path| {
+                let found = rustix::fs::lstat(&path).map_err(EngineError::system("find the file", &path))?;
+                match found.st_size as u64 {
+                    found_bytes if found_bytes == expected_bytes => Ok(()),
+                    found_bytes => Err(EngineError::Changed { path, found_bytes, expected_bytes }),
+                }
+            })
+        };
+        let progress = &mut *session.progress;
+        aside::run("settle", session.stop, work, |_| {
+            progress.tell(Progress::Settle, "", 0.0, 0);
+            true
+        })?
     }
 
     /// Has the kernel drop what it keeps of the files; they are written back already.
