@@ -43,7 +43,7 @@ pub enum Format {
     Text,
     /// One document, versioned.
     Json,
-    /// One row per trial, phase, role and operation.
+    /// Tidy rows with a header.
     Csv,
 }
 
@@ -232,11 +232,14 @@ pub struct Report {
 pub struct Compare {
     /// The base: SWEEP, SWEEP/CASE, or published:NAME. SWEEP is a number, a name or `latest`; CASE is the name of a
     /// configuration, levels such as `kernel=6.12`, or a text that names contain.
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", default_value = "latest")]
     pub first: String,
     /// What is held against it, in the same words. Two cases of one sweep are compared within its blocks.
-    #[arg(value_name = "B")]
-    pub second: String,
+    #[arg(value_name = "B", required_unless_present = "with")]
+    second: Option<String>,
+    /// B as an option, for the latest sweep: `fsdyno compare --with published:NAME`.
+    #[arg(long, value_name = "B", conflicts_with = "second")]
+    with: Option<String>,
     /// Only this measure; may be given several times [default: the named measures that both sides have, those of making,
     /// mounting, unmounting and checking left out]. The fewer, the smaller the differences that can be found.
     #[arg(long, value_name = "MEASURE")]
@@ -247,6 +250,13 @@ pub struct Compare {
     /// The shape of what goes to stdout.
     #[arg(long, default_value = "text")]
     pub format: Format,
+}
+
+impl Compare {
+    /// What is held against the base, however it was given.
+    pub fn second(&self) -> &str {
+        self.second.as_ref().or(self.with.as_ref()).map_or("", String::as_str)
+    }
 }
 
 /// Options of `fsdyno export`.

@@ -7,7 +7,6 @@ use crate::drift::{self, Drift};
 use crate::error::ReportError;
 use crate::merge::{self, Time};
 use crate::ranking::{self, Ranking};
-use fsdyno_core::configuration::{Configuration, DeviceSpec};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
@@ -15,6 +14,7 @@ use fsdyno_core::result::{
     Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
+use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_stats::Fairness;
 use serde::Serialize;
@@ -282,9 +282,12 @@ fn lifecycle(trials: &[&TrialRecord]) -> Lifecycle {
         (!times.is_empty()).then(|| Nanos((sum / times.len() as u128) as u64))
     };
     Lifecycle {
+        boot: mean(|steps| steps.boot),
         mkfs: mean(|steps| steps.mkfs),
         mount: mean(|steps| steps.mount),
         prepare: mean(|steps| steps.prepare),
+        umount_between: mean(|steps| steps.umount_between),
+        mount_between: mean(|steps| steps.mount_between),
         umount: mean(|steps| steps.umount),
         check: mean(|steps| steps.check),
         total: mean(|steps| steps.total),

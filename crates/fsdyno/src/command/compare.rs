@@ -14,7 +14,7 @@ use fsdyno_store::{Store, StoreError, Sweep};
 const PUBLISHED: &str = "published:";
 
 pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
-    let Compare { first, second, .. } = options;
+    let (first, second) = (options.first.as_str(), options.second());
     match (published(first)?, published(second)?) {
         (None, None) => two_sides(surroundings, options),
         (Some(reference), None) => beside_published(surroundings, options, second, reference),
@@ -51,7 +51,7 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     let measures = options.measure.iter().map(|name| name.parse::<Measure>());
     let measures: Vec<Measure> = measures.collect::<std::result::Result<_, _>>()?;
     let store = surroundings.open_store()?;
-    let (first, second) = (side(&store, &options.first)?, side(&store, &options.second)?);
+    let (first, second) = (side(&store, &options.first)?, side(&store, options.second())?);
     if first.is(&second) {
         return Err(Trouble::new(Status::Usage, anyhow!("both sides are the same trials"))
             .hint("SWEEP/CASE means some cases of a sweep; fsdyno show SWEEP --summary lists their names"));

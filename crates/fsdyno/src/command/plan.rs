@@ -31,8 +31,8 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 
 /// The block devices of the plan, each with the identity that a plan can pin, or why it cannot be told.
 fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
-    let devices = std::iter::once(&plan.devices.data).chain(plan.devices.journals.values());
-    devices
+    let disks = plan.devices.all().flat_map(DeviceSpec::disks);
+    disks
         .filter(|device| matches!(device, DeviceSpec::Block { .. }))
         .map(|device| {
             let path = device.path();

@@ -7,7 +7,8 @@ use std::fmt;
 /// Which configuration stands for a published one: of this name, or made of exactly these settings.
 ///
 /// Names are for the named configurations of a plan. Points of a product are known by their settings, for their names
-/// change with what varies.
+/// change with what varies. The kernel is none of these: no study has one of today's, and a sweep that runs as a whole in
+/// guests of one kernel is the same sweep. Where it has a configuration on several, none of them is the one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counterpart {
     /// The one of this name.
@@ -20,6 +21,9 @@ pub enum Counterpart {
         settings: BTreeMap<String, String>,
     },
 }
+
+/// The axis that says where a configuration runs.
+const KERNEL: &str = "kernel";
 
 impl Counterpart {
     /// `filesystem=xfs scheduler=bfq`, else a name.
@@ -34,15 +38,14 @@ impl Counterpart {
         }
     }
 
-    /// Whether a configuration is the one.
+    /// Whether a configuration is the one, on whatever kernel.
     pub fn is(&self, configuration: &Configuration) -> bool {
         match self {
             Counterpart::Name(name) => configuration.name == *name,
             Counterpart::Settings { filesystem, settings } => {
-                let set = configuration
-                    .settings
-                    .keys()
-                    .filter_map(|axis| configuration.level(axis).map(|level| (axis.as_str(), level)));
+                let axes = configuration.settings.keys().filter(|axis| axis.as_str() != KERNEL);
+                let set =
+                    axes.filter_map(|axis| configuration.level(axis).map(|level| (axis.as_str(), level)));
                 configuration.filesystem == *filesystem
                     && set.eq(settings.iter().map(|(axis, level)| (axis.as_str(), level.as_str())))
             }

@@ -4,7 +4,7 @@
 //! is there too, with `-` in its columns and the reason below the table. Like the compatible table, these are as wide as
 //! they are.
 
-use super::side_by_side::{Found, unpublished};
+use super::side_by_side::{Found, emulation, unpublished};
 use super::table::{Column, Table, Unit};
 use super::{PublishedError, find, of_study};
 use crate::error::ReportError;
@@ -49,6 +49,9 @@ pub fn layout(
     let kernel = kernel.and_then(|kernel| kernel.split_whitespace().next());
     let kernel = kernel.map(|kernel| format!(", Linux {kernel}")).unwrap_or_default();
     writeln!(out, "{}: {}\nsweep {} '{}'{kernel}", study, study.title(), header.id, header.name)?;
+    if let Some(emulation) = emulation(trials) {
+        paragraph(out, &format!("warning: {emulation}"))?;
+    }
     match study {
         Study::FsOpBench2009 => {}
         Study::XfsTweaks2003 => xfs_tweaks(out, header, trials)?,
@@ -139,12 +142,14 @@ impl Sheet {
         if !self.remarks.is_empty() {
             writeln!(out)?;
         }
-        let options = textwrap::Options::new(REMARK_WIDTH).subsequent_indent("  ");
-        self.remarks.iter().try_for_each(|(text, rows)| {
-            let remark = format!("{text} ({})", rows.join(", "));
-            textwrap::wrap(&remark, &options).iter().try_for_each(|line| writeln!(out, "{line}"))
-        })
+        let remarks = self.remarks.iter().map(|(text, rows)| format!("{text} ({})", rows.join(", ")));
+        remarks.into_iter().try_for_each(|remark| paragraph(out, &remark))
     }
+}
+
+fn paragraph(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    let options = textwrap::Options::new(REMARK_WIDTH).subsequent_indent("  ");
+    textwrap::wrap(text, &options).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// Columns of what is said below a table.

@@ -11,6 +11,7 @@ use crate::view::is_measured;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};
 use fsdyno_stats::Estimate;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Version of the JSON document; raised when a key changes its meaning or goes away.
@@ -31,6 +32,9 @@ pub struct SideBySide {
     pub title: &'static str,
     /// Where it was published.
     pub source: &'static str,
+    /// What a reader of any of our figures must know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<String>,
     /// What identifies a published row.
     pub keys: Vec<String>,
     /// The published rows that a configuration of the sweep stands for.
@@ -121,6 +125,7 @@ pub fn side_by_side(
         published: published.name,
         title: published.title,
         source: published.source,
+        emulation: emulation(trials).map(str::to_string),
         keys: table.keys.clone(),
         rows: Vec::new(),
         missing: Vec::new(),
@@ -147,23 +152,42 @@ pub fn side_by_side(
     Ok(beside)
 }
 
+/// That trials ran on emulated processors, where some did: their figures are no times.
+pub(super) fn emulation(trials: &[TrialRecord]) -> Option<&str> {
+    let mut warnings = trials.iter().filter(|trial| is_measured(trial)).flat_map(|trial| &trial.warnings);
+    let found = warnings.find(|warning| warning.kind == WarningKind::Emulation)?;
+    Some(&found.text)
+}
+
 /// The trials of the configuration that stands for a published row.
 pub(super) struct Found<'t> {
     /// Those with figures; sentinels left out.
     pub measured: Vec<&'t TrialRecord>,
     others: Vec<&'t TrialRecord>,
+    /// Whether the sweep has it on several kernels, so that there is no single one to compare.
+    several_kernels: bool,
 }
 
 impl<'t> Found<'t> {
     pub fn of(row: &Row, trials: &'t [TrialRecord]) -> Self {
         let own = trials.iter().filter(|trial| !trial.sentinel && row.counterpart.is(&trial.configuration));
+        let kernels: BTreeSet<_> = own.clone().map(|trial| trial.configuration.level("kernel")).collect();
+        if kernels.len() > 1 {
+            return Found { measured: Vec::new(), others: Vec::new(), several_kernels: true };
+        }
         let (measured, others) = own.partition(|trial| is_measured(trial));
-        Found { measured, others }
+        Found { measured, others, several_kernels: false }
+    }
+
+    /// Whether this is a configuration of these trials.
+    fn has(&self, name: &str) -> bool {
+        self.measured.iter().chain(&self.others).any(|trial| trial.configuration.name == name)
     }
 
     /// Why there are no figures.
     pub fn reason(&self) -> String {
         match (&self.measured[..], self.others.first().map(|trial| &trial.outcome)) {
+            ([], None) if self.several_kernels => "the sweep has it on several kernels".to_string(),
             ([], None) => "the sweep has no such configuration".to_string(),
             ([], Some(Outcome::Skipped { unmet })) => format!("skipped: {}", unmet.join("; ")),
             ([], Some(Outcome::Failed { error })) => format!("failed: {error}"),
@@ -211,11 +235,11 @@ fn ours(figure: &Figure, base: f64) -> Ours {
 
 /// The configurations that stand for no row, each once, in the order of their trials.
 pub(super) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
+    let rows: Vec<Found<'_>> = table.rows.iter().map(|row| Found::of(row, trials)).collect();
     let mut names: Vec<String> = Vec::new();
     for trial in trials.iter().filter(|trial| !trial.sentinel) {
         let name = &trial.configuration.name;
-        let stands = table.rows.iter().any(|row| row.counterpart.is(&trial.configuration));
-        if !stands && !names.contains(name) {
+        if !names.contains(name) && !rows.iter().any(|row| row.has(name)) {
             names.push(name.clone());
         }
     }
@@ -276,6 +300,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::published::find;
+    use fsdyno_core::Warning;
 
     /// Two trials of bonnie on xfs under bfq, a skipped jfs, and a configuration of which nothing was published.
     fn beside() -> SideBySide {
@@ -314,20 +339,34 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_stays_one() {
-        struct Closed;
-        impl Write for Closed {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::ErrorKind::BrokenPipe.into())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
+    fn a_sweep_in_guests_of_one_kernel_has_the_same_counterparts() {
+        let mut trials = fixture::scheduler_trials();
+        for trial in &mut trials {
+            trial.configuration.settings.insert("kernel".to_string(), "debian:6.1".to_string());
         }
+        let beside = |trials: &[TrialRecord]| {
+            let published = find("bonnie-schedulers-2009").unwrap();
+            side_by_side(&fixture::header("read"), trials, published).unwrap()
+        };
+        assert_eq!(beside(&trials), self::beside());
+        let slow = Warning::new(WarningKind::Emulation, "emulated: only ratios mean something");
+        trials.last_mut().unwrap().warnings.push(slow);
+        assert_eq!(beside(&trials).emulation.as_deref(), Some("emulated: only ratios mean something"));
+        let second = trials.iter().rposition(|trial| trial.configuration.name == "xfs bfq").unwrap();
+        trials[second].configuration.settings.insert("kernel".to_string(), "debian:6.12".to_string());
+        trials[second].configuration.name.push_str(" debian:6.12");
+        let several = beside(&trials);
+        let row = several.missing.iter().find(|row| row.label[0] == "XFS CFQ").unwrap();
+        assert_eq!(row.reason, "the sweep has it on several kernels");
+        assert_eq!(several.unpublished, ["xfs bfq", "xfs bfq debian:6.12", "btrfs bfq"]);
+    }
+
+    #[test]
+    fn a_closed_pipe_stays_one() {
         let trials = fixture::trials();
         let published = find("fsopbench-2009").unwrap();
         let beside = side_by_side(&fixture::header("read"), &trials, published).unwrap();
-        let error = side_by_side_csv(&mut Closed, &beside).unwrap_err();
+        let error = side_by_side_csv(&mut fixture::Closed, &beside).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 

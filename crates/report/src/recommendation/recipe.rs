@@ -38,8 +38,11 @@ pub(super) fn text(standing: &Standing, trials: &[&TrialRecord]) -> Option<Recip
 }
 
 fn steps(recipe: &Recipe) -> RecipeText {
-    let mut steps =
-        vec![command("make the filesystem: everything on the device is lost", recipe.mkfs.clone())];
+    let mut steps = Vec::new();
+    if !recipe.device.is_empty() {
+        steps.push(command("build the device: everything on its disks is lost", recipe.device.clone()));
+    }
+    steps.push(command("make the filesystem: everything on the device is lost", recipe.mkfs.clone()));
     steps.push(command("mount it", vec![mount(recipe)]));
     steps.push(Step {
         title: "mount it at every boot".to_string(),
@@ -68,6 +71,9 @@ fn steps(recipe: &Recipe) -> RecipeText {
     let mut notes = vec!["DEVICE and MOUNTPOINT are yours to name".to_string()];
     if !recipe.queue.is_empty() {
         notes.push("NAME is the name of the whole disk in /sys/block, sda for /dev/sda1".to_string());
+    }
+    if recipe.device.iter().any(|line| line.contains(Recipe::DISK)) {
+        notes.push(format!("{0}1, {0}2 and so on are the disks that it is built of", Recipe::DISK));
     }
     if recipe.mkfs.iter().any(|line| line.contains(Recipe::JOURNAL)) {
         notes.push("JOURNAL is a device for the journal alone: everything on it is lost".to_string());
@@ -115,6 +121,7 @@ mod tests {
     fn recipe() -> Recipe {
         let pair = |(a, b): (&str, &str)| (a.to_string(), b.to_string());
         Recipe {
+            device: Vec::new(),
             mkfs: vec!["mkfs.ext4 -I 512 DEVICE".to_string()],
             filesystem: "ext4".to_string(),
             mount_options: vec!["noatime".to_string(), "data=journal".to_string()],
@@ -151,5 +158,13 @@ mod tests {
         assert_eq!(text.steps.len(), 3);
         assert_eq!(text.steps[1].lines, ["mount -t ext4 DEVICE MOUNTPOINT"]);
         assert_eq!(text.steps[2].lines, ["DEVICE MOUNTPOINT ext4 defaults 0 2"]);
+    }
+
+    #[test]
+    fn a_stack_is_built_first() {
+        let device = vec!["mdadm --create DEVICE --level=raid1 --raid-devices=2 DISK1 DISK2".to_string()];
+        let text = steps(&Recipe { device: device.clone(), ..recipe() });
+        assert_eq!(text.steps[0].lines, device);
+        assert!(text.notes.iter().any(|note| note.starts_with("DISK1, DISK2")), "{:?}", text.notes);
     }
 }

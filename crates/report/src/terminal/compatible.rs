@@ -9,7 +9,7 @@
 use super::{Paint, Style};
 use crate::merge::Time;
 use crate::view::{CaseView, OperationView, PhaseView, RoleView};
-use fsdyno_core::configuration::DeviceSpec;
+use fsdyno_core::DeviceSpec;
 use fsdyno_core::{Operation, Role, axis};
 use std::io::{self, Write};
 use std::path::Path;
@@ -106,16 +106,20 @@ fn filesystem_and_disk(case: &CaseView) -> (String, String) {
         (DeviceSpec::Block { path, .. }, _) => (made, last(path)),
         (DeviceSpec::Directory { .. }, Some(mount)) => (mount.model.clone(), last(Path::new(&mount.path))),
         (DeviceSpec::Directory { path }, None) => (made, last(path)),
+        (DeviceSpec::Md(md), _) => (made, md.level.name().to_string()),
+        (DeviceSpec::Lvm(_), _) => (made, "lvm".to_string()),
+        (DeviceSpec::Delayed(_), _) => (made, "dm-delay".to_string()),
     }
 }
 
-/// 0 or 1; nothing for filesystems that may know no barriers at all.
+/// 0 or 1; nothing for filesystems that know no barriers.
 fn barrier(case: &CaseView, options: &[&str], filesystem: &str) -> Option<String> {
     if let Some(level) = case.configuration.level("barrier") {
         return Some(level.to_string());
     }
-    let off = options.iter().any(|option| ["nobarrier", "barrier=0"].contains(option));
-    axis::FILESYSTEMS.contains(&filesystem).then(|| if off { "0" } else { "1" }.to_string())
+    let off = options.iter().any(|option| ["nobarrier", "barrier=0", "barrier=none"].contains(option));
+    let known = axis::find("barrier").is_ok_and(|axis| axis.applies_to(filesystem));
+    known.then(|| if off { "0" } else { "1" }.to_string())
 }
 
 /// `int`, `ext`, `ext:NAME` or `none`; nothing for filesystems that have no journal to place.
@@ -128,7 +132,7 @@ fn journal(case: &CaseView) -> Option<String> {
     }
     match (configuration.filesystem.as_str(), configuration.level("journal")) {
         (_, Some("none")) | ("ext2", _) => Some("none".to_string()),
-        ("ext3" | "ext4" | "xfs", _) => Some("int".to_string()),
+        ("ext3" | "ext4" | "xfs" | "jfs" | "reiserfs", _) => Some("int".to_string()),
         _ => None,
     }
 }
@@ -137,8 +141,9 @@ fn journal(case: &CaseView) -> Option<String> {
 fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<String> {
     let shown = options.iter().find_map(|option| option.strip_prefix("data="));
     let journalled = journal.is_some_and(|journal| journal != "none");
-    let ext = ["ext3", "ext4"].contains(&case.configuration.filesystem.as_str());
-    let by_default = (ext && journalled).then_some("ordered");
+    let filesystem = case.configuration.filesystem.as_str();
+    let default = axis::find("data").ok().and_then(|axis| axis.default_level(filesystem));
+    let by_default = default.filter(|_| journalled);
     case.configuration.level("data").or(shown).or(by_default).map(str::to_string)
 }
 
@@ -302,6 +307,27 @@ mod tests {
         assert_eq!(
             table(&trials).lines().next().unwrap(),
             "Linux 6.18.44 noatime barrier=0 fs=ext4 disk=loop journal=ext:disk data=ordered scheduler=bfq commit=30"
+        );
+    }
+
+    #[test]
+    fn what_a_filesystem_does_not_know_is_not_in_its_header() {
+        let header = |filesystem: &str, options: &str| {
+            let mut trials = fixture::trials();
+            trials.truncate(1);
+            trials[0].configuration.filesystem = filesystem.to_string();
+            trials[0].built.mount_options_in_force = options.to_string();
+            table(&trials).lines().next().unwrap().to_string()
+        };
+        let begin = "Linux 6.18.44 relatime";
+        assert_eq!(header("vfat", "rw,relatime"), format!("{begin} fs=vfat disk=loop scheduler=bfq"));
+        assert_eq!(
+            header("jfs", "rw,relatime"),
+            format!("{begin} fs=jfs disk=loop journal=int scheduler=bfq")
+        );
+        assert_eq!(
+            header("reiserfs", "rw,relatime,barrier=none"),
+            format!("{begin} barrier=0 fs=reiserfs disk=loop journal=int data=ordered scheduler=bfq")
         );
     }
 

@@ -12,10 +12,16 @@ const LINES: usize = 4;
 
 /// Writes what is known; of a directory that stood there before, that is little.
 pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
+    for layer in &case.environment.layers {
+        style.paragraph(out, Paint::Plain, 0, &format!("{}: {}", layer.path, layer.in_force))?;
+    }
     let lifecycle = &case.lifecycle;
     let steps = [
+        ("boot of the guest", lifecycle.boot),
         ("mkfs", lifecycle.mkfs),
         ("mount", lifecycle.mount),
+        ("unmount within the load", lifecycle.umount_between),
+        ("mount again", lifecycle.mount_between),
         ("unmount after the load", lifecycle.umount),
         ("check", lifecycle.check),
     ];
@@ -102,6 +108,7 @@ fn checks(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> 
 mod tests {
     use super::*;
     use crate::fixture;
+    use fsdyno_core::Nanos;
     use fsdyno_core::result::CheckResult;
 
     fn text(change: impl Fn(&mut fsdyno_core::TrialRecord)) -> String {
@@ -136,6 +143,17 @@ mod tests {
         assert!(
             damaged.starts_with("mkfs 71.0 ms; mount 4.00 ms; unmount after the load 900 ms; check 2.00 s\n")
         );
+    }
+
+    #[test]
+    fn a_filesystem_that_was_mounted_again_says_so() {
+        let text = text(|trial| {
+            trial.lifecycle_ns.umount_between = Some(Nanos::from_millis(30));
+            trial.lifecycle_ns.mount_between = Some(Nanos::from_millis(5));
+        });
+        let expected =
+            "mount 4.00 ms; unmount within the load 30.0 ms; mount again 5.00 ms; unmount after the";
+        assert!(unwrapped(&text).contains(expected), "{text}");
     }
 
     #[test]

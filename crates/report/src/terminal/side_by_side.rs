@@ -15,6 +15,9 @@ pub fn side_by_side(out: &mut dyn Write, beside: &SideBySide, style: &Style) -> 
     let heading = format!("sweep {sweep} '{sweep_name}' beside published:{published}");
     writeln!(out, "{}", style.paint(Paint::Heading, &heading))?;
     style.paragraph(out, Paint::Plain, 0, &format!("{title} ({source})"))?;
+    if let Some(emulation) = &beside.emulation {
+        style.paragraph(out, Paint::Alert, 0, &format!("warning: {emulation}"))?;
+    }
     for row in &beside.rows {
         let label = label(&row.label);
         writeln!(out)?;
