@@ -4,20 +4,26 @@
 //! native one by its own results: what the parameters fix agrees exactly, the calls of the whole run, some of which hang on
 //! what is drawn at random, within 2 %. The characters are left out of that (`-f`): tracing a million calls of a byte each
 //! takes longer than all the rest of the suite.
+//!
+//! What the original prints within the sweep is kept, too, for what is stored of it is held against that. It gives no rate
+//! for what takes it less than half a second, so it has three million characters to write and read: a call for each, of
+//! which none takes less than 0.17 us.
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 const SIZE: u64 = 32 << 20;
 const CHUNK: u64 = 8192;
-const CHARACTERS: u64 = 1 << 20;
+const CHARACTERS: u64 = 3 << 20;
 const FILES: u64 = 1024;
 const SEEKS: u64 = 8192;
 const SEEKERS: u64 = 5;
-const OPTIONS: &str = "-s 32m -r 16 -n 1:2000:16:4 -f1";
+const OPTIONS: &str = "-s 32m -r 16 -n 1:2000:16:4 -f3";
 
 const PLAN: &str = r#"
 name = "bonnie"
@@ -52,6 +58,7 @@ pub fn tests() -> Vec<Test> {
             Requirement::Program("bonnie++"),
             Requirement::Program("bon_csv2html"),
             Requirement::Program("strace"),
+            Requirement::Program("unshare"),
         ],
         body: native_and_original_do_the_same_work,
     }]
@@ -61,10 +68,8 @@ fn native_and_original_do_the_same_work() {
     let sandbox = Sandbox::new();
     let image = sandbox.path("data.img").display().to_string();
     let plan = sandbox.write("plan.toml", &PLAN.replace("IMAGE", &image).replace("OPTIONS", OPTIONS));
-    let swept = sandbox.run(&["sweep", &plan.display().to_string()]);
-    assert!(swept.status.success(), "{}", describe(&swept));
-    let shown = sandbox.run(&["show", "--format", "json"]);
-    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let printed = overheard_sweep(&sandbox, &plan);
+    let document = sandbox.stored();
 
     let original = original(&sandbox);
     let trials = document["trials"].as_array().expect("trials");
@@ -73,7 +78,9 @@ fn native_and_original_do_the_same_work() {
         trials.iter().filter(wanted).map(Stored).collect()
     };
     let (native, real) = (of("bonnie"), of("external"));
-    assert_eq!((native.len(), real.len()), (2, 2));
+    assert_eq!((native.len(), real.len(), printed.len()), (2, 2, 2));
+    // Both are in the order in which they ran.
+    real.iter().zip(&printed).for_each(|(real, line)| real.is_what_was_printed(line));
     for native in native {
         native.holds_what_the_parameters_fix();
         native.agrees_with(&original.calls);
@@ -83,6 +90,47 @@ fn native_and_original_do_the_same_work() {
     tables_and_fields(&sandbox, &original);
 }
 
+/// Runs a plan where the original has another program in its place, which starts it and keeps what it prints. Gives its lines
+/// of figures, one for each run.
+fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
+    let place = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"]
+        .map(|path| Path::new(path).join("bonnie++"));
+    let place = place.iter().find(|place| place.exists()).expect("bonnie++");
+    let (original, printed) = (sandbox.path("original"), sandbox.path("printed"));
+    fs::copy(place, &original).expect("a copy of bonnie++");
+    let script = format!("#!/bin/sh\n{} \"$@\" | tee -a {}\n", original.display(), printed.display());
+    let in_its_place = sandbox.write("in-its-place", &script);
+    fs::set_permissions(&in_its_place, fs::Permissions::from_mode(0o755)).expect("make it a program");
+    // The mount is seen by nobody else, and ends with the sweep.
+    let swept = Command::new("unshare")
+        .args(["--mount", "sh", "-c", "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"", "sh"])
+        .args([&in_its_place, place])
+        .args([env!("CARGO_BIN_EXE_fsdyno"), "sweep"])
+        .arg(plan)
+        .env("XDG_STATE_HOME", sandbox.path("state"))
+        .output()
+        .expect("unshare runs");
+    assert!(swept.status.success(), "{}", describe(&swept));
+    let text = fs::read_to_string(printed).expect("what bonnie++ printed");
+    text.lines().filter(|line| line.starts_with("1.98,")).map(str::to_string).collect()
+}
+
+/// Where the original's line has the rate of each part.
+const RATES: [(&str, usize); 12] = [
+    ("write per character", 9),
+    ("write block", 11),
+    ("rewrite", 13),
+    ("read per character", 15),
+    ("read block", 17),
+    ("random seeks", 19),
+    ("create sequential", 26),
+    ("stat sequential", 28),
+    ("delete sequential", 30),
+    ("create random", 32),
+    ("stat random", 34),
+    ("delete random", 36),
+];
+
 /// A stored trial.
 struct Stored<'a>(&'a Value);
 
@@ -91,8 +139,27 @@ impl Stored<'_> {
         self.0["configuration"]["name"].as_str().expect("a name")
     }
 
-    /// The same amounts on the same image, and the rates in KiB, seeks or files per second. `+++++` is what bonnie++ prints
-    /// for what took it less than half a second.
+    /// Of the original, the rate that it printed of each part, and none where it printed `+++++` for what took it less than
+    /// half a second. Byte by byte nothing is that quick.
+    fn is_what_was_printed(&self, line: &str) {
+        let fields: Vec<&str> = line.split(',').collect();
+        for (phase, field) in RATES {
+            let printed = fields[field];
+            let rates = &self.role(phase)["rates"];
+            let of = |unit: &str| rates[unit].as_f64().expect(unit);
+            let rate = of("aggregate_bytes_per_s") / 1024.0 + of("items_per_s");
+            let has_window = self.phase(phase)["window_ns"].as_u64().is_some_and(|window| window > 0);
+            match printed.parse::<f64>() {
+                Ok(figure) => {
+                    assert!((rate - figure).abs() < 1e-3 && has_window, "{phase}: {rate} in {line}")
+                }
+                Err(_) => assert_eq!((printed, rate, has_window), ("+++++", 0.0, false), "{phase} in {line}"),
+            }
+            assert!(!phase.ends_with("character") || rate > 0.0, "{phase} in {line}");
+        }
+    }
+
+    /// The same amounts on the same image, and the rates in KiB, seeks or files per second.
     fn stands_beside(&self, real: &Stored<'_>) {
         for phase in real.0["phases"].as_array().expect("phases") {
             let name = phase["name"].as_str().expect("a name");
@@ -119,11 +186,14 @@ impl Stored<'_> {
         }
     }
 
-    fn role(&self, phase: &str) -> &Value {
+    fn phase(&self, phase: &str) -> &Value {
         let phases = self.0["phases"].as_array().expect("phases");
         let found = phases.iter().find(|found| found["name"] == phase);
-        &found.unwrap_or_else(|| panic!("no phase '{phase}' in {}", self.0["configuration"]["name"]))["roles"]
-            [0]
+        found.unwrap_or_else(|| panic!("no phase '{phase}' in {}", self.configuration()))
+    }
+
+    fn role(&self, phase: &str) -> &Value {
+        &self.phase(phase)["roles"][0]
     }
 
     fn figure(&self, phase: &str, figure: &str) -> u64 {
@@ -202,7 +272,7 @@ fn original(sandbox: &Sandbox) -> Original {
     succeed(Command::new("mkfs.ext4").arg("-q").arg(&image));
     succeed(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mountpoint));
     let counts = sandbox.path("calls");
-    let arguments = OPTIONS.replace("-f1", "-f");
+    let arguments = OPTIONS.replace("-f3", "-f");
     let traced = Command::new("strace")
         .args(["--seccomp-bpf", "-f", "-c", "-U", "calls,name"])
         .args(["-e", "trace=read,write,lseek,unlink,rmdir,sync,fsync", "-o"])

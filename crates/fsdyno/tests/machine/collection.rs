@@ -1,7 +1,6 @@
 //! collection: what was written is what is read, copied and deleted, on every filesystem, made or brought in.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe};
-use serde_json::Value;
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe, json};
 use std::fs;
 
 pub fn tests() -> Vec<Test> {
@@ -29,8 +28,7 @@ fn every_test_sees_every_file() {
     let plan = sandbox.write("collection.toml", &plan);
     let output = sandbox.run(&["sweep", &plan.display().to_string(), "--format", "json"]);
     assert!(output.status.success(), "{}", describe(&output));
-    let json: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let json = json(&output);
     let trials = json["trials"].as_array().expect("trials");
     assert!(trials.len() >= 6, "{}", trials.len());
     for trial in trials {

@@ -1,11 +1,10 @@
 //! The built binary as a user meets it: exit codes, errors, interrupting and going on.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{NOBODY, Requirement, Sandbox, Test, describe, json};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -80,10 +79,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
-}
-
 fn bad_plans_get_one_clear_error() {
     let sandbox = Sandbox::new();
     let good = plan(&sandbox);
@@ -146,17 +141,8 @@ const QUICK_BENCH: &[&str] =
     &["--tree-size", "8M", "--ramp", "50ms", "--window", "200ms", "--format", "json"];
 
 fn bench_needs_no_root_and_tidies_up() {
-    const NOBODY: u32 = 65534;
     let sandbox = Sandbox::new();
-    for name in ["", "state", "work"] {
-        let path = sandbox.path(name);
-        fs::create_dir_all(&path).expect("a directory");
-        chown(&path, Some(NOBODY), Some(NOBODY)).expect("give it away");
-    }
-    // The build directory may be closed to others.
-    let binary = sandbox.path("fsdyno");
-    fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).expect("copy the binary");
-    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    let binary = sandbox.give_away(&["", "state", "work"]);
     let output = Command::new(&binary)
         .arg("bench")
         .arg(sandbox.path("work"))

@@ -1,6 +1,6 @@
 //! device-read: the device is read past the filesystem, from memory and then from the device, and nothing else is.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, Test, json};
 use serde_json::Value;
 
 const LOOP: &[Requirement] = &[
@@ -29,7 +29,7 @@ fn sweep(sandbox: &Sandbox, device: &str) -> Value {
     let workload = "[[workloads]]\nkind = \"device-read\"\nwindow = \"400ms\"\nblock = \"1M\"\n";
     let plan = sandbox.write("device-read.toml", &format!("name = \"device-read\"\n{device}\n{workload}"));
     let output = sandbox.run(&["sweep", &plan.display().to_string(), "--format", "json"]);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+    json(&output)
 }
 
 fn from_memory_and_by_itself() {

@@ -2,7 +2,7 @@
 
 use crate::support::sick::{Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox, Test};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Stage};
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
 use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{
@@ -34,6 +34,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         directory: directory.to_path_buf(),
         workload: Workload::Fileserver(workload),
         seed: 1,
+        part: Part::WHOLE,
         precondition: None,
         drop_caches: false,
         clean_up: false,

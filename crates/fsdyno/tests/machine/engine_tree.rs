@@ -1,7 +1,7 @@
 //! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory, being stopped.
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Stage};
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
 use fsdyno_core::workload::{Content, Fileserver, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         directory: directory.to_path_buf(),
         workload: Workload::Fileserver(workload),
         seed: 3,
+        part: Part::WHOLE,
         precondition: None,
         drop_caches: false,
         clean_up: true,

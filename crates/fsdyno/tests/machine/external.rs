@@ -94,10 +94,7 @@ fn trial(sandbox: &Sandbox, workload: &str) -> Value {
 }
 
 fn stored(sandbox: &Sandbox) -> Value {
-    let shown = sandbox.run(&["show", "--format", "json"]);
-    assert!(shown.status.success(), "{}", describe(&shown));
-    let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
-    document["trials"][0].clone()
+    sandbox.stored()["trials"][0].clone()
 }
 
 /// Names of phases, each with the one role that it has first.

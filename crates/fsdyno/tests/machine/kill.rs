@@ -1,7 +1,7 @@
 //! SIGKILL at moments spread over a whole sweep: `fsdyno restore` brings the machine back, and the store has every trial
 //! that was reported as finished.
 
-use crate::support::{Machine, Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, Test, describe, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -45,12 +45,7 @@ window = "80ms"
 pub fn tests() -> Vec<Test> {
     vec![Test {
         name: "kill::a_killed_sweep_is_restored_and_keeps_its_finished_trials",
-        requires: &[
-            Requirement::Root,
-            Requirement::Loop,
-            Requirement::Program("mkfs.xfs"),
-            Requirement::Program("mkfs.btrfs"),
-        ],
+        requires: MAKING_FILESYSTEMS,
         body: a_killed_sweep_is_restored_and_keeps_its_finished_trials,
     }]
 }
@@ -136,7 +131,7 @@ fn kill_after(sandbox: &Sandbox, plan: &str, delay: Duration) -> Reported {
 fn stored_trials(sandbox: &Sandbox) -> BTreeSet<u64> {
     let shown = sandbox.run(&["show", "--format", "json"]);
     assert!(shown.status.success(), "{}", describe(&shown));
-    let document: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let document = json(&shown);
     document["trials"]
         .as_array()
         .expect("trials")

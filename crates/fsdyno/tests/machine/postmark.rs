@@ -1,6 +1,6 @@
 //! postmark: ours and the original on the same kinds of filesystem, with the same parameters.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,17 +8,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const ORIGINAL: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("postmark"),
-    Requirement::Program("mkfs.ext4"),
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-    Requirement::Filesystem("ext4"),
-    Requirement::Filesystem("xfs"),
-    Requirement::Filesystem("btrfs"),
-];
+const ORIGINAL: &[Requirement] = &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("postmark")];
 
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
@@ -87,15 +77,11 @@ fn sweep(sandbox: &Sandbox, filesystems: &[&str], commands: &str) -> Sweep {
         sandbox.path("ours.img").display(),
         format!("{commands}\nrun"),
     );
-    let plan = sandbox.write("postmark.toml", &plan);
-    let output = sandbox.run(&["sweep", &plan.display().to_string()]);
-    assert!(output.status.success(), "{}", describe(&output));
+    let output = sandbox.sweep(&plan);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines_by_case: Vec<String> = text.split("Time:\n").skip(1).map(str::to_string).collect();
     assert_eq!(lines_by_case.len(), filesystems.len(), "{}", describe(&output));
-    let output = sandbox.run(&["show", "--format", "json"]);
-    let json = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
-    Sweep { lines_by_case, json }
+    Sweep { lines_by_case, json: sandbox.stored() }
 }
 
 /// The report of the original, run in a filesystem of its own.

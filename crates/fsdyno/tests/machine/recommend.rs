@@ -1,22 +1,15 @@
 //! Recommendations of real sweeps: the commands that they give are executed on other devices.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-const FILESYSTEMS: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("mkfs.xfs"),
-    Requirement::Program("mkfs.btrfs"),
-];
 
 pub fn tests() -> Vec<Test> {
     vec![
         Test {
             name: "recommend::recipes_build_what_was_measured",
-            requires: FILESYSTEMS,
+            requires: MAKING_FILESYSTEMS,
             body: recipes_build_what_was_measured,
         },
         Test {
@@ -84,11 +77,11 @@ fn recipes_build_what_was_measured() {
     sandbox.write("plan.toml", &text);
     let swept = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
-    let swept: Value = serde_json::from_slice(&swept.stdout).expect("a sweep");
+    let swept = json(&swept);
     for name in ["ext4 plain", "ext4 set", "xfs set", "btrfs set"] {
         let output = sandbox.run(&["recommend", "--case", name, "--format", "json"]);
         assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("a recommendation");
+        let answer = json(&output);
         let answer = &answer["answers"][0];
         assert_eq!(answer["standings"][0]["name"], name, "{answer:#}");
         let lines = |title: &str| -> Vec<String> {
@@ -212,7 +205,7 @@ fn a_case_that_cannot_settle_is_given_up() {
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("block 3: not yet known well enough: ext4 (fileserver)"), "{told}");
-    let swept: Value = serde_json::from_slice(&output.stdout).expect("a sweep");
+    let swept = json(&output);
     let trials = swept["trials"].as_array().expect("trials");
     assert_eq!(trials.len(), 3);
     let kinds = |trial: &Value| trial["warnings"].to_string();

@@ -2,7 +2,7 @@
 //! that the rest of a sweep goes on, and that the machine can be brought back.
 
 use crate::support::sick::{Asked, Behaviour, Kind, Treatment, mount};
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, Test, describe, json};
 use fuser::Errno;
 use serde_json::Value;
 use std::fs;
@@ -308,8 +308,4 @@ fn a_write_over_both_edges_of_the_window_is_told() {
     );
     let drain_ns = phase["drain_ns"].as_u64().expect("a drain");
     assert!(u128::from(drain_ns) >= DRAIN.as_nanos(), "{drain_ns}");
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
 }

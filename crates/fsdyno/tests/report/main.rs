@@ -185,13 +185,43 @@ fn typing_filters_the_table(browser: &mut Browser, _: &Report) {
 fn another_operation_is_drawn_when_it_is_chosen(browser: &mut Browser, report: &Report) {
     let drawn = "document.querySelector('#distribution-0').dataset.done";
     let before = browser.text(drawn);
-    let curves =
-        "JSON.stringify(document.querySelector('#distribution-0 .plot').data.map(line => [line.x, line.y]))";
+    let curves = "JSON.stringify(document.querySelector('#distribution-0 .plot').data.map(line => line.y))";
     let first_byte = browser.text(curves);
     browser.evaluate("document.querySelector('select[data-chooses]').focus()");
     browser.press("ArrowDown");
     browser.wait_for(&format!("{drawn} !== '{before}'"));
     assert_ne!(browser.text(curves), first_byte);
+    // It is the one that was chosen, with the figures of that.
+    let chosen = "document.querySelector('select[data-chooses] option:checked')";
+    let phase = browser.text(&format!("{chosen}.parentElement.label"));
+    let (role, operation) = {
+        let words = browser.text(&format!("{chosen}.textContent"));
+        words
+            .split_once(": ")
+            .map(|(role, name)| (role.to_string(), name.to_string()))
+            .expect("role: operation")
+    };
+    let caption = browser.text("document.querySelector('#distribution-0 table caption').textContent");
+    assert_eq!(caption, format!("{phase}, {role} {operation}"));
+    let stored = report.trial.phases.iter().filter(|of| of.name == phase).flat_map(|of| &of.roles);
+    let stored = stored.filter(|of| of.role.name() == role).flat_map(|of| &of.operations);
+    let latency =
+        &stored.into_iter().find(|of| of.operation.name() == operation).expect("the chosen operation").lat_ns;
+    for line in 0..CONFIGURATIONS.len() {
+        let count = "tr:nth-child(ROW) td".replace("ROW", &(line + 1).to_string());
+        let count = browser.number(&format!(
+            "Number(document.querySelector('#distribution-0 table tbody {count}').textContent)"
+        ));
+        // Each configuration has two trials.
+        assert_eq!(count, 2.0 * latency.count as f64);
+        let drawn = |of: &str| {
+            format!("{of}(...document.querySelector('#distribution-0 .plot').data[{line}].y) * 1e9")
+        };
+        let least = browser.number(&drawn("Math.min")) / latency.min as f64;
+        assert!((least - 1.0).abs() < 0.002, "{least} of {latency:?}");
+        let most = browser.number(&drawn("Math.max"));
+        assert!(most > latency.median as f64 && most < latency.max as f64 * 1.002, "{most} of {latency:?}");
+    }
     let choices = browser.number("document.querySelectorAll('select[data-chooses] option').length");
     let roles = report.trial.phases.iter().flat_map(|phase| &phase.roles);
     let measured =
