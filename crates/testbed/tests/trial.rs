@@ -3,11 +3,11 @@
 
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, WarningKind};
-use fsdyno_host::fake::{FakeHost, Fault};
+use fsdyno_host::fake::{FakeHost, Fault, Machine};
 use fsdyno_host::probe::Use;
 use fsdyno_host::{Command, DeviceHandle, Host};
-use fsdyno_testbed::undo::{self, UndoJournal};
-use fsdyno_testbed::{Confirmation, Testbed, TestbedError, build};
+use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
+use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build};
 use std::path::Path;
 
 const IMAGE: &str = "/data/fsdyno.img";
@@ -126,6 +126,11 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// The case whose name begins so.
+fn case(name: &str) -> Case {
+    cases().into_iter().find(|case| case.name.starts_with(name)).expect("a case of this name")
+}
+
 fn machine() -> FakeHost {
     let mut host = FakeHost::new();
     for (index, path) in [DISK, "/dev/fake2", "/dev/fake3"].into_iter().enumerate() {
@@ -146,18 +151,77 @@ fn confirmation() -> Confirmation {
     }
 }
 
-/// A trial from guards to check, without taking it down.
-fn run(host: &mut dyn Host, journal: &mut UndoJournal, case: &Case) -> Result<(), TestbedError> {
-    let configurations = std::slice::from_ref(&case.configuration);
-    let testbed = Testbed::verify(host, &case.devices, configurations, Bytes(0), &confirmation())?;
-    let stack = build(host, journal, &testbed, &case.configuration, 42)?;
-    let mounted = stack.format(host, journal)?.mount(host, journal)?;
-    mounted.environment(host);
-    mounted.carriers(host);
-    let mounted = mounted.unmount(host, journal)?.mount_again(host, journal)?;
-    let unmounted = mounted.unmount(host, journal)?;
-    unmounted.check(host, journal)?;
-    Ok(())
+/// A fake machine, and the journal of a trial on it.
+struct Lab {
+    host: FakeHost,
+    /// The machine before the trial.
+    before: Machine,
+    journal: UndoJournal,
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let host = machine();
+        // In memory where there is such a place: hundreds of journals are synced here.
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let directory = directory.expect("a temporary directory");
+        let journal = UndoJournal::create(directory.path()).expect("a journal");
+        Lab { before: host.snapshot(), host, journal, directory }
+    }
+
+    fn verify(&mut self, case: &Case) -> Result<Testbed, TestbedError> {
+        let configurations = std::slice::from_ref(&case.configuration);
+        Testbed::verify(&mut self.host, &case.devices, configurations, Bytes(0), &confirmation())
+    }
+
+    fn build(&mut self, testbed: &Testbed, case: &Case) -> Result<Stack, TestbedError> {
+        build(&mut self.host, &mut self.journal, testbed, &case.configuration, 42)
+    }
+
+    /// A trial from guards to mount.
+    fn mount(&mut self, case: &Case) -> Result<Mounted, TestbedError> {
+        let testbed = self.verify(case)?;
+        let stack = self.build(&testbed, case)?;
+        let Lab { host, journal, .. } = self;
+        stack.format(host, journal)?.mount(host, journal)
+    }
+
+    /// A trial from guards to check, without taking it down.
+    fn run(&mut self, case: &Case) -> Result<(), TestbedError> {
+        let mounted = self.mount(case)?;
+        let Lab { host, journal, .. } = self;
+        mounted.environment(host);
+        mounted.carriers(host);
+        let mounted = mounted.unmount(host, journal)?.mount_again(host, journal)?;
+        let unmounted = mounted.unmount(host, journal)?;
+        unmounted.check(host, journal)?;
+        Ok(())
+    }
+
+    fn undo(&mut self) -> UndoReport {
+        self.journal.undo_all(&mut self.host)
+    }
+
+    /// The process is gone, its locks and open devices with it; the machine is not.
+    fn end_process(&mut self) {
+        self.journal = UndoJournal::in_memory();
+        self.host.revive();
+    }
+
+    /// The process is gone and the machine was started again: the journal is of another boot.
+    fn reboot(&mut self) {
+        let path = self.journal.path().expect("a file").to_path_buf();
+        self.end_process();
+        let text = std::fs::read_to_string(&path).expect("a journal");
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
+        assert!(text.contains(boot.trim()));
+        std::fs::write(&path, text.replace(boot.trim(), "another-boot")).expect("write it");
+    }
+
+    fn restore(&mut self) -> RestoreReport {
+        undo::restore(&mut self.host, self.directory.path()).expect("restore")
+    }
 }
 
 /// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no longer.
@@ -175,47 +239,36 @@ fn at_once<T: Send>(items: impl Iterator<Item = T>, body: impl Fn(T) + Sync) {
     });
 }
 
-/// In memory where there is such a place: hundreds of journals are synced here.
-fn journal_directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory")
-}
-
 /// The number of steps of a trial with everything undone.
 fn steps(case: &Case) -> usize {
-    let directory = journal_directory();
-    let mut host = machine();
-    let before = host.snapshot();
-    let mut journal = UndoJournal::create(directory.path()).expect("a journal");
-    run(&mut host, &mut journal, case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
-    let report = journal.undo_all(&mut host);
+    let mut lab = Lab::new();
+    lab.run(case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+    let report = lab.undo();
     assert_eq!(report.left, [""; 0], "{}", case.name);
-    assert_eq!(host.snapshot(), before, "{}", case.name);
-    assert_eq!(host.open_devices(), 0, "{}", case.name);
-    journal.close().expect("remove the journal");
-    assert_eq!(std::fs::read_dir(directory.path()).expect("list it").count(), 0, "the journal is gone");
-    host.log().len()
+    assert_eq!(lab.host.snapshot(), lab.before, "{}", case.name);
+    assert_eq!(lab.host.open_devices(), 0, "{}", case.name);
+    lab.journal.close().expect("remove the journal");
+    assert_eq!(std::fs::read_dir(lab.directory.path()).expect("list it").count(), 0, "the journal is gone");
+    lab.host.log().len()
 }
 
 #[test]
 fn a_step_that_fails_leaves_nothing_behind() {
     for case in cases() {
         at_once(0..steps(&case), |step| {
-            let directory = journal_directory();
-            let mut host = machine();
-            let before = host.snapshot();
-            host.fail_at(step);
-            let mut journal = UndoJournal::create(directory.path()).unwrap();
-            let result = run(&mut host, &mut journal, &case);
-            let first = journal.undo_all(&mut host);
-            let what = format!("{}, step {step} '{}' ({result:?})", case.name, host.log()[step]);
+            let mut lab = Lab::new();
+            lab.host.fail_at(step);
+            let result = lab.run(&case);
+            let first = lab.undo();
+            let what = format!("{}, step {step} '{}' ({result:?})", case.name, lab.host.log()[step]);
             // Where undoing itself was hit, it says so, and doing it again finishes it.
             let hit_undoing = !first.left.is_empty();
             if hit_undoing {
-                let second = journal.undo_all(&mut host);
+                let second = lab.undo();
                 assert_eq!(second.left, [""; 0], "{what}");
             }
-            assert_eq!(host.snapshot(), before, "{what}");
-            assert_eq!(host.open_devices(), 0, "{what}");
+            assert_eq!(lab.host.snapshot(), lab.before, "{what}");
+            assert_eq!(lab.host.open_devices(), 0, "{what}");
         });
     }
 }
@@ -226,22 +279,17 @@ fn a_crash_at_any_step_is_restored_from_the_journal() {
         let steps = steps(&case);
         let faults = (0..steps).flat_map(|step| [(step, Fault::CrashBefore), (step, Fault::CrashAfter)]);
         at_once(faults, |(step, fault)| {
-            let directory = journal_directory();
-            let mut host = machine();
-            let before = host.snapshot();
-            host.fault_at(step, fault);
-            let mut journal = UndoJournal::create(directory.path()).unwrap();
-            let result = run(&mut host, &mut journal, &case);
-            journal.undo_all(&mut host);
-            // The process is gone, and its locks with it.
-            drop(journal);
-            host.revive();
-            let restored = undo::restore(&mut host, directory.path()).unwrap();
-            let what = format!("{}, step {step} '{}' {fault:?} ({result:?})", case.name, host.log()[step]);
+            let mut lab = Lab::new();
+            lab.host.fault_at(step, fault);
+            let result = lab.run(&case);
+            lab.undo();
+            lab.end_process();
+            let restored = lab.restore();
+            let what =
+                format!("{}, step {step} '{}' {fault:?} ({result:?})", case.name, lab.host.log()[step]);
             assert_eq!(restored.report.left, [""; 0], "{what}");
-            assert_eq!(host.snapshot(), before, "{what}");
-            let again = undo::restore(&mut host, directory.path()).unwrap();
-            assert_eq!(again.journals, 0, "restored once, nothing is left: {what}");
+            assert_eq!(lab.host.snapshot(), lab.before, "{what}");
+            assert_eq!(lab.restore().journals, 0, "restored once, nothing is left: {what}");
         });
     }
 }
@@ -250,214 +298,158 @@ fn a_crash_at_any_step_is_restored_from_the_journal() {
 fn a_crash_while_restoring_is_restored_again() {
     let all: Vec<Case> = cases().into_iter().skip(2).filter(|case| case.name != "a directory").collect();
     at_once(all.iter().flat_map(|case| (0..60).map(move |step| (case, step))), |(case, step)| {
-        let directory = journal_directory();
-        let mut host = machine();
-        let before = host.snapshot();
-        let mut journal = UndoJournal::create(directory.path()).unwrap();
-        let configurations = std::slice::from_ref(&case.configuration);
-        let testbed =
-            Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
-        let stack = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap();
-        stack.format(&mut host, &mut journal).unwrap().mount(&mut host, &mut journal).unwrap();
-        drop(journal);
-        host.revive();
-        host.crash_at(step, step % 2 == 0);
-        undo::restore(&mut host, directory.path()).unwrap();
-        host.revive();
-        let report = undo::restore(&mut host, directory.path()).unwrap().report;
+        let mut lab = Lab::new();
+        lab.mount(case).unwrap();
+        lab.end_process();
+        lab.host.crash_at(step, step % 2 == 0);
+        lab.restore();
+        lab.host.revive();
+        let report = lab.restore().report;
         assert_eq!(report.left, [""; 0], "crash at step {step} of restore");
-        assert_eq!(host.snapshot(), before, "crash at step {step} of restore");
+        assert_eq!(lab.host.snapshot(), lab.before, "crash at step {step} of restore");
     });
 }
 
 #[test]
 fn the_journal_of_a_running_sweep_is_left_alone() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    run(&mut host, &mut journal, &cases()[0]).unwrap();
-    let in_use = host.snapshot();
-    let report = undo::restore(&mut host, directory.path()).unwrap();
+    let mut lab = Lab::new();
+    lab.run(&case("ext4, internal journal")).unwrap();
+    let in_use = lab.host.snapshot();
+    let report = lab.restore();
     assert_eq!((report.running, report.journals), (1, 0));
-    assert_eq!(host.snapshot(), in_use);
+    assert_eq!(lab.host.snapshot(), in_use);
 }
 
 #[test]
 fn after_a_reboot_only_files_are_undone() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let before = host.snapshot();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    run(&mut host, &mut journal, &cases()[0]).unwrap();
-    let path = journal.path().unwrap().to_path_buf();
-    drop(journal);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    std::fs::write(&path, text.replace(boot.trim(), "another-boot")).unwrap();
-    host.revive();
-    let log_before = host.log().len();
-    let report = undo::restore(&mut host, directory.path()).unwrap().report;
-    assert_eq!(report.left, [""; 0]);
-    let steps = &host.log()[log_before..];
+    let mut lab = Lab::new();
+    lab.run(&case("ext4, internal journal")).unwrap();
+    lab.reboot();
+    let log_before = lab.host.log().len();
+    assert_eq!(lab.restore().report.left, [""; 0]);
+    let steps = &lab.host.log()[log_before..];
     assert!(!steps.iter().any(|step| step.starts_with("detach") || step.starts_with("write")), "{steps:?}");
-    assert_eq!(host.snapshot().files, before.files);
+    assert_eq!(lab.host.snapshot().files, lab.before.files);
 }
 
 #[test]
 fn a_line_torn_by_the_crash_is_no_line() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    run(&mut host, &mut journal, &cases()[0]).unwrap();
-    let path = journal.path().unwrap().to_path_buf();
-    drop(journal);
+    let mut lab = Lab::new();
+    lab.run(&case("ext4, internal journal")).unwrap();
+    let path = lab.journal.path().unwrap().to_path_buf();
+    lab.end_process();
     let mut text = std::fs::read(&path).unwrap();
     text.extend_from_slice(br#"{"undo":"remove_file","path":"/data/prec"#);
     std::fs::write(&path, text).unwrap();
-    host.revive();
-    assert_eq!(undo::restore(&mut host, directory.path()).unwrap().report.left, [""; 0]);
-    assert!(host.snapshot().files.contains_key(Path::new("/data/precious")));
+    assert_eq!(lab.restore().report.left, [""; 0]);
+    assert!(lab.host.snapshot().files.contains_key(Path::new("/data/precious")));
 }
 
 #[test]
 fn a_file_that_took_the_place_of_ours_stays() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    run(&mut host, &mut journal, &cases()[0]).unwrap();
-    host.detach_loop(Path::new("/dev/loop0")).unwrap();
-    host.remove_file(Path::new(IMAGE)).unwrap();
-    host.add_file(IMAGE, Bytes(5));
-    let report = journal.undo_all(&mut host);
+    let mut lab = Lab::new();
+    lab.run(&case("ext4, internal journal")).unwrap();
+    lab.host.detach_loop(Path::new("/dev/loop0")).unwrap();
+    lab.host.remove_file(Path::new(IMAGE)).unwrap();
+    lab.host.add_file(IMAGE, Bytes(5));
+    let report = lab.undo();
     assert_eq!(report.foreign.len(), 1, "{report:?}");
-    assert!(host.snapshot().files.contains_key(Path::new(IMAGE)));
+    assert!(lab.host.snapshot().files.contains_key(Path::new(IMAGE)));
 }
 
 #[test]
 fn a_setting_that_somebody_else_changed_stays() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    run(&mut host, &mut journal, &cases()[0]).unwrap();
-    host.write_setting("/proc/sys/vm/swappiness", "33\n");
-    let report = journal.undo_all(&mut host);
+    let mut lab = Lab::new();
+    lab.run(&case("ext4, internal journal")).unwrap();
+    lab.host.write_setting("/proc/sys/vm/swappiness", "33\n");
+    let report = lab.undo();
     assert!(report.foreign.iter().any(|line| line.contains("swappiness")), "{report:?}");
-    assert_eq!(host.read_text(Path::new("/proc/sys/vm/swappiness")).unwrap(), "33\n");
+    assert_eq!(lab.host.read_text(Path::new("/proc/sys/vm/swappiness")).unwrap(), "33\n");
 }
 
 #[test]
 fn undoing_waits_for_an_engine_that_is_still_dying() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let before = host.snapshot();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let case = &cases()[0];
-    let testbed = Testbed::verify(
-        &mut host,
-        &case.devices,
-        std::slice::from_ref(&case.configuration),
-        Bytes(0),
-        &confirmation(),
-    )
-    .unwrap();
-    let stack = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap();
-    stack.format(&mut host, &mut journal).unwrap().mount(&mut host, &mut journal).unwrap();
-    host.busy_unmounts = 3;
-    assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
-    assert_eq!(host.snapshot(), before);
+    let mut lab = Lab::new();
+    lab.mount(&case("ext4, internal journal")).unwrap();
+    lab.host.busy_unmounts = 3;
+    assert_eq!(lab.undo().left, [""; 0]);
+    assert_eq!(lab.host.snapshot(), lab.before);
 }
 
 #[test]
 fn an_image_that_appeared_meanwhile_is_not_overwritten() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let case = &cases()[0];
-    let configurations = std::slice::from_ref(&case.configuration);
-    let testbed =
-        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
-    host.add_file(IMAGE, Bytes(7));
-    let before = host.snapshot();
-    let error = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap_err();
+    let mut lab = Lab::new();
+    let case = case("ext4, internal journal");
+    let testbed = lab.verify(&case).unwrap();
+    lab.host.add_file(IMAGE, Bytes(7));
+    let before = lab.host.snapshot();
+    let error = lab.build(&testbed, &case).unwrap_err();
     assert!(matches!(error, TestbedError::Refused { .. }), "{error:?}");
-    journal.undo_all(&mut host);
-    assert_eq!(host.snapshot(), before);
+    lab.undo();
+    assert_eq!(lab.host.snapshot(), before);
 }
 
 #[test]
 fn a_block_device_is_guarded_again_before_each_trial() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let case = &cases()[3];
-    let configurations = std::slice::from_ref(&case.configuration);
-    let testbed =
-        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
-    host.blocks.get_mut(Path::new(DISK)).unwrap().uses.push(Use::Swap);
-    let error = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap_err();
+    let mut lab = Lab::new();
+    let case = case("btrfs, block device");
+    let testbed = lab.verify(&case).unwrap();
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().uses.push(Use::Swap);
+    let error = lab.build(&testbed, &case).unwrap_err();
     assert!(error.to_string().contains("swap"), "{error}");
-    host.blocks.get_mut(Path::new(DISK)).unwrap().uses.clear();
-    host.blocks.get_mut(Path::new(DISK)).unwrap().identity.diskseq = Some(2);
-    let error = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap_err();
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().uses.clear();
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().identity.diskseq = Some(2);
+    let error = lab.build(&testbed, &case).unwrap_err();
     assert!(error.failure().message.contains("no longer the device"), "{error:?}");
-    assert_eq!(host.commands.iter().filter(|line| line.starts_with("mkfs.btrfs -f")).count(), 0);
+    assert_eq!(lab.host.commands.iter().filter(|line| line.starts_with("mkfs.btrfs -f")).count(), 0);
 }
 
 #[test]
 fn signatures_of_the_sweep_itself_need_no_confirmation() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let case = &cases()[3];
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let configurations = std::slice::from_ref(&case.configuration);
-    let testbed =
-        Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation()).unwrap();
-    let stack = build(&mut host, &mut journal, &testbed, &case.configuration, 42).unwrap();
-    stack.format(&mut host, &mut journal).unwrap();
-    journal.undo_all(&mut host);
-    host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push("btrfs".to_string());
-    build(&mut host, &mut journal, &testbed, &case.configuration, 43).unwrap();
-    journal.undo_all(&mut host);
-    let refused = Testbed::verify(&mut host, &case.devices, configurations, Bytes(0), &confirmation());
+    let mut lab = Lab::new();
+    let case = case("btrfs, block device");
+    let testbed = lab.verify(&case).unwrap();
+    let stack = lab.build(&testbed, &case).unwrap();
+    stack.format(&mut lab.host, &mut lab.journal).unwrap();
+    lab.undo();
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push("btrfs".to_string());
+    lab.build(&testbed, &case).unwrap();
+    lab.undo();
+    let refused = lab.verify(&case);
     assert!(refused.unwrap_err().to_string().contains("signature of btrfs"), "another sweep asks again");
 }
 
 #[test]
 fn a_scheduler_that_is_not_offered_makes_the_case_unmet() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let before = host.snapshot();
+    let mut lab = Lab::new();
     let case = Case {
         name: "unknown scheduler",
         devices: devices(image(IMAGE, Bytes::GIB), &[]),
         configuration: configuration("ext4", &[("scheduler", "cfq")]),
     };
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let error = run(&mut host, &mut journal, &case).unwrap_err();
+    let error = lab.run(&case).unwrap_err();
     assert!(matches!(&error, TestbedError::Unmet { unmet } if unmet[0].contains("cfq")), "{error:?}");
-    journal.undo_all(&mut host);
-    assert_eq!(host.snapshot(), before);
-    let unmet = fsdyno_testbed::unmet(&mut host, &case.configuration, &case.devices);
+    lab.undo();
+    assert_eq!(lab.host.snapshot(), lab.before);
+    let unmet = fsdyno_testbed::unmet(&mut lab.host, &case.configuration, &case.devices);
     assert!(unmet[0].contains("scheduler cfq"), "{unmet:?}");
 }
 
 #[test]
 fn what_is_not_in_force_is_a_warning() {
-    let directory = journal_directory();
-    let mut host = machine();
-    host.mount_hides.push("data=journal".to_string());
-    let devices = devices(image(IMAGE, Bytes::GIB), &[]);
-    let configuration = configuration("ext4", &[("data", "journal"), ("barrier", "0")]);
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let configurations = std::slice::from_ref(&configuration);
-    let testbed = Testbed::verify(&mut host, &devices, configurations, Bytes(0), &confirmation()).unwrap();
-    let stack = build(&mut host, &mut journal, &testbed, &configuration, 42).unwrap();
-    let mounted = stack.format(&mut host, &mut journal).unwrap().mount(&mut host, &mut journal).unwrap();
+    let mut lab = Lab::new();
+    lab.host.mount_hides.push("data=journal".to_string());
+    let mounted = lab.mount(&Case {
+        name: "a mode that does not show",
+        devices: devices(image(IMAGE, Bytes::GIB), &[]),
+        configuration: configuration("ext4", &[("data", "journal"), ("barrier", "0")]),
+    });
+    let mounted = mounted.unwrap();
     let kinds: Vec<WarningKind> = mounted.warnings().iter().map(|warning| warning.kind).collect();
     assert!(kinds.contains(&WarningKind::OptionNotInForce) && kinds.contains(&WarningKind::Durability));
     assert!(mounted.built().mkfs_command.starts_with("mkfs.ext4 -F -U "));
     assert!(mounted.built().mount_command.contains("barrier=0,data=journal"));
-    journal.undo_all(&mut host);
+    lab.undo();
 }
 
 #[test]
@@ -487,7 +479,7 @@ fn everything_that_is_missing_is_told_at_once() {
 #[test]
 fn every_disk_of_a_stack_is_confirmed_and_guarded_by_itself() {
     let mut host = machine();
-    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on raid5")).unwrap();
+    let case = case("ext4 on raid5");
     let configurations = std::slice::from_ref(&case.configuration);
     let mut confirmation = confirmation();
     confirmation.destroy.pop();
@@ -505,75 +497,53 @@ fn every_disk_of_a_stack_is_confirmed_and_guarded_by_itself() {
 
 #[test]
 fn an_array_of_somebody_else_on_the_same_disks_stays() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on raid5")).unwrap();
-    run(&mut host, &mut journal, &case).unwrap();
-    drop(journal);
-    host.revive();
+    let mut lab = Lab::new();
+    lab.run(&case("ext4 on raid5")).unwrap();
+    lab.end_process();
     // Whoever looked after the crash has stopped our array, and made another one of the same disks.
     let mdadm = |words: &[&str]| Command::new("mdadm").args(words.iter().copied());
     let disks = [DISK, "/dev/fake2", "/dev/fake3"];
-    assert_eq!(host.run(&mdadm(&["--stop", "/dev/md127"])).unwrap().status, 0);
+    assert_eq!(lab.host.run(&mdadm(&["--stop", "/dev/md127"])).unwrap().status, 0);
     let create = mdadm(&["--create", "/dev/md/precious", "--uuid=another"]);
     let create =
         disks.iter().fold(create, |create, disk| create.device("", DeviceHandle(0), Path::new(disk)));
-    assert_eq!(host.run(&create).unwrap().status, 0);
-    let (layers, labels) = (host.snapshot().layers, host.snapshot().labels);
+    assert_eq!(lab.host.run(&create).unwrap().status, 0);
+    let (layers, labels) = (lab.host.snapshot().layers, lab.host.snapshot().labels);
     assert_eq!((layers.len(), labels.len()), (2, 3), "{layers:#?} {labels:#?}");
-    let report = undo::restore(&mut host, directory.path()).unwrap().report;
-    assert_eq!(report.left, [""; 0]);
-    let after = host.snapshot();
+    assert_eq!(lab.restore().report.left, [""; 0]);
+    let after = lab.host.snapshot();
     assert_eq!(after.labels, labels, "they are not ours");
     assert_eq!(after.layers.keys().collect::<Vec<_>>(), [Path::new("/dev/md127")]);
 }
 
 #[test]
 fn what_a_stack_writes_on_disks_is_cleared_after_a_reboot_too() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let before = host.snapshot();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on a striped")).unwrap();
-    run(&mut host, &mut journal, &case).unwrap();
-    assert_eq!(host.snapshot().labels.len(), 2);
-    let path = journal.path().unwrap().to_path_buf();
-    drop(journal);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    std::fs::write(&path, text.replace(boot.trim(), "another-boot")).unwrap();
-    host.revive();
-    let report = undo::restore(&mut host, directory.path()).unwrap().report;
-    assert_eq!(report.left, [""; 0]);
-    let after = host.snapshot();
-    assert_eq!((after.labels, after.layers), (before.labels, before.layers));
+    let mut lab = Lab::new();
+    lab.run(&case("ext4 on a striped volume")).unwrap();
+    assert_eq!(lab.host.snapshot().labels.len(), 2);
+    lab.reboot();
+    assert_eq!(lab.restore().report.left, [""; 0]);
+    let after = lab.host.snapshot();
+    assert_eq!((after.labels, after.layers), (lab.before.labels, lab.before.layers));
 }
 
 #[test]
 fn an_array_that_udev_brings_up_again_is_stopped_again() {
     for case in cases().into_iter().filter(|case| matches!(case.devices.data, DeviceSpec::Md(_))) {
-        let directory = journal_directory();
-        let mut host = machine();
-        let before = host.snapshot();
-        let mut journal = UndoJournal::create(directory.path()).unwrap();
-        run(&mut host, &mut journal, &case).unwrap();
-        host.reassemblies = 1;
-        assert_eq!(journal.undo_all(&mut host).left, [""; 0], "{}", case.name);
-        assert_eq!((host.snapshot(), host.reassemblies), (before, 0), "{}", case.name);
+        let mut lab = Lab::new();
+        lab.run(&case).unwrap();
+        lab.host.reassemblies = 1;
+        assert_eq!(lab.undo().left, [""; 0], "{}", case.name);
+        assert_eq!((lab.host.snapshot(), lab.host.reassemblies), (lab.before, 0), "{}", case.name);
     }
 }
 
 #[test]
 fn a_layer_that_is_not_as_asked_is_not_measured() {
-    let directory = journal_directory();
-    let mut host = machine();
-    let before = host.snapshot();
-    let mut journal = UndoJournal::create(directory.path()).unwrap();
-    let case = cases().into_iter().find(|case| case.name.starts_with("ext4 on raid5")).unwrap();
-    host.write_setting("/sys/block/md127/md/level", "raid4\n");
-    let error = run(&mut host, &mut journal, &case).unwrap_err();
+    let mut lab = Lab::new();
+    lab.host.write_setting("/sys/block/md127/md/level", "raid4\n");
+    let error = lab.run(&case("ext4 on raid5")).unwrap_err();
     assert!(matches!(&error, TestbedError::Unmet { unmet } if unmet[0].contains("raid4")), "{error:?}");
-    assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
-    assert_eq!(host.snapshot().layers, before.layers);
+    assert_eq!(lab.undo().left, [""; 0]);
+    assert_eq!(lab.host.snapshot().layers, lab.before.layers);
 }
