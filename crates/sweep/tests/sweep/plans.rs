@@ -1,21 +1,22 @@
 //! Plans: what is refused and how, what the ready ones hold, how axes nest and how `--set` changes them.
 
+use crate::lab;
 use fsdyno_core::WarningKind;
 use fsdyno_core::workload::{Fileserver, TreeModel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos, Workload};
-use fsdyno_sweep::{Plan, order};
+use fsdyno_sweep::{Plan, PlanError, order};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Everything that a plan needs, so that a test can add one thing.
 const DEVICE: &str = "[device]\nimage = \"/var/tmp/x.img\"\nsize = \"1G\"\n";
+const WORKLOAD: &str = "[[workloads]]\nkind = \"fileserver\"\n";
+
 /// A plan with these keys in `[device]`.
 fn on(device: &str) -> String {
     let device = format!("[device]\n{device}\n");
     with_axes("filesystem = \"ext4\"").replace(DEVICE, &device)
 }
-
-const WORKLOAD: &str = "[[workloads]]\nkind = \"fileserver\"\n";
 
 fn with_axes(axes: &str) -> String {
     format!("{DEVICE}[axes]\n{axes}\n{WORKLOAD}")
@@ -25,9 +26,8 @@ fn postmark(parameters: &str) -> String {
     with_axes("filesystem = \"ext4\"").replace("fileserver\"", &format!("postmark\"\n{parameters}"))
 }
 
-fn parse(text: &str, overrides: &[&str]) -> Result<Plan, fsdyno_sweep::PlanError> {
-    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
-    Plan::parse(text, "p.toml", &overrides)
+fn parse(text: &str, overrides: &[&str]) -> Result<Plan, PlanError> {
+    lab::parse(text, "p.toml", overrides)
 }
 
 fn ready(name: &str) -> std::path::PathBuf {

@@ -1,23 +1,19 @@
 //! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine is as before.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
+use crate::lab::{
+    self, Lab, OVERHEADS, events, failure, full, measured, no_space, parse, phase, progress, until_end,
+};
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{Rates, RoleResult, TimerFacts, TreeSummary};
 use fsdyno_core::{
-    Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Outcome, PhaseResult, Precondition, Role,
-    TelemetryRequest, TrialRecord, WarningKind,
+    Bytes, EngineEvent, EngineRequest, Nanos, Outcome, Precondition, TelemetryRequest, WarningKind,
 };
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeHost, Fault};
 use fsdyno_host::guest::NoGuests;
-use fsdyno_store::{Store, SweepId, SweepState};
-use fsdyno_sweep::{
-    BenchOptions, Machines, Plan, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, bench_plan,
-    dry_run, order, run,
-};
-use fsdyno_testbed::{Confirmation, TestbedError};
-use std::sync::atomic::{AtomicBool, Ordering};
+use fsdyno_store::SweepState;
+use fsdyno_sweep::{BenchOptions, Plan, Progress, SweepEnd, SweepError, bench_plan, dry_run, order};
+use fsdyno_testbed::TestbedError;
+use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"
 name = "test"
@@ -34,130 +30,12 @@ window = "20ms"
 ramp = 0
 "#;
 
-/// Engines that run before the trials: what the tool itself costs, without telemetry and with it.
-const OVERHEADS: usize = 2;
-
-/// A sweep on a fake machine, with its store.
-struct Lab {
-    host: FakeHost,
-    store: Store,
-    directory: tempfile::TempDir,
-    interrupt: AtomicBool,
-}
-
-impl Lab {
-    fn new() -> Self {
-        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let store = Store::open(&directory.path().join("results.db")).unwrap();
-        Lab { host: FakeHost::new(), store, directory, interrupt: AtomicBool::new(false) }
-    }
-
-    /// The engines that measure the overhead, then one for each trial.
-    fn engines(&mut self, engines: impl IntoIterator<Item = FakeEngine>) {
-        self.host.engines = std::iter::repeat_with(measured).take(OVERHEADS).chain(engines).collect();
-    }
-
-    fn run(&mut self, plan: &Plan, resume: Option<SweepId>) -> Result<SweepOutcome, SweepError> {
-        self.run_watched(plan, resume, |_, _| {})
-    }
-
-    fn run_watched(
-        &mut self,
-        plan: &Plan,
-        resume: Option<SweepId>,
-        mut watch: impl FnMut(&Progress<'_>, &AtomicBool),
-    ) -> Result<SweepOutcome, SweepError> {
-        let options = RunOptions {
-            state_dir: &self.directory.path().join("undo"),
-            confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], signatures: Vec::new() },
-            interrupt: &self.interrupt,
-            resume,
-        };
-        let interrupt = &self.interrupt;
-        let mut machines = Machines { host: &mut self.host, guests: &mut NoGuests };
-        run(plan, &mut machines, &mut self.store, &options, &mut |progress| watch(&progress, interrupt))
-    }
-
-    fn trials(&self, outcome: &SweepOutcome) -> Vec<TrialRecord> {
-        self.store.trials(outcome.sweep).unwrap()
-    }
-
-    fn journals(&self) -> usize {
-        std::fs::read_dir(self.directory.path().join("undo")).unwrap().count()
-    }
-}
-
 fn plan(overrides: &[&str]) -> Plan {
-    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
-    Plan::parse(PLAN, "test.toml", &overrides).unwrap()
-}
-
-fn phase(name: &str) -> PhaseResult {
-    PhaseResult {
-        name: name.to_string(),
-        ramp_ns: Nanos(0),
-        window_ns: Nanos::from_secs(1),
-        drain_ns: Nanos(0),
-        roles: vec![RoleResult {
-            role: Role::Null,
-            workers: 2,
-            longest_stall_ns: Nanos(0),
-            time_over_100ms: 0.0,
-            time_over_1s: 0.0,
-            blocked_at_start: Vec::new(),
-            rates: Rates { operations_per_s: 1e8, ..Rates::default() },
-            cpu: Default::default(),
-            counts: Default::default(),
-            longest_item_ns: None,
-            worker_results: Vec::new(),
-            operations: Vec::new(),
-        }],
-        telemetry: None,
-    }
-}
-
-fn events(events: impl IntoIterator<Item = EngineEvent>) -> FakeEngine {
-    let outputs = events.into_iter().map(|event| EngineOutput::Event(Box::new(event))).collect();
-    FakeEngine { outputs, ..FakeEngine::default() }
+    lab::plan(PLAN, overrides)
 }
 
 fn begun() -> Vec<EngineEvent> {
-    let timer = TimerFacts {
-        source: "tsc".to_string(),
-        read_ns: 12.0,
-        overhead_ns_per_op: None,
-        overhead_with_telemetry_ns_per_op: None,
-    };
-    let trees = TreeSummary { files: 7, directories: 2, bytes: 70 };
-    vec![
-        EngineEvent::Hello { pid: 1, timer },
-        EngineEvent::Prepared { duration_ns: Nanos(5), trees },
-        progress(Stage::Measure, 0.5),
-        EngineEvent::Phase(Box::new(phase("null"))),
-    ]
-}
-
-fn progress(stage: Stage, done: f64) -> EngineEvent {
-    EngineEvent::Progress { stage, phase: "null".to_string(), done, left_ns: Nanos(1) }
-}
-
-fn measured() -> FakeEngine {
-    events([begun(), vec![EngineEvent::Done]].concat())
-}
-
-fn no_space() -> Failure {
-    let mut failure = Failure::new("3 readers, 3 writers", "no space left on device");
-    failure.errno = Some(28);
-    failure.operation = Some(Operation::Write);
-    failure.path = Some("tree0/d1/f2".to_string());
-    failure
-}
-
-fn failure(trial: &TrialRecord) -> &Failure {
-    match &trial.outcome {
-        Outcome::Failed { error } => error,
-        other => panic!("{other:?}"),
-    }
+    until_end(phase("null"))
 }
 
 #[test]
@@ -177,7 +55,7 @@ fn telemetry_is_asked_for_with_the_devices_of_the_trial() {
     let expected = TelemetryRequest { interval: Nanos::from_secs(2), devices: vec!["loop0".to_string()] };
     assert_eq!(with[OVERHEADS..], vec![Some(expected); 5]);
     assert_eq!(requests(&["telemetry=false"], 1), vec![None; 6]);
-    assert!(Plan::parse(PLAN, "test.toml", &["telemetry=5ms".to_string()]).is_err());
+    assert!(parse(PLAN, "test.toml", &["telemetry=5ms"]).is_err());
 }
 
 #[test]
@@ -218,7 +96,6 @@ fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
             (slot.trial, slot.block, slot.case, slot.seed)
         );
         assert_eq!(trial.outcome, Outcome::Measured);
-        // 2 workers at 10^8 operations per second together.
         assert_eq!(trial.timer.as_ref().unwrap().overhead_ns_per_op, Some(20.0));
         assert_eq!(trial.trees.files, 7);
         let filesystem = &trial.configuration.filesystem;
@@ -246,8 +123,7 @@ fn every_trial_is_measured_and_stored_and_the_machine_is_as_before() {
 #[test]
 fn a_failing_engine_fails_its_trial_keeps_its_phases_and_the_sweep_goes_on() {
     let mut lab = Lab::new();
-    let fails = events([begun(), vec![EngineEvent::Failed(no_space())]].concat());
-    lab.engines([measured(), fails, measured(), measured(), measured()]);
+    lab.engines([measured(), full(), measured(), measured(), measured()]);
     let before = lab.host.snapshot();
     let outcome = lab.run(&plan(&[]), None).unwrap();
     assert_eq!((outcome.end, outcome.measured, outcome.failed), (SweepEnd::Finished, 4, 1));
@@ -450,9 +326,7 @@ fn wherever_a_sweep_fails_or_crashes_the_machine_comes_back() {
             lab.engines([measured(), measured()]);
             lab.host.fault_at(step, fault);
             let result = lab.run(&plan, None);
-            lab.host.revive();
-            let report =
-                fsdyno_testbed::undo::restore(&mut lab.host, &lab.directory.path().join("undo")).unwrap();
+            let report = lab.restore();
             assert!(report.report.left.is_empty(), "{fault:?} at {step}, {text}: {report:?}");
             assert_eq!(lab.host.snapshot(), before, "{fault:?} at {step}, {text}");
             if let Ok(outcome) = result {
@@ -515,13 +389,11 @@ fn a_bench_uses_a_directory_as_it_stands() {
 fn a_dry_run_tells_commands_time_and_space_and_changes_nothing() {
     let mut host = FakeHost::new();
     let before = host.snapshot();
-    let plan = Plan::parse(
-        &PLAN
-            .replace("kind = \"null\"", "kind = \"fileserver\"\ntree_size = \"1G\"\nwriter_space = \"100M\""),
-        "test.toml",
-        &["workloads.ramp=8s".to_string(), "workloads.window=2s".to_string(), "repetitions=3".to_string()],
-    )
-    .unwrap();
+    let fileserver = "kind = \"fileserver\"\ntree_size = \"1G\"\nwriter_space = \"100M\"";
+    let plan = lab::plan(
+        &PLAN.replace("kind = \"null\"", fileserver),
+        &["workloads.ramp=8s", "workloads.window=2s", "repetitions=3"],
+    );
     let dry = dry_run(&plan, &mut host, &mut NoGuests);
     assert_eq!(host.snapshot(), before);
     assert_eq!((dry.cases.len(), dry.trials), (4, 15));
@@ -540,117 +412,4 @@ fn a_dry_run_tells_commands_time_and_space_and_changes_nothing() {
     let json = serde_json::to_value(&dry).unwrap();
     assert_eq!(json["cases"][0]["configuration"]["filesystem"], "ext4");
     assert!(json["cases"][0]["commands"].is_array());
-}
-
-/// Two cases of which the second never settles, repeated until half of the interval is below 5 %.
-fn restless() -> Plan {
-    plan(&[
-        "repetitions={ min = 2, max = 4, until = \"5%\" }",
-        "axes.filesystem=ext4",
-        "measure=null/null/operation-rate",
-    ])
-}
-
-fn at_rate(operations_per_s: f64) -> FakeEngine {
-    let mut phase = phase("null");
-    phase.roles[0].rates.operations_per_s = operations_per_s;
-    let mut told = begun();
-    told.pop();
-    events(told.into_iter().chain([EngineEvent::Phase(Box::new(phase)), EngineEvent::Done]))
-}
-
-/// One engine for each trial that follows: the sentinel and the first case always alike, the second never.
-fn restless_engines(plan: &Plan, from: usize) -> Vec<FakeEngine> {
-    let complete = order(plan).into_iter().map(|slot| slot.case);
-    // A further block is the sentinel and the case that is still wanting.
-    let cases = complete.chain([0, 1, 0, 1]);
-    let rate = |(trial, case): (usize, u32)| if case == 0 { 1e8 } else { 1e8 * (1 + trial % 7) as f64 };
-    cases.enumerate().skip(from).map(|at| at_rate(rate(at))).collect()
-}
-
-fn places(trials: &[TrialRecord]) -> Vec<(u32, u32, u32, bool, u64)> {
-    trials.iter().map(|trial| (trial.trial, trial.block, trial.case, trial.sentinel, trial.seed)).collect()
-}
-
-#[test]
-fn a_case_is_repeated_until_it_is_known_well_enough_and_then_given_up() {
-    let plan = restless();
-    let mut lab = Lab::new();
-    lab.engines(restless_engines(&plan, 0));
-    let mut further = Vec::new();
-    let outcome = lab
-        .run_watched(&plan, None, |progress, _| match progress {
-            Progress::Further { block, cases, trials } => further.push((*block, cases.len(), *trials)),
-            Progress::Stored(position, _) if position.trial == 6 => assert!(position.more_may_follow),
-            _ => {}
-        })
-        .unwrap();
-    assert_eq!((outcome.end, outcome.measured), (SweepEnd::Finished, 10));
-    assert_eq!(further, [(3, 1, 8), (4, 1, 10)]);
-    let trials = lab.trials(&outcome);
-    let blocks = |case| {
-        let own = trials.iter().filter(|trial| trial.case == case && !trial.sentinel);
-        own.map(|trial| trial.block).collect::<Vec<_>>()
-    };
-    assert_eq!((blocks(0), blocks(1)), (vec![0, 1], vec![0, 1, 2, 3]));
-    assert_eq!(trials.iter().filter(|trial| trial.sentinel).count(), 4);
-    let still_wide = |trial: &&TrialRecord| {
-        trial
-            .warnings
-            .iter()
-            .any(|warning| warning.kind == WarningKind::StillWide && warning.text.contains("4 blocks"))
-    };
-    let given_up: Vec<u32> = trials.iter().filter(still_wide).map(|trial| trial.trial).collect();
-    assert_eq!(given_up.len(), 1);
-    assert_eq!(trials[given_up[0] as usize].case, 1);
-    let summary = lab.store.sweep(outcome.sweep).unwrap().summary;
-    assert_eq!((summary.trials, summary.state), (10, SweepState::Finished));
-}
-
-#[test]
-fn an_interrupted_further_block_goes_on_where_it_stopped() {
-    let plan = restless();
-    let mut whole = Lab::new();
-    whole.engines(restless_engines(&plan, 0));
-    let outcome = whole.run(&plan, None).unwrap();
-    let expected = places(&whole.trials(&outcome));
-    for last in 1..expected.len() as u32 {
-        let mut lab = Lab::new();
-        lab.engines(restless_engines(&plan, 0));
-        let stopped = lab
-            .run_watched(&plan, None, |progress, interrupt| {
-                if let Progress::Stored(position, _) = progress {
-                    interrupt.store(position.trial == last, Ordering::Relaxed);
-                }
-            })
-            .unwrap();
-        assert_eq!((stopped.end, stopped.measured), (SweepEnd::Interrupted, last));
-        lab.interrupt.store(false, Ordering::Relaxed);
-        lab.engines(restless_engines(&plan, last as usize));
-        let resumed = lab.run(&plan, Some(stopped.sweep)).unwrap();
-        assert_eq!(resumed.end, SweepEnd::Finished, "stopped after {last}");
-        assert_eq!(places(&lab.trials(&resumed)), expected, "stopped after {last}");
-    }
-}
-
-#[test]
-fn a_case_that_cannot_be_measured_is_not_repeated() {
-    let plan = restless();
-    let mut lab = Lab::new();
-    let failing = |slot: fsdyno_sweep::Slot| match slot.case {
-        0 => at_rate(1e8),
-        _ => events([begun(), vec![EngineEvent::Failed(no_space())]].concat()),
-    };
-    lab.engines(order(&plan).into_iter().map(failing));
-    let outcome = lab.run(&plan, None).unwrap();
-    assert_eq!((outcome.measured, outcome.failed), (4, 2));
-}
-
-#[test]
-fn a_dry_run_tells_the_least_and_the_most() {
-    let run = dry_run(&restless(), &mut FakeHost::new(), &mut NoGuests);
-    assert_eq!((run.trials, run.trials_max), (6, 12));
-    assert_eq!(run.time_max_ns.0, 2 * run.time_ns.0);
-    let fixed = dry_run(&plan(&[]), &mut FakeHost::new(), &mut NoGuests);
-    assert_eq!((fixed.trials, fixed.time_ns), (fixed.trials_max, fixed.time_max_ns));
 }

@@ -1,11 +1,10 @@
 //! What filling takes, estimated on a machine in memory.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
+use crate::lab::plan;
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::FakeHost;
 use fsdyno_host::guest::NoGuests;
-use fsdyno_sweep::{DryCase, Plan, dry_run};
+use fsdyno_sweep::{DryCase, dry_run};
 
 const PLAN: &str = r#"
 [device]
@@ -22,10 +21,8 @@ window = "1s"
 
 /// The cases of a dry run: one that is not filled, and one that is.
 fn cases(host: &mut FakeHost, overrides: &[&str]) -> [DryCase; 2] {
-    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
-    let plan = Plan::parse(PLAN, "test.toml", &overrides).unwrap();
     let before = host.snapshot();
-    let run = dry_run(&plan, host, &mut NoGuests);
+    let run = dry_run(&plan(PLAN, overrides), host, &mut NoGuests);
     assert_eq!(host.snapshot(), before);
     run.cases.try_into().unwrap()
 }

@@ -1,16 +1,12 @@
 //! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing is left here.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
+use crate::lab::{self, Lab, events, failure, parse};
 use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, WarningKind};
+use fsdyno_host::HostError;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
-use fsdyno_host::{EngineOutput, HostError};
-use fsdyno_store::Store;
-use fsdyno_sweep::{Machines, Plan, PlanProblem, RunOptions, SweepOutcome, dry_run, run};
-use fsdyno_testbed::Confirmation;
+use fsdyno_sweep::{Plan, PlanProblem, SweepOutcome, dry_run};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 const PLAN: &str = r#"
 name = "guests"
@@ -29,12 +25,11 @@ ramp = 0
 "#;
 
 fn plan(overrides: &[&str]) -> Plan {
-    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
-    Plan::parse(PLAN, "plans/test.toml", &overrides).unwrap()
+    lab::plan(PLAN, overrides)
 }
 
 fn done() -> FakeEngine {
-    FakeEngine { outputs: [EngineOutput::Event(Box::new(EngineEvent::Done))].into(), ..FakeEngine::default() }
+    events([EngineEvent::Done])
 }
 
 /// A guest with one disk, whose engines all do their work.
@@ -47,37 +42,21 @@ fn guest() -> FakeHost {
     guest
 }
 
-struct Lab {
-    host: FakeHost,
-    guests: FakeGuests,
+fn lab(guests: impl IntoIterator<Item = Result<FakeHost, NotStarted>>) -> Lab {
+    let mut lab = Lab::without_telemetry();
+    lab.guests.next = guests.into_iter().collect();
+    lab.engines([done(), done()]);
+    lab
 }
 
-impl Lab {
-    fn new(guests: impl IntoIterator<Item = Result<FakeHost, NotStarted>>) -> Self {
-        let mut host = FakeHost::new();
-        host.engines = (0..3).map(|_| done()).collect();
-        Lab { host, guests: FakeGuests { next: guests.into_iter().collect(), ..FakeGuests::default() } }
-    }
-
-    /// Runs a plan; the machine must be as before.
-    fn run(&mut self, plan: &Plan) -> (SweepOutcome, Vec<TrialRecord>) {
-        let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&directory.path().join("results.db")).unwrap();
-        let undo = directory.path().join("undo");
-        let options = RunOptions {
-            state_dir: &undo,
-            confirmation: &Confirmation::default(),
-            interrupt: &AtomicBool::new(false),
-            resume: None,
-        };
-        let before = self.host.snapshot();
-        let mut machines = Machines { host: &mut self.host, guests: &mut self.guests };
-        let outcome = run(plan, &mut machines, &mut store, &options, &mut |_| {}).unwrap();
-        assert_eq!(self.host.snapshot(), before);
-        assert_eq!(std::fs::read_dir(&undo).unwrap().count(), 0, "no journal is left");
-        let trials = store.trials(outcome.sweep).unwrap();
-        (outcome, trials)
-    }
+/// Runs a plan; the machine must be as before.
+fn run(lab: &mut Lab, plan: &Plan) -> (SweepOutcome, Vec<TrialRecord>) {
+    let before = lab.host.snapshot();
+    let outcome = lab.run(plan, None).unwrap();
+    assert_eq!(lab.host.snapshot(), before);
+    assert_eq!(lab.journals(), 0, "no journal is left");
+    let trials = lab.trials(&outcome);
+    (outcome, trials)
 }
 
 fn of_kernel<'a>(trials: &'a [TrialRecord], kernel: &str) -> Vec<&'a TrialRecord> {
@@ -86,8 +65,8 @@ fn of_kernel<'a>(trials: &'a [TrialRecord], kernel: &str) -> Vec<&'a TrialRecord
 
 #[test]
 fn one_table_holds_guests_and_the_machine_itself() {
-    let mut lab = Lab::new([Ok(guest()), Ok(guest())]);
-    let (outcome, trials) = lab.run(&plan(&[]));
+    let mut lab = lab([Ok(guest()), Ok(guest())]);
+    let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.failed, outcome.skipped), (3, 0, 0), "{trials:#?}");
     let request = &lab.guests.requests[0];
     assert_eq!(request.kernel, KernelSpec::Debian { version: "6.1".to_string() });
@@ -112,14 +91,11 @@ fn one_table_holds_guests_and_the_machine_itself() {
 fn a_guest_that_does_not_come_up_fails_its_trial_with_its_last_words_and_the_sweep_goes_on() {
     let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest ended".into() };
     let not = NotStarted { error: Box::new(error), last_words: "Kernel panic - not syncing: no".into() };
-    let mut lab = Lab::new([Err(not), Ok(guest())]);
-    let (outcome, trials) = lab.run(&plan(&[]));
+    let mut lab = lab([Err(not), Ok(guest())]);
+    let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.failed), (2, 1));
-    let failed = trials.iter().find_map(|trial| match &trial.outcome {
-        Outcome::Failed { error } => Some(error),
-        _ => None,
-    });
-    let failed = failed.unwrap();
+    let failed = trials.iter().find(|trial| matches!(trial.outcome, Outcome::Failed { .. }));
+    let failed = failure(failed.unwrap());
     assert_eq!(failed.step, "boot");
     assert!(failed.details.contains("Kernel panic - not syncing: no"), "{}", failed.details);
 }
@@ -128,19 +104,19 @@ fn a_guest_that_does_not_come_up_fails_its_trial_with_its_last_words_and_the_swe
 fn a_failure_in_a_guest_is_told_with_the_last_words_of_its_console() {
     let mut broken = guest();
     broken.programs.get_mut("mkfs.ext4").unwrap().status = 1;
-    let mut lab = Lab::new([Ok(broken), Ok(guest())]);
-    let (outcome, trials) = lab.run(&plan(&[]));
+    let mut lab = lab([Ok(broken), Ok(guest())]);
+    let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.failed), (2, 1));
-    let Outcome::Failed { error } = &trials[0].outcome else { panic!("{:?}", trials[0].outcome) };
+    let error = failure(&trials[0]);
     assert_eq!(error.step, "mkfs");
     assert!(error.details.contains("the guest's last words:\n"), "{}", error.details);
 }
 
 #[test]
 fn what_a_guest_lacks_skips_its_trials_without_starting_one() {
-    let mut lab = Lab::new([]);
+    let mut lab = lab([]);
     lab.guests.unmet = vec!["qemu-system-x86_64".to_string()];
-    let (outcome, trials) = lab.run(&plan(&[]));
+    let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.skipped), (1, 2));
     let skipped = of_kernel(&trials, "debian:6.1");
     assert!(skipped.iter().all(
@@ -155,8 +131,8 @@ fn what_turns_out_within_skips_the_trial() {
         guest.write_setting("/proc/filesystems", "nodev\tsysfs\n");
         guest
     };
-    let mut lab = Lab::new([Ok(lacking()), Ok(lacking())]);
-    let (outcome, trials) = lab.run(&plan(&[]));
+    let mut lab = lab([Ok(lacking()), Ok(lacking())]);
+    let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.skipped), (1, 2));
     let Outcome::Skipped { unmet } = &of_kernel(&trials, "debian:6.1")[0].outcome else { panic!() };
     assert_eq!(unmet[..], ["filesystem ext4 in the kernel (kernel = \"debian:6.1\" has it)"]);
@@ -189,10 +165,7 @@ fn kernels_of_the_plans_own_are_named_and_relative_to_it() {
 
 #[test]
 fn kernels_that_mean_nothing_are_refused_with_the_nearest() {
-    let refused = |overrides: &[&str]| {
-        let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
-        Plan::parse(PLAN, "test.toml", &overrides).unwrap_err()
-    };
+    let refused = |overrides: &[&str]| parse(PLAN, "test.toml", overrides).unwrap_err();
     let unknown = refused(&["axes.kernel=hots"]);
     assert!(unknown.to_string().contains("unknown kernel 'hots'; did you mean 'host'?"), "{unknown}");
     assert!(unknown.hint().unwrap().contains("debian:6.1"));

@@ -1,0 +1,185 @@
+//! A sweep on a machine in memory, and the engines that run there.
+
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::{Rates, RoleResult, TimerFacts, TreeSummary};
+use fsdyno_core::{EngineEvent, Failure, Nanos, Operation, Outcome, PhaseResult, Role, TrialRecord};
+use fsdyno_host::EngineOutput;
+use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
+use fsdyno_store::{Store, SweepId};
+use fsdyno_sweep::{Machines, Plan, PlanError, Progress, RunOptions, SweepError, SweepOutcome, run};
+use fsdyno_testbed::Confirmation;
+use fsdyno_testbed::undo::{self, RestoreReport};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Engines that run before the trials: what the tool itself costs, without telemetry and with it.
+pub const OVERHEADS: usize = 2;
+
+pub fn parse(text: &str, path: &str, overrides: &[&str]) -> Result<Plan, PlanError> {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
+    Plan::parse(text, path, &overrides)
+}
+
+pub fn plan(text: &str, overrides: &[&str]) -> Plan {
+    parse(text, "plans/test.toml", overrides).unwrap()
+}
+
+/// A sweep on a fake machine, with its store.
+pub struct Lab {
+    pub host: FakeHost,
+    pub guests: FakeGuests,
+    pub store: Store,
+    pub interrupt: AtomicBool,
+    overheads: usize,
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        Lab {
+            host: FakeHost::new(),
+            guests: FakeGuests::default(),
+            store: Store::open(&directory.path().join("results.db")).unwrap(),
+            interrupt: AtomicBool::new(false),
+            overheads: OVERHEADS,
+            directory,
+        }
+    }
+
+    /// For plans that take no telemetry: what it costs is not measured.
+    pub fn without_telemetry() -> Self {
+        Lab { overheads: 1, ..Lab::new() }
+    }
+
+    /// The engines that measure the overhead, then those of the trials.
+    pub fn engines(&mut self, engines: impl IntoIterator<Item = FakeEngine>) {
+        self.host.engines = std::iter::repeat_with(measured).take(self.overheads).chain(engines).collect();
+    }
+
+    pub fn run(&mut self, plan: &Plan, resume: Option<SweepId>) -> Result<SweepOutcome, SweepError> {
+        self.run_watched(plan, resume, |_, _| {})
+    }
+
+    pub fn run_watched(
+        &mut self,
+        plan: &Plan,
+        resume: Option<SweepId>,
+        mut watch: impl FnMut(&Progress<'_>, &AtomicBool),
+    ) -> Result<SweepOutcome, SweepError> {
+        let options = RunOptions {
+            state_dir: &self.journal_directory(),
+            confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], signatures: Vec::new() },
+            interrupt: &self.interrupt,
+            resume,
+        };
+        let interrupt = &self.interrupt;
+        let mut machines = Machines { host: &mut self.host, guests: &mut self.guests };
+        run(plan, &mut machines, &mut self.store, &options, &mut |progress| watch(&progress, interrupt))
+    }
+
+    /// What `fsdyno restore` does after a crash.
+    pub fn restore(&mut self) -> RestoreReport {
+        self.host.revive();
+        let journals = self.journal_directory();
+        undo::restore(&mut self.host, &journals).unwrap()
+    }
+
+    pub fn trials(&self, outcome: &SweepOutcome) -> Vec<TrialRecord> {
+        self.store.trials(outcome.sweep).unwrap()
+    }
+
+    /// How many journals are left.
+    pub fn journals(&self) -> usize {
+        std::fs::read_dir(self.journal_directory()).unwrap().count()
+    }
+
+    fn journal_directory(&self) -> PathBuf {
+        self.directory.path().join("undo")
+    }
+}
+
+pub fn events(events: impl IntoIterator<Item = EngineEvent>) -> FakeEngine {
+    let outputs = events.into_iter().map(|event| EngineOutput::Event(Box::new(event))).collect();
+    FakeEngine { outputs, ..FakeEngine::default() }
+}
+
+pub fn hello() -> EngineEvent {
+    let timer = TimerFacts {
+        source: "tsc".to_string(),
+        read_ns: 12.0,
+        overhead_ns_per_op: None,
+        overhead_with_telemetry_ns_per_op: None,
+    };
+    EngineEvent::Hello { pid: 1, timer }
+}
+
+/// Two workers at 10^8 operations per second together.
+pub fn phase(name: &str) -> PhaseResult {
+    PhaseResult {
+        name: name.to_string(),
+        ramp_ns: Nanos(0),
+        window_ns: Nanos::from_secs(1),
+        drain_ns: Nanos(0),
+        roles: vec![RoleResult {
+            role: Role::Null,
+            workers: 2,
+            longest_stall_ns: Nanos(0),
+            time_over_100ms: 0.0,
+            time_over_1s: 0.0,
+            blocked_at_start: Vec::new(),
+            rates: Rates { operations_per_s: 1e8, ..Rates::default() },
+            cpu: Default::default(),
+            counts: Default::default(),
+            longest_item_ns: None,
+            worker_results: Vec::new(),
+            operations: Vec::new(),
+        }],
+        telemetry: None,
+    }
+}
+
+pub fn progress(stage: Stage, done: f64) -> EngineEvent {
+    EngineEvent::Progress { stage, phase: "null".to_string(), done, left_ns: Nanos(1) }
+}
+
+/// Everything but the end, with this phase.
+pub fn until_end(phase: PhaseResult) -> Vec<EngineEvent> {
+    let trees = TreeSummary { files: 7, directories: 2, bytes: 70 };
+    vec![
+        hello(),
+        EngineEvent::Prepared { duration_ns: Nanos(5), trees },
+        progress(Stage::Measure, 0.5),
+        EngineEvent::Phase(Box::new(phase)),
+    ]
+}
+
+/// An engine that does its work.
+pub fn measured() -> FakeEngine {
+    measured_as(phase("null"))
+}
+
+pub fn measured_as(phase: PhaseResult) -> FakeEngine {
+    events([until_end(phase), vec![EngineEvent::Done]].concat())
+}
+
+/// An engine that fails after its phase.
+pub fn full() -> FakeEngine {
+    events([until_end(phase("null")), vec![EngineEvent::Failed(no_space())]].concat())
+}
+
+pub fn no_space() -> Failure {
+    let mut failure = Failure::new("3 readers, 3 writers", "no space left on device");
+    failure.errno = Some(28);
+    failure.operation = Some(Operation::Write);
+    failure.path = Some("tree0/d1/f2".to_string());
+    failure
+}
+
+/// Why a trial failed, which it must have.
+pub fn failure(trial: &TrialRecord) -> &Failure {
+    match &trial.outcome {
+        Outcome::Failed { error } => error,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,11 @@
+//! Sweeps on machines in memory: what plans mean, what is recorded, and that whatever goes wrong, the machine is as before.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod enough;
+mod estimates;
+mod guests;
+mod lab;
+mod plans;
+mod remount;
+mod sweeps;
