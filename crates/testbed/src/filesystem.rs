@@ -51,6 +51,24 @@ pub struct Tool {
     pub version_argument: &'static str,
 }
 
+impl Tool {
+    /// Programs of one package, which print their versions at the same argument.
+    const fn of_package<const N: usize>(
+        package: &'static str,
+        version_argument: &'static str,
+        programs: [&'static str; N],
+    ) -> [Tool; N] {
+        let mut tools = [Tool { program: "", package, version_argument }; N];
+        // No iterator runs in a constant.
+        let mut index = 0;
+        while index < N {
+            tools[index].program = programs[index];
+            index += 1;
+        }
+        tools
+    }
+}
+
 /// Facts about a kernel that decide which settings it knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
@@ -143,7 +161,9 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     /// Settings that contradict each other or this filesystem, one line each.
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
     /// Settings that this kernel, its tools, or a device of this size do not have, one line each, with the nearest thing.
-    fn unmet(&self, configuration: &Configuration, kernel: &Kernel, size: Option<Bytes>) -> Vec<String>;
+    fn unmet(&self, _configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
+        Vec::new()
+    }
     /// The commands that make it, in order. With a seed they are those of a trial: UUID and hash seed follow from it, and no
     /// tool asks whether what is on the device may go. Without, those of a person.
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command>;
@@ -305,6 +325,25 @@ pub(crate) fn no_such_blocks(
     let (least, most) = (Bytes(*known.start()), Bytes(*known.end()));
     let has = if least == most { most.to_string() } else { format!("a power of two from {least} to {most}") };
     Some(format!("{filesystem} has no {blocks} of {bytes}: {has}"))
+}
+
+/// That a journal on another device was asked for, and a filesystem is made with its own only; with its own word for it.
+pub(crate) fn journal_inside_only(
+    filesystem: &str,
+    journal: &str,
+    configuration: &Configuration,
+) -> Option<String> {
+    configuration.external_journal()?;
+    Some(format!("fsdyno makes {filesystem} with its {journal} inside only; nearest: journal = internal"))
+}
+
+/// What the status of a check says: 0 that the filesystem is clean, one of these that it is not; `None`: the check itself
+/// failed.
+pub(crate) fn clean_by_status(output: &Output, errors: &[i32]) -> Option<bool> {
+    match output.status {
+        0 => Some(true),
+        status => errors.contains(&status).then_some(false),
+    }
 }
 
 /// A size level in bytes.

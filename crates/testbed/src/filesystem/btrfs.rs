@@ -1,8 +1,8 @@
 //! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
-    none_of, raw_mkfs, raw_mount, size_of, uuid,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
+    no_such_blocks, none_of, raw_mkfs, raw_mount, size_of, uuid,
 };
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -25,11 +25,7 @@ impl Filesystem for Btrfs {
     }
 
     fn tools(&self) -> &'static [Tool] {
-        const fn tool(program: &'static str) -> Tool {
-            Tool { program, package: "btrfs-progs", version_argument: "--version" }
-        }
-        const TOOLS: &[Tool] = &[tool("mkfs.btrfs"), tool("btrfs")];
-        TOOLS
+        const { &Tool::of_package("btrfs-progs", "--version", ["mkfs.btrfs", "btrfs"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {
@@ -144,10 +140,6 @@ impl Filesystem for Btrfs {
 
     /// The status is 0 or 1 for whatever went wrong; a filesystem that cannot be opened is not clean either.
     fn clean(&self, output: &Output) -> Option<bool> {
-        match output.status {
-            0 => Some(true),
-            1 => Some(false),
-            _ => None,
-        }
+        clean_by_status(output, &[1])
     }
 }

@@ -1,7 +1,7 @@
 //! F2FS, which writes in segments as flash likes it. It is a log itself, so that it has no journal to place.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
+    Expectation, Filesystem, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
     raw_mkfs, uuid,
 };
 use fsdyno_core::{Bytes, Configuration};
@@ -22,11 +22,7 @@ impl Filesystem for F2fs {
     }
 
     fn tools(&self) -> &'static [Tool] {
-        const fn tool(program: &'static str) -> Tool {
-            Tool { program, package: "f2fs-tools", version_argument: "-V" }
-        }
-        const TOOLS: &[Tool] = &[tool("mkfs.f2fs"), tool("fsck.f2fs")];
-        TOOLS
+        const { &Tool::of_package("f2fs-tools", "-V", ["mkfs.f2fs", "fsck.f2fs"]) }
     }
 
     fn minimum_size(&self, _configuration: &Configuration) -> Bytes {
@@ -35,10 +31,6 @@ impl Filesystem for F2fs {
 
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
         no_such_blocks("f2fs", "blocks", BLOCK..=BLOCK, configuration).into_iter().collect()
-    }
-
-    fn unmet(&self, _configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
-        Vec::new()
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {

@@ -1,6 +1,9 @@
 //! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the size of its log.
 
-use super::{Filesystem, Kernel, Purpose, Targets, Tool, no_such_blocks, raw_mkfs, size_of, uuid};
+use super::{
+    Filesystem, Kernel, Purpose, Targets, Tool, clean_by_status, journal_inside_only, no_such_blocks,
+    raw_mkfs, size_of, uuid,
+};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -20,11 +23,7 @@ impl Filesystem for Jfs {
     }
 
     fn tools(&self) -> &'static [Tool] {
-        const fn tool(program: &'static str) -> Tool {
-            Tool { program, package: "jfsutils", version_argument: "-V" }
-        }
-        const TOOLS: &[Tool] = &[tool("mkfs.jfs"), tool("jfs_tune"), tool("fsck.jfs")];
-        TOOLS
+        const { &Tool::of_package("jfsutils", "-V", ["mkfs.jfs", "jfs_tune", "fsck.jfs"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {
@@ -47,9 +46,7 @@ impl Filesystem for Jfs {
     }
 
     fn unmet(&self, configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
-        let elsewhere = configuration.external_journal().is_some();
-        let reason = "fsdyno makes jfs with its log inside only; nearest: journal = internal";
-        elsewhere.then(|| reason.to_string()).into_iter().collect()
+        journal_inside_only("jfs", "log", configuration).into_iter().collect()
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
@@ -77,11 +74,7 @@ impl Filesystem for Jfs {
 
     /// The status is that of fsck(8): 4 for errors that it left.
     fn clean(&self, output: &Output) -> Option<bool> {
-        match output.status {
-            0 => Some(true),
-            4 => Some(false),
-            _ => None,
-        }
+        clean_by_status(output, &[4])
     }
 
     fn geometry(&self, targets: &Targets) -> Option<Command> {

@@ -3,7 +3,7 @@
 //! The driver replays the journal that another system has left and writes none itself ("full journaling support" is on its
 //! list of what is to do, Documentation/filesystems/ntfs3.rst), so that there is no journal to set and nothing that flushes.
 
-use super::{Filesystem, Kernel, Purpose, Targets, Tool, no_such_blocks, raw_mkfs, size_of, uuid};
+use super::{Filesystem, Purpose, Targets, Tool, clean_by_status, no_such_blocks, raw_mkfs, size_of, uuid};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -32,11 +32,7 @@ impl Filesystem for Ntfs {
     }
 
     fn tools(&self) -> &'static [Tool] {
-        const fn tool(program: &'static str) -> Tool {
-            Tool { program, package: "ntfs-3g", version_argument: "--version" }
-        }
-        const TOOLS: &[Tool] = &[tool("mkfs.ntfs"), tool("ntfslabel"), tool("ntfsfix")];
-        TOOLS
+        const { &Tool::of_package("ntfs-3g", "--version", ["mkfs.ntfs", "ntfslabel", "ntfsfix"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {
@@ -46,10 +42,6 @@ impl Filesystem for Ntfs {
 
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
         no_such_blocks("ntfs", "clusters", CLUSTERS, configuration).into_iter().collect()
-    }
-
-    fn unmet(&self, _configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
-        Vec::new()
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
@@ -79,10 +71,6 @@ impl Filesystem for Ntfs {
     }
 
     fn clean(&self, output: &Output) -> Option<bool> {
-        match output.status {
-            0 => Some(true),
-            1 => Some(false),
-            _ => None,
-        }
+        clean_by_status(output, &[1])
     }
 }

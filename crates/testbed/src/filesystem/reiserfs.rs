@@ -1,8 +1,8 @@
 //! ReiserFS (version 3), which was part of Linux until 6.12.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
-    none_of, raw_mkfs, raw_mount, size_of, uuid,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
+    journal_inside_only, no_such_blocks, none_of, raw_mkfs, raw_mount, size_of, uuid,
 };
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -30,11 +30,7 @@ impl Filesystem for Reiserfs {
     }
 
     fn tools(&self) -> &'static [Tool] {
-        const fn tool(program: &'static str) -> Tool {
-            Tool { program, package: "reiserfsprogs", version_argument: "-V" }
-        }
-        const TOOLS: &[Tool] = &[tool("mkfs.reiserfs"), tool("reiserfsck")];
-        TOOLS
+        const { &Tool::of_package("reiserfsprogs", "-V", ["mkfs.reiserfs", "reiserfsck"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {
@@ -66,9 +62,7 @@ impl Filesystem for Reiserfs {
     }
 
     fn unmet(&self, configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
-        let elsewhere = configuration.external_journal().is_some();
-        let reason = "fsdyno makes reiserfs with its journal inside only; nearest: journal = internal";
-        elsewhere.then(|| reason.to_string()).into_iter().collect()
+        journal_inside_only("reiserfs", "journal", configuration).into_iter().collect()
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
@@ -138,11 +132,7 @@ impl Filesystem for Reiserfs {
 
     /// 4 and 6: errors that `--rebuild-tree` or `--fix-fixable` would mend (reiserfsck(8)).
     fn clean(&self, output: &Output) -> Option<bool> {
-        match output.status {
-            0 => Some(true),
-            4 | 6 => Some(false),
-            _ => None,
-        }
+        clean_by_status(output, &[4, 6])
     }
 }
 

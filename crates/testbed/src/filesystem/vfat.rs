@@ -1,6 +1,8 @@
 //! FAT32 with long names. It has no journal, no owners, and no flushes but those that a program asks for; files end at 4 GiB.
 
-use super::{Filesystem, Kernel, Purpose, Targets, Tool, no_such_blocks, raw_mkfs, size_of, uuid};
+use super::{
+    Filesystem, Kernel, Purpose, Targets, Tool, clean_by_status, no_such_blocks, raw_mkfs, size_of, uuid,
+};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -71,10 +73,6 @@ impl Filesystem for Vfat {
     }
 
     fn clean(&self, output: &Output) -> Option<bool> {
-        match output.status {
-            0 => Some(true),
-            1 => Some(false),
-            _ => None,
-        }
+        clean_by_status(output, &[1])
     }
 }

@@ -30,11 +30,7 @@ impl Filesystem for Xfs {
     }
 
     fn tools(&self) -> &'static [Tool] {
-        const fn tool(program: &'static str) -> Tool {
-            Tool { program, package: "xfsprogs", version_argument: "-V" }
-        }
-        const TOOLS: &[Tool] = &[tool("mkfs.xfs"), tool("xfs_repair")];
-        TOOLS
+        const { &Tool::of_package("xfsprogs", "-V", ["mkfs.xfs", "xfs_repair"]) }
     }
 
     fn minimum_size(&self, _configuration: &Configuration) -> Bytes {
