@@ -10,7 +10,9 @@ use crate::{
 };
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the other end may take beyond the limit of a command, which it keeps itself.
@@ -54,6 +56,8 @@ pub trait Channel {
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>>;
     /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual.
     fn be_patient(&mut self, limit: Option<Duration>);
+    /// Whatever works at the other end keeps this descriptor open until it is gone, if it could outlive this process.
+    fn hold(&mut self, _lock: Arc<OwnedFd>) {}
     /// Starts an engine at the other end.
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }
@@ -184,6 +188,10 @@ impl<C: Channel> Host for C {
 
     fn limit_steps(&mut self, limit: Option<Duration>) {
         self.be_patient(limit);
+    }
+
+    fn hold(&mut self, lock: Arc<OwnedFd>) {
+        Channel::hold(self, lock);
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

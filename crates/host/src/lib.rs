@@ -18,7 +18,9 @@ pub mod wire;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
 use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Result of a step on a host.
@@ -284,6 +286,10 @@ pub trait Host {
     /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual. A host that cannot give up
     /// a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}
+
+    /// Every process that carries out steps or is an engine, from now on, keeps this descriptor open until it is gone, and
+    /// with it the lock on its file. A host without processes of its own has nothing to do.
+    fn hold(&mut self, _lock: Arc<OwnedFd>) {}
 
     /// Starts an engine, which begins its work at once.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;

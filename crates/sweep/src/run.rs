@@ -145,7 +145,7 @@ pub fn run(
     };
     let runnable = runnable(&cases, &unmet);
     let testbed = Testbed::verify(host, &plan.devices, &runnable, tree_space(plan), options.confirmation)?;
-    let journal = UndoJournal::create(options.state_dir)?;
+    let journal = UndoJournal::create(host, options.state_dir)?;
     let mut overheads = BTreeMap::new();
     if runnable.iter().any(|configuration| configuration.guest_kernel().is_none()) {
         let overhead = Overhead::measure(plan, host, options.state_dir, options.interrupt)
@@ -379,7 +379,7 @@ impl Sweeping<'_> {
 
     /// After a trial that left something behind: a new journal, and images of other names.
     fn step_aside(&mut self, host: &mut dyn Host, left: &[String]) -> Result<(), SweepError> {
-        let fresh = UndoJournal::create(self.options.state_dir)?;
+        let fresh = UndoJournal::create(host, self.options.state_dir)?;
         self.ground.stuck.push(std::mem::replace(&mut self.ground.journal, fresh));
         self.outcome.left.extend_from_slice(left);
         match substitute(&self.plan.devices, self.ground.stuck.len()) {

@@ -22,7 +22,7 @@ fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) 
     let confirmation = Confirmation { destroy: vec!["/dev/fake1".into()], signatures: Vec::new() };
     let configurations = std::slice::from_ref(&configuration);
     let testbed = Testbed::verify(host, &devices, configurations, Bytes(0), &confirmation).unwrap();
-    let mut undo = UndoJournal::create(state.path()).unwrap();
+    let mut undo = UndoJournal::create(host, state.path()).unwrap();
     let stack = build(host, &mut undo, &testbed, &configuration, 42).unwrap();
     let mounted = stack.format(host, &mut undo).unwrap().mount(host, &mut undo).unwrap();
     let carriers = mounted.carriers(host);

@@ -162,11 +162,11 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let host = machine();
+        let mut host = machine();
         // In memory where there is such a place: hundreds of journals are synced here.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let directory = directory.expect("a temporary directory");
-        let journal = UndoJournal::create(directory.path()).expect("a journal");
+        let journal = UndoJournal::create(&mut host, directory.path()).expect("a journal");
         Lab { before: host.snapshot(), host, journal, directory }
     }
 

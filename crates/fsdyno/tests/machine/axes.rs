@@ -391,7 +391,7 @@ fn try_row(row: &Row) -> Vec<String> {
     if !unmet.is_empty() {
         return unmet;
     }
-    let mut journal = UndoJournal::create(&directory.path().join("undo")).expect("a journal");
+    let mut journal = UndoJournal::create(&mut host, &directory.path().join("undo")).expect("a journal");
     let result = trial(&mut host, &mut journal, &devices, &configuration, &row.evidence);
     let mut failures = result.unwrap_or_else(|error| vec![format!("{:?}", error.failure())]);
     failures.extend(journal.undo_all(&mut host).left);
@@ -492,7 +492,7 @@ fn block_devices_serve_trial_after_trial() {
     let confirmation = Confirmation { destroy: attached.0.to_vec(), signatures: Vec::new() };
     let testbed =
         Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation).expect("verified");
-    let mut journal = UndoJournal::create(&directory.path().join("undo")).expect("a journal");
+    let mut journal = UndoJournal::create(&mut host, &directory.path().join("undo")).expect("a journal");
     for (seed, configuration) in configurations.iter().enumerate() {
         let stack = build(&mut host, &mut journal, &testbed, configuration, seed as u64).expect("build");
         let formatted = stack.format(&mut host, &mut journal).expect("format");

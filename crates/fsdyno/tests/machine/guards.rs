@@ -471,7 +471,8 @@ fn swapped_after() {
     succeed(Command::new("losetup").arg(&node).arg(&other));
     let swapped = Loop { image: other, node };
     let before = hash(&swapped.image);
-    let mut journal = fsdyno_testbed::UndoJournal::create(&sandbox.path("undo")).expect("a journal");
+    let mut journal =
+        fsdyno_testbed::UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
     let error =
         fsdyno_testbed::build(&mut host, &mut journal, &testbed, &configuration, 1).expect_err("swapped");
     assert!(error.failure().message.contains("no longer the device"), "{error:?}");

@@ -20,7 +20,9 @@ use crate::wire::{self, Request};
 use crate::{EngineProcess, HostError, Result};
 use fsdyno_core::EngineRequest;
 use process::{Agent, Answer};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 const NAME: &str = "this machine";
@@ -34,6 +36,8 @@ pub struct AgentHost {
     /// Where less patience is asked for than `limits` have.
     limit: Option<Duration>,
     agent: Option<Agent>,
+    /// What every process of this host inherits.
+    held: Vec<Arc<OwnedFd>>,
     /// Agents that did not answer; some may still hang.
     given_up: Vec<Agent>,
     started: u64,
@@ -49,6 +53,7 @@ impl AgentHost {
             limits: Limits::default(),
             limit: None,
             agent: None,
+            held: Vec::new(),
             given_up: Vec::new(),
             started: 0,
         }
@@ -67,7 +72,7 @@ impl AgentHost {
     }
 
     fn start(&mut self) -> Result<Agent> {
-        let mut agent = Agent::start(&self.binary)?;
+        let mut agent = Agent::start(&self.binary, self.held.clone())?;
         self.started += 1;
         let hello = Request::Hello {
             version: wire::VERSION,
@@ -132,7 +137,13 @@ impl Channel for AgentHost {
         self.limit = limit;
     }
 
+    fn hold(&mut self, lock: Arc<OwnedFd>) {
+        self.held.push(lock);
+        // What runs already cannot inherit it any more: the next step starts another.
+        self.agent = None;
+    }
+
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
-        start_engine(&self.binary, request)
+        start_engine(&self.binary, request, self.held.clone())
     }
 }

@@ -4,9 +4,10 @@ use crate::local::wait_readable;
 use crate::{HostError, Result};
 use fsdyno_sys::child;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An agent that was killed, or whose stdin was closed, has so long to go before it counts as hanging.
@@ -33,10 +34,10 @@ pub(super) enum Answer {
 
 impl Agent {
     /// Starts `<binary> agent`. It dies with the calling thread.
-    pub(super) fn start(binary: &Path) -> Result<Self> {
+    pub(super) fn start(binary: &Path, inherited: Vec<Arc<OwnedFd>>) -> Result<Self> {
         let mut command = Command::new(binary);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        child::set_up(&mut command, Vec::new());
+        child::set_up(&mut command, inherited);
         let mut child =
             command.spawn().map_err(|error| HostError::system("start the agent by", binary, error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {

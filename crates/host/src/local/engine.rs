@@ -5,6 +5,7 @@ use crate::{EngineOutput, EngineProcess, HostError, Result};
 use fsdyno_core::{EngineEvent, EngineRequest};
 use fsdyno_sys::child;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,13 +22,17 @@ const LINE_MAX: u64 = 256 << 20;
 /// Starts an engine, which begins its work at once. It is killed when the calling thread ends.
 ///
 /// The request is one line of JSON on its stdin, which then stays open: closing it tells the engine to end.
-pub(crate) fn start(binary: &Path, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+pub(crate) fn start(
+    binary: &Path,
+    request: &EngineRequest,
+    inherited: Vec<Arc<OwnedFd>>,
+) -> Result<Box<dyn EngineProcess>> {
     let failed = |error: std::io::Error| HostError::system("start the engine by", binary, error);
     let mut line = serde_json::to_vec(request).map_err(|error| failed(error.into()))?;
     line.push(b'\n');
     let mut command = Command::new(binary);
     command.arg("engine").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    child::set_up(&mut command, Vec::new());
+    child::set_up(&mut command, inherited);
     let mut child = command.spawn().map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {

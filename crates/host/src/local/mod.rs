@@ -175,7 +175,7 @@ impl Host for LocalHost {
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
-        start_engine(&self.binary, request)
+        start_engine(&self.binary, request, Vec::new())
     }
 }
 

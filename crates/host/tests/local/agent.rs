@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub const TESTS: &[Test] = &[
@@ -32,6 +33,7 @@ pub const TESTS: &[Test] = &[
     Test { name: "agent::a_command_that_takes_too_long_is_killed", requires: &[], body: long_command },
     Test { name: "agent::ctrl_c_reaches_only_the_parent", requires: &[], body: process_groups },
     Test { name: "agent::one_that_dies_is_replaced", requires: &[], body: dies },
+    Test { name: "agent::what_is_held_is_inherited", requires: &[], body: held },
     Test { name: "agent::commands_die_with_their_parent", requires: &[], body: parent_dies },
 ];
 
@@ -221,6 +223,22 @@ fn dies(_: &Sandbox) {
 }
 
 /// Kills a process that runs a command, by itself and by an agent: the command is gone, and the agent too.
+/// What the agent and a command have open; `ls` names the file behind each descriptor.
+fn held(sandbox: &Sandbox) {
+    let path = sandbox.path("lock");
+    let mut host = agent();
+    let open = |host: &mut AgentHost| {
+        let listed = host.run(&Command::new("sh").args(["-c", "ls -l /proc/$PPID/fd; ls -l /proc/$$/fd"]));
+        listed.unwrap().stdout.matches(&*path.to_string_lossy()).count()
+    };
+    assert_eq!(open(&mut host), 0);
+    let lock = fs::File::create(&path).unwrap();
+    lock.lock().unwrap();
+    host.hold(Arc::new(lock.into()));
+    assert_eq!(open(&mut host), 2, "the agent has it, and so has what it runs");
+    drop(host);
+    fs::File::open(&path).unwrap().try_lock().expect("nobody is left");
+}
 fn parent_dies(_: &Sandbox) {
     for (how, seconds) in [("local", "1000.0625"), ("agent", "1000.03125")] {
         let mut victim = std::process::Command::new(binary()).args(["victim", how, seconds]).spawn().unwrap();

@@ -1,0 +1,138 @@
+//! What can be undone, and what has to wait for what.
+
+use crate::layer::Label;
+use fsdyno_host::probe::FileIdentity;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The way back from one change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "undo")]
+pub enum UndoAction {
+    /// Remove a file that we made.
+    RemoveFile {
+        /// Where it was made.
+        path: PathBuf,
+        /// Which file it is; `None` only for a name of 128 random bits, journaled before the file was made.
+        identity: Option<FileIdentity>,
+    },
+    /// Detach every loop device on an image that we made.
+    DetachLoop {
+        /// Where it was made.
+        path: PathBuf,
+        /// Which file it is.
+        image: FileIdentity,
+    },
+    /// Write a setting of sysfs or a sysctl back.
+    WriteSetting {
+        /// Its file.
+        path: PathBuf,
+        /// What it was.
+        old: String,
+        /// What we set; it is written back only while this is in force. `None`: a setting that changed with another one
+        /// and is written back whenever it differs.
+        new: Option<String>,
+    },
+    /// Remove an empty directory of a random name that we made.
+    RemoveDirectory {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Remove a directory of a random name that we made, with everything that the engine has left in it.
+    RemoveTree {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Unmount what we mounted on our own directory.
+    Unmount {
+        /// Where.
+        target: PathBuf,
+    },
+    /// Stop the array of md with this UUID of random bits.
+    StopArray {
+        /// In mdadm's words: four groups of eight digits.
+        uuid: String,
+    },
+    /// Remove the device-mapper device of a random name.
+    RemoveMapping {
+        /// Its name.
+        name: String,
+    },
+    /// Remove what a layer has written on a block device to know it again.
+    ClearLabel {
+        /// The device as the plan names it.
+        disk: PathBuf,
+        /// What it has to carry to be ours.
+        label: Label,
+    },
+}
+
+impl UndoAction {
+    /// What is left when it was not undone, for a person.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            UndoAction::RemoveFile { path, .. } => format!("file '{}'", path.display()),
+            UndoAction::DetachLoop { path, .. } => format!("loop device on '{}'", path.display()),
+            UndoAction::WriteSetting { path, old, .. } => {
+                format!("setting '{}', which was '{old}'", path.display())
+            }
+            UndoAction::RemoveDirectory { path } | UndoAction::RemoveTree { path } => {
+                format!("directory '{}'", path.display())
+            }
+            UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
+            UndoAction::StopArray { uuid } => format!("array with UUID {uuid}"),
+            UndoAction::RemoveMapping { name } => format!("mapping '{name}'"),
+            UndoAction::ClearLabel { disk, label: Label::Md { .. } } => {
+                format!("superblock of an array on '{}'", disk.display())
+            }
+            UndoAction::ClearLabel { disk, label: Label::Lvm { .. } } => {
+                format!("label of a volume group on '{}'", disk.display())
+            }
+        }
+    }
+
+    /// Files stay, and so does what is written on disks, from which arrays and volumes come up again by themselves.
+    pub(super) fn outlives_reboot(&self) -> bool {
+        !matches!(
+            self,
+            UndoAction::DetachLoop { .. } | UndoAction::WriteSetting { .. } | UndoAction::Unmount { .. }
+        )
+    }
+
+    /// Whether it takes down something that stands on disks.
+    pub(super) fn is_layer(&self) -> bool {
+        matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })
+    }
+}
+
+/// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
+/// loop device is still attached, a device whose filesystem is still mounted, a setting that changes along with one that is
+/// not back yet.
+pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
+    left.iter().find_map(|other| match (action, other) {
+        (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
+            (image == identity).then_some("its loop device is still attached")
+        }
+        (
+            UndoAction::WriteSetting { path, new: None, .. },
+            UndoAction::WriteSetting { path: other, new: Some(_), .. },
+        ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not back yet"),
+        (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
+            (path == target).then_some("it is still mounted")
+        }
+        // A journal is that of one trial, so that its mount is on its devices.
+        (action, UndoAction::Unmount { .. })
+            if action.is_layer()
+                || matches!(action, UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }) =>
+        {
+            Some("its filesystem is still mounted")
+        }
+        (UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }, other) if other.is_layer() => {
+            Some("an array or a mapping still stands on it")
+        }
+        (UndoAction::WriteSetting { path, .. }, UndoAction::Unmount { .. }) => {
+            path.starts_with("/sys").then_some("the filesystem on its device is still mounted")
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,260 @@
+//! The file of an undo journal, and the locks that say whether somebody still works by it.
+//!
+//! JSON lines: a header with the boot, then [`UndoAction`]s. A line that was torn by a crash was never followed by its
+//! change, so the last line may be incomplete.
+//!
+//! The lock of the journal itself says that its owner lives. The processes that carry out the owner's steps are killed
+//! along with it, but one that is within a system call ends only after that, and its change may come when the owner is long
+//! gone. So each of them inherits the lock of a second file, and whoever takes the journal over waits for that one, too.
+
+use super::{PATIENCE, PAUSE, UndoAction, random_name};
+use crate::Result;
+use crate::error::TestbedError;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+const SUFFIX: &str = "journal";
+/// Of the second file, beside the journal.
+const STEPS_SUFFIX: &str = "steps";
+const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    fsdyno_undo_journal: u32,
+    boot_id: String,
+    pid: u32,
+}
+
+/// A journal on disk, locked.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    path: PathBuf,
+    file: File,
+    header_bytes: u64,
+    steps: Arc<OwnedFd>,
+}
+
+/// The journal of a process that is gone.
+pub(super) struct Adopted {
+    pub file: JournalFile,
+    /// Whether the machine was started anew since.
+    pub rebooted: bool,
+    pub actions: Vec<UndoAction>,
+}
+
+impl JournalFile {
+    /// Makes one in this directory, which is made too where it is missing.
+    pub fn create(directory: &Path) -> Result<Self> {
+        let name = random_name();
+        let path = directory.join(format!("{name}.{SUFFIX}"));
+        let fail = |action| failed(action, &path);
+        fs::create_dir_all(directory).map_err(fail("make a directory for"))?;
+        // Locked before it has a name that restore looks at, so that restore never sees it without its owner.
+        let unlocked = directory.join(format!("{name}.new"));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&unlocked)
+            .map_err(fail("create"))?;
+        file.try_lock().map_err(|error| fail("lock")(error.into()))?;
+        let header = Header { fsdyno_undo_journal: VERSION, boot_id: boot_id(), pid: std::process::id() };
+        let line = json_line(&header).map_err(fail("write"))?;
+        file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"))?;
+        fs::rename(&unlocked, &path).map_err(fail("name"))?;
+        let steps = open_steps(&path).map_err(fail("create the lock of"))?;
+        steps.try_lock().map_err(|error| fail("lock")(error.into()))?;
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(fail("sync the directory of"))?;
+        Ok(JournalFile { path, file, header_bytes: line.len() as u64, steps: Arc::new(steps.into()) })
+    }
+
+    /// Takes one over. `None`: its owner lives, or it is gone meanwhile.
+    ///
+    /// A process that hangs in the kernel for good holds the second lock for good, and what does not depend on it is still
+    /// to be undone: after a while it is no longer waited for.
+    pub fn adopt(path: &Path) -> Result<Option<Adopted>> {
+        let fail = |action| failed(action, path);
+        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(fail("open")(error)),
+        };
+        // A child that it was about to start has all that it had open until it becomes another program.
+        if !locked(&file, || !owner_lives(path)).map_err(fail("lock"))? || !path.exists() {
+            return Ok(None);
+        }
+        let steps = open_steps(path).map_err(fail("open the lock of"))?;
+        locked(&steps, || true).map_err(fail("wait for the steps of"))?;
+        let text = fs::read_to_string(path).map_err(fail("read"))?;
+        // What stands after the last line end was torn off by the crash, and its change was not made.
+        let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+        let parse_error =
+            |line| move |source| TestbedError::JournalLine { path: path.to_path_buf(), line, source };
+        let mut lines = whole.lines();
+        let first = lines.next().unwrap_or_default();
+        let header: Header = serde_json::from_str(first).map_err(parse_error(1))?;
+        let actions = lines
+            .enumerate()
+            .map(|(index, line)| serde_json::from_str(line).map_err(parse_error(index + 2)))
+            .collect::<Result<Vec<UndoAction>>>()?;
+        file.seek(io::SeekFrom::End(0)).map_err(fail("read"))?;
+        let header_bytes = first.len() as u64 + 1;
+        let file =
+            JournalFile { path: path.to_path_buf(), file, header_bytes, steps: Arc::new(steps.into()) };
+        Ok(Some(Adopted { file, rebooted: header.boot_id != boot_id(), actions }))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What every process that carries out steps has to inherit.
+    pub fn steps(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.steps)
+    }
+
+    /// Appends lines, with one sync.
+    pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
+        self.write(actions).map_err(failed("append to", &self.path))
+    }
+
+    fn write(&mut self, actions: &[UndoAction]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for action in actions {
+            lines.extend(json_line(action)?);
+        }
+        let end = self.file.stream_position()?;
+        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // Half a line must not stand before the next one.
+            self.file.set_len(end)?;
+            self.file.seek(io::SeekFrom::Start(end))?;
+        }
+        written
+    }
+
+    /// Forgets every action.
+    pub fn clear(&mut self) {
+        // A journal that stays longer than it need is replayed without effect.
+        let _ = self.file.set_len(self.header_bytes);
+        let _ = self.file.seek(io::SeekFrom::End(0));
+    }
+
+    /// Removes it, with its second file first: a journal without one is taken over like any other.
+    pub fn remove(self) -> Result<()> {
+        for path in [self.path.with_extension(STEPS_SUFFIX), self.path] {
+            fs::remove_file(&path).map_err(failed("remove", &path))?;
+        }
+        Ok(())
+    }
+}
+
+/// The journals in a directory.
+pub(super) fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |source| failed("look for", directory)(source);
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(fail(error)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(fail)?.path();
+        if path.extension().is_some_and(|extension| extension == SUFFIX) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Locks a file; gives whether it could be, waiting for [`PATIENCE`] while there is hope.
+fn locked(file: &File, hope: impl Fn() -> bool) -> io::Result<bool> {
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE && hope() => {
+                std::thread::sleep(PAUSE)
+            }
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Whether the process that a journal names runs; where that cannot be read, it is believed to.
+fn owner_lives(journal: &Path) -> bool {
+    let text = fs::read_to_string(journal).unwrap_or_default();
+    let header = text.lines().next().and_then(|line| serde_json::from_str::<Header>(line).ok());
+    header.is_none_or(|header| Path::new(&format!("/proc/{}", header.pid)).exists())
+}
+
+/// An error with a journal, from what the system said.
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TestbedError + use<> {
+    let path = path.to_path_buf();
+    move |source| TestbedError::Journal { action, path, source }
+}
+
+/// The second file of a journal; one of an earlier version has none.
+fn open_steps(journal: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(journal.with_extension(STEPS_SUFFIX))
+}
+
+/// This boot of the machine that keeps the journal; see random(4).
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_string()).unwrap_or_default()
+}
+
+fn json_line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+    use tempfile::TempDir;
+
+    /// A journal whose owner is gone, while a process that inherited its second lock still runs this script.
+    fn left_by_a_step(directory: &TempDir, script: &str) -> (PathBuf, Child) {
+        let journal = JournalFile::create(directory.path()).unwrap();
+        let lock = journal.steps().try_clone().unwrap();
+        let step =
+            Command::new("sh").args(["-c", script]).current_dir(directory).stdin(lock).spawn().unwrap();
+        (journal.path().to_path_buf(), step)
+    }
+
+    /// One test: a process that another one starts would inherit what this one has open, until it runs its program.
+    #[test]
+    fn steps_that_outlive_their_owner_are_waited_for_but_not_for_ever() {
+        let directory = TempDir::new().unwrap();
+        let (path, mut step) = left_by_a_step(&directory, "sleep 0.5; echo > changed");
+        assert!(JournalFile::adopt(&path).unwrap().is_some(), "its owner is gone");
+        assert!(directory.path().join("changed").exists(), "what it changed would not be seen");
+        step.wait().unwrap();
+
+        let (path, mut step) = left_by_a_step(&directory, "exec sleep 1000");
+        let adopted = JournalFile::adopt(&path).unwrap();
+        let runs = step.try_wait().unwrap().is_none();
+        step.kill().unwrap();
+        step.wait().unwrap();
+        assert!(adopted.is_some() && runs);
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_is_removed() {
+        let directory = TempDir::new().unwrap();
+        JournalFile::create(directory.path()).unwrap().remove().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,226 @@
+//! The undo journal: before each change, the way back is appended to a file and synced.
+//!
+//! One file per sweep process, held under a lock by its owner, so that [`restore`] leaves the journals of a running sweep
+//! alone. Undoing goes through the [`UndoAction`]s in reverse and is idempotent: each action first looks whether there is
+//! anything to undo, so that it does not matter whether the change was made, not made, or undone already. Entries carry
+//! identities; nothing is found by the pattern of its name. After a reboot only what is in files, directories and on disks
+//! means anything: mounts, loop devices and settings went with the kernel that held them.
+
+mod action;
+mod file;
+mod step;
+
+pub use action::UndoAction;
+pub(crate) use step::Undone;
+
+use crate::Result;
+use action::stands_on;
+use file::{Adopted, JournalFile};
+use fsdyno_host::{DeviceHandle, Host, HostError};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use step::undo;
+
+/// How long undoing waits for something that is still busy: an engine that was killed may still be dying.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+const EBUSY: i32 = 16;
+
+/// What undoing did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UndoReport {
+    /// What was undone, one line each; what needed no undoing is not listed.
+    pub undone: Vec<String>,
+    /// What is left behind and why, one line each.
+    pub left: Vec<String>,
+    /// Settings that somebody else changed meanwhile, which stay as they are.
+    pub foreign: Vec<String>,
+}
+
+/// What [`restore`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Journals that no live process holds, all of them processed.
+    pub journals: usize,
+    /// Journals of sweeps that are running.
+    pub running: usize,
+    /// What was undone, left and foreign, over all journals.
+    pub report: UndoReport,
+}
+
+/// The journal of one process, and the devices that it holds open.
+#[derive(Debug)]
+pub struct UndoJournal {
+    /// None for a host that is gone, with everything that was done on it, when its process is.
+    file: Option<JournalFile>,
+    rebooted: bool,
+    actions: Vec<UndoAction>,
+    open: Vec<DeviceHandle>,
+}
+
+impl UndoJournal {
+    /// A journal for a host that ends with this process: nothing done on it can outlive what would undo it.
+    pub fn in_memory() -> Self {
+        UndoJournal { file: None, rebooted: false, actions: Vec::new(), open: Vec::new() }
+    }
+
+    /// Makes a journal in this directory, which is made too where it is missing. From now on no process that carries out
+    /// steps on the host is forgotten: restoring waits until it is gone.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`](crate::TestbedError::Journal) when it cannot be written.
+    pub fn create(host: &mut dyn Host, directory: &Path) -> Result<Self> {
+        let file = JournalFile::create(directory)?;
+        host.hold(file.steps());
+        Ok(UndoJournal { file: Some(file), ..UndoJournal::in_memory() })
+    }
+
+    /// Its file, where it has one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(JournalFile::path)
+    }
+
+    /// Appends the ways back from changes that are about to be made, with one sync.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`](crate::TestbedError::Journal); then the changes must not be made.
+    pub fn append(&mut self, actions: &[UndoAction]) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            file.append(actions)?;
+        }
+        self.actions.extend_from_slice(actions);
+        Ok(())
+    }
+
+    /// Whether nothing waits to be undone.
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// Remembers an open device: it must be closed before what it stands on can go.
+    pub(crate) fn opened(&mut self, handle: DeviceHandle) {
+        self.open.push(handle);
+    }
+
+    /// Closes a device.
+    pub(crate) fn close_device(
+        &mut self,
+        host: &mut dyn Host,
+        handle: DeviceHandle,
+    ) -> fsdyno_host::Result<()> {
+        host.close_device(handle)?;
+        self.open.retain(|other| *other != handle);
+        Ok(())
+    }
+
+    /// Undoes everything in reverse, mounts first. What could be undone leaves the journal; what is left can be tried again.
+    pub fn undo_all(&mut self, host: &mut dyn Host) -> UndoReport {
+        let mut report = UndoReport::default();
+        // A device that cannot be closed shows itself when what it stands on stays busy.
+        self.open.retain(|handle| host.close_device(*handle).is_err());
+        let mut left: Vec<UndoAction> = Vec::new();
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.reverse();
+        // Settings of a device wait for what is under way on it, which unmounting completes. A disk can be written to once
+        // nothing stands on it.
+        actions.sort_by_key(|action| match action {
+            UndoAction::Unmount { .. } => 0,
+            UndoAction::ClearLabel { .. } => 2,
+            _ => 1,
+        });
+        let layers: Vec<UndoAction> = actions.iter().filter(|action| action.is_layer()).cloned().collect();
+        for action in actions {
+            if self.rebooted && !action.outlives_reboot() {
+                continue;
+            }
+            if let Some(reason) = stands_on(&action, &left) {
+                report.left.push(format!("{}: {reason}", action.describe()));
+                left.push(action);
+                continue;
+            }
+            let step = || {
+                let result = undo(host, &action, self.rebooted, &mut self.open);
+                if result.as_ref().is_err_and(|error| error.errno() == Some(EBUSY)) {
+                    // udev puts an array together again when it sees a disk that belonged to it.
+                    let again = layers.iter().map(|layer| undo(host, layer, self.rebooted, &mut self.open));
+                    again.for_each(drop);
+                }
+                result
+            };
+            match patiently(step) {
+                Ok(Undone::Nothing) => {}
+                Ok(Undone::Done(text)) => report.undone.push(text),
+                Ok(Undone::Foreign(text)) => report.foreign.push(text),
+                Err(error) => {
+                    report.left.push(format!("{}: {error}", action.describe()));
+                    left.push(action);
+                }
+            }
+        }
+        left.reverse();
+        self.actions = left;
+        if let (true, Some(file)) = (self.actions.is_empty(), &mut self.file) {
+            file.clear();
+        }
+        report
+    }
+
+    /// Gives the journal up. Its file goes when nothing is left to undo, and stays for `fsdyno restore` otherwise.
+    ///
+    /// # Errors
+    /// [`TestbedError::Journal`](crate::TestbedError::Journal) when the file cannot be removed.
+    pub fn close(self) -> Result<()> {
+        match self.file {
+            Some(file) if self.actions.is_empty() => file.remove(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes over the journal of a process that is gone. `None`: its owner lives, or it is gone meanwhile.
+    fn adopt(host: &mut dyn Host, path: &Path) -> Result<Option<Self>> {
+        Ok(JournalFile::adopt(path)?.map(|Adopted { file, rebooted, actions }| {
+            host.hold(file.steps());
+            UndoJournal { file: Some(file), rebooted, actions, open: Vec::new() }
+        }))
+    }
+}
+
+/// Undoes what processes that are gone have left: every journal in this directory that no live process holds. A journal
+/// is removed when all of it is undone. Doing it again changes nothing.
+///
+/// # Errors
+/// [`TestbedError::Journal`](crate::TestbedError::Journal) or
+/// [`TestbedError::JournalLine`](crate::TestbedError::JournalLine) when a journal cannot be read.
+pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
+    let mut result = RestoreReport::default();
+    for path in file::journals(directory)? {
+        let Some(mut journal) = UndoJournal::adopt(host, &path)? else {
+            result.running += 1;
+            continue;
+        };
+        result.journals += 1;
+        let report = journal.undo_all(host);
+        result.report.undone.extend(report.undone);
+        result.report.left.extend(report.left);
+        result.report.foreign.extend(report.foreign);
+        journal.close()?;
+    }
+    Ok(result)
+}
+
+fn patiently(mut step: impl FnMut() -> fsdyno_host::Result<Undone>) -> fsdyno_host::Result<Undone> {
+    let start = Instant::now();
+    loop {
+        match step() {
+            Err(HostError::System { errno: EBUSY, .. }) if start.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE)
+            }
+            result => return result,
+        }
+    }
+}
+
+/// 128 random bits in hexadecimal: a name that nobody else has.
+pub(crate) fn random_name() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}

@@ -1,0 +1,142 @@
+//! How each action is undone.
+
+use super::UndoAction;
+use crate::{layer, tunable};
+use fsdyno_host::probe::FileIdentity;
+use fsdyno_host::{Command, DeviceHandle, Host, HostError};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long writing back what memory holds for a slow device may take.
+const WRITE_BACK: Duration = Duration::from_secs(300);
+const ENOENT: i32 = 2;
+const ENOTEMPTY: i32 = 39;
+
+/// What undoing one action came to.
+#[derive(Debug)]
+pub(crate) enum Undone {
+    Nothing,
+    Done(String),
+    Foreign(String),
+}
+
+/// Undoes one action; `open` gets a device that could not be closed.
+pub(super) fn undo(
+    host: &mut dyn Host,
+    action: &UndoAction,
+    rebooted: bool,
+    open: &mut Vec<DeviceHandle>,
+) -> fsdyno_host::Result<Undone> {
+    match action {
+        UndoAction::RemoveFile { path, identity } => {
+            let Some(found) = host.file_identity(path)? else { return Ok(Undone::Nothing) };
+            let ours = match identity {
+                None => found.regular,
+                Some(identity) => same_file(&found, identity, rebooted),
+            };
+            if !ours {
+                return Ok(Undone::Foreign(format!(
+                    "'{}' is another file than the one we made",
+                    path.display()
+                )));
+            }
+            host.remove_file(path)?;
+            Ok(Undone::Done(format!("removed '{}'", path.display())))
+        }
+        UndoAction::DetachLoop { image, path } => {
+            let mut nodes = Vec::new();
+            for found in host.loops()? {
+                if found.backing_device == image.device && found.backing_inode == image.inode {
+                    host.detach_loop(&found.device)?;
+                    nodes.push(found.device.display().to_string());
+                }
+            }
+            if nodes.is_empty() {
+                return Ok(Undone::Nothing);
+            }
+            Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
+        }
+        UndoAction::WriteSetting { path, old, new } => {
+            let current = match host.read_text(path) {
+                Ok(text) => tunable::active(&text),
+                // The device went, and its settings with it.
+                Err(HostError::System { errno: ENOENT, .. }) => return Ok(Undone::Nothing),
+                Err(error) => return Err(error),
+            };
+            if tunable::same(&current, old) {
+                return Ok(Undone::Nothing);
+            }
+            if new.as_ref().is_some_and(|new| !tunable::same(&current, new)) {
+                return Ok(Undone::Foreign(format!(
+                    "'{}' is '{current}' now, which we did not set",
+                    path.display()
+                )));
+            }
+            host.write_text(path, old)?;
+            Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
+        }
+        UndoAction::RemoveDirectory { path } => {
+            if host.file_identity(path)?.is_none() {
+                return Ok(Undone::Nothing);
+            }
+            host.remove_directory(path)?;
+            Ok(Undone::Done(format!("removed '{}'", path.display())))
+        }
+        UndoAction::RemoveTree { path } => {
+            if host.file_identity(path)?.is_none() {
+                return Ok(Undone::Nothing);
+            }
+            match host.remove_directory(path) {
+                Err(HostError::System { errno: ENOTEMPTY, .. }) => remove_tree(host, path)?,
+                result => result?,
+            }
+            Ok(Undone::Done(format!("removed '{}'", path.display())))
+        }
+        UndoAction::Unmount { target } => {
+            if !host.mounts()?.iter().any(|mount| mount.target == *target) {
+                return Ok(Undone::Nothing);
+            }
+            write_back(host, target)?;
+            host.unmount(target)?;
+            Ok(Undone::Done(format!("unmounted '{}'", target.display())))
+        }
+        UndoAction::StopArray { uuid } => layer::stop_array(host, uuid),
+        UndoAction::RemoveMapping { name } => layer::remove_mapping(host, name),
+        UndoAction::ClearLabel { disk, label } => layer::clear_label(host, disk, label, open),
+    }
+}
+
+/// Writes a filesystem back before it is unmounted. Unmounting keeps it locked meanwhile, and where writing hangs, so would
+/// everybody who goes through all filesystems, `drop_caches` among them: such a filesystem stays mounted.
+fn write_back(host: &mut dyn Host, target: &Path) -> fsdyno_host::Result<()> {
+    let sync = Command::new("sync").args(["-f", &target.to_string_lossy()]);
+    match host.run(&Command { limit: WRITE_BACK, ..sync }) {
+        Err(error @ HostError::Hung { .. }) => Err(error),
+        // Unmounting tells of every other error.
+        _ => Ok(()),
+    }
+}
+
+/// Removes what is left of the engine's work; other filesystems that were mounted in it are not followed.
+fn remove_tree(host: &mut dyn Host, path: &Path) -> fsdyno_host::Result<()> {
+    let path = path.to_string_lossy();
+    let output = host.run(&Command::new("rm").args(["-rf", "--one-file-system", "--", &path]))?;
+    if output.status == 0 {
+        return Ok(());
+    }
+    Err(HostError::System {
+        action: "remove".to_string(),
+        object: path.into_owned(),
+        errno: 0,
+        reason: output.stderr.trim().to_string(),
+    })
+}
+
+/// Whether a file is the one that we made. Device numbers are given anew at boot; inode and birth stay.
+fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool {
+    let same_device = found.device == ours.device || (rebooted && ours.birth_ns.is_some());
+    same_device
+        && found.inode == ours.inode
+        && found.birth_ns == ours.birth_ns
+        && found.regular == ours.regular
+}
