@@ -58,9 +58,33 @@ pub fn run(tests: Vec<Test>) {
             Trial::test(test.name, move || timed(test.name, test.body)).with_ignored_flag(!unmet.is_empty())
         })
         .collect();
+    if !arguments.list {
+        use_loop_devices_once();
+    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     tell_slowest();
     conclusion.exit();
+}
+
+/// Recent kernels (seen with 6.18) set the readahead of a loop device anew when a file is attached. One that was never used
+/// has another, which the first test to use it could not leave as it was.
+fn use_loop_devices_once() {
+    if Requirement::Root.unmet().is_some() {
+        return;
+    }
+    let image = tempfile::NamedTempFile::new().expect("a temporary file");
+    image.as_file().set_len(1 << 20).expect("a sparse file");
+    for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let name = block.file_name().to_string_lossy().into_owned();
+        if name.starts_with("loop") && !block.path().join("loop/backing_file").exists() {
+            let node = format!("/dev/{name}");
+            // One that cannot be used is none that a test uses.
+            let attached = Command::new("losetup").arg(&node).arg(image.path()).output();
+            if attached.is_ok_and(|output| output.status.success()) {
+                let _ = Command::new("losetup").args(["--detach", &node]).output();
+            }
+        }
+    }
 }
 
 /// What each test took, so that somebody who wants the suite to be quick knows where to look.
