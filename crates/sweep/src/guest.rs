@@ -17,7 +17,7 @@ use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, NotStarted};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where an engine that touches no file stands in a guest.
 const ANYWHERE: &str = "/tmp";
@@ -72,7 +72,8 @@ pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Sl
         let mut record = trial::unproven(slot, case, trial.device);
         record.outcome = Outcome::Failed { error: *failure };
         record.finished = jiff::Timestamp::now().to_string();
-        Ended { record, left: Vec::new(), interrupted: false }
+        // What is fetched for a guest shares the user's Ctrl-C, and fails by it.
+        Ended { record, left: Vec::new(), interrupted: trial.interrupt.load(Ordering::Relaxed) }
     });
     (trial.progress)("tear down", None);
     ended.left = trial.journal.undo_all(trial.machines.host).left;

@@ -5,8 +5,9 @@ use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, W
 use fsdyno_host::HostError;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
 use fsdyno_host::guest::{GuestFacts, NotStarted};
-use fsdyno_sweep::{Plan, PlanProblem, SweepOutcome, dry_run};
+use fsdyno_sweep::{Plan, PlanProblem, Progress, SweepEnd, SweepOutcome, dry_run};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 const PLAN: &str = r#"
 name = "guests"
@@ -98,6 +99,21 @@ fn a_guest_that_does_not_come_up_fails_its_trial_with_its_last_words_and_the_swe
     let failed = failure(failed.unwrap());
     assert_eq!(failed.step, "boot");
     assert!(failed.details.contains("Kernel panic - not syncing: no"), "{}", failed.details);
+}
+
+#[test]
+fn a_trial_that_is_interrupted_before_its_guest_is_up_counts_for_nothing() {
+    // What fetches its kernel shares the user's Ctrl-C.
+    let error = HostError::Lost { host: "debian:6.1".into(), reason: "interrupted".into() };
+    let mut lab = lab([Err(error.into())]);
+    let outcome = lab.run_watched(&plan(&["axes.kernel=debian:6.1"]), None, |progress, interrupt| {
+        if matches!(progress, Progress::Running(at) if at.stage == "boot") {
+            interrupt.store(true, Ordering::Relaxed);
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.end, SweepEnd::Interrupted);
+    assert_eq!(lab.trials(&outcome), [], "it is run again by --resume");
 }
 
 #[test]
