@@ -265,8 +265,8 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     {
         return Err(document.error(&blamed(raw, &first.contradictions), contradiction(first)));
     }
-    let kernels = raw.axes.iter().find(|axis| axis.name == KERNEL).map_or(&[][..], |axis| &axis.levels);
     for one in &raw.configurations {
+        let kernels = kernel_levels(raw, &one.filesystem);
         for kernel in kernels_of(one, kernels) {
             let mut named = named(document, one, devices)?;
             if let Some(RawLevel { text, .. }) = kernel {
@@ -301,6 +301,12 @@ fn add_named(
     }
     planned.push(named);
     Ok(())
+}
+
+/// The levels of the axis `kernel` for a filesystem: its own before the general ones.
+fn kernel_levels<'a>(raw: &'a RawPlan, filesystem: &str) -> &'a [RawLevel] {
+    let axis = |within| raw.axes.iter().find(|axis| axis.name == KERNEL && axis.within == within);
+    axis(Some(filesystem)).or_else(|| axis(None)).map_or(&[], |axis| &axis.levels)
 }
 
 /// The kernels that a named configuration runs on: the axis `kernel` is no setting of what is built but says where, so that
@@ -377,9 +383,8 @@ fn check_journal(
 }
 
 fn check_counts(document: &Document, raw: &RawPlan, product: u128) -> Result<(), PlanError> {
-    let kernels = raw.axes.iter().find(|axis| axis.name == KERNEL).map_or(1, |axis| axis.levels.len().max(1));
-    let named = (raw.configurations.len() as u128).saturating_mul(kernels as u128);
-    let configurations = product.saturating_add(named);
+    let named = raw.configurations.iter().map(|one| kernel_levels(raw, &one.filesystem).len().max(1));
+    let configurations = product.saturating_add(named.sum::<usize>() as u128);
     let count = configurations.saturating_mul(raw.workloads.len() as u128);
     if count > MAX_CASES {
         return Err(document.error(&raw.axes_at, PlanProblem::TooManyCases { count, limit: MAX_CASES }));

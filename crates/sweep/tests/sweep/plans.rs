@@ -401,6 +401,15 @@ fn named_configurations_run_on_every_kernel_of_the_plan() {
         cases("", &["axes.kernel=[\"host\", \"debian:6.12\"]"]),
         pairs(&[("tuned host", "host"), ("tuned debian:6.12", "debian:6.12"), ("old", "debian:6.1")])
     );
+    // The kernels of a filesystem are its own.
+    assert_eq!(
+        cases(axes, &["axes.kernel=debian:6.12", "axes.xfs.kernel=host"]),
+        pairs(&[("ext4", "debian:6.12"), ("tuned", "host"), ("old", "debian:6.1")])
+    );
+    assert_eq!(
+        cases(axes, &["axes.jfs.kernel=[\"debian:6.1\", \"debian:6.12\"]"]),
+        pairs(&[("ext4", "-"), ("tuned", "-"), ("old", "debian:6.1")])
+    );
 }
 
 #[test]
