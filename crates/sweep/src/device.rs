@@ -12,7 +12,7 @@ use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Most disks of a stack: a guest has letters for so many.
+/// Most disks of a stack: the bus of a guest has room for so many and a journal.
 const MAX_DISKS: u32 = 26;
 /// The shortest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
@@ -20,22 +20,8 @@ const DELAYS: &[&str] = &["delay", "read_delay", "write_delay", "flush_delay"];
 /// Keys of a disk.
 const DISK_KEYS: &[&str] =
     &["image", "size", "direct_io", "block", "identity", "delay", "read_delay", "write_delay", "flush_delay"];
-/// Keys of `[device]`.
-const DEVICE_KEYS: &[&str] = &[
-    "image",
-    "size",
-    "direct_io",
-    "block",
-    "identity",
-    "delay",
-    "read_delay",
-    "write_delay",
-    "flush_delay",
-    "directory",
-    "md",
-    "lvm",
-    "journals",
-];
+/// Keys of `[device]` beside those of a disk.
+const DEVICE_KEYS: &[&str] = &["directory", "md", "lvm", "journals"];
 const MD_KEYS: &[&str] = &["level", "chunk", "bitmap", "disks"];
 const LVM_KEYS: &[&str] = &["stripes", "stripe_size", "disks"];
 
@@ -44,7 +30,7 @@ pub(crate) fn devices(
     document: &Document,
     device: &Section<'_>,
 ) -> Result<(DeviceSpec, BTreeMap<String, RawJournal>), PlanError> {
-    device.only(DEVICE_KEYS)?;
+    device.only(&[DISK_KEYS, DEVICE_KEYS].concat())?;
     let data = match exactly_one(device, &["image", "block", "directory", "md", "lvm"])? {
         kind @ ("md" | "lvm") => {
             for key in DISK_KEYS {
@@ -182,7 +168,11 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
     };
     let disks = disks(document, table)?;
     if disks.len() < level.least_disks() {
-        return Err(table.refuse("disks", format!("{} disks at least for {word}", level.least_disks())));
+        return Err(too_many_or_few(
+            table,
+            format!("{} disks at least for {word}", level.least_disks()),
+            &disks,
+        ));
     }
     Ok(DeviceSpec::Md(Md { level, chunk: chunk(table, "chunk")?, bitmap, disks }))
 }
@@ -228,7 +218,7 @@ fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, Pl
         _ => alike(&Section::new(document, node, name)?)?,
     };
     if disks.is_empty() || disks.len() > MAX_DISKS as usize {
-        return Err(table.refuse("disks", format!("1 to {MAX_DISKS} disks")));
+        return Err(too_many_or_few(table, format!("1 to {MAX_DISKS} disks"), &disks));
     }
     let mut paths: Vec<_> = disks.iter().map(DeviceSpec::path).collect();
     paths.sort();
@@ -237,6 +227,11 @@ fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, Pl
         return Err(table.error("disks", PlanProblem::SameDevice { path }));
     }
     Ok(disks)
+}
+
+fn too_many_or_few(table: &Section<'_>, expected: String, disks: &[DeviceSpec]) -> PlanError {
+    let found = disks.len().to_string();
+    table.error("disks", PlanProblem::Value { key: "disks".to_string(), expected, found })
 }
 
 /// Images of the same name with numbers behind it, from 1 to `count`.

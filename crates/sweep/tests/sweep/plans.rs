@@ -141,7 +141,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad(on("md = { level = \"raid1\" }"), &["p.toml:2:6", "lacks 'disks'"]),
         bad(
             on("md = { level = \"raid5\", disks = { image = \"/i\", size = \"1G\", count = 2 } }"),
-            &["p.toml:2:", "'disks' takes 3 disks at least for raid5"],
+            &["p.toml:2:", "'disks' takes 3 disks at least for raid5, not 2"],
         ),
         bad(
             on("md = { level = \"raid1\", chunk = \"64k\", disks = [] }"),
