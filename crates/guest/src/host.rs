@@ -7,7 +7,7 @@ use crate::machine::{Machine, Ports};
 use crate::wire::{News, Order};
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
-use fsdyno_host::guest::{Guest, GuestFacts, NotStarted};
+use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -175,10 +175,7 @@ impl Guest for GuestHost {
     }
 
     fn disks(&self) -> Vec<PathBuf> {
-        (b'a'..)
-            .take(self.disks)
-            .map(|letter| PathBuf::from(format!("/dev/vd{}", char::from(letter))))
-            .collect()
+        disk_nodes(self.disks)
     }
 
     fn last_words(&mut self) -> String {

@@ -60,6 +60,14 @@ pub struct GuestFacts {
     pub boot: Nanos,
 }
 
+/// The nodes that the kernel of a guest gives so many disks: letters that count as the columns of a spreadsheet do
+/// (`virtblk_name_format` in drivers/block/virtio_blk.c).
+pub fn disk_nodes(count: usize) -> Vec<PathBuf> {
+    let one = || (b'a'..=b'z').map(|letter| char::from(letter).to_string());
+    let two = one().flat_map(|first| one().map(move |second| format!("{first}{second}")));
+    one().chain(two).take(count).map(|letters| PathBuf::from(format!("/dev/vd{letters}"))).collect()
+}
+
 /// A running guest. It ends when it is dropped.
 pub trait Guest: Host {
     /// What it is.
@@ -110,5 +118,18 @@ impl Guests for NoGuests {
     fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
         let reason = "guests are not to be had here".to_string();
         Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_beyond_the_last_letter_have_two() {
+        let nodes = disk_nodes(28);
+        assert_eq!(nodes.len(), 28);
+        assert_eq!(nodes[0], PathBuf::from("/dev/vda"));
+        assert_eq!(nodes[25..], ["/dev/vdz", "/dev/vdaa", "/dev/vdab"].map(PathBuf::from));
     }
 }

@@ -1,8 +1,7 @@
 //! What a plan would do: every case with its exact commands and unmet requirements, and the time and space it needs.
 //!
-//! Nothing is built. The windows are exact; the rest of a trial hangs on the machine and is estimated from the two
-//! assumptions below, which `fsdyno plan` prints beside the figure. During a sweep the durations of finished trials
-//! replace the estimate.
+//! Nothing is built. The windows are exact; the rest of a trial hangs on the machine and is estimated from the assumptions
+//! below. During a sweep the durations of finished trials replace the estimate.
 
 use crate::cases::Case;
 use crate::guest;
@@ -10,19 +9,18 @@ use crate::order::{Slot, most, order};
 use crate::plan::Plan;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
-use fsdyno_host::guest::Guests;
+use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_host::{Host, HostError};
 use serde::Serialize;
 use std::path::Path;
 
 /// Rate at which trees are assumed to be made, in bytes per second: a single SSD, small files.
-pub const ASSUMED_TREE_RATE: u64 = 200_000_000;
+const ASSUMED_TREE_RATE: u64 = 200_000_000;
 /// Rate below which a device is taken to hang, in bytes per second: a tree that is made or synced slower than this is
 /// given up by the watchdog.
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
 /// Time assumed for mkfs, mount, settling, unmount and check together, without a tree.
-pub const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
-
+const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
 /// Time assumed for a guest from its start to its agent's first answer, emulated.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 
@@ -133,7 +131,7 @@ fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
             let disks = request.disks.iter().map(|disk| disk.display().to_string()).collect::<Vec<_>>();
             let boot =
                 format!("boot kernel {} in a virtual machine with {}", request.kernel, disks.join(", "));
-            let nodes = guest::usual_nodes(request.disks.len());
+            let nodes = disk_nodes(request.disks.len());
             let within = fsdyno_testbed::guest::commands(&case.configuration, &plan.devices, &nodes, seed);
             std::iter::once(boot).chain(within).collect()
         }

@@ -61,11 +61,6 @@ pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option
     })
 }
 
-/// The nodes that so many disks get in a guest.
-pub(crate) fn usual_nodes(disks: usize) -> Vec<PathBuf> {
-    (b'a'..=b'z').take(disks).map(|letter| PathBuf::from(format!("/dev/vd{}", char::from(letter)))).collect()
-}
-
 /// Runs a trial in a guest of its own and removes its images.
 pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Slot, case: &Case) -> Ended {
     let mut ended = boot_and_run(trial, request, slot, case).unwrap_or_else(|failure| {
