@@ -34,13 +34,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Most cases that a plan may have; a day has time for about a thousand trials.
-pub const MAX_CASES: u128 = 100_000;
+const MAX_CASES: u128 = 100_000;
 /// Most trials that a plan may have.
-pub const MAX_TRIALS: u128 = 1_000_000;
+const MAX_TRIALS: u128 = 1_000_000;
 /// The axis of what a configuration runs on.
 const KERNEL: &str = "kernel";
 /// The filesystem of a configuration that is used as it stands.
-pub const EXISTING: &str = "existing";
+const EXISTING: &str = "existing";
 
 /// A plan, resolved: everything that is to be swept, and how.
 #[derive(Debug, Clone, PartialEq)]
