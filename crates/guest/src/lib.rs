@@ -119,7 +119,7 @@ impl Qemu {
         let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
         let line = |GuestModule { name, hint }: &GuestModule| {
             let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("{name} in kernel {} ({}{hint})", request.kernel, kernel.release)
+            format!("no {name} in kernel {} ({}{hint})", request.kernel, kernel.release)
         };
         Ok(absent.map(line).collect())
     }

@@ -162,7 +162,9 @@ pub(crate) fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
         return Vec::new();
     }
     let percent = precondition.fill_percent;
-    vec![format!("room for the workload, which prepares {needed}: filled to {percent} %, {size} leave less")]
+    vec![format!(
+        "no room for the workload, which prepares {needed}: filled to {percent} %, {size} leave less"
+    )]
 }
 
 /// So many hundredths of a size.

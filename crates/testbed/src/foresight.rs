@@ -189,7 +189,8 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
         missing.push(
-            "loop devices in the kernel (CONFIG_BLK_DEV_LOOP), to put a filesystem into an image".to_string(),
+            "no loop devices in the kernel (CONFIG_BLK_DEV_LOOP), to put a filesystem into an image"
+                .to_string(),
         );
     }
     let size = device_size(host, &devices.data);
@@ -223,7 +224,7 @@ fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
 fn missing_kernel_filesystem(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Option<String> {
     let absent = kernel_support(host, filesystem) == KernelSupport::Absent;
     absent.then(|| {
-        format!("filesystem {} in the kernel ({})", filesystem.kernel_type(), kernel_elsewhere(filesystem))
+        format!("no filesystem {} in the kernel ({})", filesystem.kernel_type(), kernel_elsewhere(filesystem))
     })
 }
 
@@ -246,14 +247,14 @@ fn missing_scheduler(
     if tunable::offered(&text).contains(&asked) || has_module(host, module) {
         return None;
     }
-    Some(format!("scheduler {asked} in the kernel, which offers: {}", tunable::offered(&text).join(", ")))
+    Some(format!("no scheduler {asked} in the kernel, which offers: {}", tunable::offered(&text).join(", ")))
 }
 
 fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<String> {
     let asked = configuration.settings.keys().filter(|axis| configuration.level(axis).is_some());
     let keys = asked.filter_map(|axis| axis.strip_prefix(SYSCTL_PREFIX));
     keys.filter(|key| host.read_text(&tunable::sysctl_path(key)).is_err())
-        .map(|key| format!("sysctl {key} in the kernel"))
+        .map(|key| format!("no sysctl {key} in the kernel"))
         .collect()
 }
 

@@ -62,7 +62,7 @@ fn a_fill_that_leaves_a_block_device_no_room_is_told_beforehand() {
     let [plain, filled] = cases(&mut disk(), &large);
     assert_eq!(plain.unmet, [""; 0]);
     assert!(
-        filled.unmet.iter().any(|reason| reason.starts_with("room for the workload")),
+        filled.unmet.iter().any(|reason| reason.starts_with("no room for the workload")),
         "{:?}",
         filled.unmet
     );

@@ -200,12 +200,12 @@ fn table(host: &mut dyn Host, name: &str) -> Result<Vec<String>> {
 fn no_device_mapper(host: &mut dyn Host) -> Option<String> {
     let devices = host.read_text(Path::new("/proc/devices")).unwrap_or_default();
     let there = devices.lines().any(|line| line.trim().ends_with(" device-mapper"));
-    (!there && !crate::capability::has_module(host, "dm-mod")).then(|| in_kernel("the device mapper"))
+    (!there && !crate::capability::has_module(host, "dm-mod")).then(|| in_kernel("device mapper"))
 }
 
 /// A lack of the kernel, with where to have it.
 fn in_kernel(what: &str) -> String {
-    format!("{what} in the kernel; a guest has it: kernel = \"debian:6.1\"")
+    format!("no {what} in the kernel; a guest has it: kernel = \"debian:6.1\"")
 }
 
 /// Stands for a member in a recipe.
