@@ -9,8 +9,8 @@ mod lvm;
 mod md;
 
 use crate::Result;
-use crate::error::TestbedError;
 use crate::filesystem::{Target, Tool};
+use crate::stack::run_to_success;
 use crate::undo::{UndoAction, Undone};
 use fsdyno_core::{DeviceSpec, Recipe};
 use fsdyno_host::{Command, DeviceHandle, Host, HostError, Output};
@@ -191,8 +191,7 @@ fn succeed(
 
 /// The table of a device-mapper device, one line for each stretch of it.
 fn table(host: &mut dyn Host, name: &str) -> Result<Vec<String>> {
-    let command = Command::new("dmsetup").args(["table", name]);
-    let output = host.run(&command).map_err(TestbedError::at("device"))?;
+    let output = run_to_success(host, "device", &Command::new("dmsetup").args(["table", name]))?;
     Ok(output.stdout.lines().map(|line| line.trim().to_string()).filter(|line| !line.is_empty()).collect())
 }
 
@@ -225,6 +224,14 @@ fn kib(bytes: fsdyno_core::Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::TestbedError;
+    use fsdyno_host::fake::FakeHost;
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_no_table_that_differs() {
+        let error = table(&mut FakeHost::new(), "gone").unwrap_err();
+        assert!(matches!(error, TestbedError::Tool { .. }), "{error}");
+    }
 
     /// `/dev/disk1` and so on, 4 GiB each.
     pub(crate) fn members(count: usize) -> Vec<Member> {
