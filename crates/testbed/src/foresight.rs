@@ -6,6 +6,7 @@ use crate::filesystem::{
     self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, raw_mkfs, raw_mount,
 };
 use crate::layer::{self, Making, Member};
+use crate::stack::mount_directory;
 use crate::tunable::{self, Queues};
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
@@ -156,7 +157,7 @@ fn option_key(word: &str) -> &str {
 }
 
 /// The smallest data device that a configuration fits on.
-pub fn minimum_size(configuration: &Configuration) -> Bytes {
+pub(crate) fn minimum_size(configuration: &Configuration) -> Bytes {
     filesystem::find(&configuration.filesystem)
         .map_or(Bytes(0), |filesystem| filesystem.minimum_size(configuration))
 }
@@ -332,7 +333,7 @@ pub(crate) fn commands_on(
         filesystem: filesystem.kernel_type().to_string(),
         source: targets.data.node.clone(),
         options: all_mount_options(filesystem, configuration, journal_node),
-        target: PathBuf::from("/run/fsdyno-RANDOM"),
+        target: mount_directory("RANDOM"),
     };
     lines.push(request.line());
     lines.push(format!("umount {}", request.target.display()));

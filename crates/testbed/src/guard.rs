@@ -44,8 +44,6 @@ pub struct Need {
     pub by: String,
 }
 
-/// Where mounts are made unless told otherwise.
-const MOUNT_ROOT: &str = "/run";
 /// mke2fs makes no smaller journal device than 1024 blocks.
 const JOURNAL_SIZE_MIN: Bytes = Bytes(4 * Bytes::MIB);
 
@@ -55,7 +53,6 @@ pub struct Testbed {
     pub(crate) devices: Devices,
     pub(crate) confirmation: Confirmation,
     pub(crate) needs: BTreeMap<PathBuf, Need>,
-    pub(crate) mount_root: PathBuf,
     /// Whether block devices are new and hold nothing but zeros.
     pub(crate) blank_disks: bool,
     knowledge: Arc<Mutex<Knowledge>>,
@@ -119,17 +116,9 @@ impl Testbed {
             devices: devices.clone(),
             confirmation: confirmation.clone(),
             needs,
-            mount_root: PathBuf::from(MOUNT_ROOT),
             blank_disks: false,
             knowledge: Arc::new(Mutex::new(knowledge)),
         })
-    }
-
-    /// Makes mount directories in another directory than `/run`.
-    #[must_use]
-    pub fn with_mount_root(mut self, directory: &Path) -> Self {
-        self.mount_root = directory.to_path_buf();
-        self
     }
 
     /// Takes block devices as new and full of zeros, as the disks of a guest are.

@@ -27,7 +27,7 @@ pub mod undo;
 
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool};
-pub use foresight::{commands, contradictions, minimum_size, unmet};
+pub use foresight::{commands, contradictions, unmet};
 pub use guard::{Confirmation, Refusal, Testbed};
 pub use layer::Label;
 pub use mounted::{Mounted, Unmounted};

@@ -114,7 +114,7 @@ pub fn build(
     if !contradictions.is_empty() {
         return Err(TestbedError::Contradiction { contradictions });
     }
-    let target = testbed.mount_root.join(format!("fsdyno-{}", random_name()));
+    let target = mount_directory(&random_name());
     let ground = match (&testbed.devices.data, filesystem::find(&configuration.filesystem)) {
         (DeviceSpec::Directory { path }, _) => Ground::Directory(path.clone()),
         (data, Some(filesystem)) => {
@@ -142,6 +142,11 @@ pub fn build(
         lifecycle: Lifecycle::default(),
         warnings: Vec::new(),
     }))
+}
+
+/// Where a trial mounts its filesystem.
+pub(crate) fn mount_directory(name: &str) -> PathBuf {
+    Path::new("/run").join(format!("fsdyno-{name}"))
 }
 
 pub(crate) fn contradiction(why: String) -> TestbedError {
