@@ -7,7 +7,7 @@
 
 use crate::did_you_mean;
 use crate::kernel::HOST_KERNEL;
-use crate::units::{Bytes, Nanos, Size};
+use crate::units::{Bytes, Nanos};
 use std::fmt;
 
 /// What the levels of an axis look like.
@@ -428,14 +428,6 @@ impl fmt::Display for Levels {
             Levels::Text => f.write_str("text"),
         }
     }
-}
-
-/// A size level resolved against the device it applies to.
-///
-/// # Errors
-/// The [`crate::units::UnitError`] of the text.
-pub fn size_level(level: &str, whole: Bytes) -> Result<Bytes, crate::units::UnitError> {
-    level.parse::<Size>().map(|size| size.of(whole))
 }
 
 #[cfg(test)]

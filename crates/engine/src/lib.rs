@@ -134,7 +134,7 @@ pub fn run(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_observed(
+pub(crate) fn run_observed(
     request: &EngineRequest,
     observer: &mut dyn Observer,
     stop: &AtomicBool,

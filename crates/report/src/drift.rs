@@ -75,7 +75,7 @@ impl Drift {
     }
 
     /// That the sentinel was not steady, where that is no trend.
-    pub fn unsteady(&self) -> Option<String> {
+    pub(crate) fn unsteady(&self) -> Option<String> {
         let mean = self.values.iter().sum::<f64>() / self.values.len() as f64;
         let range = self.values.iter().copied().fold(f64::MIN, f64::max)
             - self.values.iter().copied().fold(f64::MAX, f64::min);

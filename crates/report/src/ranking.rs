@@ -60,7 +60,7 @@ impl Ranking {
 }
 
 /// A ranking for each workload, in the plan's order. The seed decides the draws of the bootstrap.
-pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+pub(crate) fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
     let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         cases.entry(trial.case).or_default().push(trial);

@@ -33,11 +33,6 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Whether it lies where the one before it ends, in the file and on the device.
-    pub fn continues(&self, before: &Extent) -> bool {
-        self.logical == before.logical + before.length && self.physical == before.physical + before.length
-    }
-
     /// Whether `physical` says where it is.
     pub fn has_place(&self) -> bool {
         self.flags & (UNKNOWN | INLINE) == 0
@@ -91,15 +86,6 @@ mod tests {
     fn the_structure_is_that_of_the_kernel() {
         assert_eq!(size_of::<Extent>(), 56);
         assert_eq!(std::mem::offset_of!(Batch, extents), HEADER);
-    }
-
-    #[test]
-    fn neighbours_are_told_from_strangers() {
-        let extent = |logical, physical, length| Extent { logical, physical, length, ..Default::default() };
-        let first = extent(0, 4096, 8192);
-        assert!(extent(8192, 12_288, 1).continues(&first));
-        assert!(!extent(8192, 16_384, 1).continues(&first), "a gap on the device");
-        assert!(!extent(16_384, 12_288, 1).continues(&first), "a hole in the file");
     }
 
     #[test]

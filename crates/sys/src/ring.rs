@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 pub const ALIGNMENT: usize = 4096;
 
 /// Most slots of a ring: what every kernel takes as registered buffers (`UIO_MAXIOV`).
-pub const DEPTH_MAX: u32 = 1024;
+pub(crate) const DEPTH_MAX: u32 = 1024;
 
 /// The registered file.
 const FILE: types::Fixed = types::Fixed(0);

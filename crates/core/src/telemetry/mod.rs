@@ -25,7 +25,7 @@ pub const SAMPLE_TASKS: usize = 5;
 /// Tasks kept for the whole window.
 pub const WINDOW_TASKS: usize = 12;
 /// Samples kept of one phase. When there are more, pairs are merged and the interval doubles.
-pub const MOST_SAMPLES: usize = 300;
+pub(crate) const MOST_SAMPLES: usize = 300;
 
 /// What is to be sampled while phases are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,11 +24,11 @@ use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand,
 use serde::{Deserialize, Serialize};
 
 /// Most workers of one role.
-pub const MAX_WORKERS: u32 = 1024;
+pub(crate) const MAX_WORKERS: u32 = 1024;
 /// Largest buffer of one read or write.
-pub const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
+pub(crate) const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
 /// Direct I/O is aligned to this.
-pub const DIRECT_ALIGNMENT: u64 = 4 * Bytes::KIB;
+pub(crate) const DIRECT_ALIGNMENT: u64 = 4 * Bytes::KIB;
 
 /// What a sweep must know of a workload to check, plan and watch it.
 pub trait Load {

@@ -68,7 +68,7 @@ const MAX_INT: u32 = i32::MAX as u32;
 
 impl Postmark {
     /// Bytes of a file as it is made, on average.
-    pub fn mean_size(&self) -> u64 {
+    pub(crate) fn mean_size(&self) -> u64 {
         self.size.low.0.midpoint(self.size.high.0)
     }
 }

@@ -149,7 +149,7 @@ pub fn find(name: &str) -> Result<&'static Published, UnknownPublished> {
 }
 
 /// The sets of figures that a study published.
-pub fn of_study(study: Study) -> impl Iterator<Item = &'static Published> {
+pub(crate) fn of_study(study: Study) -> impl Iterator<Item = &'static Published> {
     PUBLISHED.iter().filter(move |published| published.study == study)
 }
 

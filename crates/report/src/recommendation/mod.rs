@@ -32,7 +32,7 @@ use fsdyno_core::{TrialRecord, WarningKind, Workload};
 use serde::Serialize;
 
 /// A difference up to this does not matter, unless somebody says otherwise: 5 %.
-pub const THRESHOLD: f64 = 0.05;
+pub(crate) const THRESHOLD: f64 = 0.05;
 
 /// What a recommendation is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +116,7 @@ impl Answer {
     }
 
     /// What it is held against.
-    pub fn baseline(&self) -> Option<&Standing> {
+    pub(crate) fn baseline(&self) -> Option<&Standing> {
         self.standings.get(self.baseline?)
     }
 }

@@ -93,12 +93,12 @@ impl Compared {
 
 impl Standing {
     /// Whether it weakens nothing.
-    pub fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         self.risks.is_empty()
     }
 
     /// Whether these trials do not show it to be worse than the best.
-    pub fn may_be_best(&self) -> bool {
+    pub(crate) fn may_be_best(&self) -> bool {
         matches!(self.verdict, Verdict::Best | Verdict::AsGood | Verdict::CannotTell { .. })
     }
 }

@@ -43,7 +43,7 @@ const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler",
 ///
 /// # Errors
 /// Those of `out`.
-pub fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
+pub(crate) fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
     let header = header(case);
     writeln!(out, "{}", style.paint(Paint::Heading, &header))?;
     writeln!(out, "{}", "*".repeat(header.len()))?;

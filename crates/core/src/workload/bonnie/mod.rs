@@ -114,7 +114,7 @@ impl Bonnie {
     }
 
     /// Whether there is a large file at all.
-    pub fn has_large_file(&self) -> bool {
+    pub(crate) fn has_large_file(&self) -> bool {
         self.size != Some(Bytes(0))
     }
 
