@@ -29,7 +29,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     Ok(Status::Well)
 }
 
-/// The block devices of the plan, each with the identity that a plan can pin, or why it cannot be told.
+/// The block devices of the plan, each with the line that pins its identity, or why it cannot be told.
 fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
     let disks = plan.devices.all().flat_map(DeviceSpec::disks);
     disks
@@ -37,7 +37,7 @@ fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
         .map(|device| {
             let path = device.path();
             let identity = match host.probe_device(path) {
-                Ok(probe) => identity_text(&probe.identity),
+                Ok(probe) => format!("identity = \"{}\"", identity_text(&probe.identity)),
                 Err(error) => error.to_string(),
             };
             (path.display().to_string(), identity)
@@ -59,7 +59,7 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
         }
     }
     for (path, identity) in identities {
-        writeln!(out, "device {path}: identity = \"{identity}\"")?;
+        writeln!(out, "device {path}: {identity}")?;
     }
     let skipped = run.cases.iter().filter(|case| !case.unmet.is_empty()).count();
     let cases = plural(run.cases.len() as u64, "case");
@@ -79,4 +79,27 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
         "{}: {cases} ({skipped} skipped on this machine), {trials}; about {time}{space} on {}",
         plan.name, plan.devices.data
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::Bytes;
+    use fsdyno_host::fake::FakeHost;
+
+    #[test]
+    fn a_device_that_is_not_there_has_no_identity_to_pin() {
+        let plan = |block: &str| {
+            let text = format!(
+                "[device]\nblock = \"{block}\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n"
+            );
+            Plan::parse(&text, "plan.toml", &[]).expect("a plan")
+        };
+        let mut host = FakeHost::new();
+        host.add_block("/dev/there", (8, 16), Bytes(Bytes::GIB));
+        let told = |plan: &Plan, host: &mut FakeHost| identities(plan, host).remove(0).1;
+        assert!(told(&plan("/dev/there"), &mut host).starts_with("identity = \""));
+        let absent = told(&plan("/dev/absent"), &mut host);
+        assert!(absent.contains("'/dev/absent'") && !absent.contains("identity"), "{absent}");
+    }
 }
