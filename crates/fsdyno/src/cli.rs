@@ -273,7 +273,8 @@ pub struct Export {
     /// How the table is written.
     #[arg(long, default_value = "csv")]
     pub format: TableFormat,
-    /// Writes a file for each table (or for the one of --kind) into this existing directory, instead of stdout.
+    /// Writes a file for each table (or for the one of --kind) into this directory, instead of stdout; it is made where it
+    /// is missing.
     #[arg(short, long, value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
 }

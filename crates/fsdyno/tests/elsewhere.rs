@@ -57,6 +57,9 @@ fn tables_of_2009_are_compared_and_exported() {
         "--name",
         "old",
     ]);
+    let directory = store.0.path().join("tables/of 2009");
+    store.told(&["export", "old", "--directory", &directory.display().to_string()]);
+    assert_eq!(std::fs::read_dir(&directory).expect("it is made").count(), 4);
     let trials = store.told(&["export", "old", "--kind", "trials"]);
     assert_eq!(trials.lines().count(), 4, "{trials}");
 

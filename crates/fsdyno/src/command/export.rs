@@ -6,7 +6,7 @@ use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use fsdyno_report::export::{Format, Kind, Table};
 use fsdyno_report::json;
-use std::fs::File;
+use std::fs::{self, File};
 
 pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     let store = surroundings.open_store()?;
@@ -26,6 +26,8 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     };
     match (&options.directory, kind) {
         (Some(directory), kind) => {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make the directory '{}'", directory.display()))?;
             for kind in kind.as_ref().map_or(Kind::ALL, std::slice::from_ref) {
                 let path = directory.join(format!("{}.{ending}", kind.name()));
                 let failed = || format!("cannot write '{}'", path.display());
