@@ -33,7 +33,9 @@ mod workload;
 pub use error::{EngineError, OperationFailure};
 pub use observer::Observer;
 pub use record::Step;
-pub use workload::external::{FioError, Report as ExternalReport, read_fio};
+pub use workload::external::{
+    BonnieLine, BonnieLineError, BonnieTold, FioError, Report as ExternalReport, read_fio,
+};
 pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, pass as streaming_pass};

@@ -24,6 +24,7 @@ use fsdyno_core::workload::{External, Load, Program};
 use fsdyno_core::{EngineEvent, PhaseResult, Warning, WarningKind};
 use watch::Watch;
 
+pub use bonnie::{Line as BonnieLine, LineError as BonnieLineError, Told as BonnieTold};
 pub use fio::{FioError, read as read_fio};
 
 /// What a program told.
