@@ -123,6 +123,25 @@ fn requirements(
     unmet
 }
 
+/// The same for each case; workloads share what is asked of their configuration.
+pub(crate) fn unmet(
+    plan: &Plan,
+    host: &mut dyn Host,
+    guests: &mut dyn Guests,
+    cases: &[Case],
+    size: Option<Bytes>,
+) -> Vec<Vec<String>> {
+    let mut of_last: Vec<String> = Vec::new();
+    let unmet = cases.iter().enumerate().map(|(index, case)| {
+        if index == 0 || cases[index - 1].configuration != case.configuration {
+            of_last = of_configuration(host, guests, plan, case);
+        }
+        let of_case = [of_workload(host, plan, case), of_fill(case, size)].concat();
+        of_last.iter().cloned().chain(of_case).collect()
+    });
+    unmet.collect()
+}
+
 /// The exact commands of a case, those of a guest as they are in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
     match guest::request(plan, case) {
@@ -152,7 +171,7 @@ pub(crate) fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> 
 }
 
 /// A fill that leaves no room for what the workload makes before it measures.
-pub(crate) fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
+fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
     let (Some(precondition), Some(size)) = (case.configuration.precondition(), size) else {
         return Vec::new();
     };
@@ -185,12 +204,7 @@ fn filled_bytes(configuration: &Configuration, size: Option<Bytes>) -> u64 {
 }
 
 /// What keeps its configuration from being built.
-pub(crate) fn of_configuration(
-    host: &mut dyn Host,
-    guests: &mut dyn Guests,
-    plan: &Plan,
-    case: &Case,
-) -> Vec<String> {
+fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, case: &Case) -> Vec<String> {
     if !case.impossible.is_empty() {
         return case.impossible.clone();
     }
@@ -247,6 +261,12 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };
     Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
+}
+
+/// What the files that workloads make beforehand occupy at least.
+pub(crate) fn tree_space(plan: &Plan) -> Bytes {
+    let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
+    sizes.max().unwrap_or_default()
 }
 
 /// The images are sparse: they come to occupy what is written to them, and never more than their size.

@@ -152,7 +152,7 @@ fn verify(
 ) -> Result<Testbed, Box<Failure>> {
     let confirmation = fsdyno_testbed::guest::confirmation(disks);
     let configurations = std::slice::from_ref(&case.configuration);
-    let space = crate::run::tree_space(plan);
+    let space = estimate::tree_space(plan);
     Testbed::verify(guest, devices, configurations, space, &confirmation)
         .map(Testbed::with_blank_disks)
         .map_err(|error: TestbedError| Box::new(error.failure()))

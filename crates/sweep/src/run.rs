@@ -1,28 +1,28 @@
 //! A sweep: restore, guards, overhead, then trial after trial, each stored at once.
 //!
 //! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and counts for
-//! nothing, the finished ones are kept, and the sweep can go on later. A trial that leaves something behind keeps its
-//! undo journal for `fsdyno restore`; the next one takes images of other names, so that it cannot meet the remains. A
-//! block device has no other name: its remaining trials are failed, with the reason.
+//! nothing, the finished ones are kept, and the sweep can go on later. What a trial leaves behind is for `ground.rs`.
 
 use crate::cases::Case;
 use crate::enough::Tally;
 use crate::error::SweepError;
-use crate::estimate::{self, trial_time};
+use crate::estimate;
+use crate::ground::Ground;
 use crate::guest::{self, InGuest};
 use crate::order::{Slot, further, order};
 use crate::overhead::Overhead;
 use crate::plan::Plan;
+use crate::progress::{Clock, Position, Progress};
 use crate::trial::{self, Bench};
 use fsdyno_core::kernel::HOST_KERNEL;
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, Outcome, TrialRecord};
+use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
 use fsdyno_store::{NewSweep, Store, SweepId};
+use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
-use fsdyno_testbed::{Confirmation, Testbed, UndoJournal};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -75,49 +75,6 @@ pub enum SweepEnd {
     NotRestored,
 }
 
-/// What a running sweep tells.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// Something that an earlier sweep had left was undone, or could not be.
-    Restored(&'a UndoReport),
-    /// A trial is on its way; several times a second at most.
-    Running(&'a Position),
-    /// A trial has ended and is stored.
-    Stored(&'a Position, &'a TrialRecord),
-    /// Cases are repeated once more, because their figures are not known well enough.
-    Further {
-        /// The block, from 1.
-        block: u32,
-        /// Names of their configurations with the kinds of their workloads.
-        cases: &'a [(&'a str, &'static str)],
-        /// Trials in all with those of the block.
-        trials: u32,
-    },
-}
-
-/// Where a sweep is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Position {
-    /// The trial, from 1; trials of an earlier run of the same sweep count.
-    pub trial: u32,
-    /// Trials in all.
-    pub trials: u32,
-    /// Name of the configuration.
-    pub configuration: String,
-    /// Kind of the workload.
-    pub workload: &'static str,
-    /// Whether it is the sentinel.
-    pub sentinel: bool,
-    /// What is being done: `mkfs`, `prepare`, `measure`.
-    pub stage: &'static str,
-    /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
-    pub fraction: f64,
-    /// Estimated time until the sweep ends; until the end of the block where more may follow.
-    pub left: Nanos,
-    /// Whether blocks may follow that are not planned yet.
-    pub more_may_follow: bool,
-}
-
 /// Runs a plan, or what is missing of it.
 ///
 /// # Errors
@@ -137,17 +94,17 @@ pub fn run(
     let cases = plan.cases();
     // A device that cannot be looked at is refused below.
     let size = estimate::size_to_fill(host, plan, &cases).ok();
-    let unmet = unmet(plan, host, machines.guests, &cases, size);
-    let mut slots = order(plan);
+    let unmet = estimate::unmet(plan, host, machines.guests, &cases, size);
+    let slots = order(plan);
     let stored = match options.resume {
         Some(sweep) => stored_trials(plan, store, sweep)?,
         None => Default::default(),
     };
     let runnable = runnable(&cases, &unmet);
-    let testbed = Testbed::verify(host, &plan.devices, &runnable, tree_space(plan), options.confirmation)?;
-    let journal = UndoJournal::create(host, options.state_dir)?;
+    let on_host = runnable.iter().any(|configuration| configuration.guest_kernel().is_none());
+    let ground = Ground::new(plan, host, options, runnable)?;
     let mut overheads = BTreeMap::new();
-    if runnable.iter().any(|configuration| configuration.guest_kernel().is_none()) {
+    if on_host {
         let overhead = Overhead::measure(plan, host, options.state_dir, options.interrupt)
             .map_err(|failure| SweepError::Engine { failure })?;
         overheads.insert(HOST_KERNEL.to_string(), overhead);
@@ -162,8 +119,10 @@ pub fn run(
     let mut sweeping = Sweeping {
         plan,
         options,
-        runnable,
-        ground: Ground { testbed, devices: plan.devices.clone(), journal, stuck: Vec::new(), blocked: None },
+        cases: &cases,
+        unmet: &unmet,
+        stored: &stored,
+        ground,
         overheads,
         clock: Clock::new(&cases, &unmet, size),
         tally: tally(plan, store, options.resume)?,
@@ -176,66 +135,26 @@ pub fn run(
             left: restored.left,
         },
     };
-    let mut result = Ok(());
-    let mut index = 0;
-    loop {
-        if index == slots.len() {
-            match sweeping.further(store, &cases, &mut slots, observer) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        let slot = &slots[index];
-        index += 1;
-        if stored.contains(&slot.trial) {
-            continue;
-        }
-        if options.interrupt.load(Ordering::Relaxed) {
-            sweeping.outcome.end = SweepEnd::Interrupted;
-            break;
-        }
-        let case = &cases[slot.case as usize];
-        let rest: Vec<u32> = slots[index..]
-            .iter()
-            .filter(|slot| !stored.contains(&slot.trial))
-            .map(|slot| slot.case)
-            .collect();
-        let place = Place { slot, case, unmet: &unmet[slot.case as usize], rest: &rest, trials: slots.len() };
-        result = sweeping.step(machines, store, &place, observer);
-        if result.is_err() || sweeping.outcome.end == SweepEnd::Interrupted {
-            break;
-        }
-    }
+    let result = sweeping.trials(machines, store, slots, observer);
     sweeping.end(machines.host, store, result)
 }
 
-/// Everything that changes while a sweep runs.
+/// A sweep that runs.
 struct Sweeping<'a> {
     plan: &'a Plan,
     options: &'a RunOptions<'a>,
-    runnable: Vec<Configuration>,
-    ground: Ground,
+    cases: &'a [Case],
+    /// What keeps each case from running here.
+    unmet: &'a [Vec<String>],
+    /// Trials of an earlier run of it.
+    stored: &'a BTreeSet<u32>,
+    ground: Ground<'a>,
     /// What the tool itself costs, by kernel: that of the machine itself, those of guests once each has run.
     overheads: BTreeMap<String, Overhead>,
     clock: Clock,
     /// The trials so far, where their number hangs on them.
     tally: Tally,
     outcome: SweepOutcome,
-}
-
-/// What trials stand on, and what earlier ones have left there.
-struct Ground {
-    testbed: Testbed,
-    devices: Devices,
-    journal: UndoJournal,
-    /// Journals of trials that could not be taken down.
-    stuck: Vec<UndoJournal>,
-    /// Why no trial can begin any more: what is left on a device that has no substitute.
-    blocked: Option<Vec<String>>,
 }
 
 /// A trial within its sweep.
@@ -249,6 +168,41 @@ struct Place<'a> {
 }
 
 impl Sweeping<'_> {
+    /// Trial after trial, and further blocks as long as one is needed.
+    fn trials(
+        &mut self,
+        machines: &mut Machines<'_>,
+        store: &mut Store,
+        mut slots: Vec<Slot>,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), SweepError> {
+        let (cases, unmet, stored) = (self.cases, self.unmet, self.stored);
+        let mut index = 0;
+        while index < slots.len() || self.further(store, &mut slots, observer)? {
+            let slot = &slots[index];
+            index += 1;
+            if stored.contains(&slot.trial) {
+                continue;
+            }
+            if self.options.interrupt.load(Ordering::Relaxed) {
+                self.outcome.end = SweepEnd::Interrupted;
+                break;
+            }
+            let rest: Vec<u32> = slots[index..]
+                .iter()
+                .filter(|slot| !stored.contains(&slot.trial))
+                .map(|slot| slot.case)
+                .collect();
+            let at = slot.case as usize;
+            let place = Place { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials: slots.len() };
+            self.step(machines, store, &place, observer)?;
+            if self.outcome.end == SweepEnd::Interrupted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// One trial: skipped, refused for a stuck device, or run; then stored.
     fn step(
         &mut self,
@@ -272,7 +226,8 @@ impl Sweeping<'_> {
                 self.outcome.end = SweepEnd::Interrupted;
             }
             if stuck {
-                self.step_aside(machines.host, &ended.left)?;
+                self.ground.step_aside(machines.host, &ended.left)?;
+                self.outcome.left.extend(ended.left);
             }
             // An interrupted trial is run again later, unless it has left something that must be told.
             if ended.interrupted && !stuck {
@@ -298,7 +253,6 @@ impl Sweeping<'_> {
     fn further(
         &mut self,
         store: &mut Store,
-        cases: &[Case],
         slots: &mut Vec<Slot>,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, SweepError> {
@@ -312,7 +266,7 @@ impl Sweeping<'_> {
         slots.extend(further(self.plan, block, &wanting, count(slots)));
         let names: Vec<(&str, &'static str)> = wanting
             .iter()
-            .map(|case| &cases[*case as usize])
+            .map(|case| &self.cases[*case as usize])
             .map(|case| (case.configuration.name.as_str(), case.workload.kind()))
             .collect();
         let trials = count(slots);
@@ -343,11 +297,8 @@ impl Sweeping<'_> {
         let rest = self.clock.left(place.rest);
         let mut progress = |stage: &'static str, load_left: Option<Nanos>| {
             let elapsed = Nanos::from(start.elapsed());
-            let left = load_left.map_or(expected.0.saturating_sub(elapsed.0), |left| left.0);
-            let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left)).max(1) as f64;
-            position.stage = stage;
-            position.fraction = position.fraction.max(share.min(0.99));
-            position.left = Nanos(left.saturating_add(rest.0));
+            let left = load_left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
+            position.come_to(stage, elapsed, left, rest);
             observer(Progress::Running(position));
         };
         if let Some(request) = guest::request_for(self.plan, place.case, &self.ground.devices) {
@@ -375,33 +326,6 @@ impl Sweeping<'_> {
             progress: &mut progress,
         };
         trial::run(&mut bench, place.slot, place.case)
-    }
-
-    /// After a trial that left something behind: a new journal, and images of other names.
-    fn step_aside(&mut self, host: &mut dyn Host, left: &[String]) -> Result<(), SweepError> {
-        let fresh = UndoJournal::create(host, self.options.state_dir)?;
-        self.ground.stuck.push(std::mem::replace(&mut self.ground.journal, fresh));
-        self.outcome.left.extend_from_slice(left);
-        match substitute(&self.plan.devices, self.ground.stuck.len()) {
-            None => self.ground.blocked = Some(left.to_vec()),
-            Some(devices) => {
-                let space = tree_space(self.plan);
-                let confirmation = self.options.confirmation;
-                match Testbed::verify(host, &devices, &self.runnable, space, confirmation) {
-                    Ok(testbed) => {
-                        self.ground.testbed = testbed;
-                        self.ground.devices = devices;
-                    }
-                    // No room for another image, say: the sweep goes on in telling so for each remaining trial.
-                    Err(error) => {
-                        let mut reasons = left.to_vec();
-                        reasons.push(error.to_string());
-                        self.ground.blocked = Some(reasons);
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     fn position(&self, place: &Place<'_>) -> Position {
@@ -432,11 +356,7 @@ impl Sweeping<'_> {
             _ => store.interrupt_sweep(sweep),
         };
         host.limit_steps(Some(self.plan.watchdog.into()));
-        for mut journal in std::mem::take(&mut self.ground.stuck) {
-            journal.undo_all(host);
-            journal.close()?;
-        }
-        self.ground.journal.close()?;
+        self.ground.leave(host)?;
         result?;
         noted?;
         if !self.outcome.left.is_empty() {
@@ -444,56 +364,6 @@ impl Sweeping<'_> {
         }
         Ok(self.outcome)
     }
-}
-
-/// Estimates the time that is left, from the plan at first and from the trials so far as they end.
-struct Clock {
-    /// Estimate of each case, nothing where it is skipped.
-    estimates: Vec<Nanos>,
-    estimated: u64,
-    taken: u64,
-}
-
-impl Clock {
-    fn new(cases: &[Case], unmet: &[Vec<String>], size: Option<Bytes>) -> Self {
-        let estimate = |(case, unmet): (&Case, &Vec<String>)| {
-            if unmet.is_empty() { trial_time(case, size) } else { Nanos(0) }
-        };
-        Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
-    }
-
-    fn took(&mut self, case: u32, duration: Nanos) {
-        self.estimated = self.estimated.saturating_add(self.estimates[case as usize].0);
-        self.taken = self.taken.saturating_add(duration.0);
-    }
-
-    fn expected(&self, case: u32) -> Nanos {
-        let scale = if self.estimated == 0 { 1.0 } else { self.taken as f64 / self.estimated as f64 };
-        Nanos((self.estimates[case as usize].0 as f64 * scale) as u64)
-    }
-
-    fn left(&self, cases: &[u32]) -> Nanos {
-        Nanos(cases.iter().map(|case| self.expected(*case).0).fold(0, u64::saturating_add))
-    }
-}
-
-/// For each case everything that keeps it from running here; workloads share what is asked of their configuration.
-fn unmet(
-    plan: &Plan,
-    host: &mut dyn Host,
-    guests: &mut dyn Guests,
-    cases: &[Case],
-    size: Option<Bytes>,
-) -> Vec<Vec<String>> {
-    let mut of_last: Vec<String> = Vec::new();
-    let unmet = cases.iter().enumerate().map(|(index, case)| {
-        if index == 0 || cases[index - 1].configuration != case.configuration {
-            of_last = estimate::of_configuration(host, guests, plan, case);
-        }
-        let of_case = [estimate::of_workload(host, plan, case), estimate::of_fill(case, size)].concat();
-        of_last.iter().cloned().chain(of_case).collect()
-    });
-    unmet.collect()
 }
 
 /// The configurations that can run, each once.
@@ -508,12 +378,6 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
     configurations
 }
 
-/// What the files that workloads make beforehand occupy at least.
-pub(crate) fn tree_space(plan: &Plan) -> Bytes {
-    let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
-    sizes.max().unwrap_or_default()
-}
-
 /// The trials that a resumed sweep has, where the number of further ones hangs on them.
 fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, SweepError> {
     let mut tally = Tally::default();
@@ -524,11 +388,7 @@ fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, S
 }
 
 /// The trials that are stored of a sweep, which must be of the same plan.
-fn stored_trials(
-    plan: &Plan,
-    store: &Store,
-    sweep: SweepId,
-) -> Result<std::collections::BTreeSet<u32>, SweepError> {
+fn stored_trials(plan: &Plan, store: &Store, sweep: SweepId) -> Result<BTreeSet<u32>, SweepError> {
     let stored = store.sweep(sweep)?;
     if stored.plan_toml != plan.text || stored.overrides != plan.overrides {
         return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name });
@@ -547,19 +407,4 @@ fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {
         cases: u32::try_from(cases.len()).unwrap_or(u32::MAX),
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
     }
-}
-
-/// The same devices with images of other names; none where a block device or a directory has no substitute.
-fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
-    let other = |disk: &DeviceSpec| match disk {
-        DeviceSpec::Image { path, size, direct_io } => {
-            let mut name = path.as_os_str().to_os_string();
-            name.push(format!(".{generation}"));
-            Ok(DeviceSpec::Image { path: PathBuf::from(name), size: *size, direct_io: *direct_io })
-        }
-        _ => Err(()),
-    };
-    let renamed = |spec: &DeviceSpec| spec.on_other_disks(&mut { other }).ok();
-    let journals = devices.journals.iter().map(|(name, spec)| Some((name.clone(), renamed(spec)?)));
-    Some(Devices { data: renamed(&devices.data)?, journals: journals.collect::<Option<_>>()? })
 }

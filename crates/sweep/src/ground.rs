@@ -1,0 +1,104 @@
+//! What trials stand on, and what becomes of it when one of them leaves something behind.
+//!
+//! Such a trial keeps its undo journal for `fsdyno restore`, and the next one takes images of other names, so that it cannot
+//! meet the remains. A block device has no other name: its remaining trials are failed, with the reason.
+
+use crate::error::SweepError;
+use crate::estimate::tree_space;
+use crate::plan::Plan;
+use crate::run::RunOptions;
+use fsdyno_core::{Configuration, DeviceSpec, Devices};
+use fsdyno_host::Host;
+use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
+use std::path::PathBuf;
+
+/// Devices that passed the guards, and the journal of what is done to them.
+pub(crate) struct Ground<'a> {
+    plan: &'a Plan,
+    options: &'a RunOptions<'a>,
+    /// What is to be built on them.
+    configurations: Vec<Configuration>,
+    pub testbed: Testbed,
+    pub devices: Devices,
+    pub journal: UndoJournal,
+    /// Journals of trials that could not be taken down.
+    stuck: Vec<UndoJournal>,
+    /// Why no trial can begin any more: what is left on a device that has no substitute.
+    pub blocked: Option<Vec<String>>,
+}
+
+impl<'a> Ground<'a> {
+    /// The devices of the plan, where the guards let them pass.
+    pub fn new(
+        plan: &'a Plan,
+        host: &mut dyn Host,
+        options: &'a RunOptions<'a>,
+        configurations: Vec<Configuration>,
+    ) -> Result<Self, SweepError> {
+        let devices = plan.devices.clone();
+        Ok(Ground {
+            testbed: verify(plan, host, options, &devices, &configurations)?,
+            journal: UndoJournal::create(host, options.state_dir)?,
+            plan,
+            options,
+            configurations,
+            devices,
+            stuck: Vec::new(),
+            blocked: None,
+        })
+    }
+
+    /// After a trial that left something behind: a new journal, and images of other names.
+    pub fn step_aside(&mut self, host: &mut dyn Host, left: &[String]) -> Result<(), SweepError> {
+        let fresh = UndoJournal::create(host, self.options.state_dir)?;
+        self.stuck.push(std::mem::replace(&mut self.journal, fresh));
+        let Some(devices) = substitute(&self.plan.devices, self.stuck.len()) else {
+            self.blocked = Some(left.to_vec());
+            return Ok(());
+        };
+        match verify(self.plan, host, self.options, &devices, &self.configurations) {
+            Ok(testbed) => {
+                self.testbed = testbed;
+                self.devices = devices;
+            }
+            // No room for another image, say: the sweep goes on in telling so for each remaining trial.
+            Err(error) => self.blocked = Some([left, &[error.to_string()]].concat()),
+        }
+        Ok(())
+    }
+
+    /// Tries once more to take down what was stuck, and gives the journals up.
+    pub fn leave(self, host: &mut dyn Host) -> Result<(), SweepError> {
+        for mut journal in self.stuck {
+            journal.undo_all(host);
+            journal.close()?;
+        }
+        Ok(self.journal.close()?)
+    }
+}
+
+/// All guards.
+fn verify(
+    plan: &Plan,
+    host: &mut dyn Host,
+    options: &RunOptions<'_>,
+    devices: &Devices,
+    configurations: &[Configuration],
+) -> Result<Testbed, TestbedError> {
+    Testbed::verify(host, devices, configurations, tree_space(plan), options.confirmation)
+}
+
+/// The same devices with images of other names; none where a block device or a directory has no substitute.
+fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
+    let other = |disk: &DeviceSpec| match disk {
+        DeviceSpec::Image { path, size, direct_io } => {
+            let mut name = path.as_os_str().to_os_string();
+            name.push(format!(".{generation}"));
+            Ok(DeviceSpec::Image { path: PathBuf::from(name), size: *size, direct_io: *direct_io })
+        }
+        _ => Err(()),
+    };
+    let renamed = |spec: &DeviceSpec| spec.on_other_disks(&mut { other }).ok();
+    let journals = devices.journals.iter().map(|(name, spec)| Some((name.clone(), renamed(spec)?)));
+    Some(Devices { data: renamed(&devices.data)?, journals: journals.collect::<Option<_>>()? })
+}

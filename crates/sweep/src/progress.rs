@@ -1,0 +1,94 @@
+//! What a running sweep tells: where it is, and how long it still takes.
+
+use crate::cases::Case;
+use crate::estimate::trial_time;
+use fsdyno_core::{Bytes, Nanos, TrialRecord};
+use fsdyno_testbed::undo::UndoReport;
+
+/// What a running sweep tells.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// Something that an earlier sweep had left was undone, or could not be.
+    Restored(&'a UndoReport),
+    /// A trial is on its way; several times a second at most.
+    Running(&'a Position),
+    /// A trial has ended and is stored.
+    Stored(&'a Position, &'a TrialRecord),
+    /// Cases are repeated once more, because their figures are not known well enough.
+    Further {
+        /// The block, from 1.
+        block: u32,
+        /// Names of their configurations with the kinds of their workloads.
+        cases: &'a [(&'a str, &'static str)],
+        /// Trials in all with those of the block.
+        trials: u32,
+    },
+}
+
+/// Where a sweep is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Position {
+    /// The trial, from 1; trials of an earlier run of the same sweep count.
+    pub trial: u32,
+    /// Trials in all.
+    pub trials: u32,
+    /// Name of the configuration.
+    pub configuration: String,
+    /// Kind of the workload.
+    pub workload: &'static str,
+    /// Whether it is the sentinel.
+    pub sentinel: bool,
+    /// What is being done: `mkfs`, `prepare`, `measure`.
+    pub stage: &'static str,
+    /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
+    pub fraction: f64,
+    /// Estimated time until the sweep ends; until the end of the block where more may follow.
+    pub left: Nanos,
+    /// Whether blocks may follow that are not planned yet.
+    pub more_may_follow: bool,
+}
+
+impl Position {
+    /// The trial has come to a stage, with so much behind it and so much before it; `rest` is what the trials after it take.
+    pub(crate) fn come_to(&mut self, stage: &'static str, elapsed: Nanos, left: Nanos, rest: Nanos) {
+        let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left.0)).max(1) as f64;
+        self.stage = stage;
+        self.fraction = self.fraction.max(share.min(0.99));
+        self.left = Nanos(left.0.saturating_add(rest.0));
+    }
+}
+
+/// Estimates the time that is left, from the plan at first and from the trials so far as they end.
+pub(crate) struct Clock {
+    /// Estimate of each case, nothing where it is skipped.
+    estimates: Vec<Nanos>,
+    estimated: u64,
+    taken: u64,
+}
+
+impl Clock {
+    /// `unmet`: what keeps each case from running. `size`: that of the device, where it is known.
+    pub fn new(cases: &[Case], unmet: &[Vec<String>], size: Option<Bytes>) -> Self {
+        let estimate = |(case, unmet): (&Case, &Vec<String>)| {
+            if unmet.is_empty() { trial_time(case, size) } else { Nanos(0) }
+        };
+        Clock { estimates: cases.iter().zip(unmet).map(estimate).collect(), estimated: 0, taken: 0 }
+    }
+
+    /// A trial of this case has ended.
+    pub fn took(&mut self, case: u32, duration: Nanos) {
+        self.estimated = self.estimated.saturating_add(self.estimates[case as usize].0);
+        self.taken = self.taken.saturating_add(duration.0);
+    }
+
+    /// What a trial of this case will take.
+    pub fn expected(&self, case: u32) -> Nanos {
+        let scale = if self.estimated == 0 { 1.0 } else { self.taken as f64 / self.estimated as f64 };
+        Nanos((self.estimates[case as usize].0 as f64 * scale) as u64)
+    }
+
+    /// What trials of these cases will take together.
+    pub fn left(&self, cases: &[u32]) -> Nanos {
+        Nanos(cases.iter().map(|case| self.expected(*case).0).fold(0, u64::saturating_add))
+    }
+}
