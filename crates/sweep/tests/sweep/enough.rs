@@ -1,6 +1,6 @@
 //! Cases that are repeated until they are known well enough.
 
-use crate::lab::{Lab, full, measured_as, phase, plan};
+use crate::lab::{Lab, PLAN, full, measured_as, phase, plan};
 use fsdyno_core::{TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, FakeHost};
 use fsdyno_host::guest::NoGuests;
@@ -8,26 +8,16 @@ use fsdyno_store::SweepState;
 use fsdyno_sweep::{Plan, Progress, Slot, SweepEnd, dry_run, order};
 use std::sync::atomic::Ordering;
 
-const PLAN: &str = r#"
-name = "test"
-repetitions = { min = 2, max = 4, until = "5%" }
-measure = "null/null/operation-rate"
-watchdog = "50ms"
-[device]
-image = "/data/fsdyno.img"
-size = "4G"
-[axes]
-filesystem = "ext4"
-scheduler = ["mq-deadline", "bfq"]
-[[workloads]]
-kind = "null"
-window = "20ms"
-ramp = 0
-"#;
-
 /// Two cases of which the second never settles, repeated until half of the interval is below 5 %.
 fn restless() -> Plan {
-    plan(PLAN, &[])
+    plan(
+        PLAN,
+        &[
+            "repetitions={ min = 2, max = 4, until = \"5%\" }",
+            "axes.filesystem=ext4",
+            "measure=null/null/operation-rate",
+        ],
+    )
 }
 
 fn at_rate(operations_per_s: f64) -> FakeEngine {
@@ -128,6 +118,6 @@ fn a_dry_run_tells_the_least_and_the_most() {
     let run = dry_run(&restless(), &mut FakeHost::new(), &mut NoGuests);
     assert_eq!((run.trials, run.trials_max), (6, 12));
     assert_eq!(run.time_max_ns.0, 2 * run.time_ns.0);
-    let fixed = dry_run(&plan(PLAN, &["repetitions=2"]), &mut FakeHost::new(), &mut NoGuests);
+    let fixed = dry_run(&plan(PLAN, &[]), &mut FakeHost::new(), &mut NoGuests);
     assert_eq!((fixed.trials, fixed.time_ns), (fixed.trials_max, fixed.time_max_ns));
 }

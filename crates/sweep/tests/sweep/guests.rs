@@ -1,6 +1,6 @@
 //! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing is left here.
 
-use crate::lab::{self, Lab, events, failure, parse};
+use crate::lab::{self, Lab, PLAN, events, failure, parse};
 use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::HostError;
 use fsdyno_host::fake::{FakeEngine, FakeGuests, FakeHost};
@@ -9,24 +9,12 @@ use fsdyno_sweep::{Plan, PlanProblem, Progress, SweepEnd, SweepOutcome, dry_run}
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-const PLAN: &str = r#"
-name = "guests"
-telemetry = false
-[device]
-image = "/data/fsdyno.img"
-size = "4G"
-[axes]
-filesystem = "ext4"
-kernel = ["debian:6.1", "host"]
-scheduler = "bfq"
-[[workloads]]
-kind = "null"
-window = "20ms"
-ramp = 0
-"#;
+/// One case in a guest and one on the machine itself.
+const BOTH: [&str; 2] =
+    ["telemetry=false", "axes={filesystem=\"ext4\",kernel=[\"debian:6.1\",\"host\"],scheduler=\"bfq\"}"];
 
 fn plan(overrides: &[&str]) -> Plan {
-    lab::plan(PLAN, overrides)
+    lab::plan(PLAN, &[&BOTH, overrides].concat())
 }
 
 fn done() -> FakeEngine {
@@ -181,7 +169,7 @@ fn kernels_of_the_plans_own_are_named_and_relative_to_it() {
 
 #[test]
 fn kernels_that_mean_nothing_are_refused_with_the_nearest() {
-    let refused = |overrides: &[&str]| parse(PLAN, "test.toml", overrides).unwrap_err();
+    let refused = |overrides: &[&str]| parse(PLAN, "test.toml", &[&BOTH, overrides].concat()).unwrap_err();
     let unknown = refused(&["axes.kernel=hots"]);
     assert!(unknown.to_string().contains("unknown kernel 'hots'; did you mean 'host'?"), "{unknown}");
     assert!(unknown.hint().unwrap().contains("debian:6.1"));

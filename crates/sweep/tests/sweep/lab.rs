@@ -15,6 +15,22 @@ use std::sync::atomic::AtomicBool;
 /// Engines that run before the trials: what the tool itself costs, without telemetry and with it.
 pub const OVERHEADS: usize = 2;
 
+/// Four cases of a workload that touches no file.
+pub const PLAN: &str = r#"
+name = "test"
+watchdog = "50ms"
+[device]
+image = "/data/fsdyno.img"
+size = "4G"
+[axes]
+filesystem = ["ext4", "xfs"]
+scheduler = ["mq-deadline", "bfq"]
+[[workloads]]
+kind = "null"
+window = "20ms"
+ramp = 0
+"#;
+
 pub fn parse(text: &str, path: &str, overrides: &[&str]) -> Result<Plan, PlanError> {
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
     Plan::parse(text, path, &overrides)

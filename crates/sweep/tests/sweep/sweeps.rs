@@ -1,7 +1,7 @@
 //! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine is as before.
 
 use crate::lab::{
-    self, Lab, OVERHEADS, events, failure, full, measured, no_space, parse, phase, progress, until_end,
+    self, Lab, OVERHEADS, PLAN, events, failure, full, measured, no_space, parse, phase, progress, until_end,
 };
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::{
@@ -14,21 +14,6 @@ use fsdyno_store::SweepState;
 use fsdyno_sweep::{BenchOptions, Plan, Progress, SweepEnd, SweepError, bench_plan, dry_run, order};
 use fsdyno_testbed::TestbedError;
 use std::sync::atomic::Ordering;
-
-const PLAN: &str = r#"
-name = "test"
-watchdog = "50ms"
-[device]
-image = "/data/fsdyno.img"
-size = "4G"
-[axes]
-filesystem = ["ext4", "xfs"]
-scheduler = ["mq-deadline", "bfq"]
-[[workloads]]
-kind = "null"
-window = "20ms"
-ramp = 0
-"#;
 
 fn plan(overrides: &[&str]) -> Plan {
     lab::plan(PLAN, overrides)
