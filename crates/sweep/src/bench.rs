@@ -1,7 +1,8 @@
 //! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it stands, with a first answer in a minute.
 //!
 //! Nothing is formatted, nothing is set, no root is needed. Sizes follow the free space, so that they cannot fill it: a
-//! fiftieth for the trees, 512 MiB at most, and half as much for each writer. Three phases of a ramp and a window take
+//! fiftieth for the trees, 512 MiB at most, and half as much for each writer. Where that is too little to measure and the
+//! least would not fit, there is no plan. Three phases of a ramp and a window take
 //! 36 s; making and removing the trees takes the rest of the minute. Every parameter can be set.
 
 use crate::error::PlanError;
@@ -16,6 +17,8 @@ const TREE_SHARE: u64 = 50;
 const TREE_SIZE_MAX: Bytes = Bytes(512 * Bytes::MIB);
 /// Smallest default of the trees: below, there are too few files for a window.
 const TREE_SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
+/// Free space that the smallest default takes: trees, three writers, and as much again as a file and its metadata may round up.
+const FREE_MIN: Bytes = Bytes(64 * Bytes::MIB);
 const RAMP: Nanos = Nanos::from_secs(4);
 const WINDOW: Nanos = Nanos::from_secs(8);
 const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
@@ -44,6 +47,14 @@ pub enum BenchError {
         /// What the host said.
         source: Box<HostError>,
     },
+    /// The smallest default does not fit.
+    #[error("directory '{directory}' has {free} free, and a bench takes {FREE_MIN} at least")]
+    NoRoom {
+        /// The directory.
+        directory: String,
+        /// What is free there.
+        free: Bytes,
+    },
     /// Its name cannot be written into a plan.
     #[error("directory '{directory}' has a name that is no UTF-8")]
     Name {
@@ -65,6 +76,9 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     let absolute = std::path::absolute(directory).unwrap_or(directory.to_path_buf());
     host.list_directory(&absolute).map_err(failed)?;
     let (free, _) = host.space(&absolute).map_err(failed)?;
+    if options.tree_size.is_none() && free < FREE_MIN {
+        return Err(BenchError::NoRoom { directory: display, free });
+    }
     let share = Bytes(free.0 / TREE_SHARE).clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
     let writer_space = Bytes(share.0 / 2);
     let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
@@ -79,4 +93,20 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     );
     let overrides: Vec<String> = options.set.iter().map(|set| format!("workloads.0.{set}")).collect();
     Ok(Plan::parse(&text, "bench", &overrides)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_host::fake::FakeHost;
+
+    #[test]
+    fn a_directory_without_room_is_refused_unless_sizes_are_given() {
+        let mut host = FakeHost::new();
+        host.space = (Bytes(20 * Bytes::MIB), Bytes(1 << 40));
+        let error = bench_plan(&mut host, Path::new("/tmp"), &BenchOptions::default()).unwrap_err();
+        assert_eq!(error.to_string(), "directory '/tmp' has 20M free, and a bench takes 64M at least");
+        let small = BenchOptions { tree_size: Some(Bytes(Bytes::MIB)), ..BenchOptions::default() };
+        assert!(bench_plan(&mut host, Path::new("/tmp"), &small).is_ok());
+    }
 }

@@ -18,6 +18,9 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
         bench_plan(&mut surroundings.host()?, &options.directory, &settings).map_err(
             |error| match error {
                 BenchError::Plan(error) => plan_trouble(error),
+                error @ BenchError::NoRoom { .. } => Trouble::new(Status::Usage, error).hint(
+                    "make room, name another directory, or set --tree-size and --set writer_space=SIZE",
+                ),
                 other => Trouble::new(Status::Usage, other),
             },
         )?;
