@@ -144,7 +144,8 @@ fn find(store: &Store, selector: Option<&str>) -> std::result::Result<Sweep, Tro
 fn not_found(error: StoreError) -> Trouble {
     match error {
         StoreError::NoSweeps => Trouble::new(Status::Usage, error)
-            .hint("fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example"),
+            .hint("fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example; each \
+                   user has results of their own, so that those of sudo are shown by sudo"),
         StoreError::UnknownSweep { .. } => Trouble::new(Status::Usage, error).hint("fsdyno list shows the stored sweeps"),
         other => other.into(),
     }

@@ -101,6 +101,9 @@ fn tell(display: &Display, progress: &Progress<'_>) {
             for line in &report.undone {
                 display.line(&format!("restored: {line}"));
             }
+            for line in &report.foreign {
+                display.line(&format!("left as it is: {line}"));
+            }
             for line in &report.left {
                 display.line(&format!("left behind: {line}"));
             }
