@@ -114,12 +114,17 @@ impl Qemu {
 
     /// What a kernel that is at hand lacks of what a request needs. One that must be fetched is looked at then.
     fn lacks(&mut self, request: &GuestRequest) -> error::Result<Vec<String>> {
-        let Some(kernel) = kernel::find(&request.kernel, &self.cache)? else { return Ok(Vec::new()) };
-        let Some(modules) = Modules::of(kernel.modules.as_deref())? else { return Ok(Vec::new()) };
+        if !self.kernels.contains_key(&request.kernel)
+            && kernel::find(&request.kernel, &self.cache)?.is_none()
+        {
+            return Ok(Vec::new());
+        }
+        let found = self.found(&request.kernel)?;
+        let Some(modules) = &found.modules else { return Ok(Vec::new()) };
         let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
         let line = |GuestModule { name, hint }: &GuestModule| {
             let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("no {name} in kernel {} ({}{hint})", request.kernel, kernel.release)
+            format!("no {name} in kernel {} ({}{hint})", request.kernel, found.kernel.release)
         };
         Ok(absent.map(line).collect())
     }
