@@ -8,9 +8,10 @@ use crate::error::{GuestError, Result};
 use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_core::{Bytes, DiskCache, GuestShape};
 use fsdyno_sys::child;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -30,6 +31,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const FIRST_LINE: &str = "Linux version";
 /// How a kernel announces that something is badly wrong, the cause of others first.
 const ALARMS: &[&str] = &["BUG:", "Oops:", "general protection fault", "Kernel panic", "I/O error, dev"];
+/// No disk asks for a coarser alignment, in bytes.
+const FIRST_BLOCK: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Who executes the guest's instructions.
@@ -85,6 +88,9 @@ pub(crate) struct Ports {
 impl Machine {
     /// Starts QEMU.
     pub fn start(setup: Setup<'_>) -> Result<(Machine, Ports)> {
+        for disk in setup.disks {
+            allocate_first_block(disk).map_err(GuestError::file("prepare the disk", disk))?;
+        }
         let streams = || {
             let initramfs = setup.initramfs.try_clone()?;
             Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?, initramfs))
@@ -199,6 +205,20 @@ fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
     kept
 }
 
+/// Gives a sparse file something at its begin, where it has a hole, without changing what is read. QEMU finds out by
+/// reading there how direct requests have to be aligned; a hole takes requests of any size, from which QEMU concludes
+/// 4096 bytes, and would read and write back what lies around each smaller request of the guest.
+fn allocate_first_block(disk: &Path) -> io::Result<()> {
+    if !fs::metadata(disk)?.is_file() {
+        return Ok(());
+    }
+    let file = OpenOptions::new().read(true).write(true).open(disk)?;
+    let mut block = vec![0; usize::try_from(file.metadata()?.len().min(FIRST_BLOCK)).unwrap_or_default()];
+    file.read_exact_at(&mut block, 0)?;
+    file.write_all_at(&block, 0)?;
+    file.sync_data()
+}
+
 /// The command line of QEMU. The descriptors are those of the console, the agent, the engine and the archive.
 fn words(setup: &Setup<'_>, inherited: &[Arc<OwnedFd>]) -> Vec<String> {
     let [console, agent, engine, archive] = inherited else { unreachable!("four are given") };
@@ -232,7 +252,13 @@ fn words(setup: &Setup<'_>, inherited: &[Arc<OwnedFd>]) -> Vec<String> {
         option("-blockdev", blockdev(index, disk, setup.shape.cache));
         // The guest learns of errors, also of a machine that has no room left, which QEMU would hold it for otherwise.
         let errors = "werror=report,rerror=report";
-        option("-device", format!("virtio-blk-pci,drive=disk{index},serial=fsdyno{index},{errors}"));
+        // Requests reach the disk as the guest's kernel has made them. Merged by QEMU they may also have more parts than a
+        // system call takes, and fail.
+        let merging = "request-merging=off";
+        option(
+            "-device",
+            format!("virtio-blk-pci,drive=disk{index},serial=fsdyno{index},{errors},{merging}"),
+        );
     }
     words
 }
@@ -261,6 +287,7 @@ fn blockdev(index: usize, disk: &Path, cache: DiskCache) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn a_disk_says_how_it_is_cached() {
@@ -269,6 +296,19 @@ mod tests {
         assert!(disk(DiskCache::None).ends_with("cache.direct=on,cache.no-flush=off"));
         assert!(disk(DiskCache::Writeback).ends_with("cache.direct=off,cache.no-flush=off"));
         assert!(disk(DiskCache::Unsafe).ends_with("cache.direct=off,cache.no-flush=on"));
+    }
+
+    #[test]
+    fn the_begin_of_a_disk_is_no_hole_and_reads_as_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = directory.path().join("disk");
+        File::create(&disk).and_then(|file| file.set_len(1 << 20)).unwrap();
+        allocate_first_block(&disk).unwrap();
+        assert!(fs::metadata(&disk).unwrap().blocks() > 0);
+        assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
+        fs::write(&disk, b"short").unwrap();
+        allocate_first_block(&disk).unwrap();
+        assert_eq!(fs::read(&disk).unwrap(), b"short");
     }
 
     #[test]
@@ -286,7 +326,7 @@ mod tests {
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let kept = collect(reader);
         for number in 0..20_000 {
-            std::io::Write::write_all(&mut writer, format!("line {number}\n").as_bytes()).unwrap();
+            io::Write::write_all(&mut writer, format!("line {number}\n").as_bytes()).unwrap();
         }
         drop(writer);
         while !text(&kept).ends_with("line 19999\n") {

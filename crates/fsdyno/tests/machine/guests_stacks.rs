@@ -4,9 +4,9 @@ use crate::guests::{GUEST, fsdyno, qemu, trials};
 use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Nanos};
-use fsdyno_host::Host;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
-use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build, guest};
+use fsdyno_host::{Command, Host};
+use fsdyno_testbed::{Confirmation, Stack, Testbed, UndoJournal, build, guest};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ pub fn tests() -> Vec<Test> {
     let test = |name, body| Test { name, requires: NEEDED, body };
     vec![
         test("guests_stacks::a_mirror_with_a_slow_half_is_swept", a_mirror_with_a_slow_half_is_swept),
+        test("guests_stacks::no_write_of_a_guest_fails", no_write_of_a_guest_fails),
         test("guests_stacks::a_striped_volume_is_swept", a_striped_volume_is_swept),
         test("guests_stacks::a_delay_is_in_the_latencies", a_delay_is_in_the_latencies),
         test("guests_stacks::nothing_is_left_of_a_stack", nothing_is_left_of_a_stack),
@@ -100,6 +101,33 @@ fn a_mirror_with_a_slow_half_is_swept() {
     assert!(names[0].starts_with("md") && names.contains(&"vda") && names.contains(&"vdb"), "{names:?}");
 }
 
+/// Zeros from the second kilobyte on, in as many large requests at once as a kernel hands over. A mirror whose write has
+/// failed writes it again sector by sector, and remembers that.
+fn no_write_of_a_guest_fails() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = files(directory.path(), 2, Bytes(96 << 20));
+    let configuration =
+        Configuration { name: String::new(), filesystem: "ext4".to_string(), settings: Default::default() };
+    let disks = ["/dev/vda", "/dev/vdb"].map(|node| block(Path::new(node)));
+    let data = md(RaidLevel::Raid1, Bitmap::Internal, &disks);
+    let devices = Devices { data, journals: Default::default() };
+    let mut guest = started(&configuration, std::slice::from_ref(&devices), files);
+    let (_stack, _journal) = built(&mut *guest, &devices, &configuration);
+    let host: &mut dyn Host = &mut *guest;
+    let blocks = host.list_directory(Path::new("/sys/block")).expect("devices");
+    let array = blocks.iter().find(|name| name.starts_with("md")).expect("the array");
+    let range = ["--zeroout", "--offset", "1024", "--length", "64MiB"];
+    for _ in 0..4 {
+        let zeroed = host.run(&Command::new("blkdiscard").args(range).args([&*format!("/dev/{array}")]));
+        let zeroed = zeroed.expect("blkdiscard");
+        assert_eq!(zeroed.status, 0, "{}", zeroed.stderr);
+    }
+    for disk in ["vda", "vdb"] {
+        let state = host.read_text(Path::new(&format!("/sys/block/{array}/md/dev-{disk}/state")));
+        assert_eq!(state.expect("a state").trim(), "in_sync", "{disk}");
+    }
+}
+
 fn a_striped_volume_is_swept() {
     let device = "[device.lvm]\nstripes = 3\nstripe_size = \"128k\"\n\
                   disks = { image = \"IMAGE\", size = \"96M\", count = 3 }";
@@ -139,17 +167,39 @@ fn slow(disk: DeviceSpec) -> DeviceSpec {
     DeviceSpec::Delayed(Delayed { delay, disk: Box::new(disk) })
 }
 
+fn md(level: RaidLevel, bitmap: Bitmap, disks: &[DeviceSpec]) -> DeviceSpec {
+    let chunk = level.has_chunks().then_some(Bytes(65536));
+    DeviceSpec::Md(Md { level, chunk, bitmap, disks: disks.to_vec() })
+}
+
+/// Sparse files of this size.
+fn files(directory: &Path, count: u32, size: Bytes) -> Vec<PathBuf> {
+    let made = |index| {
+        let path = directory.join(format!("disk{index}"));
+        fs::File::create(&path).and_then(|file| file.set_len(size.0)).expect("a sparse file");
+        path
+    };
+    (0..count).map(made).collect()
+}
+
+/// Builds a stack of all disks of a guest.
+fn built(guest: &mut dyn Guest, devices: &Devices, configuration: &Configuration) -> (Stack, UndoJournal) {
+    let confirmation = Confirmation { destroy: guest.disks(), signatures: Vec::new() };
+    let host: &mut dyn Host = guest;
+    let testbed =
+        Testbed::verify(host, devices, std::slice::from_ref(configuration), Bytes(0), &confirmation)
+            .unwrap_or_else(|error| panic!("{}: {error}", devices.data));
+    let mut journal = UndoJournal::in_memory();
+    let stack = build(host, &mut journal, &testbed, configuration, 42).unwrap_or_else(|error| {
+        let failure = error.failure();
+        panic!("{}: {}\n{}", devices.data, failure.message, failure.details)
+    });
+    (stack, journal)
+}
+
 /// Every kind of stack on these disks.
 fn stacks(disks: &[PathBuf]) -> Vec<DeviceSpec> {
     let all: Vec<DeviceSpec> = disks.iter().map(|node| block(node)).collect();
-    let md = |level, bitmap, disks: &[DeviceSpec]| {
-        DeviceSpec::Md(Md {
-            level,
-            chunk: level.has_chunks().then_some(Bytes(65536)),
-            bitmap,
-            disks: disks.to_vec(),
-        })
-    };
     let mut with_slow = all.clone();
     with_slow[1] = slow(all[1].clone());
     vec![
@@ -167,10 +217,7 @@ fn stacks(disks: &[PathBuf]) -> Vec<DeviceSpec> {
 /// left, and nothing on the disks by which one could come up again.
 fn nothing_is_left_of_a_stack() {
     let directory = tempfile::tempdir().expect("a directory");
-    let files: Vec<PathBuf> = (0..3).map(|index| directory.path().join(format!("disk{index}"))).collect();
-    for file in &files {
-        fs::File::create(file).and_then(|file| file.set_len(48 << 20)).expect("a sparse file");
-    }
+    let files = files(directory.path(), 3, Bytes(48 << 20));
     let configuration =
         Configuration { name: String::new(), filesystem: "ext4".to_string(), settings: Default::default() };
     let nodes = ["/dev/vda", "/dev/vdb", "/dev/vdc"].map(PathBuf::from);
@@ -179,16 +226,8 @@ fn nothing_is_left_of_a_stack() {
     let mut guest = started(&configuration, &all, files);
     assert_eq!(guest.disks(), nodes);
     for devices in all {
-        let confirmation = Confirmation { destroy: nodes.to_vec(), signatures: Vec::new() };
+        let (_, mut journal) = built(&mut *guest, &devices, &configuration);
         let host: &mut dyn Host = &mut *guest;
-        let testbed =
-            Testbed::verify(host, &devices, std::slice::from_ref(&configuration), Bytes(0), &confirmation)
-                .unwrap_or_else(|error| panic!("{}: {error}", devices.data));
-        let mut journal = UndoJournal::in_memory();
-        if let Err(error) = build(host, &mut journal, &testbed, &configuration, 42) {
-            let failure = error.failure();
-            panic!("{}: {}\n{}", devices.data, failure.message, failure.details);
-        }
         assert_ne!(standing(host), [""; 0], "{}", devices.data);
         let report = journal.undo_all(host);
         assert_eq!(report.left, [""; 0], "{}", devices.data);
@@ -206,6 +245,7 @@ fn started(configuration: &Configuration, all: &[Devices], disks: Vec<PathBuf>) 
     let mut programs: Vec<GuestProgram> = tools
         .map(|tool| GuestProgram { name: tool.program.to_string(), package: tool.package.to_string() })
         .collect();
+    programs.push(GuestProgram { name: "blkdiscard".to_string(), package: "util-linux".to_string() });
     programs.sort();
     programs.dedup();
     let request = GuestRequest {
