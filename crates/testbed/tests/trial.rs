@@ -227,14 +227,13 @@ impl Lab {
 /// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no longer.
 fn at_once<T: Send>(items: impl Iterator<Item = T>, body: impl Fn(T) + Sync) {
     const MOST: usize = 32;
-    let mut items: Vec<T> = items.collect();
-    let share = items.len().div_ceil(MOST).max(1);
+    // Neighbours wait alike, so each goes to another thread.
+    let mut shares: Vec<Vec<T>> = (0..MOST).map(|_| Vec::new()).collect();
+    items.enumerate().for_each(|(index, item)| shares[index % MOST].push(item));
     std::thread::scope(|scope| {
-        while !items.is_empty() {
-            let rest = items.split_off(share.min(items.len()));
-            let mine = std::mem::replace(&mut items, rest);
+        for share in shares {
             let body = &body;
-            scope.spawn(move || mine.into_iter().for_each(body));
+            scope.spawn(move || share.into_iter().for_each(body));
         }
     });
 }
@@ -254,23 +253,23 @@ fn steps(case: &Case) -> usize {
 
 #[test]
 fn a_step_that_fails_leaves_nothing_behind() {
-    for case in cases() {
-        at_once(0..steps(&case), |step| {
-            let mut lab = Lab::new();
-            lab.host.fail_at(step);
-            let result = lab.run(&case);
-            let first = lab.undo();
-            let what = format!("{}, step {step} '{}' ({result:?})", case.name, lab.host.log()[step]);
-            // Where undoing itself was hit, it says so, and doing it again finishes it.
-            let hit_undoing = !first.left.is_empty();
-            if hit_undoing {
-                let second = lab.undo();
-                assert_eq!(second.left, [""; 0], "{what}");
-            }
-            assert_eq!(lab.host.snapshot(), lab.before, "{what}");
-            assert_eq!(lab.host.open_devices(), 0, "{what}");
-        });
-    }
+    let all = cases();
+    let each = all.iter().flat_map(|case| (0..steps(case)).map(move |step| (case, step)));
+    at_once(each, |(case, step)| {
+        let mut lab = Lab::new();
+        lab.host.fail_at(step);
+        let result = lab.run(case);
+        let first = lab.undo();
+        let what = format!("{}, step {step} '{}' ({result:?})", case.name, lab.host.log()[step]);
+        // Where undoing itself was hit, it says so, and doing it again finishes it.
+        let hit_undoing = !first.left.is_empty();
+        if hit_undoing {
+            let second = lab.undo();
+            assert_eq!(second.left, [""; 0], "{what}");
+        }
+        assert_eq!(lab.host.snapshot(), lab.before, "{what}");
+        assert_eq!(lab.host.open_devices(), 0, "{what}");
+    });
 }
 
 #[test]
