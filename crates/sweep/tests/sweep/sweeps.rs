@@ -343,6 +343,17 @@ fn a_guard_refuses_before_anything_is_stored() {
 }
 
 #[test]
+fn an_engine_that_cannot_tell_what_it_costs_leaves_nothing_behind() {
+    let mut lab = Lab::new();
+    lab.host.engines = [events([])].into();
+    let before = lab.host.snapshot();
+    let error = lab.run(&plan(&[]), None).unwrap_err();
+    assert!(matches!(error, SweepError::Engine { .. }), "{error}");
+    assert_eq!((lab.journals(), lab.store.sweeps().unwrap().len()), (0, 0));
+    assert_eq!(lab.host.snapshot(), before);
+}
+
+#[test]
 fn a_bench_uses_a_directory_as_it_stands() {
     let mut lab = Lab::new();
     lab.engines([measured()]);

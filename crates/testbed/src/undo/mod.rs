@@ -72,7 +72,7 @@ impl UndoJournal {
     pub fn create(host: &mut dyn Host, directory: &Path) -> Result<Self> {
         let file = JournalFile::create(directory)?;
         host.hold(file.steps());
-        Ok(UndoJournal { file: Some(file), ..UndoJournal::in_memory() })
+        Ok(UndoJournal { file: Some(file), rebooted: false, actions: Vec::new(), open: Vec::new() })
     }
 
     /// Its file, where it has one.
@@ -169,8 +169,8 @@ impl UndoJournal {
     ///
     /// # Errors
     /// [`TestbedError::Journal`](crate::TestbedError::Journal) when the file cannot be removed.
-    pub fn close(self) -> Result<()> {
-        match self.file {
+    pub fn close(mut self) -> Result<()> {
+        match self.file.take() {
             Some(file) if self.actions.is_empty() => file.remove(),
             _ => Ok(()),
         }
@@ -182,6 +182,16 @@ impl UndoJournal {
             host.hold(file.steps());
             UndoJournal { file: Some(file), rebooted, actions, open: Vec::new() }
         }))
+    }
+}
+
+/// One that was given up on the way out of an error is gone, too, where nothing is left to undo.
+impl Drop for UndoJournal {
+    fn drop(&mut self) {
+        if let (Some(file), true) = (self.file.take(), self.actions.is_empty()) {
+            // There is nobody to tell; `fsdyno restore` finds nothing to do.
+            let _ = file.remove();
+        }
     }
 }
 
