@@ -21,14 +21,14 @@ pub(crate) struct Kernel {
 
 /// Finds a kernel on this machine, without fetching it.
 ///
-/// `Ok(None)`: it is to be had, but must be fetched.
+/// `Ok(None)`: apt offers it, and it must be fetched.
 pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
     match spec {
         KernelSpec::Debian { version } => {
             let cached = newest(version, cache.packages(|name| is_package(name, version)));
             match cached {
                 Some(package) => unpacked(spec, &cache.place(&package), &package).map(Some),
-                None if cache::can_fetch() => Ok(None),
+                None if cache::can_fetch() => newest_offered(spec, version).map(|_| None),
                 None => Err(refuse(spec, "is not in the cache, and there is no apt-get to fetch it with")),
             }
         }
@@ -45,17 +45,20 @@ pub(crate) fn get(spec: &KernelSpec, cache: &Cache) -> Result<Kernel> {
     let KernelSpec::Debian { version } = spec else {
         unreachable!("only packages are fetched");
     };
-    let listed =
-        cache::run(Command::new("apt-cache").args(["pkgnames", &format!("linux-image-{version}.")]))?;
+    let package = newest_offered(spec, version)?;
+    unpacked(spec, &cache.fetch(&package)?, &package)
+}
+
+/// The newest package of a version that apt knows.
+fn newest_offered(spec: &KernelSpec, version: &str) -> Result<String> {
+    let listed = cache::run(Command::new("apt-cache").args(["pkgnames", &format!("{PACKAGE}{version}.")]))?;
     let names = String::from_utf8_lossy(&listed);
     let offered = names.lines().filter(|name| is_package(name, version)).map(str::to_string).collect();
-    let package = newest(version, offered).ok_or_else(|| {
-        refuse(
-            spec,
-            "no configured source of packages has it; apt-get update, or apt-cache pkgnames linux-image-",
-        )
-    })?;
-    unpacked(spec, &cache.fetch(&package)?, &package)
+    newest(version, offered).ok_or_else(|| {
+        let reason = "no source of packages has it (apt-cache pkgnames linux-image- lists what there is, apt-get update \
+                      asks the sources anew)";
+        refuse(spec, reason)
+    })
 }
 
 fn refuse(spec: &KernelSpec, reason: impl Into<String>) -> GuestError {

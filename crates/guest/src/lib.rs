@@ -52,6 +52,8 @@ pub struct Qemu {
     binary: PathBuf,
     cache: Cache,
     kernels: BTreeMap<KernelSpec, Rc<Found>>,
+    /// What keeps kernels that are not at hand from being fetched; nothing where apt offers them.
+    absent: BTreeMap<KernelSpec, Vec<String>>,
     /// Whether the processor executes guests; not known before the first one.
     kvm: Option<bool>,
     version: Option<String>,
@@ -66,7 +68,14 @@ struct Found {
 impl Qemu {
     /// `binary` is the fsdyno binary, which is the first process of every guest; `cache` is where what is fetched is kept.
     pub fn new(binary: PathBuf, cache: PathBuf) -> Self {
-        Qemu { binary, cache: Cache::new(cache), kernels: BTreeMap::new(), kvm: None, version: None }
+        Qemu {
+            binary,
+            cache: Cache::new(cache),
+            kernels: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            kvm: None,
+            version: None,
+        }
     }
 
     /// The directory of the cache by the rules of XDG: `$XDG_CACHE_HOME/fsdyno`, else `~/.cache/fsdyno`. `None`: there is
@@ -114,10 +123,17 @@ impl Qemu {
 
     /// What a kernel that is at hand lacks of what a request needs. One that must be fetched is looked at then.
     fn lacks(&mut self, request: &GuestRequest) -> error::Result<Vec<String>> {
-        if !self.kernels.contains_key(&request.kernel)
-            && kernel::find(&request.kernel, &self.cache)?.is_none()
-        {
-            return Ok(Vec::new());
+        if !self.kernels.contains_key(&request.kernel) {
+            // Asking apt takes half a second, and is not done for every case.
+            if let Some(known) = self.absent.get(&request.kernel) {
+                return Ok(known.clone());
+            }
+            let found = kernel::find(&request.kernel, &self.cache);
+            if !matches!(found, Ok(Some(_))) {
+                let unmet: Vec<String> = found.err().iter().map(ToString::to_string).collect();
+                self.absent.insert(request.kernel.clone(), unmet.clone());
+                return Ok(unmet);
+            }
         }
         let found = self.found(&request.kernel)?;
         let Some(modules) = &found.modules else { return Ok(Vec::new()) };
@@ -229,4 +245,26 @@ impl Guests for Qemu {
 /// Whether the kernel offers KVM to this user.
 fn kvm_may_work() -> bool {
     access(Path::new("/dev/kvm"), Access::READ_OK | Access::WRITE_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_nowhere_is_known_before_a_guest_is_to_start() {
+        let cache = tempfile::tempdir().expect("a directory");
+        let mut guests = Qemu::new(PathBuf::from("/bin/true"), cache.path().to_path_buf());
+        let request = GuestRequest {
+            kernel: KernelSpec::Debian { version: "0.1".to_string() },
+            shape: GuestShape::default(),
+            modules: Vec::new(),
+            programs: Vec::new(),
+            disks: Vec::new(),
+        };
+        for _ in 0..2 {
+            let unmet = guests.unmet(&request);
+            assert!(unmet.iter().any(|reason| reason.starts_with("kernel debian:0.1: ")), "{unmet:?}");
+        }
+    }
 }
