@@ -26,8 +26,8 @@ mod record;
 mod removal;
 mod session;
 mod summary;
-pub mod tree;
-pub mod window;
+mod tree;
+mod window;
 mod workload;
 
 pub use error::{EngineError, OperationFailure};

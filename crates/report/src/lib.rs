@@ -6,7 +6,7 @@
 
 pub mod comparison;
 pub mod drift;
-pub mod error;
+mod error;
 pub mod export;
 #[cfg(test)]
 mod fixture;

@@ -17,7 +17,7 @@
 mod difference;
 mod files;
 mod kind;
-pub mod parse;
+mod parse;
 mod reading;
 mod sampler;
 mod tasks;

@@ -62,8 +62,8 @@ fn midpoint(bin: &Bin) -> f64 {
 /// Small numbers: files or subdirectories of a directory, lengths of names.
 #[derive(Debug, Clone)]
 pub(super) enum Count {
-    Geometric(Geometric, f64),
-    Poisson(Poisson<f64>, f64),
+    Geometric(Geometric),
+    Poisson(Poisson<f64>),
     Bins(Bins),
     Uniform(u64, u64),
 }
@@ -72,27 +72,19 @@ impl Count {
     /// Geometric from 0 with this mean.
     pub(super) fn geometric(mean: f64) -> Self {
         let distribution = Geometric::new(1.0 / (1.0 + mean)).expect("a mean above 0 gives a probability");
-        Count::Geometric(distribution, mean)
+        Count::Geometric(distribution)
     }
 
     pub(super) fn poisson(mean: f64) -> Self {
-        Count::Poisson(Poisson::new(mean).expect("the mean is above 0"), mean)
+        Count::Poisson(Poisson::new(mean).expect("the mean is above 0"))
     }
 
     pub(super) fn draw(&self, random: &mut impl Rng) -> u64 {
         match self {
-            Count::Geometric(distribution, _) => distribution.sample(random),
-            Count::Poisson(distribution, _) => distribution.sample(random) as u64,
+            Count::Geometric(distribution) => distribution.sample(random),
+            Count::Poisson(distribution) => distribution.sample(random) as u64,
             Count::Bins(bins) => bins.draw(random),
             Count::Uniform(low, high) => random.random_range(*low..=*high),
-        }
-    }
-
-    pub(super) fn mean(&self) -> f64 {
-        match self {
-            Count::Geometric(_, mean) | Count::Poisson(_, mean) => *mean,
-            Count::Bins(bins) => bins.mean(),
-            Count::Uniform(low, high) => (low + high) as f64 / 2.0,
         }
     }
 }
@@ -100,7 +92,7 @@ impl Count {
 /// Sizes of files in bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Size {
-    LogNormal { body: LogNormal<f64>, mu: f64, sigma: f64, tail: Option<Tail> },
+    LogNormal { body: LogNormal<f64>, tail: Option<Tail> },
     Bins(Bins),
 }
 
@@ -115,13 +107,13 @@ pub(super) struct Tail {
 impl Size {
     /// exp(normal(mu, sigma)), with a Pareto tail where there is one.
     pub(super) fn log_normal(mu: f64, sigma: f64, tail: Option<Tail>) -> Self {
-        Size::LogNormal { body: LogNormal::new(mu, sigma).expect("sigma is finite"), mu, sigma, tail }
+        Size::LogNormal { body: LogNormal::new(mu, sigma).expect("sigma is finite"), tail }
     }
 
     /// A size of at most `largest` bytes.
     pub(super) fn draw(&self, random: &mut impl Rng, largest: u64) -> u64 {
         let size = match self {
-            Size::LogNormal { body, tail, .. } => match tail {
+            Size::LogNormal { body, tail } => match tail {
                 Some(tail) if random.random_bool(tail.weight) => {
                     let pareto =
                         Pareto::new(tail.from_bytes, tail.alpha).expect("constants of the model are valid");
@@ -133,42 +125,6 @@ impl Size {
         };
         size.min(largest)
     }
-
-    /// Mean when no size is above `largest`.
-    pub(super) fn mean(&self, largest: u64) -> f64 {
-        let largest = largest as f64;
-        match self {
-            Size::LogNormal { mu, sigma, tail, .. } => {
-                let body = log_normal_mean(*mu, *sigma, largest);
-                match tail {
-                    Some(tail) => {
-                        (1.0 - tail.weight) * body
-                            + tail.weight * pareto_mean(tail.from_bytes, tail.alpha, largest)
-                    }
-                    None => body,
-                }
-            }
-            Size::Bins(bins) => bins.mean().min(largest),
-        }
-    }
-}
-
-/// Mean of min(X, largest), by summing over the normal distribution in small steps.
-fn log_normal_mean(mu: f64, sigma: f64, largest: f64) -> f64 {
-    const STEP: f64 = 0.01;
-    let density = |z: f64| (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
-    (-1000..=1000)
-        .map(|step| f64::from(step) * STEP)
-        .map(|z| (mu + sigma * z).exp().min(largest) * density(z) * STEP)
-        .sum()
-}
-
-/// Mean of min(X, largest): the integral of the survival function.
-fn pareto_mean(from: f64, alpha: f64, largest: f64) -> f64 {
-    if largest <= from {
-        return largest;
-    }
-    from + from.powf(alpha) * (largest.powf(1.0 - alpha) - from.powf(1.0 - alpha)) / (1.0 - alpha)
 }
 
 #[cfg(test)]
@@ -178,30 +134,48 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     #[test]
-    fn means_are_those_of_the_draws() {
+    fn draws_have_the_means_of_their_distributions() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let tail = Tail { weight: 0.01, from_bytes: 50_000.0, alpha: 0.91 };
-        for (size, largest) in [
-            (Size::log_normal(8.0, 1.0, None), 20_000),
-            (Size::log_normal(8.0, 1.0, Some(tail)), 200_000),
-            (
-                Size::Bins(
-                    Bins::new(&[Bin { low: 1, high: 9, count: 3 }, Bin { low: 20, high: 20, count: 1 }])
-                        .unwrap(),
-                ),
-                99,
-            ),
+        let with_tail =
+            0.99 * log_normal_mean(8.0, 1.0, 200_000.0) + 0.01 * pareto_mean(50_000.0, 0.91, 200_000.0);
+        let bins = [Bin { low: 1, high: 9, count: 3 }, Bin { low: 20, high: 20, count: 1 }];
+        for (size, largest, mean) in [
+            (Size::log_normal(8.0, 1.0, None), 20_000, log_normal_mean(8.0, 1.0, 20_000.0)),
+            (Size::log_normal(8.0, 1.0, Some(tail)), 200_000, with_tail),
+            (Size::Bins(Bins::new(&bins).unwrap()), 99, 8.75),
         ] {
             let draws = 200_000;
             let sum: u64 = (0..draws).map(|_| size.draw(&mut random, largest)).sum();
-            let ratio = sum as f64 / f64::from(draws) / size.mean(largest);
+            let ratio = sum as f64 / f64::from(draws) / mean;
             assert!((ratio - 1.0).abs() < 0.02, "{size:?}: {ratio}");
         }
-        for count in [Count::geometric(10.8), Count::poisson(1.5), Count::Uniform(4, 20)] {
+        let counts =
+            [(Count::geometric(10.8), 10.8), (Count::poisson(1.5), 1.5), (Count::Uniform(4, 20), 12.0)];
+        for (count, mean) in counts {
             let draws = 200_000;
             let sum: u64 = (0..draws).map(|_| count.draw(&mut random)).sum();
-            let ratio = sum as f64 / f64::from(draws) / count.mean();
+            let ratio = sum as f64 / f64::from(draws) / mean;
             assert!((ratio - 1.0).abs() < 0.02, "{count:?}: {ratio}");
         }
+        assert_eq!(Bins::new(&bins).unwrap().mean(), 8.75);
+    }
+
+    /// Mean of min(X, largest), by summing over the normal distribution in small steps.
+    fn log_normal_mean(mu: f64, sigma: f64, largest: f64) -> f64 {
+        const STEP: f64 = 0.01;
+        let density = |z: f64| (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        (-1000..=1000)
+            .map(|step| f64::from(step) * STEP)
+            .map(|z| (mu + sigma * z).exp().min(largest) * density(z) * STEP)
+            .sum()
+    }
+
+    /// Mean of min(X, largest): the integral of the survival function.
+    fn pareto_mean(from: f64, alpha: f64, largest: f64) -> f64 {
+        if largest <= from {
+            return largest;
+        }
+        from + from.powf(alpha) * (largest.powf(1.0 - alpha) - from.powf(1.0 - alpha)) / (1.0 - alpha)
     }
 }

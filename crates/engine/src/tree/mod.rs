@@ -10,7 +10,7 @@ mod distribution;
 mod model;
 mod name;
 
-pub use model::{Model, estimate};
+pub use model::Model;
 pub use name::Name;
 
 use rand::{RngExt, SeedableRng};
@@ -297,31 +297,6 @@ mod tests {
         assert!(Model::new(&TreeModel::Profile(Box::new(empty))).is_err());
         let inverted = Profile { file_size_bytes: vec![Bin { low: 5, high: 4, count: 1 }], ..profile() };
         assert!(Model::new(&TreeModel::Profile(Box::new(inverted))).is_err());
-    }
-
-    #[test]
-    fn estimates_come_near() {
-        for kind in [TreeModel::Home, TreeModel::Profile(Box::new(profile()))] {
-            let model = Model::new(&kind).unwrap();
-            let size = 2 << 30;
-            let estimated = estimate(&model, size);
-            let (mut files, mut directories) = (0_u64, 1_u64);
-            for entry in Tree::new(&model, 11, limits(size)) {
-                match entry {
-                    Entry::File { .. } => files += 1,
-                    Entry::Enter { .. } => directories += 1,
-                    Entry::Leave => {}
-                }
-            }
-            let name = kind.name();
-            assert!(
-                (estimated.files as f64 / files as f64 - 1.0).abs() < 0.15,
-                "{name}: {estimated:?}, {files}"
-            );
-            let ratio = estimated.directories as f64 / directories as f64;
-            assert!((ratio - 1.0).abs() < 0.15, "{name}: {estimated:?}, {directories}");
-            assert_eq!(estimated.bytes, size);
-        }
     }
 
     #[test]

@@ -11,7 +11,6 @@
 
 use super::distribution::{Bins, Count, Size, Tail};
 use crate::error::EngineError;
-use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::{Bin, Profile, TreeModel};
 use rand::{Rng, RngExt};
@@ -60,14 +59,6 @@ impl Model {
     pub(super) fn name_length(&self, random: &mut impl Rng) -> u64 {
         self.name_length.draw(random)
     }
-}
-
-/// About what a tree of this size will consist of, for dry runs.
-pub fn estimate(model: &Model, size_bytes: u64) -> TreeSummary {
-    let mean = model.size.mean(model.largest_bytes.min((size_bytes / 8).max(1)));
-    let files = ((size_bytes as f64 / mean) as u64).max(1);
-    let directories = ((files as f64 / model.files.mean()) as u64).max(1);
-    TreeSummary { files, directories, bytes: size_bytes }
 }
 
 fn home() -> Model {
