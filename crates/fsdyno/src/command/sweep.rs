@@ -68,7 +68,8 @@ pub fn measure(
     let options = RunOptions { state_dir: &surroundings.undo, confirmation, interrupt: &interrupt, resume };
     let display = Display::new(order(plan).len() as u64);
     let mut machines = Machines { host: &mut surroundings.host()?, guests: &mut surroundings.guests()? };
-    let ended = execute(plan, &mut machines, &mut store, &options, &mut |progress| tell(&display, &progress));
+    let ended =
+        execute(plan, &mut machines, &mut store, &options, &mut |progress| tell(&display, plan, &progress));
     display.finish();
     let ended = ended.map_err(trouble)?;
     for line in &ended.left {
@@ -95,7 +96,7 @@ pub fn status(ended: &SweepOutcome) -> Status {
     }
 }
 
-fn tell(display: &Display, progress: &Progress<'_>) {
+fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
     match progress {
         Progress::Restored(report) => {
             for line in &report.undone {
@@ -110,11 +111,11 @@ fn tell(display: &Display, progress: &Progress<'_>) {
         }
         Progress::Running(at) => {
             let done = (f64::from(at.trial - 1) + at.fraction) * 1000.0;
-            display.update(done as u64, &format!("{}: {}", name(at), at.stage), left(at));
+            display.update(done as u64, &format!("{}: {}", name(plan, at), at.stage), left(at));
         }
         Progress::Stored(at, trial) => {
             let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
-            display.line(&format!("{}: {}{left}", name(at), ended(trial)));
+            display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
         }
         Progress::Further { block, cases, trials } => {
             display.extend(u64::from(*trials));
@@ -131,9 +132,12 @@ fn left(at: &Position) -> String {
     format!("{} left{more}", human(at.left))
 }
 
-fn name(at: &Position) -> String {
-    let sentinel = if at.sentinel { " (sentinel)" } else { "" };
-    format!("trial {} of {}: {}{sentinel}", at.trial, at.trials, at.configuration)
+/// A trial by its configuration, and by its workload where the plan has several.
+fn name(plan: &Plan, at: &Position) -> String {
+    let workload = (plan.workloads.len() > 1).then_some(at.workload);
+    let details: Vec<&str> = workload.into_iter().chain(at.sentinel.then_some("sentinel")).collect();
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    format!("trial {} of {}: {}{details}", at.trial, at.trials, at.configuration)
 }
 
 fn ended(trial: &TrialRecord) -> String {
