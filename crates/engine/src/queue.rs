@@ -1,17 +1,22 @@
 //! The other hot loop: many reads or writes of one file in flight at once, each timed.
 //!
-//! One reading of the clock before the system call that carries requests to the kernel, one after it, when the
-//! completions that it brought are looked at: the time of a request is that from the submission that carried it to the
+//! One reading of the clock before the system call that carries requests to the kernel, one after the call that waits, when
+//! the completions that it brought are looked at: the time of a request is that from the submission that carried it to the
 //! look that found it done. The call returns as soon as one request is done, so that none waits for another beside it; or,
 //! where the workload asks for batches, when so many are, and then their time has that wait in it. What comes next is
 //! found, and a buffer filled, outside of both.
+//!
+//! A slot that became free is used again at once, by a submission of its own: handed on together, after all completions that
+//! were found are looked at, the requests would leave the device with nothing to do meanwhile, and a worker that wakes
+//! slowly would take turns with it. What the kernel has done before the submission returns, from the page cache, keeps no
+//! device busy; such requests go together, with one system call for all.
 //!
 //! When the phase is over nothing is submitted any more, and what is in flight is waited for and recorded as the window
 //! rule says. A request that never comes back keeps the worker here; the coordinator finds it in its slot.
 
 use crate::meter::{Halt, Meter, Place};
 use crate::record::Step;
-use fsdyno_sys::ring::Ring;
+use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
 
 /// Nothing was moved, where something had to be: the file has become shorter than it was made.
@@ -61,30 +66,32 @@ pub(crate) fn run<S: Supply>(
     place: Place<'_>,
     supply: &mut S,
 ) -> Result<(), Halt> {
-    meter.open_slots(ring.depth());
+    let depth = ring.depth();
+    meter.open_slots(depth);
     let mut queue = Queue {
-        pieces: vec![Piece { position: 0, length: 0 }; ring.depth()].into_boxed_slice(),
-        fresh: Vec::with_capacity(ring.depth()),
+        pieces: vec![Piece { position: 0, length: 0 }; depth].into_boxed_slice(),
+        fresh: Vec::with_capacity(depth),
         ring,
         supply,
     };
-    for slot in 0..queue.ring.depth() {
+    for slot in 0..depth {
         let Some(piece) = queue.supply.next(meter) else { break };
         queue.put(slot, piece);
     }
+    let mut found = Vec::with_capacity(depth);
+    let mut together = batch > 1;
     let mut result = Ok(());
     while queue.ring.occupied() > 0 {
-        let start = meter.ticks();
-        for slot in queue.fresh.drain(..) {
-            meter.depart(slot, step, start);
-        }
+        let in_flight = queue.ring.occupied();
         // In the end each is waited for by itself, so that one that hangs does not hide the others.
-        let submitted = queue.ring.submit_and_wait(if result.is_ok() { batch } else { 1 });
+        let submitted = queue.submit(meter, step, if result.is_ok() { batch } else { 1 });
         let end_ns = meter.to_ns(meter.ticks());
         submitted.map_err(|errno| meter.failed(step, place, errno))?;
-        while let Some(completion) = queue.ring.reap() {
-            let slot = completion.slot;
-            let moved = match completion.result {
+        found.extend(std::iter::from_fn(|| queue.ring.reap()));
+        // Where some are still in flight it was not the submission that ended the others.
+        together &= batch > 1 || found.len() == in_flight;
+        for Completion { slot, result: moved } in found.drain(..) {
+            let moved = match moved {
                 Ok(0) => return Err(meter.crash(slot, place, NOTHING_MOVED)),
                 Ok(moved) => moved,
                 Err(errno) => return Err(meter.crash(slot, place, errno)),
@@ -94,6 +101,10 @@ pub(crate) fn run<S: Supply>(
             }
             if result.is_ok() {
                 queue.go_on(slot, moved, meter);
+                if !together {
+                    queue.submit(meter, step, 0).map_err(|errno| meter.failed(step, place, errno))?;
+                    together = queue.ring.ended() > 0;
+                }
             }
         }
     }
@@ -121,6 +132,16 @@ impl<S: Supply> Queue<'_, S> {
             self.ring.read(slot, piece.position, piece.length);
         }
         self.fresh.push(slot);
+    }
+
+    /// Hands on what is new, and waits for so many requests.
+    #[inline(always)]
+    fn submit(&mut self, meter: &Meter, step: Step, want: usize) -> Result<(), Errno> {
+        let start = meter.ticks();
+        for slot in self.fresh.drain(..) {
+            meter.depart(slot, step, start);
+        }
+        self.ring.submit_and_wait(want)
     }
 
     /// What a slot does after so many bytes: the rest of its piece, or the next one.

@@ -15,6 +15,8 @@ pub struct Reads {
     pub depth: u32,
     /// Completions to wait for, each time.
     pub want: usize,
+    /// Whether each request is handed on by itself, as soon as there is a place for it.
+    pub each: bool,
     /// Bytes of each.
     pub length: usize,
     /// How many in all.
@@ -26,7 +28,7 @@ pub struct Reads {
 /// # Errors
 /// The kernel's error number; `EIO` for a short read.
 pub fn read(reads: Reads, file: BorrowedFd<'_>, mut next: impl FnMut() -> u64) -> Result<()> {
-    let Reads { depth, want, length, count } = reads;
+    let Reads { depth, want, each, length, count } = reads;
     let stride = length.next_multiple_of(ALIGNMENT);
     // Never freed: nothing here waits for what is in flight when a request fails.
     let memory: &'static mut [u8] = vec![0; stride * depth as usize + ALIGNMENT].leak();
@@ -58,8 +60,8 @@ pub fn read(reads: Reads, file: BorrowedFd<'_>, mut next: impl FnMut() -> u64) -
     while ended < count {
         let in_flight = (started - ended) as usize;
         ring.submit_and_wait(want.min(in_flight)).map_err(errno)?;
-        let (_, mut submission, completion) = ring.split();
-        for completed in completion {
+        loop {
+            let Some(completed) = ring.completion().next() else { break };
             if completed.result() as usize != length {
                 return Err(Errno::IO);
             }
@@ -67,8 +69,11 @@ pub fn read(reads: Reads, file: BorrowedFd<'_>, mut next: impl FnMut() -> u64) -
             if started < count {
                 let entry = entry(completed.user_data() as usize, next());
                 // SAFETY: as above; the request that stood in this slot has ended.
-                unsafe { submission.push(&entry) }.map_err(|_| Errno::BUSY)?;
+                unsafe { ring.submission().push(&entry) }.map_err(|_| Errno::BUSY)?;
                 started += 1;
+                if each {
+                    ring.submit().map_err(errno)?;
+                }
             }
         }
     }

@@ -155,23 +155,28 @@ impl Ring {
     }
 
     /// Hands everything that is queued to the kernel, and waits until `want` requests have ended, or as many as are in
-    /// flight. One system call, unless the kernel takes only part of what is queued.
+    /// flight. One system call, unless the kernel takes only part of what is queued; none where nothing is queued and so
+    /// many have ended already.
     ///
     /// # Errors
     /// The kernel's error number for the submission as a whole; errors of requests come with their completions.
     #[inline]
     pub fn submit_and_wait(&mut self, want: usize) -> Result<()> {
         let want = want.min(self.occupied);
-        loop {
+        while self.queued > 0 || self.ended() < want {
             match self.ring.submit_and_wait(want) {
                 Ok(taken) => self.queued = self.queued.saturating_sub(taken),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(errno(error)),
             }
-            if self.queued == 0 && self.ring.completion().len() >= want {
-                return Ok(());
-            }
         }
+        Ok(())
+    }
+
+    /// How many requests have ended and wait for [`Ring::reap`]. No system call.
+    #[inline]
+    pub fn ended(&mut self) -> usize {
+        self.ring.completion().len()
     }
 
     /// The next request that has ended. No system call.
@@ -382,6 +387,7 @@ mod tests {
         ring.read(1, 2 * BLOCK as u64, BLOCK);
         ring.write(2, 0, BLOCK);
         ring.submit_and_wait(3).unwrap();
+        assert_eq!(ring.ended(), 3);
         let mut ended: Vec<_> = std::iter::from_fn(|| ring.reap()).collect();
         ended.sort_by_key(|completion| completion.slot);
         let results: Vec<_> = ended.iter().map(|completion| completion.result).collect();
