@@ -18,6 +18,7 @@ pub mod wire;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,14 +172,24 @@ impl Command {
         for argument in &self.arguments {
             line.push(' ');
             match &argument.device {
-                Some((_, node)) => line.push_str(&format!("{}{}", argument.text, node.display())),
-                None if argument.text.contains([' ', '"', '$', '*']) || argument.text.is_empty() => {
-                    line.push_str(&format!("'{}'", argument.text));
-                }
-                None => line.push_str(&argument.text),
+                Some((_, node)) => line.push_str(&quoted(&format!("{}{}", argument.text, node.display()))),
+                None => line.push_str(&quoted(&argument.text)),
             }
         }
         line
+    }
+}
+
+/// A word as a shell takes it. Where it holds a `$(command)`, as lines for a person may, that is run; nothing else means
+/// anything to the shell.
+///
+/// The crates that quote put `'` around every `--option=value`, which nobody would type.
+pub fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "-_=/.,:+@%^".contains(c);
+    match word {
+        _ if !word.is_empty() && word.chars().all(plain) => Cow::Borrowed(word),
+        _ if word.contains("$(") => Cow::Owned(format!("\"{word}\"")),
+        _ => Cow::Owned(format!("'{}'", word.replace('\'', "'\\''"))),
     }
 }
 
@@ -220,9 +231,12 @@ pub struct MountRequest {
 impl MountRequest {
     /// The mount(8) command line that does the same.
     pub fn line(&self) -> String {
-        let options =
-            if self.options.is_empty() { String::new() } else { format!(" -o {}", self.options.join(",")) };
-        format!("mount -t {}{options} {} {}", self.filesystem, self.source.display(), self.target.display())
+        let options = match self.options.join(",") {
+            none if none.is_empty() => none,
+            options => format!(" -o {}", quoted(&options)),
+        };
+        let [source, target] = [&self.source, &self.target].map(|path| path.to_string_lossy());
+        format!("mount -t {}{options} {} {}", self.filesystem, quoted(&source), quoted(&target))
     }
 }
 
@@ -320,4 +334,30 @@ pub trait EngineProcess {
     fn stop(&mut self, limit: Duration) -> bool;
     /// Its process on the host, for a person who has to look after it.
     fn pid(&self) -> u32;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_can_be_given_to_a_shell() {
+        for (word, line) in [
+            ("--uuid=1:2,x@y", "--uuid=1:2,x@y"),
+            ("", "''"),
+            ("/srv/my data.img", "'/srv/my data.img'"),
+            ("a;b", "'a;b'"),
+            ("it's", r"'it'\''s'"),
+            ("0 $(blockdev --getsz /dev/sdb) delay", "\"0 $(blockdev --getsz /dev/sdb) delay\""),
+        ] {
+            assert_eq!(quoted(word), line);
+        }
+        let request = MountRequest {
+            filesystem: "ext4".to_string(),
+            source: "/dev/loop1".into(),
+            options: vec!["noatime".to_string(), "data=(x)".to_string()],
+            target: "/mnt/a b".into(),
+        };
+        assert_eq!(request.line(), "mount -t ext4 -o 'noatime,data=(x)' /dev/loop1 '/mnt/a b'");
+    }
 }

@@ -208,7 +208,7 @@ impl FakeHost {
                 Some("internal") => "+8".to_string(),
                 _ => "none".to_string(),
             },
-            "md/sync_action" => "idle".to_string(),
+            "md/sync_action" => if self.arrays_stay_busy { "resync" } else { "idle" }.to_string(),
             "md/degraded" => "0".to_string(),
             "md/resync_start" => "none".to_string(),
             _ => return None,

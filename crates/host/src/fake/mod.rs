@@ -90,6 +90,8 @@ pub struct FakeHost {
     pub reassemblies: u32,
     /// What the next engines do.
     pub engines: VecDeque<FakeEngine>,
+    /// Whether arrays never come to the end of what they do by themselves.
+    pub arrays_stay_busy: bool,
     /// What it is as a guest.
     pub facts: GuestFacts,
     /// What engines were asked.
