@@ -1,6 +1,9 @@
 //! What a machine is able to do for a filesystem: its kernel, and its tools.
 
 use crate::filesystem::{Filesystem, Tool};
+use crate::layer;
+use fsdyno_core::DeviceSpec;
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +37,42 @@ pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Kerne
 /// Where there is a kernel with a filesystem, for those whose own has none.
 pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
     format!("kernel = \"debian:{}\" has it", filesystem.debian_kernel())
+}
+
+/// What a host has of what a kind of layer needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerSupport {
+    /// Its word in plans: `md`, `lvm`, `delay`.
+    pub name: &'static str,
+    /// Its variants that the kernel has: the levels of md, `yes` for a kind that has none.
+    pub kernel: Vec<&'static str>,
+    /// Its tools that are not installed.
+    pub missing: Vec<&'static Tool>,
+}
+
+/// What a host has of what each kind of layer needs.
+pub fn layer_support(host: &mut dyn Host) -> Vec<LayerSupport> {
+    let md = |level| Md { level, chunk: None, bitmap: Bitmap::None, disks: Vec::new() };
+    let levels = RaidLevel::ALL.iter().map(|level| (level.name(), DeviceSpec::Md(md(*level)))).collect();
+    let lvm = DeviceSpec::Lvm(Lvm { stripes: 1, stripe_size: None, disks: Vec::new() });
+    let disk = Box::new(DeviceSpec::Block { path: PathBuf::new(), identity: None });
+    let delayed = DeviceSpec::Delayed(Delayed { delay: Delay::default(), disk });
+    let kinds: [(_, Vec<(_, DeviceSpec)>); 3] =
+        [("md", levels), ("lvm", vec![("yes", lvm)]), ("delay", vec![("yes", delayed)])];
+    kinds
+        .into_iter()
+        .map(|(name, variants)| {
+            let mut support = LayerSupport { name, kernel: Vec::new(), missing: Vec::new() };
+            for (variant, spec) in variants {
+                let Some(layer) = layer::of(&spec) else { continue };
+                support.missing = absent_tools(host, layer.tools());
+                if layer.unmet(host).is_empty() {
+                    support.kernel.push(variant);
+                }
+            }
+            support
+        })
+        .collect()
 }
 
 /// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).

@@ -8,7 +8,9 @@ use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
 use fsdyno_sys::timer::{Source, Timer};
-use fsdyno_testbed::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
+use fsdyno_testbed::capability::{
+    KernelSupport, LayerSupport, absent_tools, kernel_elsewhere, kernel_support, layer_support,
+};
 use fsdyno_testbed::filesystem;
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -34,6 +36,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     let mut findings = vec![root(), timer()];
     findings.push(loops());
     findings.extend(filesystems(&mut host));
+    findings.extend(layers(&mut host));
     findings.push(schedulers(&mut host));
     findings.extend(Program::ALL.iter().map(|program| external(&mut host, program.tool())));
     findings.push(guests());
@@ -96,10 +99,7 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) 
         (_, []) => None,
         (_, packages) => Some(format!("apt-get install {}", packages.join(" "))),
     };
-    let tools = match missing.as_slice() {
-        [] => "tools installed".to_string(),
-        some => format!("no {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", no ")),
-    };
+    let tools = tools_found(&missing);
     let kernel = match kernel {
         KernelSupport::Present => "in the kernel",
         KernelSupport::Module => "a module of the kernel",
@@ -111,6 +111,38 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) 
         ok: remedy.is_none(),
         found: format!("{kernel}, {tools}"),
         remedy,
+    }
+}
+
+/// What arrays, volumes and slow disks take.
+fn layers(host: &mut dyn Host) -> Vec<Finding> {
+    layer_support(host).into_iter().map(one_layer).collect()
+}
+
+/// As with filesystems, a guest has what this kernel lacks.
+fn one_layer(LayerSupport { name, kernel, missing }: LayerSupport) -> Finding {
+    let remedy = match (kernel.as_slice(), missing.first()) {
+        ([], _) => Some("in a guest: kernel = \"debian:6.1\" has it".to_string()),
+        (_, None) => None,
+        (_, Some(tool)) => Some(format!("apt-get install {}", tool.package)),
+    };
+    let kernel = match kernel.as_slice() {
+        [] => "not in the kernel".to_string(),
+        ["yes"] => "in the kernel".to_string(),
+        some => format!("{} in the kernel", some.join(", ")),
+    };
+    Finding {
+        subject: name.to_string(),
+        ok: remedy.is_none(),
+        found: format!("{kernel}, {}", tools_found(&missing)),
+        remedy,
+    }
+}
+
+fn tools_found(missing: &[&fsdyno_testbed::Tool]) -> String {
+    match missing {
+        [] => "tools installed".to_string(),
+        some => format!("no {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", no ")),
     }
 }
 
