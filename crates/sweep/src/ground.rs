@@ -67,13 +67,15 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// Tries once more to take down what was stuck, and gives the journals up.
-    pub fn leave(self, host: &mut dyn Host) -> Result<(), SweepError> {
+    /// Tries once more to take down what was stuck, and gives the journals up. Gives what is left.
+    pub fn leave(self, host: &mut dyn Host) -> Result<Vec<String>, SweepError> {
+        let mut left = Vec::new();
         for mut journal in self.stuck {
-            journal.undo_all(host);
+            left.extend(journal.undo_all(host).left);
             journal.close()?;
         }
-        Ok(self.journal.close()?)
+        self.journal.close()?;
+        Ok(left)
     }
 }
 
