@@ -68,7 +68,8 @@ pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Sl
         record.outcome = Outcome::Failed { error: *failure };
         record.finished = jiff::Timestamp::now().to_string();
         // What is fetched for a guest shares the user's Ctrl-C, and fails by it.
-        Ended { record, left: Vec::new(), interrupted: trial.interrupt.load(Ordering::Relaxed) }
+        let interrupted = trial.interrupt.load(Ordering::Relaxed);
+        Ended { record, left: Vec::new(), stuck: None, interrupted }
     });
     (trial.progress)("tear down", None);
     ended.left = trial.journal.undo_all(trial.machines.host).left;
@@ -122,7 +123,7 @@ fn in_guest(
     unmet.extend(estimate::of_workload(guest, trial.plan, &within));
     if !unmet.is_empty() {
         let record = trial::skipped(slot, case, trial.device, &unmet);
-        return Ok(Ended { record, left: Vec::new(), interrupted: false });
+        return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false });
     }
     let overhead = overhead(trial, guest, case)?;
     let testbed = verify(guest, trial.plan, &devices, &within, &disks)?;

@@ -214,6 +214,7 @@ impl Sweeping<'_> {
         let Place { slot, case, unmet, .. } = *place;
         let mut position = self.position(place);
         let device = self.ground.devices.data.clone();
+        let mut aside = Ok(());
         let record = if !unmet.is_empty() {
             trial::skipped(slot, case, &device, unmet)
         } else if let Some(left) = &self.ground.blocked {
@@ -226,8 +227,8 @@ impl Sweeping<'_> {
                 self.outcome.end = SweepEnd::Interrupted;
             }
             if stuck {
-                self.ground.step_aside(machines.host, &ended.left)?;
-                self.outcome.left.extend(ended.left);
+                aside = self.ground.step_aside(machines.host, &ended.left);
+                self.outcome.left.extend(ended.stuck);
             }
             // An interrupted trial is run again later, unless it has left something that must be told.
             if ended.interrupted && !stuck {
@@ -246,7 +247,7 @@ impl Sweeping<'_> {
         position.fraction = 1.0;
         position.left = self.clock.left(place.rest);
         observer(Progress::Stored(&position, &record));
-        Ok(())
+        aside
     }
 
     /// Plans a further block, if some case needs one and there may be one.
@@ -356,7 +357,7 @@ impl Sweeping<'_> {
             _ => store.interrupt_sweep(sweep),
         };
         host.limit_steps(Some(self.plan.watchdog.into()));
-        self.ground.leave(host)?;
+        self.outcome.left.extend(self.ground.leave(host)?);
         result?;
         noted?;
         if !self.outcome.left.is_empty() {

@@ -42,6 +42,8 @@ pub(crate) struct Ended {
     pub record: TrialRecord,
     /// What could not be taken down, one line each.
     pub left: Vec<String>,
+    /// The process that cannot be ended, which no journal undoes.
+    pub stuck: Option<String>,
     /// Whether the user stopped it: then it counts for nothing, and is run again by `--resume`.
     pub interrupted: bool,
 }
@@ -77,23 +79,25 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     // A tool that shares the user's Ctrl-C fails before the flag is looked at.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
+    let stuck = match &result {
+        Err(Stop::Hung(_, Some(pid))) => {
+            Some(format!("process {pid}, an engine that hangs in the kernel and cannot be killed"))
+        }
+        _ => None,
+    };
+    left.splice(..0, stuck.clone());
     record.outcome = match result {
         Ok(()) => Outcome::Measured,
         Err(Stop::Skipped(unmet)) => Outcome::Skipped { unmet },
         Err(Stop::Failed(error)) => Outcome::Failed { error: *error },
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
-        Err(Stop::Hung(error, pid)) => {
-            let process =
-                |pid| format!("process {pid}, an engine that hangs in the kernel and cannot be killed");
-            left.splice(..0, pid.map(process));
-            Outcome::Failed { error: *error }
-        }
+        Err(Stop::Hung(error, _)) => Outcome::Failed { error: *error },
     };
     record.warnings.extend(confounder::confounders(&record));
     note_what_is_left(&mut record, &left);
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();
-    Ended { record, left, interrupted }
+    Ended { record, left, stuck, interrupted }
 }
 
 /// Undoes everything; gives what is left.
@@ -109,11 +113,11 @@ fn take_down(bench: &mut Bench<'_>, result: &Result<(), Stop>) -> Vec<String> {
 /// The trial itself. Every step may fail; the caller takes down.
 fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialRecord) -> Result<(), Stop> {
     bench.begin("build")?;
-    let stack =
-        fsdyno_testbed::build(bench.host, bench.journal, bench.testbed, &case.configuration, slot.seed)?;
+    let Bench { host, journal, testbed, interrupt, .. } = bench;
+    let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, slot.seed, interrupt)?;
 
     bench.begin("mkfs")?;
-    let formatted = stack.format(bench.host, bench.journal)?;
+    let formatted = stack.format(bench.host)?;
     record.lifecycle_ns = formatted.lifecycle().clone();
 
     bench.begin("mount")?;

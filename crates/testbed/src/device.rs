@@ -16,6 +16,7 @@ use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
 use fsdyno_host::{DeviceHandle, Host, HostError, LoopOptions};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Logical block size of loop devices: that of most disks.
@@ -122,13 +123,14 @@ pub(crate) fn open(
     journal: &mut UndoJournal,
     testbed: &Testbed,
     spec: &DeviceSpec,
+    interrupt: &AtomicBool,
 ) -> Result<Device> {
     match layer::of(spec) {
         None => open_disk(host, journal, testbed, spec),
         Some(layer) => {
-            let below = spec.below().iter().map(|spec| open(host, journal, testbed, spec));
+            let below = spec.below().iter().map(|spec| open(host, journal, testbed, spec, interrupt));
             let below = below.collect::<Result<Vec<_>>>()?;
-            build(host, journal, testbed, spec, layer, below)
+            build(host, journal, testbed, layer, below, spec, interrupt)
         }
     }
 }
@@ -163,9 +165,10 @@ fn build(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
-    spec: &DeviceSpec,
     layer: &dyn Layer,
     below: Vec<Device>,
+    spec: &DeviceSpec,
+    interrupt: &AtomicBool,
 ) -> Result<Device> {
     let id = random_name();
     let members: Vec<Member> = below.iter().map(Device::member).collect();
@@ -182,7 +185,7 @@ fn build(
         commands.push(command.line());
     }
     let name = holder(host, spec, &below)?;
-    let in_force = layer.settle(host, &making, &Path::new("/sys/block").join(&name))?;
+    let in_force = layer.settle(host, &making, &Path::new("/sys/block").join(&name), interrupt)?;
     if !in_force.differences.is_empty() {
         return Err(TestbedError::Unmet { unmet: in_force.differences });
     }

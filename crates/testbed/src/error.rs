@@ -76,6 +76,12 @@ pub enum TestbedError {
         /// The time that it was given.
         seconds: u64,
     },
+    /// Somebody asked to stop while something was waited for.
+    #[error("interrupted while {what}")]
+    Interrupted {
+        /// What was being waited for: `the array in '/sys/block/md127/md' computed its parities`.
+        what: String,
+    },
     /// The undo journal cannot be kept, so nothing may be changed.
     #[error("cannot {action} the undo journal '{path}'")]
     Journal {
@@ -119,7 +125,9 @@ impl TestbedError {
         match self {
             TestbedError::Host { step, .. } | TestbedError::Tool { step, .. } => step,
             TestbedError::WrongMount { .. } => "mount",
-            TestbedError::WrongStack { .. } | TestbedError::Resync { .. } => "device",
+            TestbedError::WrongStack { .. }
+            | TestbedError::Resync { .. }
+            | TestbedError::Interrupted { .. } => "device",
             TestbedError::Journal { .. } | TestbedError::JournalLine { .. } => "undo journal",
             TestbedError::Refused { .. } => "guard",
             TestbedError::Unmet { .. } | TestbedError::Contradiction { .. } => "build",
@@ -153,7 +161,8 @@ impl TestbedError {
             | TestbedError::Contradiction { .. }
             | TestbedError::WrongMount { .. }
             | TestbedError::WrongStack { .. }
-            | TestbedError::Resync { .. } => {}
+            | TestbedError::Resync { .. }
+            | TestbedError::Interrupted { .. } => {}
         }
         failure
     }

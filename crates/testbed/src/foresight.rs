@@ -313,9 +313,11 @@ pub(crate) fn commands_on(
     let mut lines = Vec::new();
     for disk in [Some(data), journal].into_iter().flatten().flat_map(DeviceSpec::disks) {
         if let DeviceSpec::Image { path, size, direct_io } = disk {
-            lines.push(format!("truncate -s {size} {}", path.display()));
+            let path = path.to_string_lossy();
+            let path = fsdyno_host::quoted(&path);
+            lines.push(format!("truncate -s {size} {path}"));
             let direct = if *direct_io { " --direct-io=on" } else { "" };
-            lines.push(format!("losetup{direct} -f {}", path.display()));
+            lines.push(format!("losetup{direct} -f {path}"));
         }
     }
     let mut target = |index, spec: &DeviceSpec| Target {

@@ -18,6 +18,7 @@ use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Warning, WarningKind}
 use fsdyno_host::probe::{DeviceIdentity, MountInfo};
 use fsdyno_host::{Command, DeviceHandle, Host, MountRequest, Output};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Bytes per second of a slow disk.
@@ -109,6 +110,7 @@ pub fn build(
     testbed: &Testbed,
     configuration: &Configuration,
     seed: u64,
+    interrupt: &AtomicBool,
 ) -> Result<Stack> {
     let contradictions = contradictions(configuration, &testbed.devices);
     if !contradictions.is_empty() {
@@ -121,8 +123,8 @@ pub fn build(
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
             let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
             device::make_images(host, journal, &specs, Some(&target))?;
-            let data = device::open(host, journal, testbed, data)?;
-            let log = log.map(|spec| device::open(host, journal, testbed, spec)).transpose()?;
+            let data = device::open(host, journal, testbed, data, interrupt)?;
+            let log = log.map(|spec| device::open(host, journal, testbed, spec, interrupt)).transpose()?;
             Ground::Volume(Box::new(Volume { filesystem, data, journal: log }))
         }
         (_, None) => {
@@ -158,7 +160,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`TestbedError::Tool`] with what mkfs said.
-    pub fn format(self, host: &mut dyn Host, _journal: &mut UndoJournal) -> Result<Formatted> {
+    pub fn format(self, host: &mut dyn Host) -> Result<Formatted> {
         let Stack(mut trial) = self;
         let Ground::Volume(volume) = &trial.ground else { return Ok(Formatted(trial)) };
         let targets = volume.targets();

@@ -6,6 +6,7 @@ use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::undo::UndoJournal;
 use fsdyno_testbed::{Confirmation, Testbed, build};
+use std::sync::atomic::AtomicBool;
 
 /// The carriers of a trial on these devices.
 fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) -> Vec<String> {
@@ -23,8 +24,8 @@ fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) 
     let configurations = std::slice::from_ref(&configuration);
     let testbed = Testbed::verify(host, &devices, configurations, Bytes(0), &confirmation).unwrap();
     let mut undo = UndoJournal::create(host, state.path()).unwrap();
-    let stack = build(host, &mut undo, &testbed, &configuration, 42).unwrap();
-    let mounted = stack.format(host, &mut undo).unwrap().mount(host, &mut undo).unwrap();
+    let stack = build(host, &mut undo, &testbed, &configuration, 42, &AtomicBool::default()).unwrap();
+    let mounted = stack.format(host).unwrap().mount(host, &mut undo).unwrap();
     let carriers = mounted.carriers(host);
     undo.undo_all(host);
     undo.close().unwrap();

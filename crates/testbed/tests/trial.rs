@@ -9,6 +9,7 @@ use fsdyno_host::{Command, DeviceHandle, Host};
 use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
 use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const IMAGE: &str = "/data/fsdyno.img";
 const DISK: &str = "/dev/fake1";
@@ -157,6 +158,7 @@ struct Lab {
     /// The machine before the trial.
     before: Machine,
     journal: UndoJournal,
+    interrupt: AtomicBool,
     directory: tempfile::TempDir,
 }
 
@@ -167,7 +169,7 @@ impl Lab {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let directory = directory.expect("a temporary directory");
         let journal = UndoJournal::create(&mut host, directory.path()).expect("a journal");
-        Lab { before: host.snapshot(), host, journal, directory }
+        Lab { before: host.snapshot(), host, journal, interrupt: AtomicBool::default(), directory }
     }
 
     fn verify(&mut self, case: &Case) -> Result<Testbed, TestbedError> {
@@ -176,7 +178,7 @@ impl Lab {
     }
 
     fn build(&mut self, testbed: &Testbed, case: &Case) -> Result<Stack, TestbedError> {
-        build(&mut self.host, &mut self.journal, testbed, &case.configuration, 42)
+        build(&mut self.host, &mut self.journal, testbed, &case.configuration, 42, &self.interrupt)
     }
 
     /// A trial from guards to mount.
@@ -184,7 +186,7 @@ impl Lab {
         let testbed = self.verify(case)?;
         let stack = self.build(&testbed, case)?;
         let Lab { host, journal, .. } = self;
-        stack.format(host, journal)?.mount(host, journal)
+        stack.format(host)?.mount(host, journal)
     }
 
     /// A trial from guards to check, without taking it down.
@@ -409,7 +411,7 @@ fn signatures_of_the_sweep_itself_need_no_confirmation() {
     let case = case("btrfs, block device");
     let testbed = lab.verify(&case).unwrap();
     let stack = lab.build(&testbed, &case).unwrap();
-    stack.format(&mut lab.host, &mut lab.journal).unwrap();
+    stack.format(&mut lab.host).unwrap();
     lab.undo();
     lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push("btrfs".to_string());
     lab.build(&testbed, &case).unwrap();
@@ -492,6 +494,17 @@ fn every_disk_of_a_stack_is_confirmed_and_guarded_by_itself() {
     assert!(told[0].starts_with("/dev/fake2 is in use as swap"), "{told:#?}");
     assert!(told[1].starts_with("/dev/fake3 is not confirmed"), "{told:#?}");
     assert!(!host.commands.iter().any(|line| line.starts_with("mdadm --create")));
+}
+
+#[test]
+fn an_array_that_is_busy_is_waited_for_until_somebody_interrupts() {
+    let mut lab = Lab::new();
+    lab.host.arrays_stay_busy = true;
+    lab.interrupt.store(true, Ordering::Relaxed);
+    let error = lab.run(&case("ext4 on raid5")).unwrap_err();
+    assert!(matches!(error, TestbedError::Interrupted { .. }), "{error}");
+    assert_eq!(lab.undo().left, [""; 0]);
+    assert_eq!(lab.host.snapshot(), lab.before);
 }
 
 #[test]

@@ -56,6 +56,7 @@ enum Evidence {
 use Evidence::{
     BlockSize, Contradiction, Geometry, NoGeometry, NoOption, Option as Shows, Queue, Sysctl, Unmet,
 };
+use std::sync::atomic::AtomicBool;
 
 /// One filesystem to make: settings, and how to see them.
 struct Row {
@@ -417,8 +418,8 @@ fn trial(
 ) -> fsdyno_testbed::Result<Vec<String>> {
     let configurations = std::slice::from_ref(configuration);
     let testbed = Testbed::verify(host, devices, configurations, Bytes(0), &Confirmation::default())?;
-    let stack = build(host, journal, &testbed, configuration, 7)?;
-    let mounted = stack.format(host, journal)?.mount(host, journal)?;
+    let stack = build(host, journal, &testbed, configuration, 7, &AtomicBool::default())?;
+    let mounted = stack.format(host)?.mount(host, journal)?;
     let environment = mounted.environment(host);
     let options = mounted.built().mount_options_in_force.clone();
     let geometry = environment.geometry.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -494,8 +495,10 @@ fn block_devices_serve_trial_after_trial() {
         Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation).expect("verified");
     let mut journal = UndoJournal::create(&mut host, &directory.path().join("undo")).expect("a journal");
     for (seed, configuration) in configurations.iter().enumerate() {
-        let stack = build(&mut host, &mut journal, &testbed, configuration, seed as u64).expect("build");
-        let formatted = stack.format(&mut host, &mut journal).expect("format");
+        let stack =
+            build(&mut host, &mut journal, &testbed, configuration, seed as u64, &AtomicBool::default())
+                .expect("build");
+        let formatted = stack.format(&mut host).expect("format");
         let mounted = formatted.mount(&mut host, &mut journal).expect("mount");
         assert_eq!(mounted.built().scheduler_in_force, "kyber");
         fs::write(mounted.directory().join("file"), "content").expect("write");

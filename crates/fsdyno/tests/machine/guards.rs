@@ -16,6 +16,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("losetup")];
 const BTRFS: &[Requirement] = &[
@@ -474,7 +475,8 @@ fn swapped_after() {
     let mut journal =
         fsdyno_testbed::UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
     let error =
-        fsdyno_testbed::build(&mut host, &mut journal, &testbed, &configuration, 1).expect_err("swapped");
+        fsdyno_testbed::build(&mut host, &mut journal, &testbed, &configuration, 1, &AtomicBool::default())
+            .expect_err("swapped");
     assert!(error.failure().message.contains("no longer the device"), "{error:?}");
     assert_eq!(hash(&swapped.image), before);
     assert_eq!(journal.undo_all(&mut host).left, [""; 0]);

@@ -10,6 +10,7 @@ use fsdyno_testbed::{Confirmation, Stack, Testbed, UndoJournal, build, guest};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 const NEEDED: &[Requirement] = &[
     GUEST[0],
@@ -190,10 +191,11 @@ fn built(guest: &mut dyn Guest, devices: &Devices, configuration: &Configuration
         Testbed::verify(host, devices, std::slice::from_ref(configuration), Bytes(0), &confirmation)
             .unwrap_or_else(|error| panic!("{}: {error}", devices.data));
     let mut journal = UndoJournal::in_memory();
-    let stack = build(host, &mut journal, &testbed, configuration, 42).unwrap_or_else(|error| {
-        let failure = error.failure();
-        panic!("{}: {}\n{}", devices.data, failure.message, failure.details)
-    });
+    let stack = build(host, &mut journal, &testbed, configuration, 42, &AtomicBool::default())
+        .unwrap_or_else(|error| {
+            let failure = error.failure();
+            panic!("{}: {}\n{}", devices.data, failure.message, failure.details)
+        });
     (stack, journal)
 }
 

@@ -12,6 +12,7 @@ use fsdyno_core::DeviceSpec;
 use fsdyno_core::device::{Delay, Delayed};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 const TOOLS: &[Tool] = &[Tool { program: "dmsetup", package: "dmsetup", version_argument: "--version" }];
 
@@ -60,7 +61,13 @@ impl Layer for Delayed {
         vec![UndoAction::RemoveMapping { name: mapping(id) }]
     }
 
-    fn settle(&self, host: &mut dyn Host, making: &Making<'_>, _directory: &Path) -> Result<InForce> {
+    fn settle(
+        &self,
+        host: &mut dyn Host,
+        making: &Making<'_>,
+        _directory: &Path,
+        _interrupt: &AtomicBool,
+    ) -> Result<InForce> {
         let name = mapping(making.id);
         Ok(compare(&self.delay, &table(host, &name)?))
     }

@@ -11,6 +11,7 @@ use fsdyno_core::device::Lvm;
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 const TOOLS: &[Tool] = &[
     Tool { program: "lvm", package: "lvm2", version_argument: "version" },
@@ -55,7 +56,13 @@ impl Layer for Lvm {
         ways_back
     }
 
-    fn settle(&self, host: &mut dyn Host, making: &Making<'_>, _directory: &Path) -> Result<InForce> {
+    fn settle(
+        &self,
+        host: &mut dyn Host,
+        making: &Making<'_>,
+        _directory: &Path,
+        _interrupt: &AtomicBool,
+    ) -> Result<InForce> {
         let table = table(host, &mapping(making.id))?;
         Ok(compare(self, &table))
     }

@@ -14,6 +14,7 @@ use fsdyno_core::device::{Bitmap, Md, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const TOOLS: &[Tool] = &[Tool { program: "mdadm", package: "mdadm", version_argument: "--version" }];
@@ -65,7 +66,13 @@ impl Layer for Md {
         ways_back
     }
 
-    fn settle(&self, host: &mut dyn Host, making: &Making<'_>, directory: &Path) -> Result<InForce> {
+    fn settle(
+        &self,
+        host: &mut dyn Host,
+        making: &Making<'_>,
+        directory: &Path,
+        interrupt: &AtomicBool,
+    ) -> Result<InForce> {
         let directory = directory.join("md");
         let resync = match (self.level.is_redundant(), needs_resync(self, making.blank)) {
             (false, _) => "nothing to resync".to_string(),
@@ -73,7 +80,10 @@ impl Layer for Md {
             (true, true) => {
                 let size = making.members.iter().filter_map(|member| member.size_bytes).max().unwrap_or(0);
                 let limit = RESYNC_BASE + Duration::from_secs(size / SLOW_RESYNC);
-                format!("resync finished in {:.1} s", finished(host, &directory, limit)?.as_secs_f64())
+                format!(
+                    "resync finished in {:.1} s",
+                    finished(host, &directory, limit, interrupt)?.as_secs_f64()
+                )
             }
         };
         let mut read = |file: &str| {
@@ -128,7 +138,12 @@ fn uuid(id: &str) -> String {
 }
 
 /// Waits until everything on the array agrees.
-fn finished(host: &mut dyn Host, directory: &Path, limit: Duration) -> Result<Duration> {
+fn finished(
+    host: &mut dyn Host,
+    directory: &Path,
+    limit: Duration,
+    interrupt: &AtomicBool,
+) -> Result<Duration> {
     let start = Instant::now();
     loop {
         let mut is = |file: &str, value: &str| {
@@ -139,6 +154,10 @@ fn finished(host: &mut dyn Host, directory: &Path, limit: Duration) -> Result<Du
         // Between its making and the first block it is idle, too, and still degraded or not synced.
         if is("sync_action", "idle")? && is("degraded", "0")? && is("resync_start", "none")? {
             return Ok(start.elapsed());
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            let what = format!("the array in '{}' computed its parities", directory.display());
+            return Err(TestbedError::Interrupted { what });
         }
         if start.elapsed() > limit {
             return Err(TestbedError::Resync { array: directory.to_path_buf(), seconds: limit.as_secs() });

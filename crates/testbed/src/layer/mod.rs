@@ -16,6 +16,7 @@ use fsdyno_core::{DeviceSpec, Recipe};
 use fsdyno_host::{Command, DeviceHandle, Host, HostError, Output};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
@@ -64,8 +65,15 @@ pub(crate) trait Layer {
     fn path(&self, id: &str) -> PathBuf;
     /// The ways back, in the order in which they belong into the journal.
     fn ways_back(&self, id: &str, below: &[DeviceSpec]) -> Vec<UndoAction>;
-    /// Waits until it has nothing more to do by itself, and tells what it is. `directory` is its own in sysfs.
-    fn settle(&self, host: &mut dyn Host, making: &Making<'_>, directory: &Path) -> Result<InForce>;
+    /// Waits until it has nothing more to do by itself or somebody interrupts, and tells what it is. `directory` is its own
+    /// in sysfs.
+    fn settle(
+        &self,
+        host: &mut dyn Host,
+        making: &Making<'_>,
+        directory: &Path,
+        interrupt: &AtomicBool,
+    ) -> Result<InForce>;
     /// The commands of a person who makes the same; none for what nobody wants.
     fn recipe(&self) -> Vec<String>;
 }
