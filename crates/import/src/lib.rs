@@ -181,20 +181,8 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
 /// What a summary of these trials can rank by: what their workload is ranked by, else the last rate that one of them has.
 pub fn measure(trials: &[TrialRecord]) -> Option<Measure> {
     let usual = trials.first()?.workload.load().default_measure().parse::<Measure>().ok();
-    if let Some(usual) = usual.filter(|usual| trials.iter().any(|trial| usual.value(trial).is_some())) {
-        return Some(usual);
-    }
-    let phases = trials.iter().flat_map(|trial| trial.phases.iter().rev().map(move |phase| (trial, phase)));
-    let roles =
-        phases.flat_map(|(trial, phase)| phase.roles.iter().rev().map(move |role| (trial, phase, role)));
-    roles
-        .flat_map(|(trial, phase, role)| {
-            let name = move |figure| format!("{}/{}/{figure}", phase.name, role.role);
-            ["rate", "data-rate", "item-rate"].map(name).map(|name| (trial, name))
-        })
-        .filter_map(|(trial, name)| Some((trial, name.parse::<Measure>().ok()?)))
-        .find(|(trial, measure)| measure.value(trial).is_some())
-        .map(|(_, measure)| measure)
+    let usual = usual.filter(|usual| trials.iter().any(|trial| usual.value(trial).is_some()));
+    usual.or_else(|| Measure::last_rate(trials.iter()))
 }
 
 /// That a trial comes from a file, and what that does not tell.

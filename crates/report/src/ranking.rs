@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 pub struct Ranking {
     /// The workload.
     pub workload: Workload,
-    /// The columns; the first decides the order: the plan's measure, or the workload's own where none of its trials has a
-    /// value of that. Others that no configuration has are left out.
+    /// The columns; the first decides the order: the plan's measure, or the workload's own or the last rate where
+    /// none of its trials has a value of that. Others that no configuration has are left out.
     pub measures: Vec<Measure>,
     /// The configurations, best first.
     pub rows: Vec<RankedCase>,
@@ -194,6 +194,18 @@ mod tests {
         let by: Vec<&str> = rankings.iter().map(|ranking| ranking.measure().name()).collect();
         assert_eq!(by, ["read-under-write", "longest-stall"]);
         assert_eq!(rankings[1].ranked().count(), 1);
+    }
+
+    #[test]
+    fn jobs_of_the_users_make_are_ranked_by_their_last_rate() {
+        let mut fio = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 10.0);
+        let program = fsdyno_core::workload::Program::Fio;
+        fio.workload = Workload::External(fsdyno_core::workload::External { program, ..Default::default() });
+        fio.phases.iter_mut().for_each(|phase| phase.name = format!("job of {}", phase.name));
+        let measure = fio.workload.load().default_measure().parse().unwrap();
+        let rankings = rankings(&measure, 42, &[fio]);
+        assert!(rankings[0].measure().name().starts_with("job of "), "{}", rankings[0].measure().name());
+        assert_eq!(rankings[0].ranked().count(), 1);
     }
 
     #[test]

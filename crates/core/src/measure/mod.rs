@@ -212,7 +212,7 @@ impl Measure {
     }
 
     /// What decides under a workload of which these are the trials: this measure where one of them has a value of it, else
-    /// the workload's own.
+    /// the workload's own, else the last rate that there is. What jobs of the user's make is known only when they have run.
     pub fn deciding<'a>(
         &self,
         workload: &Workload,
@@ -223,7 +223,22 @@ impl Measure {
             return self.clone();
         }
         let own = workload.load().default_measure().parse().ok().filter(some_has);
-        own.unwrap_or_else(|| self.clone())
+        own.or_else(|| Measure::last_rate(trials.clone())).unwrap_or_else(|| self.clone())
+    }
+
+    /// The rate of the last role of the last phase that has one.
+    pub fn last_rate<'a>(trials: impl Iterator<Item = &'a TrialRecord>) -> Option<Measure> {
+        let phases = trials.flat_map(|trial| trial.phases.iter().rev().map(move |phase| (trial, phase)));
+        let roles =
+            phases.flat_map(|(trial, phase)| phase.roles.iter().rev().map(move |role| (trial, phase, role)));
+        roles
+            .flat_map(|(trial, phase, role)| {
+                let name = move |figure| format!("{}/{}/{figure}", phase.name, role.role);
+                ["rate", "data-rate", "item-rate"].map(name).map(|name| (trial, name))
+            })
+            .filter_map(|(trial, name)| Some((trial, name.parse::<Measure>().ok()?)))
+            .find(|(trial, measure)| measure.value(trial).is_some())
+            .map(|(_, measure)| measure)
     }
 
     /// Whether it is a figure of a whole trial beside its phases: the same for every workload.
