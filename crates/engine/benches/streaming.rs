@@ -40,6 +40,8 @@ enum Tool {
     Fsdyno,
     /// Nothing but the system calls.
     Bare,
+    /// The same through a ring, where the others make one system call after the other.
+    BareRing,
     /// With its best settings.
     Fio,
     /// As it comes: it hands on every request by itself.
@@ -52,6 +54,7 @@ impl Tool {
         match self {
             Tool::Fsdyno => "fsdyno",
             Tool::Bare => "bare",
+            Tool::BareRing => "bare ring",
             Tool::Fio => "fio",
             Tool::PlainFio => "fio 1:1",
             Tool::Dd => "dd",
@@ -119,7 +122,8 @@ const TASKS: &[Task] = &[
         name: "random 4 KiB reads, page cache, one at a time",
         depth: 0,
         count: 500_000,
-        aims: &[(Tool::Bare, 1.0), (Tool::Fio, 1.0)],
+        tools: &[Tool::Fsdyno, Tool::Bare, Tool::BareRing, Tool::Fio],
+        aims: &[(Tool::Bare, 1.0), (Tool::BareRing, 1.0), (Tool::Fio, 1.0)],
         ..READ
     },
     Task { name: "random 4 KiB reads, O_DIRECT, depth 32, each by itself", ..DIRECT },
@@ -328,6 +332,7 @@ fn rounds(task: Task, path: &Path, count: usize, timer: Timer) -> Vec<Vec<Cost>>
     let once = |tool| match tool {
         Tool::Fsdyno => fsdyno(task, path, timer),
         Tool::Bare => bare(task, path),
+        Tool::BareRing => bare(Task { depth: 1, ..task }, path),
         Tool::Fio => fio(task, path, true).unwrap(),
         Tool::PlainFio => fio(task, path, false).unwrap(),
         Tool::Dd => dd(task, path),
