@@ -8,7 +8,7 @@ use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem::Target;
 use crate::guard::{Refusal, Testbed, refusals};
-use crate::layer::{self, Layer, Making, Member};
+use crate::layer::{self, Layer, Made, Making, Member};
 use crate::stack::{contradiction, run_to_success};
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use fsdyno_core::environment::LayerFacts;
@@ -185,7 +185,8 @@ fn build(
         commands.push(command.line());
     }
     let name = holder(host, spec, &below)?;
-    let in_force = layer.settle(host, &making, &Path::new("/sys/block").join(&name), interrupt)?;
+    let directory = Path::new("/sys/block").join(&name);
+    let in_force = layer.settle(host, Made { making: &making, directory: &directory, interrupt })?;
     if !in_force.differences.is_empty() {
         return Err(TestbedError::Unmet { unmet: in_force.differences });
     }

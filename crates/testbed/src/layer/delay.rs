@@ -3,7 +3,7 @@
 //! The kernel holds each request back for so many milliseconds before the disk sees it. Its timers decide how exactly: never
 //! less, and up to a tick of the kernel more.
 
-use super::{InForce, Layer, Making, SECTOR, in_kernel, no_device_mapper, table};
+use super::{InForce, Layer, Made, Making, SECTOR, in_kernel, no_device_mapper, table};
 use crate::Result;
 use crate::capability::has_module;
 use crate::filesystem::Tool;
@@ -12,7 +12,6 @@ use fsdyno_core::DeviceSpec;
 use fsdyno_core::device::{Delay, Delayed};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 const TOOLS: &[Tool] = &[Tool { program: "dmsetup", package: "dmsetup", version_argument: "--version" }];
 
@@ -61,14 +60,8 @@ impl Layer for Delayed {
         vec![UndoAction::RemoveMapping { name: mapping(id) }]
     }
 
-    fn settle(
-        &self,
-        host: &mut dyn Host,
-        making: &Making<'_>,
-        _directory: &Path,
-        _interrupt: &AtomicBool,
-    ) -> Result<InForce> {
-        let name = mapping(making.id);
+    fn settle(&self, host: &mut dyn Host, made: Made<'_>) -> Result<InForce> {
+        let name = mapping(made.making.id);
         Ok(compare(&self.delay, &table(host, &name)?))
     }
 

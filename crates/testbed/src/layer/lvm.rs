@@ -3,7 +3,9 @@
 //! lvm is shown these disks and no others, reads none of the machine's configuration and writes none of its backups. Its
 //! volume is one device of the device mapper, which is taken down as such; what is left then are labels on the disks.
 
-use super::{InForce, Label, Layer, Making, SECTOR, disk, kib, labels, no_device_mapper, succeed, table};
+use super::{
+    InForce, Label, Layer, Made, Making, SECTOR, disk, kib, labels, no_device_mapper, succeed, table,
+};
 use crate::Result;
 use crate::filesystem::{Target, Tool};
 use crate::undo::UndoAction;
@@ -11,7 +13,6 @@ use fsdyno_core::device::Lvm;
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 const TOOLS: &[Tool] = &[
     Tool { program: "lvm", package: "lvm2", version_argument: "version" },
@@ -56,14 +57,8 @@ impl Layer for Lvm {
         ways_back
     }
 
-    fn settle(
-        &self,
-        host: &mut dyn Host,
-        making: &Making<'_>,
-        _directory: &Path,
-        _interrupt: &AtomicBool,
-    ) -> Result<InForce> {
-        let table = table(host, &mapping(making.id))?;
+    fn settle(&self, host: &mut dyn Host, made: Made<'_>) -> Result<InForce> {
+        let table = table(host, &mapping(made.making.id))?;
         Ok(compare(self, &table))
     }
 

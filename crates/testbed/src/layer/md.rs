@@ -4,7 +4,7 @@
 //! filesystem has written, so that they are taken as clean. Parities are right by themselves only on disks full of zeros; on
 //! others their first computation is waited for. Which it was stands with the result.
 
-use super::{InForce, Label, Layer, Making, disk, in_kernel, kib, labels, succeed};
+use super::{InForce, Label, Layer, Made, Making, disk, in_kernel, kib, labels, succeed};
 use crate::Result;
 use crate::capability::has_module;
 use crate::error::TestbedError;
@@ -66,13 +66,8 @@ impl Layer for Md {
         ways_back
     }
 
-    fn settle(
-        &self,
-        host: &mut dyn Host,
-        making: &Making<'_>,
-        directory: &Path,
-        interrupt: &AtomicBool,
-    ) -> Result<InForce> {
+    fn settle(&self, host: &mut dyn Host, made: Made<'_>) -> Result<InForce> {
+        let Made { making, directory, interrupt } = made;
         let directory = directory.join("md");
         let resync = match (self.level.is_redundant(), needs_resync(self, making.blank)) {
             (false, _) => "nothing to resync".to_string(),

@@ -42,6 +42,17 @@ pub(crate) struct Making<'a> {
     pub blank: bool,
 }
 
+/// A layer that was made, and may have something to do yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made<'a> {
+    /// How it was made.
+    pub making: &'a Making<'a>,
+    /// Its directory in sysfs: `/sys/block/md127`.
+    pub directory: &'a Path,
+    /// Set by somebody who does not want to wait any longer.
+    pub interrupt: &'a AtomicBool,
+}
+
 /// What a layer is, as read back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InForce {
@@ -65,15 +76,8 @@ pub(crate) trait Layer {
     fn path(&self, id: &str) -> PathBuf;
     /// The ways back, in the order in which they belong into the journal.
     fn ways_back(&self, id: &str, below: &[DeviceSpec]) -> Vec<UndoAction>;
-    /// Waits until it has nothing more to do by itself or somebody interrupts, and tells what it is. `directory` is its own
-    /// in sysfs.
-    fn settle(
-        &self,
-        host: &mut dyn Host,
-        making: &Making<'_>,
-        directory: &Path,
-        interrupt: &AtomicBool,
-    ) -> Result<InForce>;
+    /// Waits until it has nothing more to do by itself or somebody interrupts, and tells what it is.
+    fn settle(&self, host: &mut dyn Host, made: Made<'_>) -> Result<InForce>;
     /// The commands of a person who makes the same; none for what nobody wants.
     fn recipe(&self) -> Vec<String>;
 }
