@@ -44,35 +44,38 @@ pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
 pub struct LayerSupport {
     /// Its word in plans: `md`, `lvm`, `delay`.
     pub name: &'static str,
-    /// Its variants that the kernel has: the levels of md, `yes` for a kind that has none.
-    pub kernel: Vec<&'static str>,
+    /// Whether the kernel has it; some level of it, for md.
+    pub in_kernel: bool,
+    /// The levels of md that the kernel has.
+    pub levels: Vec<&'static str>,
     /// Its tools that are not installed.
     pub missing: Vec<&'static Tool>,
 }
 
 /// What a host has of what each kind of layer needs.
 pub fn layer_support(host: &mut dyn Host) -> Vec<LayerSupport> {
-    let md = |level| Md { level, chunk: None, bitmap: Bitmap::None, disks: Vec::new() };
-    let levels = RaidLevel::ALL.iter().map(|level| (level.name(), DeviceSpec::Md(md(*level)))).collect();
-    let lvm = DeviceSpec::Lvm(Lvm { stripes: 1, stripe_size: None, disks: Vec::new() });
+    let md = |level: &RaidLevel| Md { level: *level, chunk: None, bitmap: Bitmap::None, disks: Vec::new() };
     let disk = Box::new(DeviceSpec::Block { path: PathBuf::new(), identity: None });
-    let delayed = DeviceSpec::Delayed(Delayed { delay: Delay::default(), disk });
-    let kinds: [(_, Vec<(_, DeviceSpec)>); 3] =
-        [("md", levels), ("lvm", vec![("yes", lvm)]), ("delay", vec![("yes", delayed)])];
-    kinds
-        .into_iter()
-        .map(|(name, variants)| {
-            let mut support = LayerSupport { name, kernel: Vec::new(), missing: Vec::new() };
-            for (variant, spec) in variants {
-                let Some(layer) = layer::of(&spec) else { continue };
-                support.missing = absent_tools(host, layer.tools());
-                if layer.unmet(host).is_empty() {
-                    support.kernel.push(variant);
-                }
-            }
-            support
-        })
-        .collect()
+    let kinds = [
+        ("md", RaidLevel::ALL.iter().map(|level| DeviceSpec::Md(md(level))).collect()),
+        ("lvm", vec![DeviceSpec::Lvm(Lvm { stripes: 1, stripe_size: None, disks: Vec::new() })]),
+        ("delay", vec![DeviceSpec::Delayed(Delayed { delay: Delay::default(), disk })]),
+    ];
+    let mut support = |(name, mut variants): (&'static str, Vec<DeviceSpec>)| {
+        let tools = variants.first().and_then(layer::of).map_or(&[][..], |layer| layer.tools());
+        variants.retain(|spec| layer::of(spec).is_some_and(|layer| layer.unmet(host).is_empty()));
+        let level = |spec: &DeviceSpec| match spec {
+            DeviceSpec::Md(md) => Some(md.level.name()),
+            _ => None,
+        };
+        LayerSupport {
+            name,
+            in_kernel: !variants.is_empty(),
+            levels: variants.iter().filter_map(level).collect(),
+            missing: absent_tools(host, tools),
+        }
+    };
+    kinds.into_iter().map(&mut support).collect()
 }
 
 /// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).

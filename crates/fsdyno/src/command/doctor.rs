@@ -120,16 +120,16 @@ fn layers(host: &mut dyn Host) -> Vec<Finding> {
 }
 
 /// As with filesystems, a guest has what this kernel lacks.
-fn one_layer(LayerSupport { name, kernel, missing }: LayerSupport) -> Finding {
-    let remedy = match (kernel.as_slice(), missing.first()) {
-        ([], _) => Some("in a guest: kernel = \"debian:6.1\" has it".to_string()),
-        (_, None) => None,
-        (_, Some(tool)) => Some(format!("apt-get install {}", tool.package)),
+fn one_layer(LayerSupport { name, in_kernel, levels, missing }: LayerSupport) -> Finding {
+    let remedy = match missing.first() {
+        _ if !in_kernel => Some("in a guest: kernel = \"debian:6.1\" has it".to_string()),
+        None => None,
+        Some(tool) => Some(format!("apt-get install {}", tool.package)),
     };
-    let kernel = match kernel.as_slice() {
-        [] => "not in the kernel".to_string(),
-        ["yes"] => "in the kernel".to_string(),
-        some => format!("{} in the kernel", some.join(", ")),
+    let kernel = match (in_kernel, levels.as_slice()) {
+        (false, _) => "not in the kernel".to_string(),
+        (true, []) => "in the kernel".to_string(),
+        (true, some) => format!("{} in the kernel", some.join(", ")),
     };
     Finding {
         subject: name.to_string(),

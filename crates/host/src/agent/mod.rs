@@ -1,10 +1,10 @@
 //! This machine, by system calls in a process that can be given up.
 //!
 //! A filesystem under test may hang any system call that touches it, and a thread that hangs in the kernel cannot be
-//! ended. So a child process, `<binary> agent`, carries out the steps of a [`LocalHost`](crate::local::LocalHost) one by one and answers over a
-//! pipe. When an answer is late, the child is killed and abandoned, the step fails with [`HostError::Hung`], and the next
-//! step goes to a fresh child. Devices that the old child held open are closed with it, or stay open and locked for as
-//! long as it hangs; their handles mean nothing to the new one.
+//! ended. So a child process, `<binary> agent`, carries out the steps of a [`LocalHost`](crate::local::LocalHost) one by
+//! one and answers over a pipe. When an answer is late, the child is killed and abandoned, the step fails with
+//! [`HostError::Hung`], and the next step goes to a fresh child. Devices that the old child held open are closed with it,
+//! or stay open and locked for as long as it hangs; their handles mean nothing to the new one.
 //!
 //! Engines are started by the parent itself: they have their own pipe and their own watchdog.
 
