@@ -7,15 +7,17 @@
 //! shows that, too. Processor time is that of the thread that does the I/O (of the process for dd); what kernel threads do
 //! for it is the same for all.
 //!
-//! As root everything happens on ext4 on a loop device over memory, else in a temporary directory. fio needs to be
-//! installed. `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --only TEXT] [-- --keep]`; `--only` runs
-//! what has the text in its name, `--keep` writes the output to `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
+//! As root everything happens on ext4 on a loop device over memory, which goes when this ends, else in a temporary directory.
+//! fio needs to be installed. `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --only TEXT] [-- --keep]`;
+//! `--only` runs what has the text in its name, `--keep` writes the output to
+//! `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 mod keep;
 
-use fsdyno_engine::{StreamingPass, streaming_pass};
-use fsdyno_sys::bare::{self, Reads};
+use fsdyno_core::workload::Content;
+use fsdyno_engine::StreamingPass;
+use fsdyno_sys::bare::Reads;
 use fsdyno_sys::timer::Timer;
 use keep::keep;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -26,6 +28,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,6 +37,7 @@ const MIB: u64 = 1 << 20;
 const DEPTH: u32 = 32;
 const SMALL: u64 = 4096;
 const LARGE: u64 = MIB;
+const PAGE: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
@@ -78,6 +82,8 @@ struct Task {
     block: u64,
     file_bytes: u64,
     count: u64,
+    /// Writes nothing but zeros, as dd does: random bytes cost more on some processors, 10 % on an AMD EPYC.
+    zeros: bool,
     tools: &'static [Tool],
     /// What the median ratio of rates should be at least, by tool.
     aims: &'static [(Tool, f64)],
@@ -95,12 +101,13 @@ const READ: Task = Task {
     block: SMALL,
     file_bytes: 16 * MIB,
     count: 800_000,
+    zeros: false,
     tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio],
     aims: &[],
 };
 
-/// All tools wait for as many completions. One by one, ours and the bare loop use a place again as soon as it is free, as fio
-/// does when it is not told otherwise.
+/// All tools wait for as many completions. Where that is one, the bare loop hands on each request by itself as soon as there is
+/// a place for it, as fio does when it is not told otherwise: quicker than to look at all that ended first.
 const DIRECT: Task = Task {
     direct: true,
     batch_of_fio: None,
@@ -110,6 +117,9 @@ const DIRECT: Task = Task {
     aims: &[(Tool::Bare, 1.0), (Tool::Fio, 1.0)],
     ..READ
 };
+
+const WRITE: Task =
+    Task { random: false, writes: true, depth: 0, block: LARGE, file_bytes: 1024 * MIB, count: 1024, ..READ };
 
 const TASKS: &[Task] = &[
     Task {
@@ -123,10 +133,11 @@ const TASKS: &[Task] = &[
         depth: 0,
         count: 500_000,
         tools: &[Tool::Fsdyno, Tool::Bare, Tool::BareRing, Tool::Fio],
-        aims: &[(Tool::Bare, 1.0), (Tool::BareRing, 1.0), (Tool::Fio, 1.0)],
+        // A plain loop, which reads no clock, is beside them to show what the two readings cost.
+        aims: &[(Tool::BareRing, 1.0), (Tool::Fio, 1.0)],
         ..READ
     },
-    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, each by itself", ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, waiting for one", ..DIRECT },
     Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 8", batch: 8, ..DIRECT },
     Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 16", batch: 16, ..DIRECT },
     Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 32", batch: 32, ..DIRECT },
@@ -142,17 +153,13 @@ const TASKS: &[Task] = &[
         ..READ
     },
     Task {
-        name: "sequential 1 MiB writes, page cache, one at a time",
-        random: false,
-        writes: true,
-        depth: 0,
-        block: LARGE,
-        file_bytes: 1024 * MIB,
-        count: 1024,
+        name: "sequential 1 MiB writes of zeros, page cache, one at a time",
+        zeros: true,
         tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio, Tool::Dd],
         aims: &[(Tool::Dd, 1.0)],
-        ..READ
+        ..WRITE
     },
+    Task { name: "sequential 1 MiB writes of random bytes, page cache, one at a time", ..WRITE },
 ];
 
 /// What one run took.
@@ -192,17 +199,29 @@ fn open(task: Task, file: &Path) -> OwnedFd {
     rustix::fs::open(file, access | direct, Mode::empty()).unwrap()
 }
 
-/// Runs one of our own loops on a thread of its own.
-fn ours(loops: impl FnOnce() + Send) -> Cost {
-    let clock = |clock| {
-        let now = clock_gettime(clock);
-        now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
-    };
-    let run = || {
+/// What one of our own loops takes on its thread, without what makes it ready: fio and dd leave that out, too.
+struct Stopwatch(Cost);
+
+impl Stopwatch {
+    fn time<T>(&mut self, run: impl FnOnce() -> T) -> T {
+        let clock = |clock| {
+            let now = clock_gettime(clock);
+            now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+        };
         let begin = (clock(ClockId::Monotonic), clock(ClockId::ThreadCPUTime));
-        loops();
-        let end = (clock(ClockId::Monotonic), clock(ClockId::ThreadCPUTime));
-        Cost { seconds: end.0 - begin.0, cpu_seconds: end.1 - begin.1 }
+        let result = run();
+        self.0.seconds += clock(ClockId::Monotonic) - begin.0;
+        self.0.cpu_seconds += clock(ClockId::ThreadCPUTime) - begin.1;
+        result
+    }
+}
+
+/// Runs one of our own loops on a thread of its own.
+fn ours(work: impl FnOnce(&mut Stopwatch) + Send) -> Cost {
+    let run = || {
+        let mut stopwatch = Stopwatch(Cost { seconds: 0.0, cpu_seconds: 0.0 });
+        work(&mut stopwatch);
+        stopwatch.0
     };
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
@@ -211,24 +230,35 @@ fn bare(task: Task, path: &Path) -> Cost {
     let file = open(task, path);
     let mut positions = Positions::new(task);
     let length = task.block as usize;
-    let mut buffer = vec![1; length];
-    ours(|| match task.depth {
-        0 => {
+    let one_by_one = |stopwatch: &mut Stopwatch, positions: &mut Positions| {
+        // On a page boundary, as the buffers of all others are: copying is quicker so.
+        let mut memory = vec![0; length + PAGE];
+        let begin = memory.as_ptr().align_offset(PAGE);
+        let buffer = &mut memory[begin..][..length];
+        // Zeros are written, too: memory that nobody has touched is not there yet.
+        let content = if task.zeros { 0..=0 } else { 0..=u8::MAX };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+        buffer.fill_with(|| random.random_range(content.clone()));
+        stopwatch.time(|| {
             for _ in 0..task.count {
                 let position = positions.next();
                 let moved = if task.writes {
-                    rustix::io::pwrite(&file, &buffer, position)
+                    rustix::io::pwrite(&file, buffer, position)
                 } else {
-                    rustix::io::pread(&file, &mut *buffer, position)
+                    rustix::io::pread(&file, &mut buffer[..], position)
                 };
                 assert_eq!(moved, Ok(length));
             }
-        }
+        });
+    };
+    ours(|stopwatch| match task.depth {
+        0 => one_by_one(stopwatch, &mut positions),
         depth => {
             // What comes from the page cache is done when it is handed on: then one call for all is quickest.
             let (want, each) = (task.batch as usize, task.direct && task.batch == 1);
             let reads = Reads { depth, want, each, length, count: task.count };
-            bare::read(reads, file.as_fd(), || positions.next()).unwrap();
+            let ready = reads.ready(file.as_fd()).unwrap();
+            stopwatch.time(|| ready.run(|| positions.next())).unwrap();
         }
     })
 }
@@ -244,11 +274,13 @@ fn fsdyno(task: Task, path: &Path, timer: Timer) -> Cost {
         block: block as usize,
         file_bytes,
         random: task.random.then_some((1, count)),
+        content: if task.zeros { Content::Zeros } else { Content::Random },
     };
     let per_pass = if task.random { count } else { file_bytes / block };
-    ours(|| {
+    ours(|stopwatch| {
         for _ in 0..count / per_pass {
-            let counts = streaming_pass(path, pass, timer).unwrap();
+            let ready = pass.open(path, timer).unwrap();
+            let counts = stopwatch.time(|| ready.run()).unwrap();
             assert_eq!(counts.iter().map(|row| row.1).sum::<u64>(), per_pass);
         }
     })
@@ -271,7 +303,8 @@ fn fio(task: Task, path: &Path, batches: bool) -> Option<Cost> {
         .arg(format!("--bs={}", task.block))
         .arg(format!("--size={}", task.file_bytes))
         .arg(format!("--io_size={}", task.count * task.block))
-        .arg(format!("--direct={}", u8::from(task.direct)));
+        .arg(format!("--direct={}", u8::from(task.direct)))
+        .arg(format!("--zero_buffers={}", u8::from(task.zeros)));
     match task.depth {
         0 => command.arg("--ioengine=psync"),
         depth => command
@@ -298,7 +331,7 @@ fn fio(task: Task, path: &Path, batches: bool) -> Option<Cost> {
     Some(Cost { seconds, cpu_seconds: share * seconds })
 }
 
-/// dd, by its own clock; it goes through the file once.
+/// dd, by its own clock; it goes through the file once, and writes zeros.
 fn dd(task: Task, path: &Path) -> Cost {
     let cpu = || {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
@@ -482,6 +515,8 @@ impl Ground {
             if run(Command::new("mkfs.ext4").args(["-q", "-F", "-E", lazy]).arg(&image))
                 && run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&point))
             {
+                // The loop device has it open; so it goes with the mount.
+                std::fs::remove_file(&image).unwrap();
                 let scheduler = Scheduler::none(&point);
                 return Ground { directory, mounted: Some(Mounted { point, scheduler }) };
             }
@@ -545,10 +580,20 @@ fn machine(ground: &Ground) -> String {
     )
 }
 
+/// Goes on, as root, in a mount namespace of its own: what is mounted there ends with this process, however that ends.
+fn alone() {
+    const WITHIN: &str = "--within";
+    if rustix::process::geteuid().is_root() && std::env::args().all(|argument| argument != WITHIN) {
+        let error = Command::new("unshare").arg("--mount").args(std::env::args_os()).arg(WITHIN).exec();
+        panic!("unshare: {error}");
+    }
+}
+
 fn main() {
+    alone();
     let arguments: Vec<String> = std::env::args().collect();
     let after = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|at| arguments.get(at + 1));
-    let count = after("--rounds").map_or(15, |text| text.parse().unwrap());
+    let count = after("--rounds").map_or(31, |text| text.parse().unwrap());
     let timer = Timer::calibrate();
     let ground = Ground::new();
     let mut out = machine(&ground);

@@ -38,7 +38,7 @@ pub use workload::external::{
 };
 pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
-pub use workload::streaming::{Pass as StreamingPass, pass as streaming_pass};
+pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};
 
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;

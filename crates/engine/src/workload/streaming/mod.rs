@@ -15,7 +15,7 @@ mod stream;
 
 use crate::aside;
 use crate::content::FileIdentity;
-use crate::error::EngineError;
+use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter};
 use crate::phase::{Job, Phase, Span, Team};
 use crate::session::Session;
@@ -30,7 +30,7 @@ use fsdyno_sys::timer::Timer;
 use rustix::fs::{Advice, Mode, OFlags};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use stream::{Course, Stream};
+use stream::{Course, Ready, Stream};
 
 /// What seeds and identities of files derive from.
 const FILES: u64 = 3;
@@ -225,7 +225,7 @@ fn file_name(stream: u32) -> String {
     format!("stream-{stream}")
 }
 
-/// What [`pass`] does with a file.
+/// How to go through a file once, outside any phase.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
     /// Whether it writes, and does not read.
@@ -242,39 +242,61 @@ pub struct Pass {
     pub file_bytes: u64,
     /// So many blocks at random places, chosen by this seed; none: all in sequence.
     pub random: Option<(u64, u64)>,
+    /// What it writes.
+    pub content: Content,
 }
 
-/// Goes through a file once, without any window, and tells how often each operation was performed.
-///
-/// # Errors
-/// The first system call that failed.
-pub fn pass(file: &Path, pass: Pass, timer: Timer) -> Result<Vec<(Operation, u64)>, EngineError> {
-    let Pass { writes, direct, depth, batch, block, file_bytes, random } = pass;
-    let course = match random {
-        Some((seed, count)) => Course::Random { seed, count: Some(count) },
-        None => Course::Once,
-    };
-    let name = file.to_string_lossy().into_owned();
-    let identity = FileIdentity::new(0, 0);
-    let content = Content::Random;
-    let stream = Stream {
-        name,
-        writes,
-        course,
-        file_bytes,
-        block,
-        direct,
-        depth,
-        batch,
-        fsync: false,
-        content,
-        seed: 0,
-        identity,
-    };
-    let fail = |failure| EngineError::operation("1 pass", failure);
-    let mut meter = Meter::alone(timer, stream.role(), stream.steps(), u64::MAX);
-    match stream.open(Path::new("")).map_err(fail)?.run(&mut meter) {
-        Halt::Failed(failure) => Err(fail(failure)),
-        Halt::Over => Ok(meter.counts()),
+impl Pass {
+    /// Opens the file and makes everything ready, as a worker does before its phase begins.
+    ///
+    /// # Errors
+    /// The first system call that failed.
+    pub fn open(self, file: &Path, timer: Timer) -> Result<ReadyPass, EngineError> {
+        let Pass { writes, direct, depth, batch, block, file_bytes, random, content } = self;
+        let stream = Stream {
+            name: file.to_string_lossy().into_owned(),
+            writes,
+            course: match random {
+                Some((seed, count)) => Course::Random { seed, count: Some(count) },
+                None => Course::Once,
+            },
+            file_bytes,
+            block,
+            direct,
+            depth,
+            batch,
+            fsync: false,
+            content,
+            seed: 0,
+            identity: FileIdentity::new(0, 0),
+        };
+        let meter = Meter::alone(timer, stream.role(), stream.steps(), u64::MAX);
+        let ready = stream.open(Path::new("")).map_err(ReadyPass::failed)?;
+        Ok(ReadyPass { ready, meter })
+    }
+}
+
+/// A [`Pass`] that can start at once, on the thread that opened it.
+#[derive(Debug)]
+pub struct ReadyPass {
+    ready: Ready,
+    meter: Meter,
+}
+
+impl ReadyPass {
+    /// Goes through the file, and tells how often each operation was performed.
+    ///
+    /// # Errors
+    /// The first system call that failed.
+    pub fn run(self) -> Result<Vec<(Operation, u64)>, EngineError> {
+        let ReadyPass { ready, mut meter } = self;
+        match ready.run(&mut meter) {
+            Halt::Failed(failure) => Err(Self::failed(failure)),
+            Halt::Over => Ok(meter.counts()),
+        }
+    }
+
+    fn failed(failure: OperationFailure) -> EngineError {
+        EngineError::operation("1 pass", failure)
     }
 }

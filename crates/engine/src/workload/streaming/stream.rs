@@ -138,6 +138,7 @@ impl Stream {
 }
 
 /// A stream that can start at once.
+#[derive(Debug)]
 pub(crate) struct Ready {
     stream: Stream,
     file: OwnedFd,
@@ -176,7 +177,6 @@ fn one_by_one(
     source: &mut Source,
 ) -> Result<(), Halt> {
     let random = matches!(stream.course, Course::Random { .. });
-    let mut buffer = AlignedBuffer::new(if stream.writes { 0 } else { stream.block });
     let count = |moved: &usize| *moved as u64;
     // Where the next `read` or `write` would begin.
     let mut at = 0;
@@ -193,7 +193,7 @@ fn one_by_one(
                     false => timed(meter, MOVE, place, count, || rustix::io::write(file, bytes)),
                 }
             } else {
-                let bytes = &mut buffer.as_mut_slice()[..length];
+                let bytes = &mut source.buffer.as_mut_slice()[..length];
                 match random {
                     true => timed(meter, MOVE, place, count, || rustix::io::pread(file, bytes, position)),
                     false => timed(meter, MOVE, place, count, || rustix::io::read(file, bytes)),
@@ -213,6 +213,7 @@ fn one_by_one(
 }
 
 /// Where the pieces of a stream lie, and what they contain.
+#[derive(Debug)]
 struct Source {
     course: Course,
     reads: bool,
@@ -227,6 +228,8 @@ struct Source {
     identity: FileIdentity,
     /// What the buffers of a ring hold, by slot.
     held: Box<[Held]>,
+    /// What single system calls read into; a ring has buffers of its own.
+    buffer: AlignedBuffer,
 }
 
 impl Source {
@@ -235,17 +238,19 @@ impl Source {
             Course::Random { seed, count } => (seed, count),
             Course::Once | Course::Around => (0, None),
         };
+        let (reads, depth) = (!stream.writes, stream.depth.unwrap_or(0) as usize);
         Source {
             course: stream.course,
-            reads: !stream.writes,
+            reads,
             file_bytes: stream.file_bytes,
             block: stream.block as u64,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             next: 0,
             left: count.unwrap_or(u64::MAX),
-            content: Content::new(stream.content, stream.seed, if stream.writes { stream.block } else { 0 }),
+            content: Content::new(stream.content, stream.seed, if reads { 0 } else { stream.block }),
             identity: stream.identity,
-            held: vec![Held::default(); stream.depth.unwrap_or(0) as usize].into_boxed_slice(),
+            held: vec![Held::default(); depth].into_boxed_slice(),
+            buffer: AlignedBuffer::new(if reads && depth == 0 { stream.block } else { 0 }),
         }
     }
 
