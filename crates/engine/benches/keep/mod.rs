@@ -12,5 +12,5 @@ pub fn keep(name: &str, text: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(&directory)?;
     let path = directory.join(name);
     std::fs::write(&path, text)?;
-    Ok(path)
+    path.canonicalize()
 }
