@@ -54,7 +54,7 @@ pub enum Command {
     Bench(Bench),
     /// Execute a plan: build every configuration, measure it, store the results.
     Sweep(Sweep),
-    /// Show what a plan would do: every case, every command, time and space.
+    /// Show what a plan would do: every case, every command, time and space, and what a sweep would be refused for.
     Plan(Plan),
     /// List the stored sweeps.
     List(List),

@@ -11,6 +11,7 @@ use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_host::{Host, HostError};
+use fsdyno_testbed::guard::{self, Refusal};
 use serde::Serialize;
 use std::path::Path;
 
@@ -39,6 +40,8 @@ pub struct DryRun {
     pub time_max_ns: Nanos,
     /// Most that the images may come to occupy on the filesystems that hold them.
     pub space_bytes: Bytes,
+    /// What would keep the sweep from starting even when the user has confirmed the devices.
+    pub refusals: Vec<Refusal>,
 }
 
 /// What one case would do.
@@ -68,6 +71,8 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
     let size = size_to_fill(host, plan, &cases);
     let cases: Vec<DryCase> =
         cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, &size)).collect();
+    let runnable: Vec<Configuration> =
+        cases.iter().filter(|case| case.unmet.is_empty()).map(|case| case.configuration.clone()).collect();
     let time = |slots: &[Slot]| slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
     let all = most(plan);
     DryRun {
@@ -76,6 +81,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         time_ns: Nanos(time(&slots)),
         time_max_ns: Nanos(time(&all)),
         space_bytes: space(plan),
+        refusals: guard::foresee(host, &plan.devices, &runnable, tree_space(plan)),
         cases,
     }
 }

@@ -11,6 +11,7 @@ use crate::layer;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
 use fsdyno_host::{Command, Host};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ pub struct Confirmation {
 }
 
 /// Why a guard said no.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// The device, as the plan names it.
     pub device: PathBuf,
@@ -87,26 +88,7 @@ impl Testbed {
         confirmation: &Confirmation,
     ) -> Result<Testbed> {
         let needs = needs(devices, configurations, space);
-        let mut refusals = Vec::new();
-        let mut identities = BTreeMap::new();
-        for spec in devices.all() {
-            let disks = spec.disks();
-            for disk in &disks {
-                let need = &needs[disk.path()];
-                match disk {
-                    DeviceSpec::Image { path, size, .. } => {
-                        let beside = disks.iter().filter(|other| other.path().parent() == path.parent());
-                        refusals.extend(image_refusals(host, path, *size, need, beside.count()));
-                    }
-                    DeviceSpec::Block { path, .. } => {
-                        let (found, identity) = block_refusals(host, disk, path, confirmation, need);
-                        refusals.extend(found);
-                        identities.extend(identity.map(|identity| (path.clone(), identity)));
-                    }
-                    other => refusals.extend(directory_refusals(host, other.path())),
-                }
-            }
-        }
+        let (refusals, identities) = examine(host, devices, &needs, confirmation);
         if !refusals.is_empty() {
             return Err(TestbedError::Refused { refusals });
         }
@@ -132,6 +114,48 @@ impl Testbed {
         // What is known stays true when a thread panicked.
         self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What [`Testbed::verify`] would refuse once the user has confirmed every device of the plan. Nothing is written.
+pub fn foresee(
+    host: &mut dyn Host,
+    devices: &Devices,
+    configurations: &[Configuration],
+    space: Bytes,
+) -> Vec<Refusal> {
+    let destroy = devices.all().flat_map(DeviceSpec::disks).map(|disk| disk.path().to_path_buf()).collect();
+    let confirmation = Confirmation { destroy, signatures: Vec::new() };
+    examine(host, devices, &needs(devices, configurations, space), &confirmation).0
+}
+
+/// Looks at every device: all that is in the way, and who the block devices are.
+fn examine(
+    host: &mut dyn Host,
+    devices: &Devices,
+    needs: &BTreeMap<PathBuf, Need>,
+    confirmation: &Confirmation,
+) -> (Vec<Refusal>, BTreeMap<PathBuf, DeviceIdentity>) {
+    let mut refusals = Vec::new();
+    let mut identities = BTreeMap::new();
+    for spec in devices.all() {
+        let disks = spec.disks();
+        for disk in &disks {
+            let need = &needs[disk.path()];
+            match disk {
+                DeviceSpec::Image { path, size, .. } => {
+                    let beside = disks.iter().filter(|other| other.path().parent() == path.parent());
+                    refusals.extend(image_refusals(host, path, *size, need, beside.count()));
+                }
+                DeviceSpec::Block { path, .. } => {
+                    let (found, identity) = block_refusals(host, disk, path, confirmation, need);
+                    refusals.extend(found);
+                    identities.extend(identity.map(|identity| (path.clone(), identity)));
+                }
+                other => refusals.extend(directory_refusals(host, other.path())),
+            }
+        }
+    }
+    (refusals, identities)
 }
 
 fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> BTreeMap<PathBuf, Need> {

@@ -2,7 +2,7 @@
 
 use super::{Result, Surroundings, kernels, print_json};
 use crate::cli::{Format, Plan as Options};
-use crate::command::sweep::load;
+use crate::command::sweep::{load, refused};
 use crate::exit::{Status, Trouble};
 use crate::progress::human;
 use anyhow::anyhow;
@@ -78,7 +78,11 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
         out,
         "{}: {cases} ({skipped} skipped on this machine), {trials}; about {time}{space} on {}",
         plan.name, plan.devices.data
-    )
+    )?;
+    match run.refusals.as_slice() {
+        [] => Ok(()),
+        refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use fsdyno_sweep::{
     Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
     run as execute,
 };
+use fsdyno_testbed::guard::Refusal;
 use fsdyno_testbed::{Confirmation, TestbedError};
 use signal_hook::consts::TERM_SIGNALS;
 use std::path::Path;
@@ -148,16 +149,19 @@ fn ended(trial: &TrialRecord) -> String {
     }
 }
 
+/// What is in the way of a sweep, each with its next step.
+pub fn refused(refusals: &[Refusal]) -> String {
+    let line = |refusal: &Refusal| {
+        format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)
+    };
+    refusals.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 fn trouble(error: SweepError) -> Trouble {
     match error {
         SweepError::Testbed(TestbedError::Refused { refusals }) => {
-            let lines: Vec<String> = refusals
-                .iter()
-                .map(|refusal| {
-                    format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)
-                })
-                .collect();
-            Trouble::new(Status::Refused, anyhow!("refused, nothing was written\n{}", lines.join("\n")))
+            let error = anyhow!("refused, nothing was written\n{}", refused(&refusals));
+            Trouble::new(Status::Refused, error)
         }
         other => {
             let hint = other.hint();

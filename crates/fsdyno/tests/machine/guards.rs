@@ -139,7 +139,12 @@ fn refused_with(
              kind = \"fileserver\"\ntree_size = \"16M\"\nwriter_space = \"1M\"\nramp = \"0s\"\nwindow = \"1s\"\n"
         ),
     );
-    let mut arguments = vec!["sweep".to_string(), plan.display().to_string()];
+    let plan = plan.display().to_string();
+    // A dry run takes every device as confirmed.
+    let foreseen = sandbox.run(&["plan", &plan]);
+    let told = String::from_utf8_lossy(&foreseen.stdout).contains(word);
+    assert_eq!(told, !confirmation.destroy.is_empty(), "'{word}' in {}", describe(&foreseen));
+    let mut arguments = vec!["sweep".to_string(), plan];
     for path in &confirmation.destroy {
         arguments.extend(["--destroy".to_string(), path.display().to_string()]);
     }

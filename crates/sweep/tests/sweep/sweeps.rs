@@ -408,4 +408,19 @@ fn a_dry_run_tells_commands_time_and_space_and_changes_nothing() {
     let json = serde_json::to_value(&dry).unwrap();
     assert_eq!(json["cases"][0]["configuration"]["filesystem"], "ext4");
     assert!(json["cases"][0]["commands"].is_array());
+    assert!(dry.refusals.is_empty(), "{:?}", dry.refusals);
+}
+
+#[test]
+fn a_dry_run_tells_what_the_sweep_would_be_refused_for() {
+    let mut lab = Lab::new();
+    let fileserver = "kind = \"fileserver\"\ntree_size = \"40G\"\nwriter_space = \"100M\"";
+    let plan = lab::plan(&PLAN.replace("kind = \"null\"", fileserver), &[]);
+    let before = lab.host.snapshot();
+    let foreseen = dry_run(&plan, &mut lab.host, &mut NoGuests).refusals;
+    assert_eq!(lab.host.snapshot(), before);
+    assert!(foreseen.iter().any(|refusal| refusal.reason.contains("the plan's trees take")), "{foreseen:?}");
+    let error = lab.run(&plan, None).unwrap_err();
+    let SweepError::Testbed(TestbedError::Refused { refusals }) = error else { panic!("{error}") };
+    assert_eq!(refusals, foreseen);
 }
