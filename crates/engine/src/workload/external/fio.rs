@@ -3,7 +3,8 @@
 //! A phase is a group of jobs as fio groups them (`new_group`, `stonewall`), with what its jobs read as readers and what
 //! they write as writers. The distribution of latency comes from fio's own bins, 64 to each power of two, so that its
 //! quantiles are good to 0.8 %; minimum, maximum, mean and deviation are exact. With `lat_percentiles=1` it is that of the
-//! whole latency, else that of the completion (`clat`).
+//! whole latency, else that of the completion (`clat`). A job file may tell fio to leave samples or percentiles out
+//! (`gtod_reduce`, `clat_percentiles=0`): then there are rates and no latencies, and the reader is told.
 
 use super::cut::Voice;
 use super::process::Invocation;
@@ -105,8 +106,14 @@ impl Distribution {
         !self.bins.is_empty() || !self.percentile.is_empty()
     }
 
+    /// Whether it tells below what this share of its sample lies: with bins any, else those of fio's `percentile_list`.
+    fn tells(&self, share: f64) -> bool {
+        let is_it = |percent: f64| (percent / 100.0 - share).abs() < 1e-9;
+        !self.bins.is_empty() || self.percentile.keys().any(|text| text.parse().is_ok_and(is_it))
+    }
+
     /// Values and how often each was seen. Without bins, what lies between two percentiles counts for the upper one, and
-    /// what lies beyond the last for the maximum: then the percentiles that fio prints are exact, and others are not.
+    /// what lies beyond the last for the maximum: then the percentiles that fio prints are exact, and others not known.
     fn counts(&self) -> Vec<(u64, u64)> {
         if !self.bins.is_empty() {
             let bin = |(value, times): (&String, &u64)| (value.parse().unwrap_or(u64::MAX), *times);
@@ -176,6 +183,16 @@ pub fn read(json: &str) -> Result<Report, FioError> {
             report.warn(WarningKind::FigureMissing, text);
             continue;
         }
+        let timed =
+            |role: &RoleResult| role.operations.iter().any(|result| result.operation != Operation::Fsync);
+        for role in roles.iter().filter(|role| !timed(role)) {
+            let text = format!(
+                "fio does not tell how the latencies of the {}s of '{name}' are distributed, so there are none here; it does \
+                 without gtod_reduce, disable_clat and clat_percentiles=0",
+                role.role
+            );
+            report.warn(WarningKind::FigureMissing, text);
+        }
         let runtime = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime)).max().unwrap_or(0);
         report.phases.push(PhaseResult::lasting(name, Nanos::from_millis(runtime), roles));
     }
@@ -206,10 +223,10 @@ fn role_of(which: Role, jobs: &[&Job], global: &BTreeMap<String, String>) -> Opt
         }
     }
     let parts: Vec<&Distribution> = jobs.iter().map(|job| job.direction(which).distribution()).collect();
-    result.operations.push(operation(operation_of(which, jobs[0], global), &parts));
-    let syncs: Vec<&Distribution> = jobs.iter().map(|job| &job.sync.lat_ns).collect();
-    if which == Role::Writer && syncs.iter().any(|sync| sync.count > 0) {
-        result.operations.push(operation(Operation::Fsync, &syncs));
+    result.operations.extend(operation(operation_of(which, jobs[0], global), &parts));
+    if which == Role::Writer {
+        let syncs = jobs.iter().map(|job| &job.sync.lat_ns).filter(|sync| sync.count > 0);
+        result.operations.extend(operation(Operation::Fsync, &syncs.collect::<Vec<_>>()));
     }
     result.operations.sort_by_key(|result| result.operation);
     Some(result)
@@ -240,8 +257,12 @@ fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Op
     }
 }
 
-/// Several distributions as one.
-fn operation(operation: Operation, parts: &[&Distribution]) -> OperationResult {
+/// Several distributions as one. `None` without any, and where one has no sample or does not tell its median: of a part of
+/// the operations nothing follows for all.
+fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationResult> {
+    if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.tells(0.5)) {
+        return None;
+    }
     let mut histogram = buckets::histogram();
     let (mut count, mut mean) = (0_u64, 0.0);
     for part in parts {
@@ -251,17 +272,20 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> OperationResult {
         count += part.count;
         mean += part.mean * part.count as f64;
     }
-    let total = count.max(1) as f64;
+    let total = count as f64;
     mean /= total;
     let squares = parts
         .iter()
         .map(|part| part.count as f64 * (part.stddev.powi(2) + (part.mean - mean).powi(2)))
         .sum::<f64>();
-    let sampled = || parts.iter().filter(|part| part.count > 0);
-    let min = sampled().map(|part| part.min).min().unwrap_or(0);
-    let max = sampled().map(|part| part.max).max().unwrap_or(0);
-    let quantile = |share: f64| histogram.value_at_quantile(share).clamp(min, max);
-    OperationResult {
+    let min = parts.iter().map(|part| part.min).min().unwrap_or(0);
+    let max = parts.iter().map(|part| part.max).max().unwrap_or(0);
+    // 0 is below the median, and so is not known ([`Latency::known`]).
+    let quantile = |share: f64| match parts.iter().all(|part| part.tells(share)) {
+        true => histogram.value_at_quantile(share).clamp(min, max),
+        false => 0,
+    };
+    Some(OperationResult {
         operation,
         censored: 0,
         lat_ns: Latency {
@@ -280,7 +304,7 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> OperationResult {
         histogram: buckets::encode(&histogram),
         timeline: Timeline::default(),
         slowest: Vec::new(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -346,6 +370,57 @@ mod tests {
         for (ours, fio) in [(latency.median, 6496.0), (latency.p90, 8256.0), (latency.p99, 11_328.0)] {
             assert!((ours as f64 / fio - 1.0).abs() < 0.001, "{ours} against {fio}");
         }
+    }
+
+    /// The captured run, with something changed in what it says of the latencies of every job.
+    fn captured_with(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) -> Report {
+        let mut document: serde_json::Value = serde_json::from_str(CAPTURED).unwrap();
+        for job in document["jobs"].as_array_mut().unwrap() {
+            for (direction, kind) in
+                [("read", "lat_ns"), ("read", "clat_ns"), ("write", "lat_ns"), ("write", "clat_ns")]
+            {
+                change(job[direction][kind].as_object_mut().unwrap());
+            }
+        }
+        read(&document.to_string()).unwrap()
+    }
+
+    /// `gtod_reduce=1` and `disable_lat=1` leave samples out, `clat_percentiles=0` what is told of them.
+    #[test]
+    fn latencies_that_fio_was_told_to_leave_out_are_absent_and_told() {
+        for without in ["N", "bins"] {
+            let report = captured_with(|latency| match without {
+                "N" => latency.clear(),
+                _ => latency.retain(|key, _| !["bins", "percentile"].contains(&key.as_str())),
+            });
+            let [writers, mixed] = &report.phases[..] else { panic!("two phases") };
+            assert_eq!(writers.roles[0].operations, [], "without {without}");
+            assert!((writers.roles[0].rates.operations_per_s - 102_400.0).abs() < 0.5);
+            let syncs: Vec<Operation> =
+                mixed.roles[0].operations.iter().map(|result| result.operation).collect();
+            assert_eq!(syncs, [Operation::Fsync], "what is told of syncs stays");
+            assert_eq!(report.warnings.len(), 3, "{:?}", report.warnings);
+            let text = &report.warnings[0].text;
+            assert!(text.contains("'writers'") && text.contains("gtod_reduce"), "{text}");
+        }
+    }
+
+    /// `percentile_list=50:99` without bins.
+    #[test]
+    fn percentiles_that_are_not_listed_are_not_known() {
+        let report = captured_with(|latency| {
+            latency.remove("bins");
+            if let Some(percentiles) = latency.get_mut("percentile") {
+                let listed = |key: &String| ["50.000000", "99.000000"].contains(&key.as_str());
+                percentiles.as_object_mut().unwrap().retain(|key, _| listed(key));
+            }
+        });
+        let latency = &report.phases[0].roles[0].operations[0].lat_ns;
+        assert!((latency.median as f64 / 6496.0 - 1.0).abs() < 0.001, "{latency:?}");
+        assert!((latency.p99 as f64 / 11_328.0 - 1.0).abs() < 0.001, "{latency:?}");
+        let unknown = [latency.p90, latency.p999, latency.p9999].map(|ns| latency.known(ns));
+        assert_eq!(unknown, [None; 3]);
+        assert!(report.warnings.is_empty());
     }
 
     #[test]
