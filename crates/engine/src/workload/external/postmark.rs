@@ -1,7 +1,8 @@
 //! postmark: its commands, and the two reports of what it did.
 //!
-//! It reports in whole seconds and in two forms, of which the terse one is exact: rates with two decimals over whole
-//! seconds, which multiplied by the seconds are the counts again. What its transactions are, `show` says beforehand.
+//! It reports in whole seconds and in two forms, of which the terse one is the finer: rates with two decimals over whole
+//! seconds, which multiplied by the seconds are the counts again, up to 100 s exactly, beyond that to half a hundredth for
+//! each second. What its transactions are, `show` says beforehand.
 //! A part that takes no second counts as one, and so does the whole run: its seconds are no sum of those of its parts.
 
 use super::cut::{Part, Voice};
