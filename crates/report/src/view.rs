@@ -18,6 +18,7 @@ use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_stats::Fairness;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// What a report says of a sweep beside its trials.
@@ -299,8 +300,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportE
         .iter()
         .filter_map(|trial| Some((trial.trial, trial.phases.iter().find(|phase| phase.name == name)?)))
         .collect();
-    let first = parts[0].1;
-    let roles = first.roles.iter().map(|role| merge_role(role.role, &parts));
+    let roles = roles(&parts).into_iter().map(|role| merge_role(role, &parts));
     Ok(PhaseView {
         name: name.to_string(),
         // Where a program was too quick to tell in one of them, nothing is known of all.
@@ -313,6 +313,20 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportE
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),
     })
+}
+
+/// The roles of a phase in the order of the trial that has most: of a job that reads and writes at random, one trial may have
+/// nothing but reads.
+fn roles(parts: &[(u32, &PhaseResult)]) -> Vec<Role> {
+    let mut phases: Vec<&PhaseResult> = parts.iter().map(|(_, phase)| *phase).collect();
+    phases.sort_by_key(|phase| Reverse(phase.roles.len()));
+    let mut roles: Vec<Role> = Vec::new();
+    for role in phases.into_iter().flat_map(|phase| &phase.roles) {
+        if !roles.contains(&role.role) {
+            roles.push(role.role);
+        }
+    }
+    roles
 }
 
 /// What kernel threads did for a phase, or for all phases of a program that does not tell them apart.
@@ -480,6 +494,16 @@ mod tests {
         let trials: Vec<_> = view.cases.iter().map(|case| &case.trials[..]).collect();
         assert_eq!(trials, [[0, 4], [1, 3]]);
         assert_eq!(view.warnings.iter().map(|group| group.trials).collect::<Vec<_>>(), [6, 1]);
+    }
+
+    #[test]
+    fn a_role_that_only_a_later_trial_has_is_there() {
+        let mut trials = fixture::trials();
+        trials[0].phases[2].roles.retain(|role| role.role == Role::Reader);
+        let view = fixture::view("read", &trials);
+        let roles: Vec<Role> = view.cases[0].phases[2].roles.iter().map(|role| role.role).collect();
+        assert_eq!(roles, [Role::Writer, Role::Reader]);
+        assert_eq!(view.cases[0].phases[2].roles[0].remarks.len(), 1);
     }
 
     #[test]
