@@ -46,11 +46,13 @@ pub fn setting(duration: Nanos) -> String {
     }
 }
 
-/// The window of a phase: as it was set, or what the work took, rounded: `30 s`, `2.13 s`.
+/// The window of a phase: as it was set, or what the work took, rounded: `30 s`, `2.13 s`. Nothing takes no time: what has
+/// none was done by a program that gives no figure for so little.
 pub fn window(duration: Nanos) -> String {
-    match duration.0.is_multiple_of(1_000_000) {
-        true => setting(duration),
-        false => time_in_words(Time { ns: duration.0, at_least: false }),
+    match duration.0 {
+        0 => "too quick for its program to tell".to_string(),
+        ns if ns.is_multiple_of(1_000_000) => setting(duration),
+        ns => time_in_words(Time { ns, at_least: false }),
     }
 }
 

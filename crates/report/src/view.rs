@@ -197,6 +197,11 @@ impl OperationView {
     pub fn time(&self, ns: u64) -> Time {
         Time { ns, at_least: self.latency.is_bound(ns) }
     }
+
+    /// The same of a quantile; `None` without a sample, and where nobody told it.
+    pub fn quantile(&self, ns: u64) -> Option<Time> {
+        self.latency.known(ns).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
+    }
 }
 
 impl RoleView {

@@ -143,7 +143,7 @@ fn operation_row(view: &OperationView) -> Markup {
         tr {
             th scope="row" { (view.operation) }
             td { (latency.count) }
-            @for ns in quantiles { td { @if latency.count > 0 { (text::time(view.time(ns))) } @else { "-" } } }
+            @for ns in quantiles { td { (view.quantile(ns).map_or("-".to_string(), text::time)) } }
             td { @if latency.max > 0 { (text::time(view.time(latency.max))) } @else { "-" } }
         }
     }

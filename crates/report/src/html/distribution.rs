@@ -5,7 +5,7 @@
 
 use super::chart::{self, Chart, Table, plain};
 use crate::error::ReportError;
-use crate::merge::{self, Time};
+use crate::merge;
 use crate::text;
 use crate::view::CaseView;
 use fsdyno_core::{Operation, Role, TrialRecord};
@@ -65,12 +65,11 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
                     .collect();
                 let points = merge::distribution(&parts)?.curve();
                 let latency = &view.latency;
-                let time = |ns: u64| text::time(Time { ns, at_least: latency.is_bound(ns) });
                 let name = &case.configuration.name;
                 let mut row = vec![name.clone(), latency.count.to_string()];
-                let quantiles =
-                    [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999, latency.max];
-                row.extend(quantiles.map(time));
+                let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
+                row.extend(quantiles.map(|ns| view.quantile(ns).map_or("-".to_string(), text::time)));
+                row.push(text::time(view.time(latency.max)));
                 curves.push(Curve {
                     subject: Subject {
                         phase: phase.name.clone(),

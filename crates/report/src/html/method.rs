@@ -52,7 +52,7 @@ fn protocol(header: &Header, trials: &[TrialRecord]) -> Markup {
                 @for phase in &trial.phases {
                     dt { "phase " (phase.name) }
                     dd {
-                        "ramp " (text::window(phase.ramp_ns)) ", window " (text::window(phase.window_ns)) ", drain "
+                        "ramp " (text::setting(phase.ramp_ns)) ", window " (text::window(phase.window_ns)) ", drain "
                         (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in trial " (trial.trial)
                     }
                 }

@@ -162,6 +162,30 @@ mod tests {
         assert_eq!(page_of("read-under-write", &trials), page_of("read-under-write", &trials));
     }
 
+    /// FsOpBench printed no quantile above the median, and bonnie++ no rate of what is too quick.
+    #[test]
+    fn what_was_not_told_is_no_figure() {
+        let mut trials = fixture::trials();
+        trials.truncate(1);
+        for phase in &mut trials[0].phases {
+            phase.window_ns = fsdyno_core::Nanos(0);
+            for latency in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
+                let lat_ns = &mut latency.lat_ns;
+                (lat_ns.p90, lat_ns.p99, lat_ns.p999, lat_ns.p9999) = (0, 0, 0, 0);
+                latency.histogram = fsdyno_stats::Distribution::empty().encode().unwrap();
+            }
+        }
+        let page = page_of("read", &trials);
+        assert!(!page.contains("<td>0ns</td>"));
+        let too_quick = "too quick for its program to tell";
+        assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_quick}</span>")));
+        assert!(page.contains(&format!("ramp 30 s, window {too_quick}, drain 12.0 ms in trial 0")));
+        let case = &crate::view::cases(&trials).unwrap()[0];
+        let curves = distribution::curves(case, &trials).unwrap();
+        let chart = distribution::chart(&curves[0].subject, &[&curves[0]]);
+        assert_eq!(chart.tables[0].rows[0][3..7], ["-"; 4]);
+    }
+
     #[test]
     fn sections_stand_in_the_order_of_a_readers_questions() {
         let page = page_of("read-under-write", &fixture::with_telemetry(fixture::trials()));

@@ -40,8 +40,10 @@ fn jobs(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Styl
         match moved.filter(|view| view.latency.count > 0) {
             Some(view) => {
                 let latency = &view.latency;
-                let figures = [latency.median, latency.p99, latency.p999, latency.max];
-                row.extend(figures.map(|ns| Cell::new(text::time(view.time(ns)))));
+                let quantiles = [latency.median, latency.p99, latency.p999];
+                let quantiles = quantiles.map(|ns| view.quantile(ns).map_or("-".to_string(), text::time));
+                row.extend(quantiles.map(Cell::new));
+                row.push(Cell::new(text::time(view.time(latency.max))));
             }
             None => row.extend(["-"; 4].map(Cell::new)),
         }

@@ -5,7 +5,6 @@ use crate::merge::Time;
 use crate::text;
 use crate::view::{CaseView, KernelView, OperationView, RoleView};
 use comfy_table::Cell;
-use fsdyno_core::Nanos;
 use fsdyno_core::result::Rates;
 use std::io::{self, Write};
 
@@ -23,11 +22,7 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     style.paragraph(out, Paint::Heading, 0, &title)?;
     super::lifecycle::write(out, case, *style)?;
     for phase in &case.phases {
-        let took = match phase.window_ns {
-            Nanos(0) => "too quick for its program to tell".to_string(),
-            window => text::window(window),
-        };
-        let title = format!("{} ({took})", phase.name);
+        let title = format!("{} ({})", phase.name, text::window(phase.window_ns));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;
         for (index, role) in phase.roles.iter().enumerate() {
             if index > 0 {
@@ -143,10 +138,7 @@ fn row(view: &OperationView) -> Vec<Cell> {
     let latency = &view.latency;
     let mut cells = vec![Cell::new(view.operation), Cell::new(latency.count)];
     let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
-    cells.extend(quantiles.map(|ns| match latency.count {
-        0 => Cell::new("-"),
-        _ => latency.known(ns).map_or(Cell::new("-"), |ns| cell(text::time(view.time(ns)))),
-    }));
+    cells.extend(quantiles.map(|ns| view.quantile(ns).map_or(Cell::new("-"), |time| cell(text::time(time)))));
     cells.push(match (latency.count, view.time(latency.max)) {
         (0, Time { ns: 0, .. }) => Cell::new("-"),
         (_, max) => cell(text::time(max)),
