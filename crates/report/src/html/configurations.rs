@@ -267,9 +267,10 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
             let ratio = ratio(measure.direction(), *best, value);
             let shown = measured(measure.unit(), value, figure.at_least);
             let (unit, times) = (head_unit(measure.unit()), measured(Unit::Operations, ratio, false));
-            let standing = match ratio {
-                1.0 => "the best".to_string(),
-                f64::INFINITY => "the best has none of it".to_string(),
+            let standing = match (ratio, measure.direction()) {
+                (1.0, _) => "the best".to_string(),
+                (f64::INFINITY, Direction::HigherIsBetter) => "none of it, and the best has some".to_string(),
+                (f64::INFINITY, Direction::LowerIsBetter) => "the best has none of it".to_string(),
                 _ => format!("{times} times worse than the best"),
             };
             colours.push(class(ratio).into());
@@ -334,6 +335,17 @@ mod tests {
         assert_eq!(ratio(Direction::LowerIsBetter, 0.0, 0.0), 1.0);
         assert_eq!(ratio(Direction::LowerIsBetter, 0.0, 3.0), f64::INFINITY);
         assert_eq!([1.0, 1.05, 1.06, 4.0, 4.1, f64::INFINITY].map(class), [0, 0, 1, 4, 5, 5]);
+    }
+
+    #[test]
+    fn what_has_nothing_is_not_said_to_have_more_than_the_best() {
+        let mut trials = fixture::trials();
+        for trial in trials.iter_mut().filter(|trial| trial.configuration.name == "ext4 bfq") {
+            trial.phases[0].roles[0].rates.aggregate_bytes_per_s = 0.0;
+        }
+        let (chart, _) = heat_map_chart(&fixture::view("read", &trials).rankings[0]);
+        let words = chart.data[0]["hovertext"][0][0].as_str().unwrap();
+        assert_eq!(words, "ext4 bfq<br>read: 0 MB/s<br>none of it, and the best has some");
     }
 
     #[test]
