@@ -255,7 +255,8 @@ fn rates(parts: &mut Parts, phase: &PhaseResult) {
         .iter()
         .flat_map(|role| &role.operations)
         .any(|operation| !operation.timeline.bytes.is_empty());
-    let lines: Vec<_> = phase.roles.iter().filter_map(|role| Some((role, rate(role, moves)?))).collect();
+    let lines: Vec<_> =
+        phase.roles.iter().filter_map(|role| Some((role, rate(role, phase.window_ns, moves)?))).collect();
     if lines.is_empty() {
         return;
     }
@@ -280,7 +281,7 @@ fn rates(parts: &mut Parts, phase: &PhaseResult) {
 }
 
 /// MB/s or operations per second of a role in each interval, and the length of these in seconds.
-fn rate(role: &RoleResult, bytes: bool) -> Option<(f64, Vec<f64>)> {
+fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)> {
     let timelines = role.operations.iter().map(|operation| thinned(&operation.timeline));
     let of = |timeline: Timeline| {
         let values = if bytes { timeline.bytes } else { timeline.count };
@@ -291,7 +292,10 @@ fn rate(role: &RoleResult, bytes: bool) -> Option<(f64, Vec<f64>)> {
     let length = values.iter().map(|(_, values)| values.len()).max()?;
     let unit = if bytes { 1e6 } else { 1.0 };
     let sum = |index: usize| -> u64 { values.iter().filter_map(|(_, values)| values.get(index)).sum() };
-    let per_second = |index| rounded(sum(index) as f64 / unit / interval.as_secs_f64());
+    // The window may end within the last interval.
+    let end_ns = |index: usize| window.0.min(interval.0 * index as u64);
+    let lasted = |index: usize| Nanos(end_ns(index + 1) - end_ns(index)).as_secs_f64();
+    let per_second = |index| rounded(sum(index) as f64 / unit / lasted(index));
     Some((interval.as_secs_f64(), (0..length).map(per_second).collect()))
 }
 
@@ -476,11 +480,56 @@ mod tests {
     fn the_tables_tell_the_same() {
         let (chart, _) = chart(&phase());
         let [slices, slowest] = &chart.tables[..] else { panic!("two tables") };
-        assert_eq!(slices.rows.len(), tables::SLICES);
+        assert_eq!(slices.rows.len() as u64, tables::SLICES);
         assert!(slices.rows.iter().all(|row| row.len() == slices.head.len()));
         // 15 intervals of 100 ms with 5 operations of 1 MB each, in 1.5 s.
         assert_eq!(slices.rows[0][..3], ["0", "400us", "50.0"]);
         assert_eq!(slowest.rows[0], ["3.000", "writer", "openat", "5.00s", "w1/d0/f3"]);
+    }
+
+    /// A phase of this length in which every operation of every role moves 1 MB in each interval of 100 ms, and in what is
+    /// left of the last as much as fits.
+    fn even(window_ms: u64) -> PhaseResult {
+        let mut phase = phase();
+        phase.window_ns = Nanos::from_millis(window_ms);
+        let intervals = window_ms.div_ceil(100) as usize;
+        let last = (window_ms - 100 * (intervals as u64 - 1)) * 10_000;
+        for operation in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
+            operation.timeline = Timeline {
+                interval_ns: Nanos::from_millis(100),
+                count: vec![10; intervals],
+                sum_ns: vec![1_000_000; intervals],
+                max_ns: vec![400_000; intervals],
+                bytes: [vec![1_000_000; intervals - 1], vec![last]].concat(),
+            };
+        }
+        phase
+    }
+
+    /// 70 s are 234 points of 300 ms, the last of them of 100 ms; the last interval of 2.13 s has 30 ms.
+    #[test]
+    fn an_even_rate_is_drawn_even_to_the_end_of_the_window() {
+        for window_ms in [70_000, 2_130, 40] {
+            let (chart, _) = chart(&even(window_ms));
+            let rate = chart.data.iter().find(|trace| trace["meta"] == "rate").unwrap();
+            let values: Vec<f64> =
+                rate["y"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+            assert!(values.iter().all(|value| (value / 50.0 - 1.0).abs() < 1e-3), "{window_ms}: {values:?}");
+        }
+    }
+
+    #[test]
+    fn slices_of_a_short_window_have_whole_intervals() {
+        for (window_ms, slices) in
+            [(30_000, 20), (70_000, 20), (3_100, 16), (2_130, 11), (1_000, 10), (40, 1)]
+        {
+            let (chart, _) = chart(&even(window_ms));
+            let rows = &chart.tables[0].rows;
+            assert_eq!(rows.len(), slices, "{window_ms}");
+            assert!(rows.iter().all(|row| row[2] == "50.0"), "{window_ms}: {rows:?}");
+        }
+        let (chart, _) = chart(&even(3_100));
+        assert_eq!(chart.tables[0].rows[1][0], "0.200");
     }
 
     #[test]

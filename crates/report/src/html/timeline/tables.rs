@@ -1,19 +1,19 @@
 //! The tables behind the chart: the same by slices of time, and the slowest operations one by one.
 
-use super::{device_busy, has_timeline, of_device, processors_busy, slowest};
+use super::{device_busy, of_device, processors_busy, slowest};
 use crate::html::chart::Table;
 use crate::merge::Time;
 use crate::text;
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::telemetry::Telemetry;
+use std::ops::Range;
 
-/// Rows of the table by slices.
-pub(super) const SLICES: usize = 20;
+/// Most rows of the table by slices.
+pub(super) const SLICES: u64 = 20;
 
-/// The same by slices of time: the longest operation and the rate of each role, and the telemetry.
+/// The same by slices of time: the longest operation and the rate of each role, and the telemetry. A slice has whole
+/// intervals of the timelines, so that no interval counts for the time of another.
 pub(super) fn slices(phase: &PhaseResult) -> Table {
-    let window = phase.window_ns.as_secs_f64();
-    let slice = window / SLICES as f64;
     let mut head = vec!["from second".to_string()];
     for role in &phase.roles {
         head.push(format!("{} longest", role.role.name()));
@@ -26,29 +26,39 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
                 .map(str::to_string),
         );
     }
-    let row = |index: usize| {
-        let (from, to) = (index as f64 * slice, (index + 1) as f64 * slice);
-        let mut cells = vec![text::number(from)];
+    let window_ns = phase.window_ns.0;
+    // Timelines grow by doubling, so that the longest interval has whole ones of every other.
+    let operations = phase.roles.iter().flat_map(|role| &role.operations);
+    let timelines =
+        operations.map(|operation| &operation.timeline).filter(|timeline| !timeline.count.is_empty());
+    let interval_ns = timelines.map(|timeline| timeline.interval_ns.0).max().unwrap_or(0);
+    let slice_ns = match interval_ns {
+        0 => 0,
+        interval_ns => interval_ns * window_ns.div_ceil(interval_ns).div_ceil(SLICES).max(1),
+    };
+    let row = |from_ns: u64| {
+        let to_ns = window_ns.min(from_ns + slice_ns);
+        let mut cells = vec![text::number(from_ns as f64 / 1e9)];
         for role in &phase.roles {
-            cells.extend(role_slice(role, from, to));
+            cells.extend(role_slice(role, from_ns..to_ns));
         }
         if let Some(telemetry) = with_telemetry {
-            cells.extend(telemetry_slice(telemetry, (from + to) / 2.0));
+            cells.extend(telemetry_slice(telemetry, from_ns.midpoint(to_ns)));
         }
         cells
     };
-    let rows = if phase.roles.iter().any(has_timeline) { (0..SLICES).map(row).collect() } else { Vec::new() };
+    let begins = (0..SLICES).map(|index| index * slice_ns).take_while(|from_ns| *from_ns < window_ns);
+    let rows = if slice_ns > 0 { begins.map(row).collect() } else { Vec::new() };
     Table { caption: format!("{}, by slices of the window", phase.name), head, rows }
 }
 
-fn role_slice(role: &RoleResult, from: f64, to: f64) -> [String; 2] {
+fn role_slice(role: &RoleResult, slice_ns: Range<u64>) -> [String; 2] {
     let (mut longest_ns, mut bytes) = (0, 0);
     for operation in &role.operations {
-        let interval = operation.timeline.interval_ns.as_secs_f64();
-        // By the middle of an interval, so that each counts in one slice.
-        let within = |index: usize| (from..to).contains(&((index as f64 + 0.5) * interval));
+        let begins = |index: usize| index as u64 * operation.timeline.interval_ns.0;
         let of = |values: &[u64]| -> Vec<u64> {
-            values.iter().enumerate().filter(|(index, _)| within(*index)).map(|(_, value)| *value).collect()
+            let within = values.iter().enumerate().filter(|(index, _)| slice_ns.contains(&begins(*index)));
+            within.map(|(_, value)| *value).collect()
         };
         longest_ns = longest_ns.max(of(&operation.timeline.max_ns).into_iter().max().unwrap_or(0));
         bytes += of(&operation.timeline.bytes).into_iter().sum::<u64>();
@@ -57,11 +67,11 @@ fn role_slice(role: &RoleResult, from: f64, to: f64) -> [String; 2] {
         0 => "-".to_string(),
         ns => text::time(Time { ns, at_least: false }),
     };
-    [longest, text::number(bytes as f64 / 1e6 / (to - from))]
+    let seconds = (slice_ns.end - slice_ns.start) as f64 / 1e9;
+    [longest, text::number(bytes as f64 / 1e6 / seconds)]
 }
 
-fn telemetry_slice(telemetry: &Telemetry, at: f64) -> [String; 4] {
-    let at_ns = (at * 1e9) as u64;
+fn telemetry_slice(telemetry: &Telemetry, at_ns: u64) -> [String; 4] {
     let sample = telemetry.samples.iter().find(|sample| at_ns < sample.start_ns + sample.length_ns.0);
     let cell = |value: Option<f64>| value.map_or_else(|| "-".to_string(), text::number);
     [
