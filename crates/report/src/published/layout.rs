@@ -59,9 +59,11 @@ pub fn layout(
         Study::Schedulers2009 => schedulers(out, header, trials)?,
         Study::Raid12008 => raid1(out, trials)?,
     }
-    let most = view::cases(trials)?.iter().map(|case| case.trials.len()).max().unwrap_or(0);
-    if most > 1 {
-        writeln!(out, "\nmeans over {} of each configuration", plural(most as u64, "trial"))?;
+    let counts: Vec<usize> = view::cases(trials)?.iter().map(|case| case.trials.len()).collect();
+    let (fewest, most) = (counts.iter().min().unwrap_or(&0), counts.iter().max().unwrap_or(&0));
+    if *most > 1 {
+        let fewest = if fewest < most { format!("{fewest} to ") } else { String::new() };
+        writeln!(out, "\nmeans over {fewest}{} of each configuration", plural(*most as u64, "trial"))?;
     }
     Ok(())
 }
@@ -432,6 +434,19 @@ mod tests {
         assert_eq!(line(&text, "Standard").len(), 1 + 12);
         assert!(text.contains("\nallocation-groups\n45 "));
         assert!(text.contains("340.0"));
+    }
+
+    #[test]
+    fn means_are_over_as_many_trials_as_there_are() {
+        let mut trials = fixture::scheduler_trials();
+        assert!(
+            text(Study::Schedulers2009, &trials)
+                .ends_with("\nmeans over 1 to 2 trials of each configuration\n")
+        );
+        trials.retain(|trial| trial.case == 0);
+        assert!(
+            text(Study::Schedulers2009, &trials).ends_with("\nmeans over 2 trials of each configuration\n")
+        );
     }
 
     #[test]
