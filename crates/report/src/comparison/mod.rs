@@ -293,21 +293,25 @@ fn finding(row: &Row, threshold: f64, comparisons: usize) -> Finding {
     let Some(ratio) = row.ratio else { return Finding::CannotTell(Lack::Zero) };
     let more_is_better = row.measure.direction() == Direction::HigherIsBetter;
     let verdict = ratio.verdict_among(threshold, row.corrected_p, comparisons);
-    // A value that is only a lower bound still proves that its side is the larger one, and nothing else.
-    let undecided = match verdict {
-        Verdict::Larger => row.at_least[0],
-        Verdict::Smaller => row.at_least[1],
-        Verdict::NoMaterialDifference => row.at_least.contains(&true),
-        Verdict::CannotTell(_) => false,
-    };
     match verdict {
-        _ if undecided => Finding::CannotTell(Lack::Bounds),
+        _ if !proven(verdict, row.at_least) => Finding::CannotTell(Lack::Bounds),
         Verdict::Larger if more_is_better => Finding::Faster,
         Verdict::Larger => Finding::Slower,
         Verdict::Smaller if more_is_better => Finding::Slower,
         Verdict::Smaller => Finding::Faster,
         Verdict::NoMaterialDifference => Finding::NoMaterialDifference,
         Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(needed)),
+    }
+}
+
+/// Whether a verdict holds where values of some sides are only lower bounds: such a value still proves that its side is the
+/// larger one, and nothing else.
+pub(crate) fn proven(verdict: Verdict, at_least: [bool; 2]) -> bool {
+    match verdict {
+        Verdict::Larger => !at_least[0],
+        Verdict::Smaller => !at_least[1],
+        Verdict::NoMaterialDifference => !at_least.contains(&true),
+        Verdict::CannotTell(_) => true,
     }
 }
 

@@ -5,11 +5,12 @@
 //! configurations, not only for those that it is one of.
 
 use super::risks;
+use crate::comparison::proven;
 use crate::ranking::{Figure, Ranking};
 use fsdyno_core::axis;
 use fsdyno_core::measure::{Direction, Measure, Unit};
 use fsdyno_core::{Configuration, TrialRecord};
-use fsdyno_stats::{Ratio, holm_among, independent, paired};
+use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -68,7 +69,7 @@ pub enum Verdict {
     AsGood,
     /// These trials do not tell; about so many would.
     CannotTell {
-        /// Trials of each; absent when a thousand would not do.
+        /// Trials of each; absent when a thousand would not do, and where no number would: of lower bounds.
         needed: Option<usize>,
     },
     /// Worse, by more than the threshold.
@@ -137,7 +138,7 @@ pub(super) fn standings(
     let Some(best) = durable.or(standings.iter().position(|one| one.value.is_some())) else {
         return standings;
     };
-    let best_case = standings[best].case;
+    let (best_case, best_at_least) = (standings[best].case, standings[best].at_least);
     let ratios: Vec<Option<Ratio>> = standings
         .iter()
         .map(|one| {
@@ -152,7 +153,13 @@ pub(super) fn standings(
             _ if one.case == best_case => Verdict::Best,
             _ if one.value.is_none() => Verdict::Unknown,
             None => Verdict::CannotTell { needed: None },
-            Some(ratio) => verdict(ratio, p, threshold, comparisons, measure.direction()),
+            Some(ratio) => {
+                let said = ratio.verdict_among(threshold, p, comparisons);
+                match proven(said, [best_at_least, one.at_least]) {
+                    true => verdict(said, measure.direction()),
+                    false => Verdict::CannotTell { needed: None },
+                }
+            }
         };
     }
     standings
@@ -170,15 +177,8 @@ pub(super) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Opt
     ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()
 }
 
-fn verdict(
-    ratio: &Ratio,
-    p: Option<f64>,
-    threshold: f64,
-    comparisons: usize,
-    direction: Direction,
-) -> Verdict {
-    use fsdyno_stats::Verdict as Said;
-    match (ratio.verdict_among(threshold, p, comparisons), direction) {
+fn verdict(said: Said, direction: Direction) -> Verdict {
+    match (said, direction) {
         (Said::NoMaterialDifference, _) => Verdict::AsGood,
         (Said::CannotTell(needed), _) => Verdict::CannotTell { needed },
         (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {
@@ -259,7 +259,6 @@ pub(super) fn unit_word(unit: Unit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_stats::Verdict as Said;
     use rand::SeedableRng;
     use rand_distr::{Distribution, LogNormal};
     use rand_xoshiro::Xoshiro256PlusPlus;

@@ -135,6 +135,25 @@ fn one_trial_of_each_decides_nothing() {
     assert!(answer.notes[0].contains("one trial has no interval"), "{:?}", answer.notes);
 }
 
+/// Two configurations of which a worker was blocked over the whole window of each trial: how much longer, nobody knows.
+#[test]
+fn two_lower_bounds_are_not_as_good_as_each_other() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("xfs", "none", 1.0)]);
+    for trial in trials.iter_mut().filter(|trial| trial.case < 2) {
+        fixture::block_writer(&mut trial.phases[2].roles[0]);
+    }
+    let of = |trials: &[TrialRecord], name: &str| -> Verdict {
+        let recommendation = recommend(trials, Some("stalls"));
+        let standings = &recommendation.answers[0].standings;
+        standings.iter().find(|one| one.name == name).unwrap().verdict
+    };
+    assert_eq!(of(&trials, "xfs none"), Verdict::Best);
+    assert_eq!([of(&trials, "ext4 none"), of(&trials, "ext4 bfq")], [Verdict::Worse; 2]);
+    trials.retain(|trial| trial.case < 2);
+    assert_eq!(of(&trials, "ext4 none"), Verdict::Best);
+    assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
+}
+
 #[test]
 fn nothing_measured_recommends_nothing() {
     assert!(recommend(&[], None).answers.is_empty());
