@@ -154,6 +154,24 @@ fn two_lower_bounds_are_not_as_good_as_each_other() {
     assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
 }
 
+/// The winner has 6 trials as the best has, and is held against a configuration with 3.
+#[test]
+fn chance_is_told_with_the_trials_of_the_two_that_it_is_about() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("ext3", "none", 0.1)]);
+    trials.retain(|trial| trial.case < 2 || trial.block < 3);
+    let noisy = [55.0, 49.0, 60.6, 54.0, 66.2, 59.0];
+    for (trial, rate) in trials.iter_mut().filter(|trial| trial.case == 1).zip(noisy) {
+        trial.phases = fixture::phases(rate);
+        trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
+    }
+    trials.iter_mut().filter(|trial| trial.case == 2).for_each(|trial| trial.configuration.settings.clear());
+    let answer = &recommend(&trials, None).answers[0];
+    let names = [answer.winner(), answer.baseline()].map(|one| one.unwrap().name.as_str());
+    assert_eq!(names, ["ext4 none", "ext3 none"], "{:?}", answer.sentences);
+    let sentence = &answer.sentences[0];
+    assert!(sentence.contains("may have it by chance: 6 trials of each do not tell"), "{sentence}");
+}
+
 #[test]
 fn nothing_measured_recommends_nothing() {
     assert!(recommend(&[], None).answers.is_empty());

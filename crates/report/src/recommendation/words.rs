@@ -25,7 +25,6 @@ fn choice(
     threshold: f64,
 ) -> String {
     let has = quantity(measure, winner);
-    let trials = trials(winner, baseline);
     let matters = hundredths(threshold);
     if winner.verdict != Verdict::Best {
         let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
@@ -33,7 +32,7 @@ fn choice(
         };
         let why = match winner.verdict {
             Verdict::AsGood => format!("differs by no more than {matters}, which does not matter"),
-            _ => format!("may have it by chance: {trials} do not tell{}", needed(winner)),
+            _ => format!("may have it by chance: {} do not tell{}", trials(winner, best), needed(winner)),
         };
         return format!(
             "Take '{}', which changes less and has {has} by {measure}: '{}' has the better mean, {}, but {why}.",
@@ -42,6 +41,7 @@ fn choice(
             quantity(measure, best)
         );
     }
+    let trials = trials(winner, baseline);
     let sure = match baseline.verdict {
         _ if !baseline.is_durable() && winner.is_durable() => {
             "nothing else that was measured is as safe".to_string()
