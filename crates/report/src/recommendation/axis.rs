@@ -44,7 +44,7 @@ pub struct LevelAnswer {
     pub is_default: bool,
     /// What it weakens of what survives a power cut.
     pub risks: Vec<String>,
-    /// To the mean of all levels; absent where the trials cannot tell it from something else.
+    /// To the mean of all levels, from which no verdict follows; absent where the trials cannot tell it from something else.
     pub effect: Option<Compared>,
     /// To the best level that weakens nothing.
     pub to_best: Option<Compared>,

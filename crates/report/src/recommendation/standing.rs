@@ -51,7 +51,7 @@ pub struct Compared {
     pub ratio: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
-    /// p value, corrected for the number of comparisons.
+    /// p value, corrected for the number of comparisons where a verdict rests on it.
     pub p: Option<f64>,
     /// Whether it was taken within blocks.
     pub paired: bool,
@@ -230,8 +230,8 @@ pub(super) fn winner(standings: &[Standing]) -> Option<usize> {
     candidates(true).or(candidates(false)).map(|(index, _)| index)
 }
 
-/// What the winner is held against: the durable configuration with fewer changes than it that does best, else the next best
-/// durable one, else the next.
+/// What the winner is held against: of the durable configurations with fewer changes than it that with the fewest, else the
+/// best other durable one, else the best other.
 pub(super) fn baseline(standings: &[Standing], winner: usize) -> Option<usize> {
     let others = || {
         let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
