@@ -7,10 +7,13 @@
 //!
 //! The interval is the expanded percentile bootstrap of the module `estimate`. For two samples the draws of each are spread
 //! by sqrt(n/(n-1)) around their own mean, and the tails are those of Welch's t distribution, which repairs the same two
-//! defects. The p value is that of Student's paired t test, or Welch's for independent samples: a rank test of 6 against
-//! 6 pairs cannot reach what Holm's correction asks of ten comparisons, whatever the values are.
+//! defects. Simulated with 1,500 pairs of samples of normally distributed logarithms, it held the true ratio in 77 cases of
+//! 100 with 2 trials on each side, and in 94 to 96 with 3 and more.
+//!
+//! The p value is that of Student's paired t test, or Welch's for independent samples: a rank test of 6 against 6 pairs
+//! cannot reach what Holm's correction asks of ten comparisons, whatever the values are.
 
-use crate::estimate::{Interval, estimate};
+use crate::estimate::{self, Interval, estimate};
 use crate::mean::MeanKind;
 use crate::student::{p_value, quantile};
 use distrs::Normal;
@@ -105,6 +108,19 @@ pub fn independent(first: &[f64], second: &[f64], seed: u64) -> Option<Ratio> {
 }
 
 impl Ratio {
+    /// What so few trials cannot show, in one line; `None` where the interval keeps about what it promises.
+    pub fn note(&self) -> Option<&'static str> {
+        match self.n {
+            n if self.paired => estimate::note(n),
+            n @ ..=1 => estimate::note(n),
+            2 => Some(
+                "with 2 trials on a side the interval holds the true ratio in about 77 % of cases, not 95 %",
+            ),
+            3 => Some("no rank test of 3 trials against 3 reaches 5 %"),
+            4.. => None,
+        }
+    }
+
     /// What may be said, when a difference of up to `threshold` (0.05 for 5 %) does not matter and `p` is the p value as
     /// corrected for the number of comparisons.
     pub fn verdict(&self, threshold: f64, p: Option<f64>) -> Verdict {
@@ -329,6 +345,27 @@ mod tests {
         // Both ratios lie within the threshold, but two trials cannot prove that a third one would.
         let two = paired(&[(1.0, 0.98), (1.0, 1.02)], 1).unwrap();
         assert!(matches!(two.verdict(0.05, two.p), Verdict::CannotTell(Some(3..))), "{two:?}");
+    }
+
+    /// What [`Ratio::note`] says of independent samples, and that it may be silent of their intervals from 3 trials on.
+    #[test]
+    fn intervals_of_independent_samples_hold_the_true_ratio_as_often_as_is_told() {
+        const REPEATS: u64 = 600;
+        let noise = LogNormal::new(0.0, 0.1).unwrap();
+        let held = |trials: usize, seed: &u64| {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(*seed);
+            let mut side = || (0..trials).map(|_| noise.sample(&mut random)).collect::<Vec<f64>>();
+            let interval = independent(&side(), &side(), *seed).unwrap().interval.unwrap();
+            interval.low <= 1.0 && interval.high >= 1.0
+        };
+        for (trials, share) in [(2, 0.73..0.81), (3, 0.92..0.98), (4, 0.92..0.98)] {
+            let found = (0..REPEATS).filter(|seed| held(trials, seed)).count() as f64 / REPEATS as f64;
+            assert!(share.contains(&found), "{trials} trials: {found}");
+        }
+        assert!(independent(&A[..2], &B, 0).unwrap().note().is_some_and(|note| note.contains("77 %")));
+        assert_eq!(independent(&A[..4], &B, 0).unwrap().note(), None);
+        let three = paired(&pairs(&A[..3], &B), 0).unwrap();
+        assert!(three.note().is_some_and(|note| note.contains("76 %")));
     }
 
     #[test]

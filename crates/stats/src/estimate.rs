@@ -69,21 +69,26 @@ impl Interval {
 impl Estimate {
     /// What the interval of so few trials cannot show, in one line; `None` from 6 trials on.
     pub fn note(&self) -> Option<&'static str> {
-        // Shares from the table above. 3+3 trials have no two-sided Mann-Whitney p below 0.10; 6 are needed for a 95 %
-        // order-statistic interval of the median.
-        match self.n {
-            0..=1 => Some("one trial has no interval: how much trials differ is unknown"),
-            2 => Some(
-                "with 2 trials the interval is their range and holds the true mean in about 53 % of cases, not 95 %",
-            ),
-            3 => Some(
-                "with 3 trials the interval is their range and holds the true mean in about 76 % of cases, not 95 %; \
-                 no rank test of 3 against 3 reaches 5 %",
-            ),
-            4 => Some("with 4 trials the interval holds the true mean in about 89 % of cases, not 95 %"),
-            5 => Some("with 5 trials the interval holds the true mean in about 91 % of cases, not 95 %"),
-            TRIALS_ENOUGH.. => None,
-        }
+        note(self.n)
+    }
+}
+
+/// What the interval of the mean of so few values cannot show.
+pub(crate) fn note(trials: usize) -> Option<&'static str> {
+    // Shares from the table above. 3+3 trials have no two-sided Mann-Whitney p below 0.10; 6 are needed for a 95 %
+    // order-statistic interval of the median.
+    match trials {
+        0..=1 => Some("one trial has no interval: how much trials differ is unknown"),
+        2 => Some(
+            "with 2 trials the interval is their range and holds the true mean in about 53 % of cases, not 95 %",
+        ),
+        3 => Some(
+            "with 3 trials the interval is their range and holds the true mean in about 76 % of cases, not 95 %; \
+             no rank test of 3 against 3 reaches 5 %",
+        ),
+        4 => Some("with 4 trials the interval holds the true mean in about 89 % of cases, not 95 %"),
+        5 => Some("with 5 trials the interval holds the true mean in about 91 % of cases, not 95 %"),
+        TRIALS_ENOUGH.. => None,
     }
 }
 
