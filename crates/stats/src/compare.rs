@@ -365,7 +365,7 @@ mod tests {
         assert!(independent(&A[..2], &B, 0).unwrap().note().is_some_and(|note| note.contains("77 %")));
         assert_eq!(independent(&A[..4], &B, 0).unwrap().note(), None);
         let three = paired(&pairs(&A[..3], &B), 0).unwrap();
-        assert!(three.note().is_some_and(|note| note.contains("76 %")));
+        assert!(three.note().is_some_and(|note| note.contains("75 %")));
     }
 
     #[test]

@@ -354,7 +354,7 @@ xfs bfq          29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us   40.0ms
 (means over n trials; longest-stall: the longest of all of them)
 
 note: with 2 trials the interval is their range and holds the true mean in about
-  53 % of cases, not 95 %
+  50 % of cases, not 95 %
 warning: tree-smaller-than-memory (6 trials): the trees (20 GiB) are smaller
   than the memory (64 GiB)
 warning: censored (1 trial): 1 operation had not ended when the drain was over
