@@ -136,8 +136,12 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
             _ => None,
         }),
         text("warnings", |row| {
-            let mut kinds: Vec<&str> = row.trial.warnings.iter().map(|warning| warning.kind.name()).collect();
-            kinds.dedup();
+            let mut kinds: Vec<&str> = Vec::new();
+            for name in row.trial.warnings.iter().map(|warning| warning.kind.name()) {
+                if !kinds.contains(&name) {
+                    kinds.push(name);
+                }
+            }
             told(&kinds.join("; "))
         }),
         text("seed", |row| Some(row.trial.seed.to_string())),

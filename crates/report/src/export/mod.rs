@@ -28,7 +28,8 @@ pub enum Kind {
     Operations,
     /// A row for each interval of the timeline of each operation.
     Timeline,
-    /// A row for each device in each sample of the machine, and one for each whole window.
+    /// A row for each device in each sample of the machine, and one for each whole window; without a device in them where
+    /// there is none.
     Telemetry,
 }
 
@@ -187,7 +188,7 @@ fn operations(row: &Row<'_>, trial: &TrialRecord, take: &mut TakeOperation<'_>) 
     trial.phases.iter().try_for_each(|phase| each(phase, take))
 }
 
-/// Each device in each sample, and then in the whole window.
+/// Each device in each sample, and then in the whole window; where there is no device, what is known of the machine.
 fn samples(
     row: &Row<'_>,
     telemetry: &Telemetry,
@@ -195,7 +196,7 @@ fn samples(
 ) -> io::Result<()> {
     let numbered = telemetry.samples.iter().enumerate().map(|(index, sample)| (Some(index), sample));
     for (index, sample) in numbered.chain([(None, &telemetry.window)]) {
-        for device in 0..telemetry.devices.len().min(sample.devices.len()) {
+        for device in 0..telemetry.devices.len().min(sample.devices.len()).max(1) {
             take(&Row { sample: Some(columns::Sampled { telemetry, sample, index, device }), ..*row })?;
         }
     }

@@ -41,6 +41,35 @@ fn every_table_begins_with_what_identifies_a_row_and_ends_in_the_settings() {
     }
 }
 
+/// A directory on tmpfs has no block device below it.
+#[test]
+fn the_machine_without_a_device_has_its_rows() {
+    let mut trials = fixture::with_telemetry(fixture::trials());
+    trials.truncate(1);
+    let telemetry = |trial: &mut TrialRecord| {
+        for telemetry in trial.phases.iter_mut().filter_map(|phase| phase.telemetry.as_mut()) {
+            telemetry.devices.clear();
+            telemetry.samples.iter_mut().chain([&mut telemetry.window]).for_each(|one| one.devices.clear());
+        }
+    };
+    let with = rows(Kind::Telemetry, &trials);
+    trials.iter_mut().for_each(telemetry);
+    let without = rows(Kind::Telemetry, &trials);
+    assert_eq!(without.len(), 3 * (30 + 1));
+    assert_eq!((without[0]["device"].as_str(), without[0]["rkB/s"].as_str()), ("", ""));
+    assert_eq!(without[0]["cpu_user_ns"], with[0]["cpu_user_ns"]);
+}
+
+#[test]
+fn each_kind_of_warning_stands_once() {
+    let mut trials = fixture::trials();
+    let again: Vec<_> = trials[4].warnings.clone();
+    trials[4].warnings.extend(again);
+    let rows = rows(Kind::Trials, &trials);
+    let warned = row(&rows, &[("trial", "4")]);
+    assert_eq!(warned["warnings"], "tree-smaller-than-memory; censored");
+}
+
 #[test]
 fn each_operation_of_each_trial_has_a_row() {
     let rows = rows(Kind::Operations, &fixture::trials());
