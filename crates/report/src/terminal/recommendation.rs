@@ -54,8 +54,11 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let figure = |one: &Standing| {
         let Some(value) = one.value else { return "-".to_string() };
         let value = text::measured(unit, value, one.at_least);
-        let ends = one.interval.map(|ends| ends.map(|end| text::measured(unit, end, false)));
-        ends.map_or(value.clone(), |[low, high]| format!("{value} [{low}, {high}]"))
+        let Some([low, high]) = one.interval else { return value };
+        // The mean of lower bounds has no upper end.
+        let [low, high] =
+            [(low, false), (high, one.at_least)].map(|(end, bound)| text::measured(unit, end, bound));
+        format!("{value} [{low}, {high}]")
     };
     let symbol = if unit == fsdyno_core::measure::Unit::Nanoseconds { "" } else { unit.symbol() };
     let head = format!("{measure}\n{symbol}{}", if interval { " [95 % interval]" } else { "" });
@@ -310,6 +313,16 @@ mod tests {
         let prose = text.lines().filter(|line| !line.starts_with("ACTION"));
         assert!(prose.clone().all(|line| line.chars().count() <= 80), "{text}");
         assert!(prose.clone().all(|line| line.trim_end() == line), "{text}");
+    }
+
+    #[test]
+    fn the_interval_of_a_lower_bound_has_no_upper_end() {
+        let question = Question { goal: Some("stalls".parse().unwrap()), ..Question::default() };
+        let found = Recommendation::new(&fixture::header("read"), &fixture::trials(), &question);
+        let mut out = Vec::new();
+        recommendation(&mut out, &found, &Style::default()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains(">=15.0s [40.0ms, >=30.0s]"), "{text}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn number(ours: &Ours) -> String {
     let bound = if ours.at_least { ">=" } else { "" };
     let value = digits(ours.value);
     match (ours.low, ours.high) {
-        (Some(low), Some(high)) => format!("{bound}{value} [{}, {}]", digits(low), digits(high)),
+        (Some(low), Some(high)) => format!("{bound}{value} [{}, {bound}{}]", digits(low), digits(high)),
         _ => format!("{bound}{value}"),
     }
 }
@@ -142,6 +142,12 @@ mod tests {
         for (value, text) in [(0.000025, "0.000025"), (0.0, "0"), (0.00123, "0.0012"), (471.0, "471")] {
             assert_eq!(digits(value), text);
         }
+    }
+
+    #[test]
+    fn the_interval_of_a_lower_bound_has_no_upper_end() {
+        let ours = Ours { value: 15.0, low: Some(1.0), high: Some(30.0), trials: 2, at_least: true };
+        assert_eq!(number(&ours), ">=15.0 [1.00, >=30.0]");
     }
 
     #[test]
