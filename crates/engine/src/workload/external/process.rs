@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -131,8 +131,10 @@ fn follow(
             return Err(EngineError::Stopped);
         }
         listen(&mut running)?;
-        if let Some(status) = running.child.try_wait().map_err(|error| failed(error.to_string()))? {
-            break status;
+        if running.ended().map_err(|errno| failed(errno.to_string()))? {
+            // What it said last comes with the processor time that it has until it is reaped.
+            listen(&mut running)?;
+            break running.child.wait().map_err(|error| failed(error.to_string()))?;
         }
         if running.stdout.text.len() > MOST {
             running.kill();
@@ -145,7 +147,6 @@ fn follow(
             before = now;
         }
     };
-    listen(&mut running)?;
     let output = Output { stdout: running.stdout.text(), stderr: running.stderr.text() };
     if status.success() { Ok(output) } else { Err(output.failure(program, ending(status))) }
 }
@@ -207,6 +208,13 @@ impl Running {
     /// Processor time of the program and of what it has waited for, in ticks of 10 ms; nothing once it is gone.
     fn cpu(&self) -> CpuTime {
         pulse::cpu(self.child.id())
+    }
+
+    /// Whether it has ended. It is not reaped: what it has used can still be read.
+    fn ended(&self) -> Result<bool, Errno> {
+        let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else { return Err(Errno::SRCH) };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(pid), options)?.is_some())
     }
 
     fn kill(&mut self) {
@@ -437,6 +445,15 @@ mod tests {
         assert!(watch.parts[0].cpu.total() > Nanos(0) && watch.parts[1].cpu.total() == Nanos(0), "{watch:?}");
         // The window of the whole run is forgotten when the first part begins, and nobody looks between the parts.
         assert_eq!(calls, "(.(.)()");
+    }
+
+    #[test]
+    fn a_program_that_ends_with_its_last_word_still_tells_what_it_used() {
+        let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
+        for _ in 0..5 {
+            let (watch, _) = watched(&format!("printf One... >&2; {work}; printf 'done\n' >&2"));
+            assert!(watch.parts[0].cpu.total() > Nanos(0), "{watch:?}");
+        }
     }
 
     #[test]
