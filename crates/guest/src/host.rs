@@ -13,12 +13,15 @@ use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An engine that has been told to end has so long before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
+/// How often it is looked whether a guest is still waited for.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// A running guest.
 pub(crate) struct GuestHost {
@@ -40,7 +43,7 @@ struct EnginePort {
 }
 
 impl GuestHost {
-    /// Waits until the agent answers, no longer than `limit`.
+    /// Waits until the agent answers, no longer than `limit` and not when `interrupt` is set.
     pub fn connect(
         machine: Machine,
         ports: Ports,
@@ -48,6 +51,7 @@ impl GuestHost {
         name: &str,
         disks: usize,
         limit: Duration,
+        interrupt: &AtomicBool,
     ) -> std::result::Result<Self, NotStarted> {
         let lost =
             |error: std::io::Error| HostError::Lost { host: name.to_string(), reason: error.to_string() };
@@ -62,7 +66,7 @@ impl GuestHost {
             limit: None,
         };
         let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
-        match guest.ask(&hello, limit).and_then(|answer| understand::<u32>(name, &answer)) {
+        match guest.ask(&hello, limit, Some(interrupt)).and_then(|answer| understand::<u32>(name, &answer)) {
             Ok(_) => {
                 let boot = guest.machine().age();
                 guest.facts.boot = boot.into();
@@ -76,19 +80,23 @@ impl GuestHost {
         lock(&self.machine)
     }
 
-    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Vec<u8>> {
+    fn ask(&mut self, request: &Request, limit: Duration, interrupt: Option<&AtomicBool>) -> Result<Vec<u8>> {
         let question = question(request)?;
         let answer = self
             .agent
             .write_all(&question)
             .map_err(|_| Silence::Ended)
-            .and_then(|()| read_line(&mut self.agent, Instant::now() + limit));
+            .and_then(|()| read_line(&mut self.agent, Instant::now() + limit, interrupt));
         answer.map_err(|silence| match silence {
             Silence::Late => {
                 self.machine().kill();
-                HostError::Hung {
-                    action: format!("{request} in guest {}", self.name),
-                    seconds: limit.as_secs(),
+                let host = self.name.clone();
+                match interrupt.is_some_and(is_set) {
+                    true => HostError::Lost { host, reason: "nobody waits for it any longer".to_string() },
+                    false => HostError::Hung {
+                        action: format!("{request} in guest {host}"),
+                        seconds: limit.as_secs(),
+                    },
                 }
             }
             Silence::Ended => self.ended(&request.to_string()),
@@ -107,18 +115,33 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn is_set(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed)
+}
+
 /// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
 enum Silence {
+    /// The answer is late, or nobody waits for it any longer.
     Late,
     Ended,
 }
 
 /// One line, newline included. Questions and answers come in turns, so nothing follows it.
-fn read_line(stream: &mut UnixStream, deadline: Instant) -> std::result::Result<Vec<u8>, Silence> {
+fn read_line(
+    stream: &mut UnixStream,
+    deadline: Instant,
+    interrupt: Option<&AtomicBool>,
+) -> std::result::Result<Vec<u8>, Silence> {
     let mut line = Vec::new();
     let mut buffer = [0_u8; 16 * 1024];
     loop {
+        if interrupt.is_some_and(is_set) {
+            return Err(Silence::Late);
+        }
         let left = deadline.saturating_duration_since(Instant::now());
+        // Who may be interrupted looks up now and then; nobody else is woken for nothing.
+        let left = if interrupt.is_some() { left.min(GLANCE) } else { left };
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
             return Err(Silence::Late);
         }
@@ -143,7 +166,7 @@ impl Channel for GuestHost {
 
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>> {
         let limit = self.limits.of(request, self.limit);
-        self.ask(request, limit)
+        self.ask(request, limit, None)
     }
 
     fn be_patient(&mut self, limit: Option<Duration>) {
@@ -303,5 +326,29 @@ impl GuestEngine {
                 Err(RecvTimeoutError::Disconnected) => return true,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_waited_for_until_nobody_wants_it() {
+        let (mut ours, mut theirs) = UnixStream::pair().expect("two ends");
+        let interrupt = AtomicBool::new(false);
+        let deadline = Instant::now() + Duration::from_hours(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(GLANCE * 2);
+                theirs.write_all(b"here\n").expect("somebody listens");
+            });
+            assert_eq!(read_line(&mut ours, deadline, Some(&interrupt)), Ok(b"here\n".to_vec()));
+            scope.spawn(|| {
+                std::thread::sleep(GLANCE * 2);
+                interrupt.store(true, Ordering::Relaxed);
+            });
+            assert_eq!(read_line(&mut ours, deadline, Some(&interrupt)), Err(Silence::Late));
+        });
     }
 }

@@ -37,6 +37,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a guest's kernel may take to its first words with a processor that executes it. Where KVM only seems to work
@@ -170,6 +171,7 @@ impl Qemu {
         request: &GuestRequest,
         found: &Found,
         accelerator: Accelerator,
+        interrupt: &AtomicBool,
     ) -> Result<GuestHost, NotStarted> {
         let name = request.kernel.to_string();
         let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
@@ -192,7 +194,7 @@ impl Qemu {
             release: found.kernel.release.clone(),
             boot: Nanos(0),
         };
-        GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE)
+        GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE, interrupt)
     }
 
     fn describe(&mut self, shape: &GuestShape, accelerator: Accelerator) -> String {
@@ -219,25 +221,33 @@ impl Guests for Qemu {
         unmet
     }
 
-    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+    fn start(
+        &mut self,
+        request: &GuestRequest,
+        interrupt: &AtomicBool,
+    ) -> Result<Box<dyn Guest>, NotStarted> {
+        let interrupted = || interrupt.load(Ordering::Relaxed);
         let name = request.kernel.to_string();
         let found = self.found(&request.kernel).map_err(|error| error.not_started(&name))?;
         if self.kvm.unwrap_or_else(kvm_may_work) {
-            match self.boot(request, &found, Accelerator::Kvm) {
+            match self.boot(request, &found, Accelerator::Kvm, interrupt) {
                 Ok(guest) => {
                     self.kvm = Some(true);
                     return Ok(Box::new(guest));
                 }
                 // A machine on which guests have run does not lose the ability.
-                Err(error) if self.kvm == Some(true) => return Err(error),
+                Err(error) if self.kvm == Some(true) || interrupted() => return Err(error),
                 Err(_) => self.kvm = Some(false),
             }
         }
-        let guest = self.boot(request, &found, Accelerator::Tcg).or_else(|first| match *first.error {
-            // On a busy machine the timers of an emulated processor now and then stop a kernel before anything has run.
-            HostError::Lost { .. } => self.boot(request, &found, Accelerator::Tcg),
-            _ => Err(first),
-        })?;
+        let guest =
+            self.boot(request, &found, Accelerator::Tcg, interrupt).or_else(|first| match *first.error {
+                // On a busy machine the timers of an emulated processor now and then stop a kernel before anything has run.
+                HostError::Lost { .. } if !interrupted() => {
+                    self.boot(request, &found, Accelerator::Tcg, interrupt)
+                }
+                _ => Err(first),
+            })?;
         Ok(Box::new(guest))
     }
 }

@@ -7,6 +7,7 @@
 use crate::{Host, HostError};
 use fsdyno_core::{GuestShape, KernelSpec, Nanos};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 /// What a guest must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,11 +100,12 @@ impl From<HostError> for NotStarted {
 pub trait Guests {
     /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing is fetched.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
-    /// Starts a guest and waits until it answers.
+    /// Starts a guest and waits until it answers, or until `interrupt` is set.
     ///
     /// # Errors
-    /// What the guest lacks, or that it did not come up.
-    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted>;
+    /// What the guest lacks, that it did not come up, or that nobody waited for it any longer.
+    fn start(&mut self, request: &GuestRequest, interrupt: &AtomicBool)
+    -> Result<Box<dyn Guest>, NotStarted>;
 }
 
 /// No guests at all.
@@ -115,7 +117,7 @@ impl Guests for NoGuests {
         vec![format!("guests, for kernel {}", request.kernel)]
     }
 
-    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+    fn start(&mut self, request: &GuestRequest, _: &AtomicBool) -> Result<Box<dyn Guest>, NotStarted> {
         let reason = "guests are not to be had here".to_string();
         Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
     }

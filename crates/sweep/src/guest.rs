@@ -67,7 +67,7 @@ pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Sl
         let mut record = trial::unproven(slot, case, trial.device);
         record.outcome = Outcome::Failed { error: *failure };
         record.finished = jiff::Timestamp::now().to_string();
-        // What is fetched for a guest shares the user's Ctrl-C, and fails by it.
+        // What is fetched for a guest shares the user's Ctrl-C and fails by it, and nobody waits for one that boots.
         let interrupted = trial.interrupt.load(Ordering::Relaxed);
         Ended { record, left: Vec::new(), stuck: None, interrupted }
     });
@@ -87,7 +87,8 @@ fn boot_and_run(
     let images = fsdyno_testbed::guest::images(&case.configuration, trial.devices);
     fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;
-    let mut guest = trial.machines.guests.start(request).map_err(|not| Box::new(not_started(&not)))?;
+    let mut guest =
+        trial.machines.guests.start(request, trial.interrupt).map_err(|not| Box::new(not_started(&not)))?;
     let mut ended = in_guest(trial, guest.as_mut(), slot, case);
     let facts = guest.facts().clone();
     let record = match &mut ended {

@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,7 +82,9 @@ pub fn request(version: &str, disks: Vec<PathBuf>) -> GuestRequest {
 }
 
 pub fn started(request: &GuestRequest) -> Box<dyn Guest> {
-    qemu().start(request).unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
+    qemu()
+        .start(request, &AtomicBool::new(false))
+        .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
 }
 
 fn a_guest_answers_and_panics() {

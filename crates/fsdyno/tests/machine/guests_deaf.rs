@@ -63,10 +63,14 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
         self.guests.unmet(request)
     }
 
-    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+    fn start(
+        &mut self,
+        request: &GuestRequest,
+        interrupt: &AtomicBool,
+    ) -> Result<Box<dyn Guest>, NotStarted> {
         self.started += 1;
         if self.started > 1 {
-            return self.guests.start(request);
+            return self.guests.start(request, interrupt);
         }
         let mut request = request.clone();
         request.modules.push("msr".into());
@@ -74,7 +78,7 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
         let programs = programs
             .map(|(name, package)| GuestProgram { name: name.to_string(), package: package.to_string() });
         request.programs.extend(programs);
-        let mut guest = self.guests.start(&request)?;
+        let mut guest = self.guests.start(&request, interrupt)?;
         let later = format!("({DEAFEN}) > /dev/null 2>&1 &");
         let sent = guest.run(&Command::new("sh").args(["-c", &later])).expect("it runs in the background");
         assert_eq!(sent.status, 0, "{sent:?}");

@@ -257,7 +257,9 @@ fn started(configuration: &Configuration, all: &[Devices], disks: Vec<PathBuf>) 
         programs,
         disks,
     };
-    qemu().start(&request).unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
+    qemu()
+        .start(&request, &AtomicBool::new(false))
+        .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
 }
 
 /// Arrays and mappings that there are. An array that was stopped may still have a number, and nothing else.

@@ -4,6 +4,7 @@ use super::FakeHost;
 use crate::guest::{Guest, GuestFacts, GuestRequest, Guests, NotStarted};
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 /// Guests that were made beforehand.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ impl Guests for FakeGuests {
         self.unmet.clone()
     }
 
-    fn start(&mut self, request: &GuestRequest) -> Result<Box<dyn Guest>, NotStarted> {
+    fn start(&mut self, request: &GuestRequest, _: &AtomicBool) -> Result<Box<dyn Guest>, NotStarted> {
         self.requests.push(request.clone());
         let next = self.next.pop_front().unwrap_or_else(|| panic!("a guest too many: {request:?}"));
         next.map(|host| Box::new(host) as Box<dyn Guest>)
