@@ -1,0 +1,139 @@
+//! What is run, by which tools, and what should come of it.
+
+use crate::tools::has_fio;
+
+const MIB: u64 = 1 << 20;
+const DEPTH: u32 = 32;
+const SMALL: u64 = 4096;
+pub const LARGE: u64 = MIB;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    Fsdyno,
+    /// Nothing but the system calls.
+    Bare,
+    /// The same through a ring, where the others make one system call after the other.
+    BareRing,
+    /// With its best settings.
+    Fio,
+    /// As it comes: it hands on every request by itself.
+    PlainFio,
+    Dd,
+}
+
+impl Tool {
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Fsdyno => "fsdyno",
+            Tool::Bare => "bare",
+            Tool::BareRing => "bare ring",
+            Tool::Fio => "fio",
+            Tool::PlainFio => "fio 1:1",
+            Tool::Dd => "dd",
+        }
+    }
+}
+
+/// What all do.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    pub name: &'static str,
+    pub random: bool,
+    pub writes: bool,
+    pub direct: bool,
+    /// 0: one system call after the other.
+    pub depth: u32,
+    /// Completions that each tool waits for before it hands on more.
+    pub batch: u32,
+    /// The same of fio with its best settings, where that is something else.
+    pub batch_of_fio: Option<u32>,
+    pub block: u64,
+    pub file_bytes: u64,
+    pub count: u64,
+    /// Writes nothing but zeros, as dd does: random bytes cost more on some processors, 10 % on an AMD EPYC.
+    pub zeros: bool,
+    pub tools: &'static [Tool],
+    /// What the median ratio of rates should be at least, by tool.
+    pub aims: &'static [(Tool, f64)],
+}
+
+impl Task {
+    /// The tools that are at hand.
+    pub fn usable(&self) -> Vec<Tool> {
+        let fio = has_fio();
+        self.tools.iter().copied().filter(|tool| !matches!(tool, Tool::Fio | Tool::PlainFio) || fio).collect()
+    }
+}
+
+const READ: Task = Task {
+    name: "",
+    random: true,
+    writes: false,
+    direct: false,
+    depth: DEPTH,
+    batch: 1,
+    // From the page cache all end at once.
+    batch_of_fio: Some(DEPTH),
+    block: SMALL,
+    file_bytes: 16 * MIB,
+    count: 800_000,
+    zeros: false,
+    tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio],
+    aims: &[],
+};
+
+/// All tools wait for as many completions. Where that is one, the bare loop hands on each request by itself as soon as there is
+/// a place for it, as fio does when it is not told otherwise: quicker than to look at all that ended first.
+const DIRECT: Task = Task {
+    direct: true,
+    batch_of_fio: None,
+    file_bytes: 256 * MIB,
+    count: 150_000,
+    tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio, Tool::PlainFio],
+    aims: &[(Tool::Bare, 1.0), (Tool::Fio, 1.0)],
+    ..READ
+};
+
+const WRITE: Task =
+    Task { random: false, writes: true, depth: 0, block: LARGE, file_bytes: 1024 * MIB, count: 1024, ..READ };
+
+pub const TASKS: &[Task] = &[
+    Task {
+        name: "random 4 KiB reads, page cache, depth 32, file of 16 MiB",
+        aims: &[(Tool::Bare, 0.95), (Tool::Fio, 1.2)],
+        ..READ
+    },
+    Task { name: "random 4 KiB reads, page cache, depth 32, file of 1 GiB", file_bytes: 1024 * MIB, ..READ },
+    Task {
+        name: "random 4 KiB reads, page cache, one at a time",
+        depth: 0,
+        count: 500_000,
+        tools: &[Tool::Fsdyno, Tool::Bare, Tool::BareRing, Tool::Fio],
+        // A plain loop, which reads no clock, is beside them to show what the two readings cost.
+        aims: &[(Tool::BareRing, 1.0), (Tool::Fio, 1.0)],
+        ..READ
+    },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, waiting for one", ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 8", batch: 8, ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 16", batch: 16, ..DIRECT },
+    Task { name: "random 4 KiB reads, O_DIRECT, depth 32, in batches of 32", batch: 32, ..DIRECT },
+    Task {
+        name: "sequential 1 MiB reads, page cache, one at a time",
+        random: false,
+        depth: 0,
+        block: LARGE,
+        file_bytes: 1024 * MIB,
+        count: 4096,
+        tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio, Tool::Dd],
+        aims: &[(Tool::Dd, 1.0)],
+        ..READ
+    },
+    Task {
+        name: "sequential 1 MiB writes of zeros, page cache, one at a time",
+        zeros: true,
+        tools: &[Tool::Fsdyno, Tool::Bare, Tool::Fio, Tool::Dd],
+        aims: &[(Tool::Dd, 1.0)],
+        ..WRITE
+    },
+    Task { name: "sequential 1 MiB writes of random bytes, page cache, one at a time", ..WRITE },
+];
