@@ -7,6 +7,7 @@
 
 use crate::did_you_mean;
 use crate::kernel::HOST_KERNEL;
+use crate::sysctl;
 use crate::units::{Bytes, Nanos};
 use std::fmt;
 
@@ -29,6 +30,8 @@ pub enum Levels {
     Journal,
     /// `host`, `debian:VERSION`, the release of an installed kernel, or a name from `[kernels]`.
     Kernel,
+    /// The value of a sysctl.
+    Sysctl,
     /// Free text, passed on as it is.
     Text,
 }
@@ -281,7 +284,7 @@ pub const SYSCTL_PREFIX: &str = "sysctl.";
 
 static SYSCTL: Axis = Axis {
     name: "sysctl",
-    levels: Levels::Text,
+    levels: Levels::Sysctl,
     filesystems: &[],
     defaults: &[],
     help: "a sysctl, as `sysctl.vm.dirty_ratio`",
@@ -298,6 +301,12 @@ pub enum AxisError {
         /// The nearest known name.
         nearest: Option<String>,
     },
+    /// A name under `sysctl.` that is no key of a sysctl.
+    #[error("'{name}' names no sysctl: a key is words of a-z, 0-9, _ and -, joined by dots")]
+    SysctlKey {
+        /// As written.
+        name: String,
+    },
     /// The axis exists, but this is none of its levels.
     #[error("'{level}' is no level of axis '{axis}', which takes {expected}{}", did_you_mean(nearest))]
     UnknownLevel {
@@ -312,13 +321,15 @@ pub enum AxisError {
     },
 }
 
-/// The axis of this name. A name under `sysctl.` is always one.
+/// The axis of this name. A key of a sysctl under `sysctl.` is always one.
 ///
 /// # Errors
-/// [`AxisError::UnknownAxis`] with the nearest known name.
+/// [`AxisError::UnknownAxis`] with the nearest known name, [`AxisError::SysctlKey`].
 pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
-    if name.strip_prefix(SYSCTL_PREFIX).is_some_and(|key| !key.is_empty()) {
-        return Ok(&SYSCTL);
+    match name.strip_prefix(SYSCTL_PREFIX) {
+        Some(key) if sysctl::is_key(key) => return Ok(&SYSCTL),
+        Some(_) => return Err(AxisError::SysctlKey { name: name.to_string() }),
+        None => {}
     }
     AXES.iter().find(|axis| axis.name == name).ok_or_else(|| AxisError::UnknownAxis {
         name: name.to_string(),
@@ -378,6 +389,7 @@ impl Axis {
                 known.then(|| text.trim().to_string())
             }
             Levels::Kernel => (!lower.is_empty()).then(|| text.trim().to_string()),
+            Levels::Sysctl => Some(text.trim().to_string()).filter(|value| sysctl::is_value(value)),
             Levels::Text => Some(text.trim().to_string()),
         };
         match canonical {
@@ -425,6 +437,7 @@ impl fmt::Display for Levels {
             Levels::Kernel => {
                 f.write_str("host, debian:VERSION, an installed release or a name from [kernels]")
             }
+            Levels::Sysctl => f.write_str("one line of letters, digits, spaces and ._,:/=+%@|*-"),
             Levels::Text => f.write_str("text"),
         }
     }
@@ -480,7 +493,13 @@ mod tests {
     #[test]
     fn a_sysctl_is_an_axis_of_its_own_name() {
         assert!(find("sysctl.vm.dirty_ratio").is_ok());
-        assert!(find("sysctl.").is_err());
+        for bad in ["sysctl.", "sysctl./some/dir/file", "sysctl.vm/dirty_ratio", "sysctl...", "sysctl.vm..x"]
+        {
+            assert!(matches!(find(bad), Err(AxisError::SysctlKey { .. })), "{bad}");
+        }
+        let axis = find("sysctl.vm.dirty_ratio").unwrap();
+        assert_eq!(axis.level(" 5 ").unwrap().text, "5");
+        assert!(axis.level("5\nkernel.core_pattern = |/tmp/x").is_err());
     }
 
     #[test]

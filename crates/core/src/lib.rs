@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod protocol;
 pub mod result;
 pub mod study;
+pub mod sysctl;
 pub mod telemetry;
 pub mod units;
 pub mod warning;

@@ -128,6 +128,10 @@ pub struct Sweep {
     /// Confirms that this kind of signature on such a device may be overwritten: `ext4`, `LVM2_member`, `gpt`.
     #[arg(long, value_name = "KIND")]
     pub overwrite: Vec<String>,
+    /// Lets the plan set this sysctl although it is none of those that filesystem benchmarks vary. A plan from a stranger
+    /// may take over the machine with one: `kernel.core_pattern` names a program that root runs.
+    #[arg(long, value_name = "KEY")]
+    pub allow_sysctl: Vec<String>,
     /// Go on with an interrupted sweep of the same plan: the latest, or the one named.
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<String>,

@@ -110,8 +110,12 @@ impl<C: Channel> Host for C {
         call(self, &Request::ReadText { path: path.to_path_buf() })
     }
 
-    fn write_text(&mut self, path: &Path, text: &str) -> Result<()> {
-        call(self, &Request::WriteText { path: path.to_path_buf(), text: text.to_string() })
+    fn read_setting(&mut self, path: &Path) -> Result<String> {
+        call(self, &Request::ReadSetting { path: path.to_path_buf() })
+    }
+
+    fn change_setting(&mut self, path: &Path, text: &str) -> Result<()> {
+        call(self, &Request::ChangeSetting { path: path.to_path_buf(), text: text.to_string() })
     }
 
     fn list_directory(&mut self, path: &Path) -> Result<Vec<String>> {

@@ -13,6 +13,7 @@ pub mod guest;
 pub mod local;
 pub mod mountinfo;
 pub mod probe;
+pub mod setting;
 pub mod wire;
 
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
@@ -128,7 +129,8 @@ pub struct Argument {
     pub device: Option<(DeviceHandle, PathBuf)>,
 }
 
-/// A program to run. It gets no stdin, the C locale, and the devices that its arguments name.
+/// A program to run. It starts in `/` with no stdin, `PATH`, the C locale and the devices that its arguments name, and inherits
+/// no other variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// Its name, searched in `PATH` and in the sbin directories.
@@ -137,7 +139,7 @@ pub struct Command {
     pub arguments: Vec<Argument>,
     /// How long it may take.
     pub limit: Duration,
-    /// Environment variables to set beside the usual ones.
+    /// Further environment variables.
     pub environment: Vec<(String, String)>,
 }
 
@@ -254,8 +256,11 @@ pub trait Host {
 
     /// A file of sysfs or procfs, or any small text file.
     fn read_text(&mut self, path: &Path) -> Result<String>;
-    /// Writes to an existing file of sysfs or procfs; it never creates one.
-    fn write_text(&mut self, path: &Path, text: &str) -> Result<()>;
+    /// The exact text of a setting ([`setting::Setting`]). One that cannot be written back as it is, because it is too long,
+    /// empty or no text, is an error.
+    fn read_setting(&mut self, path: &Path) -> Result<String>;
+    /// Writes a setting ([`setting::Setting`]), which must be there; every other file is refused.
+    fn change_setting(&mut self, path: &Path, text: &str) -> Result<()>;
     /// The names in a directory, sorted.
     fn list_directory(&mut self, path: &Path) -> Result<Vec<String>>;
 

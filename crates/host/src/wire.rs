@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Version of this protocol; both ends must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One call of a method of [`Host`]. The fields are its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,10 @@ pub enum Request {
     ReadText {
         path: PathBuf,
     },
-    WriteText {
+    ReadSetting {
+        path: PathBuf,
+    },
+    ChangeSetting {
         path: PathBuf,
         text: String,
     },
@@ -105,7 +108,8 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::Run { command } => line(&host.run(command)),
         Request::FindProgram { program } => line(&host.find_program(program)),
         Request::ReadText { path } => line(&host.read_text(path)),
-        Request::WriteText { path, text } => line(&host.write_text(path, text)),
+        Request::ReadSetting { path } => line(&host.read_setting(path)),
+        Request::ChangeSetting { path, text } => line(&host.change_setting(path, text)),
         Request::ListDirectory { path } => line(&host.list_directory(path)),
         Request::CreateDirectory { path } => line(&host.create_directory(path)),
         Request::RemoveDirectory { path } => line(&host.remove_directory(path)),
@@ -158,7 +162,8 @@ impl fmt::Display for Request {
             Request::Run { command } => return write!(f, "'{}'", command.line()),
             Request::FindProgram { program } => return write!(f, "searching program '{program}'"),
             Request::ReadText { path } => ("reading", path),
-            Request::WriteText { path, .. } => ("writing to", path),
+            Request::ReadSetting { path } => ("reading the setting", path),
+            Request::ChangeSetting { path, .. } => ("changing the setting", path),
             Request::ListDirectory { path } => ("listing the directory", path),
             Request::CreateDirectory { path } => ("making the directory", path),
             Request::RemoveDirectory { path } => ("removing the directory", path),

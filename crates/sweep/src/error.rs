@@ -98,6 +98,9 @@ impl PlanError {
             ),
             PlanProblem::KernelName { .. } => Some("give it a name of its own"),
             PlanProblem::Contradiction { .. } => Some("take one of the settings out"),
+            PlanProblem::Axis(AxisError::SysctlKey { .. }) => {
+                Some("write a name as sysctl(8) prints it, for example \"sysctl.vm.dirty_ratio\" = [5, 20]")
+            }
             _ => None,
         }
     }

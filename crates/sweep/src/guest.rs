@@ -152,7 +152,7 @@ fn verify(
     case: &Case,
     disks: &[PathBuf],
 ) -> Result<Testbed, Box<Failure>> {
-    let confirmation = fsdyno_testbed::guest::confirmation(disks);
+    let confirmation = fsdyno_testbed::guest::confirmation(&case.configuration, disks);
     let configurations = std::slice::from_ref(&case.configuration);
     let space = estimate::tree_space(plan);
     Testbed::verify(guest, devices, configurations, space, &confirmation)

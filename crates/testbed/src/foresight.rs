@@ -10,16 +10,17 @@ use crate::stack::mount_directory;
 use crate::tunable::{self, Queues};
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
-use fsdyno_host::{DeviceHandle, Host, MountRequest};
+use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Queue depths below this become this (BLKDEV_MIN_RQ in the kernel).
 const NR_REQUESTS_MIN: u32 = 4;
+const ENOENT: i32 = 2;
 
 /// Settings that contradict each other, the filesystem or the devices, known without looking at the machine: one line each.
 pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found: Vec<String> = tunable::contradictions(configuration).collect();
     if let DeviceSpec::Directory { .. } = devices.data {
         let formatting = configuration
             .settings
@@ -252,11 +253,17 @@ fn missing_scheduler(
 }
 
 fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<String> {
-    let asked = configuration.settings.keys().filter(|axis| configuration.level(axis).is_some());
-    let keys = asked.filter_map(|axis| axis.strip_prefix(SYSCTL_PREFIX));
-    keys.filter(|key| host.read_text(&tunable::sysctl_path(key)).is_err())
-        .map(|key| format!("no sysctl {key} in the kernel"))
-        .collect()
+    let mut missing = Vec::new();
+    for key in tunable::sysctl_keys(configuration) {
+        match host.read_setting(&tunable::sysctl_path(key)) {
+            Ok(_) => {}
+            Err(HostError::System { errno: ENOENT, .. }) => {
+                missing.push(format!("no sysctl {key} in the kernel"));
+            }
+            Err(error) => missing.push(format!("{error}, so sysctl {key} could not be set back")),
+        }
+    }
+    missing
 }
 
 fn unprivileged(host: &mut dyn Host) -> bool {
@@ -377,7 +384,7 @@ fn planned_queues(spec: &DeviceSpec) -> Queues {
 }
 
 fn write_line(setting: &tunable::Setting) -> String {
-    format!("echo {} > {}", setting.value, setting.path.display())
+    format!("echo {} > {}", fsdyno_host::quoted(&setting.value), setting.path.display())
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use crate::error::TestbedError;
 use crate::filesystem;
 use crate::foresight::minimum_size;
 use crate::layer;
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment};
+use crate::tunable;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment, sysctl};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
 use fsdyno_host::{Command, Host};
 use serde::Serialize;
@@ -23,14 +24,16 @@ pub struct Confirmation {
     pub destroy: Vec<PathBuf>,
     /// Kinds of signature that may be overwritten, in libblkid's words.
     pub signatures: Vec<String>,
+    /// Sysctls beyond the known ones that may be set.
+    pub sysctls: Vec<String>,
 }
 
 /// Why a guard said no.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// The device, as the plan names it.
+    /// The device, or the sysctl, as the plan names it.
     pub device: PathBuf,
-    /// What is in the way, as the end of a sentence about the device.
+    /// What is in the way, as the end of a sentence about it.
     pub reason: String,
     /// The next step.
     pub hint: String,
@@ -88,7 +91,8 @@ impl Testbed {
         confirmation: &Confirmation,
     ) -> Result<Testbed> {
         let needs = needs(devices, configurations, space);
-        let (refusals, identities) = examine(host, devices, &needs, confirmation);
+        let (mut refusals, identities) = examine(host, devices, &needs, confirmation);
+        refusals.extend(sysctl_refusals(configurations, confirmation));
         if !refusals.is_empty() {
             return Err(TestbedError::Refused { refusals });
         }
@@ -124,8 +128,27 @@ pub fn foresee(
     space: Bytes,
 ) -> Vec<Refusal> {
     let destroy = devices.all().flat_map(DeviceSpec::disks).map(|disk| disk.path().to_path_buf()).collect();
-    let confirmation = Confirmation { destroy, signatures: Vec::new() };
-    examine(host, devices, &needs(devices, configurations, space), &confirmation).0
+    let confirmation = Confirmation { destroy, ..Confirmation::default() };
+    let mut refusals = examine(host, devices, &needs(devices, configurations, space), &confirmation).0;
+    refusals.extend(sysctl_refusals(configurations, &confirmation));
+    refusals
+}
+
+/// Sysctls that are not known to be harmless, each once, unless the user has allowed them by name.
+fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation) -> Vec<Refusal> {
+    let asked: BTreeSet<&str> = configurations.iter().flat_map(tunable::sysctl_keys).collect();
+    let free =
+        |key: &&str| sysctl::is_known(key) || confirmation.sysctls.iter().any(|allowed| allowed == key);
+    let barred = asked.into_iter().filter(|key| !free(key));
+    barred
+        .map(|key| {
+            refusal(
+                Path::new(key),
+                "is a sysctl that the plan sets, and none of those that filesystem benchmarks vary",
+                format!("if you know what it does to this machine: --allow-sysctl {key}"),
+            )
+        })
+        .collect()
 }
 
 /// Looks at every device: all that is in the way, and who the block devices are.

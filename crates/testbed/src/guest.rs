@@ -9,6 +9,7 @@ use crate::filesystem::{self, Tool};
 use crate::foresight::{commands_on, journal_spec};
 use crate::guard::Confirmation;
 use crate::layer::{self, Layer};
+use crate::tunable;
 use crate::{Result, UndoJournal};
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
@@ -69,9 +70,11 @@ pub fn commands(
     commands_on(&configuration, &devices, seed, true)
 }
 
-/// What a user who asked for a guest has confirmed for its disks: they are new, and nobody else's.
-pub fn confirmation(disks: &[PathBuf]) -> Confirmation {
-    Confirmation { destroy: disks.to_vec(), signatures: Vec::new() }
+/// What a user who asked for a guest has confirmed for it: its disks are new, and nobody else's; its settings have gone
+/// through the guards of the sweep.
+pub fn confirmation(configuration: &Configuration, disks: &[PathBuf]) -> Confirmation {
+    let sysctls = tunable::sysctl_keys(configuration).map(str::to_string).collect();
+    Confirmation { destroy: disks.to_vec(), sysctls, ..Confirmation::default() }
 }
 
 /// What the kernel must be able to do for a configuration, by the names of its modules.

@@ -6,10 +6,13 @@
 use crate::Result;
 use crate::error::TestbedError;
 use crate::undo::{UndoAction, UndoJournal};
-use fsdyno_core::axis::{DEFAULT, SYSCTL_PREFIX};
+use fsdyno_core::axis::{self, DEFAULT, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Host, HostError};
 use std::path::{Path, PathBuf};
+
+/// Where sysctls are files.
+const SYSCTLS: &str = "/proc/sys";
 
 /// One setting to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,25 +77,39 @@ pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -
     settings
 }
 
-fn sysctls(configuration: &Configuration) -> Vec<Setting> {
+/// The keys of the sysctls that a configuration sets.
+pub(crate) fn sysctl_keys(configuration: &Configuration) -> impl Iterator<Item = &str> {
     let asked = configuration.settings.iter().filter(|(_, level)| *level != DEFAULT);
+    asked.filter_map(|(axis, _)| axis.strip_prefix(SYSCTL_PREFIX))
+}
+
+/// Names under `sysctl.` and values that are none, one line each. Whoever parsed the plan has refused them already; a
+/// configuration that came another way goes no further either.
+pub(crate) fn contradictions(configuration: &Configuration) -> impl Iterator<Item = String> {
+    let asked = configuration.settings.iter().filter(|(axis, _)| axis.starts_with(SYSCTL_PREFIX));
     asked
-        .filter_map(|(axis, level)| {
-            let key = axis.strip_prefix(SYSCTL_PREFIX)?;
-            Some(Setting {
-                axis: axis.clone(),
+        .filter_map(|(name, level)| axis::find(name).and_then(|axis| axis.level(level)).err())
+        .map(|error| error.to_string())
+}
+
+fn sysctls(configuration: &Configuration) -> Vec<Setting> {
+    sysctl_keys(configuration)
+        .map(|key| {
+            let axis = format!("{SYSCTL_PREFIX}{key}");
+            Setting {
                 path: sysctl_path(key),
-                value: level.clone(),
+                value: configuration.settings[&axis].clone(),
+                axis,
                 companion: counterpart(key).map(sysctl_path),
                 companion_last: false,
-            })
+            }
         })
         .collect()
 }
 
-/// `vm.dirty_ratio` as a file.
+/// `vm.dirty_ratio` as a file; the key is one ([`fsdyno_core::sysctl::is_key`]).
 pub(crate) fn sysctl_path(key: &str) -> PathBuf {
-    Path::new("/proc/sys").join(key.replace('.', "/"))
+    PathBuf::from(format!("{SYSCTLS}/{}", key.replace('.', "/")))
 }
 
 /// Setting one of a pair sets the other to 0, and 0 itself is refused (Documentation/admin-guide/sysctl/vm.rst).
@@ -120,9 +137,29 @@ pub(crate) fn ways_back(host: &mut dyn Host, settings: &[Setting]) -> Result<Vec
     Ok(actions)
 }
 
+/// Whatever cannot be written back as it was is not changed.
 fn way_back(host: &mut dyn Host, path: &Path, new: Option<String>) -> Result<UndoAction> {
-    let old = active(&host.read_text(path).map_err(TestbedError::at("settings"))?);
+    let old = match host.read_setting(path) {
+        Ok(text) => to_write_back(path, &text),
+        Err(error @ HostError::System { .. }) => {
+            return Err(TestbedError::Unmet { unmet: vec![format!("{error}, so it is not changed")] });
+        }
+        Err(error) => return Err(TestbedError::at("settings")(error)),
+    };
     Ok(UndoAction::WriteSetting { path: path.to_path_buf(), old, new })
+}
+
+/// What brings a setting back to this text: the same text, byte for byte; of a choice (`[none] bfq`), which only sysfs has,
+/// the chosen word.
+fn to_write_back(path: &Path, text: &str) -> String {
+    let chosen = Some(chosen(text)).filter(|_| !path.starts_with(SYSCTLS)).flatten();
+    chosen.unwrap_or(text).to_string()
+}
+
+/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its ends.
+pub(crate) fn is_back(path: &Path, text: &str, old: &str) -> bool {
+    let now = to_write_back(path, text);
+    now == old || now.trim() == old
 }
 
 /// Makes the settings, each read back.
@@ -131,13 +168,14 @@ fn way_back(host: &mut dyn Host, path: &Path, new: Option<String>) -> Result<Und
 /// [`TestbedError::Unmet`] when the kernel refuses a value or has another one in force.
 pub(crate) fn apply(host: &mut dyn Host, settings: &[Setting]) -> Result<()> {
     for setting in settings {
-        match host.write_text(&setting.path, &setting.value) {
+        match host.change_setting(&setting.path, &setting.value) {
             Err(HostError::System { reason, errno, .. }) if [EINVAL, ENODEV, ENOENT].contains(&errno) => {
                 return Err(not_taken(setting, &format!("the kernel refuses it: {reason}")));
             }
             result => result.map_err(TestbedError::at("settings"))?,
         }
-        let found = active(&host.read_text(&setting.path).map_err(TestbedError::at("settings"))?);
+        let found = host.read_setting(&setting.path).map_err(TestbedError::at("settings"))?;
+        let found = in_force(&setting.path, &found);
         if !same(&found, &setting.value) {
             return Err(not_taken(setting, &format!("'{found}' is in force after it was written")));
         }
@@ -169,10 +207,18 @@ pub(crate) fn journal_and_apply(
     apply(host, settings)
 }
 
-/// The value in force in the text of a setting: the word in brackets where there is a choice, else all of it.
+/// The value in force in the text of a setting of sysfs: the word in brackets where there is a choice, else all of it.
 pub(crate) fn active(text: &str) -> String {
-    let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    chosen.unwrap_or(text.trim()).to_string()
+    chosen(text).unwrap_or(text.trim()).to_string()
+}
+
+fn chosen(text: &str) -> Option<&str> {
+    text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+}
+
+/// The value in force, without white space at its ends. In a sysctl brackets mean nothing.
+pub(crate) fn in_force(path: &Path, text: &str) -> String {
+    to_write_back(path, text).trim().to_string()
 }
 
 /// Every word that a setting with a choice offers.
@@ -200,6 +246,28 @@ mod tests {
         assert_eq!(active("128\n"), "128");
         assert_eq!(offered("[none] mq-deadline"), ["none", "mq-deadline"]);
         assert!(same("4096\t87380 6291456\n", "4096 87380 6291456"));
+    }
+
+    #[test]
+    fn a_sysctl_comes_back_byte_for_byte_and_a_choice_by_its_word() {
+        let sysctl = Path::new("/proc/sys/net/ipv4/tcp_rmem");
+        let text = "4096\t87380\t6291456 \n";
+        assert_eq!(to_write_back(sysctl, text), text);
+        assert_eq!(to_write_back(sysctl, "core [x] y\n"), "core [x] y\n");
+        assert_eq!(to_write_back(Path::new("/sys/dev/block/7:0/queue/scheduler"), "none [bfq]\n"), "bfq");
+        assert!(is_back(sysctl, text, text) && is_back(sysctl, text, text.trim()));
+        assert!(!is_back(sysctl, "4096 87380 6291456\n", text));
+    }
+
+    #[test]
+    fn a_key_or_a_value_that_leaves_its_place_is_a_contradiction() {
+        for (axis, level) in
+            [("sysctl./etc/passwd", "x"), ("sysctl.vm...x", "1"), ("sysctl.vm.dirty_ratio", "1\n2")]
+        {
+            let settings = [(axis.to_string(), level.to_string())].into();
+            let configuration = Configuration { name: String::new(), filesystem: "ext4".into(), settings };
+            assert_eq!(contradictions(&configuration).count(), 1, "{axis} = {level}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) 
     };
     let journals = journal.into_iter().map(|journal| ("log".to_string(), journal)).collect();
     let devices = Devices { data, journals };
-    let confirmation = Confirmation { destroy: vec!["/dev/fake1".into()], signatures: Vec::new() };
+    let confirmation = Confirmation { destroy: vec!["/dev/fake1".into()], ..Confirmation::default() };
     let configurations = std::slice::from_ref(&configuration);
     let testbed = Testbed::verify(host, &devices, configurations, Bytes(0), &confirmation).unwrap();
     let mut undo = UndoJournal::create(host, state.path()).unwrap();

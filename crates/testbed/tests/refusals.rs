@@ -32,6 +32,7 @@ fn reasons(
     let confirmation = Confirmation {
         destroy: destroy.iter().map(Into::into).collect(),
         signatures: signatures.iter().map(ToString::to_string).collect(),
+        ..Confirmation::default()
     };
     let need = Need { size: Bytes(Bytes::MIB), by: "the plan's trees".into() };
     let found = refusals(probe, &spec, &confirmation, &need, ours);

@@ -148,7 +148,7 @@ fn machine() -> FakeHost {
 fn confirmation() -> Confirmation {
     Confirmation {
         destroy: [DISK, "/dev/fake2", "/dev/fake3"].map(Into::into).to_vec(),
-        signatures: Vec::new(),
+        ..Confirmation::default()
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{DiskCache, GuestShape, Study, WarningKind, Workload};
+use fsdyno_core::{DiskCache, GuestShape, Study, WarningKind, Workload, sysctl};
 use std::fmt::Write;
 
 pub fn run(options: &Reference) -> Result {
@@ -56,7 +56,9 @@ fn axes(page: &mut String) -> std::fmt::Result {
     }
     writeln!(
         page,
-        "| `{SYSCTL_PREFIX}NAME` | all | text | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |"
+        "| `{SYSCTL_PREFIX}KEY` | all | a value | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |\n\n\
+         A plan sets these sysctls freely: {}. Any other needs `--allow-sysctl KEY` on the command line of `fsdyno sweep`.",
+        sysctl::KNOWN.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
     )
 }
 

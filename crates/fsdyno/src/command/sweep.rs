@@ -25,8 +25,11 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         None => None,
         Some(selector) => Some(find(&surroundings.open_store()?, Some(selector))?.summary.id),
     };
-    let confirmation =
-        Confirmation { destroy: options.destroy.clone(), signatures: options.overwrite.clone() };
+    let confirmation = Confirmation {
+        destroy: options.destroy.clone(),
+        signatures: options.overwrite.clone(),
+        sysctls: options.allow_sysctl.clone(),
+    };
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if ended.end == SweepEnd::Interrupted {
         eprintln!(

@@ -322,6 +322,7 @@ fn no_level_is_forgotten() {
             | Levels::Count
             | Levels::Seconds
             | Levels::Kernel
+            | Levels::Sysctl
             | Levels::Text => &[],
         };
         for filesystem in FILESYSTEMS.iter().filter(|name| axis.applies_to(name)) {
@@ -490,7 +491,7 @@ fn block_devices_serve_trial_after_trial() {
             })
             .into();
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
-    let confirmation = Confirmation { destroy: attached.0.to_vec(), signatures: Vec::new() };
+    let confirmation = Confirmation { destroy: attached.0.to_vec(), ..Confirmation::default() };
     let testbed =
         Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation).expect("verified");
     let mut journal = UndoJournal::create(&mut host, &directory.path().join("undo")).expect("a journal");

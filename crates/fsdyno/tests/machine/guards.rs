@@ -83,7 +83,7 @@ fn host(sandbox: &Sandbox) -> LocalHost {
 }
 
 fn confirming(path: &Path) -> Confirmation {
-    Confirmation { destroy: vec![path.to_path_buf()], signatures: Vec::new() }
+    Confirmation { destroy: vec![path.to_path_buf()], ..Confirmation::default() }
 }
 
 /// Asks the guards; nothing is written.

@@ -91,7 +91,10 @@ fn a_guest_answers_and_panics() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = directory.path().join("disk");
     fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
-    let mut guest = started(&request("6.1", vec![disk]));
+    let shell = GuestProgram { name: "sh".to_string(), package: "dash".to_string() };
+    let mut asked = request("6.1", vec![disk]);
+    asked.programs.push(shell);
+    let mut guest = started(&asked);
     let release = guest.read_text(Path::new("/proc/sys/kernel/osrelease")).expect("a release");
     assert_eq!(release.trim(), guest.facts().release);
     assert!(release.starts_with("6.1."), "{release}");
@@ -103,7 +106,8 @@ fn a_guest_answers_and_panics() {
     assert_eq!(guest.probe_device(&node).expect("a probe").signatures, ["ext4"]);
 
     guest.limit_steps(Some(Duration::from_secs(20)));
-    let error = guest.write_text(Path::new("/proc/sysrq-trigger"), "c").expect_err("a panic");
+    let panic = Command::new("sh").args(["-c", "echo c > /proc/sysrq-trigger"]);
+    let error = guest.run(&panic).expect_err("a panic");
     assert!(matches!(error, HostError::Lost { .. }), "{error}");
     let last = guest.last_words();
     assert!(last.contains("Kernel panic - not syncing: sysrq triggered crash"), "{last}");

@@ -185,7 +185,7 @@ fn files(directory: &Path, count: u32, size: Bytes) -> Vec<PathBuf> {
 
 /// Builds a stack of all disks of a guest.
 fn built(guest: &mut dyn Guest, devices: &Devices, configuration: &Configuration) -> (Stack, UndoJournal) {
-    let confirmation = Confirmation { destroy: guest.disks(), signatures: Vec::new() };
+    let confirmation = Confirmation { destroy: guest.disks(), ..Confirmation::default() };
     let host: &mut dyn Host = guest;
     let testbed =
         Testbed::verify(host, devices, std::slice::from_ref(configuration), Bytes(0), &confirmation)

@@ -359,7 +359,8 @@ impl FakeHost {
                 self.write_setting(path, &format!("{value}\n"));
                 self.write_setting(path.with_file_name(other), "0\n");
             }
-            _ => self.write_setting(path, &format!("{value}\n")),
+            // What a text has beside its value matters to whoever looks whether it came back.
+            _ => self.write_setting(path, text),
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, system};
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use crate::setting::{BYTES_MAX, Setting};
 use crate::{
     Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
 };
@@ -37,8 +38,19 @@ impl Host for FakeHost {
         })
     }
 
-    fn write_text(&mut self, path: &Path, text: &str) -> Result<()> {
-        self.step(format!("write '{text}' to {}", path.display()), |host| {
+    fn read_setting(&mut self, path: &Path) -> Result<String> {
+        self.step(format!("read setting {}", path.display()), |host| {
+            let text = setting(path).and_then(|()| {
+                host.machine.texts.get(path).cloned().ok_or_else(|| system("read", path, ENOENT))
+            })?;
+            let whole = (1..=BYTES_MAX).contains(&text.len());
+            if whole { Ok(text) } else { Err(system("keep the value of", path, 0)) }
+        })
+    }
+
+    fn change_setting(&mut self, path: &Path, text: &str) -> Result<()> {
+        self.step(format!("write '{}' to {}", text.trim_end(), path.display()), |host| {
+            setting(path)?;
             if !host.machine.texts.contains_key(path) {
                 return Err(system("write", path, ENOENT));
             }
@@ -244,6 +256,11 @@ impl Host for FakeHost {
                 .ok_or_else(|| HostError::NoProgram { program: "fake engine".to_string() })
         })
     }
+}
+
+/// Refuses what is no setting, as a real host does.
+fn setting(path: &Path) -> Result<()> {
+    Setting::at(path).map(|_| ()).ok_or_else(|| system("use as a setting", path, 0))
 }
 
 fn same_device(path: &Path, expected: &DeviceIdentity, found: &DeviceIdentity) -> Result<()> {

@@ -5,23 +5,12 @@ use crate::{HostError, Result};
 use fsdyno_core::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
 use std::path::Path;
 
 pub(super) fn read_text(path: &Path) -> Result<String> {
     let bytes = fs::read(path).map_err(|error| HostError::system("read", path, error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// One `write` with the whole text: an attribute of sysfs takes each call for a new value.
-pub(super) fn write_text(path: &Path, text: &str) -> Result<()> {
-    let failed = |error| HostError::system(&format!("write '{}' to", text.trim_end()), path, error);
-    let mut file = OpenOptions::new().write(true).truncate(true).open(path).map_err(failed)?;
-    match file.write(text.as_bytes()).map_err(failed)? {
-        written if written == text.len() => Ok(()),
-        _ => Err(failed(Errno::MSGSIZE.into())),
-    }
 }
 
 pub(super) fn list_directory(path: &Path) -> Result<Vec<String>> {

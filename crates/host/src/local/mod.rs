@@ -15,6 +15,7 @@ mod files;
 mod loops;
 mod mount;
 mod probe;
+mod setting;
 
 pub use command::find as find_program;
 pub(crate) use command::wait_readable;
@@ -90,8 +91,12 @@ impl Host for LocalHost {
         files::read_text(path)
     }
 
-    fn write_text(&mut self, path: &Path, text: &str) -> Result<()> {
-        files::write_text(path, text)
+    fn read_setting(&mut self, path: &Path) -> Result<String> {
+        setting::read(path)
+    }
+
+    fn change_setting(&mut self, path: &Path, text: &str) -> Result<()> {
+        setting::write(path, text)
     }
 
     fn list_directory(&mut self, path: &Path) -> Result<Vec<String>> {

@@ -54,6 +54,7 @@ fn whole_cycle(sandbox: &Sandbox) {
     let device = host.attach_loop(&image, &LoopOptions { direct_io: false, block_size: 512 }).unwrap();
     let probe = host.probe_device(&device).unwrap();
     assert!(probe.uses.is_empty() && probe.unknown.is_empty(), "{probe:?}");
+    change_a_setting(&mut host, probe.identity.number);
     let handle = host.open_device(&device, &probe.identity).unwrap();
     let output = host.run(&Command::new("mkfs.ext4").args(["-q"]).device("", handle, &device)).unwrap();
     assert_eq!(output.status, 0, "{}", output.stderr);
@@ -79,6 +80,19 @@ fn whole_cycle(sandbox: &Sandbox) {
     host.remove_file(&sandbox.path("renamed")).unwrap();
 }
 
+/// A device number is a link in sysfs, which leads to the device.
+fn change_a_setting(host: &mut AgentHost, (major, minor): (u32, u32)) {
+    let path = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/queue/read_ahead_kb"));
+    let before = host.read_setting(&path).unwrap();
+    host.change_setting(&path, "64").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "64\n");
+    host.change_setting(&path, &before).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), before);
+    let real = fs::canonicalize(&path).unwrap();
+    assert!(real.starts_with("/sys/devices"));
+    host.change_setting(&real, &before).unwrap();
+}
+
 fn errors(sandbox: &Sandbox) {
     let mut host = agent();
     let (one, two) = (sandbox.path("one"), sandbox.path("two"));
@@ -88,13 +102,14 @@ fn errors(sandbox: &Sandbox) {
     assert_eq!(host.create_image(&one, fsdyno_core::Bytes(1)).unwrap_err().errno(), exists);
     assert_eq!(host.rename_new(&one, &two).unwrap_err().errno(), exists);
     assert_eq!(host.create_directory(&one).unwrap_err().errno(), exists);
-    assert_eq!(host.write_text(&sandbox.path("new"), "x").unwrap_err().errno(), Some(2));
+    for error in [host.change_setting(&two, "x").unwrap_err(), host.read_setting(&two).unwrap_err()] {
+        assert!(error.to_string().starts_with("cannot use as a setting"), "{error}");
+    }
     assert_eq!(
         (fs::read_to_string(&one).unwrap(), fs::read_to_string(&two).unwrap()),
         ("one".into(), "two".into())
     );
-    host.write_text(&two, "longer").unwrap();
-    assert_eq!(host.read_text(&two).unwrap(), "longer");
+    assert_eq!(host.read_text(&two).unwrap(), "two");
     assert_eq!(host.file_identity(&sandbox.path("nothing")).unwrap(), None);
     let missing = host.run(&Command::new("no-such-program")).unwrap_err();
     assert_eq!(missing, HostError::NoProgram { program: "no-such-program".to_string() });

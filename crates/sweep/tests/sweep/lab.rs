@@ -85,7 +85,7 @@ impl Lab {
     ) -> Result<SweepOutcome, SweepError> {
         let options = RunOptions {
             state_dir: &self.journal_directory(),
-            confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], signatures: Vec::new() },
+            confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], ..Confirmation::default() },
             interrupt: &self.interrupt,
             resume,
         };

@@ -288,6 +288,63 @@ fn the_offending_line_is_shown_and_marked() {
 }
 
 #[test]
+fn a_key_that_leaves_proc_sys_is_refused_where_it_stands() {
+    let error =
+        parse(&with_axes("filesystem = \"ext4\"\n\"sysctl./some/dir/file\" = [\"x\"]"), &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "p.toml:6:1: 'sysctl./some/dir/file' names no sysctl: a key is words of a-z, 0-9, _ and -, joined by dots\n  \
+         6 | \"sysctl./some/dir/file\" = [\"x\"]\n    | ^^^^^^^^^^^^^^^^^^^^^^^"
+    );
+    assert!(error.hint().is_some_and(|hint| hint.contains("sysctl.vm.dirty_ratio")));
+}
+
+#[test]
+fn no_way_of_writing_a_sysctl_gets_past_the_check_of_its_key() {
+    let named = |line: &str| {
+        with_axes("filesystem = \"ext4\"")
+            + &format!("[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\n{line}\n")
+    };
+    let plans = [
+        with_axes("filesystem = \"ext4\"\n\"sysctl.vm./../../etc/x\" = 1"),
+        with_axes("filesystem = \"ext4\"\n[axes.sysctl]\n\"/etc/passwd\" = 1"),
+        with_axes("filesystem = \"ext4\"\n[axes.sysctl.vm]\n\"..\" = 1"),
+        with_axes("filesystem = \"ext4\"\n[axes.sysctl]\n\"../x\" = { y = 1 }"),
+        with_axes("filesystem = \"ext4\"\n[axes.ext4]\n\"sysctl./etc/passwd\" = 1"),
+        named("\"sysctl./etc/passwd\" = 1"),
+        named("sysctl = { \"/etc/passwd\" = 1 }"),
+    ];
+    for text in plans {
+        let error = parse(&text, &[]).unwrap_err();
+        assert!(error.to_string().contains("names no sysctl"), "{text}\n{error}");
+    }
+    let plan = with_axes("filesystem = \"ext4\"");
+    for argument in ["axes.sysctl./etc/passwd=1", "axes.\"sysctl./etc/passwd\"=1", "axes.sysctl.\"..\"=1"] {
+        assert!(parse(&plan, &[argument]).is_err(), "{argument}");
+    }
+    let error = parse(&with_axes("filesystem = \"ext4\"\n\"sysctl.vm.x\" = \"$(reboot)\""), &[]).unwrap_err();
+    assert!(error.to_string().contains("which takes one line"), "{error}");
+}
+
+#[test]
+fn no_ready_plan_has_words_that_are_refused_or_a_sysctl_that_needs_permission() {
+    let plans: Vec<_> = std::fs::read_dir(ready("")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let plans: Vec<_> =
+        plans.into_iter().filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    assert!(plans.len() > 5);
+    for path in plans {
+        let plan = Plan::load(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
+        for case in plan.cases() {
+            let words =
+                case.impossible.iter().find(|why| why.contains("option '") || why.contains("mkfs word"));
+            assert_eq!(words, None, "{}: {}", path.display(), case.configuration.name);
+            let mut keys = case.configuration.settings.keys().filter_map(|axis| axis.strip_prefix("sysctl."));
+            assert!(keys.all(fsdyno_core::sysctl::is_known), "{}", path.display());
+        }
+    }
+}
+
+#[test]
 fn ten_million_cases_are_counted_and_not_made() {
     let levels = |from: u32| (from..from + 10).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let axes: String = (0..7).map(|axis| format!("\"sysctl.a.b{axis}\" = [{}]\n", levels(0))).collect();

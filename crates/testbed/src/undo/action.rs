@@ -27,7 +27,7 @@ pub enum UndoAction {
     WriteSetting {
         /// Its file.
         path: PathBuf,
-        /// What it was.
+        /// What it was, byte for byte; of a choice the chosen word. Versions before 0.2 left out white space at its ends.
         old: String,
         /// What we set; it is written back only while this is in force. `None`: a setting that changed with another one
         /// and is written back whenever it differs.
@@ -74,7 +74,7 @@ impl UndoAction {
             UndoAction::RemoveFile { path, .. } => format!("file '{}'", path.display()),
             UndoAction::DetachLoop { path, .. } => format!("loop device on '{}'", path.display()),
             UndoAction::WriteSetting { path, old, .. } => {
-                format!("setting '{}', which was '{old}'", path.display())
+                format!("setting '{}', which was '{}'", path.display(), old.trim_end())
             }
             UndoAction::RemoveDirectory { path } | UndoAction::RemoveTree { path } => {
                 format!("directory '{}'", path.display())

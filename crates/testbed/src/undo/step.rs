@@ -57,22 +57,33 @@ pub(super) fn undo(
             Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
         }
         UndoAction::WriteSetting { path, old, new } => {
-            let current = match host.read_text(path) {
-                Ok(text) => tunable::active(&text),
+            let text = match host.read_setting(path) {
+                Ok(text) => text,
                 // The device went, and its settings with it.
                 Err(HostError::System { errno: ENOENT, .. }) => return Ok(Undone::Nothing),
                 Err(error) => return Err(error),
             };
-            if tunable::same(&current, old) {
+            if tunable::is_back(path, &text, old) {
                 return Ok(Undone::Nothing);
             }
+            let current = tunable::in_force(path, &text);
             if new.as_ref().is_some_and(|new| !tunable::same(&current, new)) {
                 return Ok(Undone::Foreign(format!(
                     "'{}' is '{current}' now, which we did not set",
                     path.display()
                 )));
             }
-            host.write_text(path, old)?;
+            host.change_setting(path, old)?;
+            let now = host.read_setting(path)?;
+            let old = old.trim_end();
+            if !tunable::is_back(path, now.trim_end(), old) {
+                return Err(HostError::System {
+                    action: format!("set back to '{old}'"),
+                    object: path.display().to_string(),
+                    errno: 0,
+                    reason: format!("it is '{}' after that was written", tunable::in_force(path, &now)),
+                });
+            }
             Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
         }
         UndoAction::RemoveDirectory { path } => {

@@ -1,0 +1,124 @@
+//! Sysctls that a plan may set: what a key looks like, and which ones need no permission of their own.
+//!
+//! A plan may come from a stranger, and some sysctls are as good as a root shell (`kernel.core_pattern`,
+//! `kernel.modprobe`) or take the machine down (`vm.overcommit_memory`, `vm.min_free_kbytes`). So a plan sets the ones of
+//! [`KNOWN`] freely, and any other only when its key stands on the command line, too.
+
+/// Sysctls that a filesystem benchmark varies, and whose every value the machine survives
+/// (Documentation/admin-guide/sysctl/vm.rst, fs.rst; Documentation/admin-guide/xfs.rst).
+///
+/// Not listed on purpose: what decides who may have memory (`vm.overcommit_*`, `vm.min_free_kbytes`, `vm.nr_hugepages`,
+/// `vm.panic_on_oom`, `vm.mmap_min_addr`), and what is an action and cannot be read back (`vm.drop_caches`,
+/// `vm.compact_memory`).
+pub const KNOWN: &[&str] = &[
+    "fs.aio-max-nr",
+    "fs.xfs.filestream_centisecs",
+    "fs.xfs.rotorstep",
+    "fs.xfs.speculative_cow_prealloc_lifetime",
+    "fs.xfs.speculative_prealloc_lifetime",
+    "fs.xfs.xfssyncd_centisecs",
+    "vm.compaction_proactiveness",
+    "vm.dirty_background_bytes",
+    "vm.dirty_background_ratio",
+    "vm.dirty_bytes",
+    "vm.dirty_expire_centisecs",
+    "vm.dirty_ratio",
+    "vm.dirty_writeback_centisecs",
+    "vm.dirtytime_expire_seconds",
+    "vm.extfrag_threshold",
+    "vm.laptop_mode",
+    "vm.page-cluster",
+    "vm.percpu_pagelist_high_fraction",
+    "vm.stat_interval",
+    "vm.swappiness",
+    "vm.vfs_cache_pressure",
+    "vm.vfs_cache_pressure_denom",
+    "vm.watermark_boost_factor",
+    "vm.watermark_scale_factor",
+    "vm.zone_reclaim_mode",
+];
+
+/// Whether a plan may set it without permission on the command line.
+pub fn is_known(key: &str) -> bool {
+    KNOWN.contains(&key)
+}
+
+/// Whether a text is a key: components of `a-z`, `0-9`, `_` and `-`, joined by dots.
+///
+/// sysctl(8) takes slashes in place of dots, too, and components with dots or capitals (names of network interfaces). Neither
+/// is a key here: a component must never be more than one name in a directory.
+pub fn is_key(text: &str) -> bool {
+    text.split('.').all(is_component)
+}
+
+/// Whether a text is one component of a key, and so one name below `/proc/sys`.
+pub fn is_component(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    !text.is_empty() && text.chars().all(plain)
+}
+
+/// Whether a text can be the value of a sysctl.
+///
+/// It is one line, and it stands in commands for a person to paste and in a line of `sysctl.d`, where `$(…)` and the like
+/// would mean something.
+pub fn is_value(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || " ._,:/=+%@|*-".contains(c);
+    !text.is_empty() && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_nothing_but_names_joined_by_dots() {
+        for good in ["vm.dirty_ratio", "vm.page-cluster", "fs.aio-max-nr", "net.ipv4.tcp_rmem", "a1"] {
+            assert!(is_key(good), "{good}");
+        }
+        let hostile = [
+            "",
+            ".",
+            "..",
+            "vm.",
+            ".vm",
+            "vm..dirty_ratio",
+            "/etc/passwd",
+            "./some/dir/file",
+            "vm/dirty_ratio",
+            "../../etc/passwd",
+            "vm.../x",
+            "vm.dirty ratio",
+            "vm.dirty_ratio\n",
+            "vm.dirty_ratio\0",
+            "VM.dirty_ratio",
+            "vm.dirty\u{ff0f}ratio",
+            "vm.~",
+            "vm.%2e%2e",
+            "vm.$x",
+            "vm.dirty_rati\u{f6}",
+        ];
+        for bad in hostile {
+            assert!(!is_key(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_known_key_is_a_key_of_its_own() {
+        assert!(KNOWN.iter().all(|key| is_key(key)));
+        assert!(KNOWN.is_sorted_by(|one, next| one < next));
+        for dangerous in ["kernel.core_pattern", "kernel.modprobe", "vm.overcommit_memory", "vm.drop_caches"]
+        {
+            assert!(!is_known(dangerous), "{dangerous}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_one_line_without_meaning_to_a_shell() {
+        for good in ["5", "4096 87380 6291456", "|/bin/x %p", "-1", "cubic"] {
+            assert!(is_value(good), "{good}");
+        }
+        for bad in ["", "5\nkernel.core_pattern = x", "$(reboot)", "`x`", "a;b", "'", "\u{1b}[2J", "\t"] {
+            assert!(!is_value(bad), "{bad:?}");
+        }
+    }
+}
