@@ -104,6 +104,7 @@ impl Machine {
                 .collect();
         let mut command = Command::new(QEMU);
         command.args(words(&setup, &inherited));
+        command.current_dir("/").env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         child::set_up(&mut command, inherited);
         let started = Instant::now();
@@ -236,7 +237,8 @@ fn words(setup: &Setup<'_>, inherited: &[Arc<OwnedFd>]) -> Vec<String> {
     option("-cpu", "max".to_string());
     option("-smp", setup.shape.processors.to_string());
     option("-m", format!("{memory}M"));
-    option("-kernel", setup.image.display().to_string());
+    let image = std::path::absolute(setup.image).unwrap_or_else(|_| setup.image.to_path_buf());
+    option("-kernel", image.display().to_string());
     option("-initrd", child::path_of(archive.as_fd()));
     // Whether an executed guest lives at all is seen by its first words; an emulated serial line is slow.
     let loglevel = if setup.accelerator == Accelerator::Kvm { 7 } else { 4 };

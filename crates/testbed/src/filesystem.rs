@@ -12,6 +12,7 @@ mod reiserfs;
 mod vfat;
 mod xfs;
 
+use crate::words::Words;
 use fsdyno_core::axis::{self, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Output};
@@ -171,6 +172,11 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn mount_options(&self, _configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
         Vec::new()
     }
+    /// What the options of its mkfs take, by the tool's man page and source. A plan's text for mkfs is read by it, and an
+    /// option that is not here is refused.
+    fn mkfs_words(&self) -> Words;
+    /// What its mount options with a value take. One with a value that is not here is refused.
+    fn mount_words(&self) -> Words;
     /// How to see that its own mount options are in force.
     fn expectations(&self, _configuration: &Configuration) -> Vec<Expectation> {
         Vec::new()

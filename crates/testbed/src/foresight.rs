@@ -2,12 +2,11 @@
 //! it, and which commands it takes.
 
 use crate::capability::{KernelSupport, absent_tools, has_module, kernel_elsewhere, kernel_support};
-use crate::filesystem::{
-    self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, raw_mkfs, raw_mount,
-};
+use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, raw_mount};
 use crate::layer::{self, Making, Member};
 use crate::stack::mount_directory;
 use crate::tunable::{self, Queues};
+use crate::words;
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
@@ -44,7 +43,7 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     found.extend(filesystem.contradictions(configuration));
     found.extend(device_contradictions(configuration, devices));
     found.extend(mount_contradictions(filesystem, configuration));
-    found.extend(unguarded_devices(configuration));
+    found.extend(words::contradictions(filesystem, configuration));
     if configuration.level("age").is_some_and(|rounds| rounds != "0") && configuration.level("fill").is_none()
     {
         found.push("age needs fill: the files that come and go are its".to_string());
@@ -116,35 +115,6 @@ fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configurati
         for word in typed.iter().filter(|word| *word != raw && option_key(word) == option_key(raw)) {
             found.push(format!("the mount option '{raw}' contradicts '{word}', which follows from an axis"));
         }
-    }
-    found
-}
-
-/// Keys by which mkfs or mount words name another device, which no guard would have seen.
-const DEVICE_KEYS: &[&str] = &["device", "logdev", "rtdev", "name", "journal_dev", "journal_path"];
-
-fn names_device(word: &str) -> bool {
-    word.split(',').any(|part| part.split_once('=').is_some_and(|(key, _)| DEVICE_KEYS.contains(&key)))
-}
-
-/// Devices and files that the plan's `mkfs` and `mount` texts name past the guards.
-fn unguarded_devices(configuration: &Configuration) -> Vec<String> {
-    let words: Vec<&str> = raw_mkfs(configuration).collect();
-    let is_option = |word: &&str| word.starts_with('-');
-    let mut found = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        // Words that belong to no option would be taken for further devices.
-        let positional =
-            !is_option(word) && !index.checked_sub(1).is_some_and(|before| is_option(&words[before]));
-        if positional || word.contains('/') || names_device(word) {
-            found.push(format!(
-                "the mkfs word '{word}' names a device or a file; devices go into [device] and [device.journals], \
-                 where the guards see them"
-            ));
-        }
-    }
-    for word in raw_mount(configuration).filter(|word| names_device(word)) {
-        found.push(format!("the mount option '{word}' names a device; use journal = external"));
     }
     found
 }

@@ -24,6 +24,7 @@ mod recipe;
 mod stack;
 mod tunable;
 pub mod undo;
+pub mod words;
 
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool};

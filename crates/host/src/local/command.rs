@@ -55,6 +55,10 @@ pub(super) fn run(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -
     let mut prepared = process::Command::new(&program);
     prepared
         .args(arguments(command, devices))
+        // A tool must find no file by a relative name, and obeys no variable of whoever started fsdyno (MKE2FS_CONFIG,
+        // LD_PRELOAD, LIBMOUNT_FSTAB, BLKID_FILE).
+        .current_dir("/")
+        .env_clear()
         .env("LC_ALL", "C")
         .env("PATH", std::env::join_paths(search_path()).unwrap_or_else(|_| OsString::from(SBIN.join(":"))))
         .envs(command.environment.iter().map(|(name, value)| (name, value)))
@@ -237,6 +241,19 @@ mod tests {
         assert_eq!(output.stderr, "err\n");
         assert!(output.duration.0 > 0);
         assert_eq!(run(&sh("kill -9 $$"), &[]).unwrap().status, 137);
+    }
+
+    #[test]
+    fn a_program_starts_in_the_root_and_inherits_no_variable() {
+        // Cargo sets dozens for this test.
+        assert!(std::env::vars().any(|(name, _)| name == "CARGO_MANIFEST_DIR"));
+        let mut command = Command::new("env");
+        command.environment.push(("X".to_string(), "y".to_string()));
+        let output = run(&command, &[]).unwrap().stdout;
+        let mut names: Vec<&str> = output.lines().filter_map(|line| line.split('=').next()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["LC_ALL", "PATH", "X"]);
+        assert_eq!(run(&Command::new("pwd").args(["-P"]), &[]).unwrap().stdout, "/\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{
     Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
     no_such_blocks, none_of, raw_mkfs, raw_mount, size_of, uuid,
 };
+use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -18,6 +19,76 @@ const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
 
 /// Not shown when in force (fs/btrfs/super.c, BTRFS_DEFAULT_COMMIT_INTERVAL).
 const COMMIT_DEFAULT: &str = "30";
+
+/// mkfs.btrfs(8) of btrfs-progs 6.2. A long option must be whole: the tool also takes any beginning that is unique.
+const MKFS_WORDS: Words = &[
+    (
+        Takes::Nothing,
+        &["-f", "--force", "-K", "--nodiscard", "-M", "--mixed", "-q", "--quiet", "-v", "--verbose"],
+    ),
+    (
+        Takes::Value,
+        &[
+            "-b",
+            "--byte-count",
+            "--checksum",
+            "--csum",
+            "-d",
+            "--data",
+            "-L",
+            "--label",
+            "-m",
+            "--metadata",
+            "-n",
+            "--nodesize",
+            "-s",
+            "--sectorsize",
+        ],
+    ),
+    (Takes::Features(FEATURES), &["-O", "--features", "-R", "--runtime-features"]),
+    (NAMES_DEVICE, &["-r", "--rootdir", "--shrink"]),
+    (OURS, &["--device-uuid", "-U", "--uuid"]),
+    (MAKES_NOTHING, &["--help", "-V", "--version"]),
+];
+/// All but `list-all`, which makes nothing.
+const FEATURES: &[&str] = &[
+    "bgt",
+    "block-group-tree",
+    "extent-tree-v2",
+    "extref",
+    "free-space-tree",
+    "fst",
+    "mixed-bg",
+    "no-holes",
+    "quota",
+    "raid-stripe-tree",
+    "raid56",
+    "skinny-metadata",
+    "squota",
+    "zoned",
+];
+/// fs/btrfs/super.c, `btrfs_fs_parameters`. `subvol` is looked up in the filesystem itself.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &[
+            "commit",
+            "compress",
+            "compress-force",
+            "discard",
+            "fragment",
+            "max_inline",
+            "metadata_ratio",
+            "rescue",
+            "space_cache",
+            "subvol",
+            "subvolid",
+            "thread_pool",
+        ],
+    ),
+    (Takes::OneOf(&["bug"]), &["fatal_errors"]),
+    (NAMES_DEVICE, &["device"]),
+];
 
 impl Filesystem for Btrfs {
     fn name(&self) -> &'static str {
@@ -118,6 +189,14 @@ impl Filesystem for Btrfs {
             expectations.push(expect("compress", method, shown));
         }
         expectations
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {

@@ -2,8 +2,9 @@
 
 use super::{
     Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
-    none_of, raw_mkfs, size_of, uuid,
+    none_of, size_of, uuid,
 };
+use crate::words::{self, ELSEWHERE, Given, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -28,6 +29,122 @@ const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
 const fn tool(program: &'static str) -> Tool {
     Tool { program, package: "e2fsprogs", version_argument: "-V" }
 }
+
+/// mke2fs(8) of e2fsprogs 1.47.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-c", "-D", "-j", "-K", "-q", "-v"]),
+    (Takes::Value, &["-b", "-C", "-g", "-G", "-i", "-I", "-L", "-m", "-M", "-N", "-o", "-r", "-T"]),
+    (ON_ERRORS, &["-e"]),
+    (Takes::List(EXTENDED), &["-E"]),
+    (Takes::List(JOURNAL), &["-J"]),
+    (Takes::Features(FEATURES), &["-O"]),
+    (NAMES_DEVICE, &["-d", "-l", "-z"]),
+    (MAKES_NOTHING, &["-n", "-V"]),
+    (OURS, &["-t", "-U"]),
+    (ELSEWHERE, &["-S"]),
+    (Takes::Never("is given by fsdyno once; twice it overwrites what is mounted"), &["-F"]),
+    (Takes::Never("is the old name of -E"), &["-R"]),
+];
+const EXTENDED: Words = &[
+    (
+        Takes::Value,
+        &[
+            "desc_size",
+            "encoding",
+            "encoding_flags",
+            "hash_seed",
+            "mmp_update_interval",
+            "num_backup_sb",
+            "orphan_file_size",
+            "quotatype",
+            "resize",
+            "stride",
+            "stripe-width",
+            "stripe_width",
+        ],
+    ),
+    (
+        Takes::Perhaps,
+        &[
+            "assume_storage_prezeroed",
+            "lazy_itable_init",
+            "lazy_journal_init",
+            "packed_meta_blocks",
+            "root_owner",
+        ],
+    ),
+    (Takes::Nothing, &["discard", "no_copy_xattrs", "nodiscard", "test_fs"]),
+    (ELSEWHERE, &["offset"]),
+];
+const JOURNAL: Words =
+    &[(Takes::Value, &["fast_commit_size", "location", "size"]), (NAMES_DEVICE, &["device"])];
+/// lib/e2p/feature.c, but for `journal_dev`, which makes no filesystem, and what only the kernel sets.
+const FEATURES: &[&str] = &[
+    "64bit",
+    "64bits",
+    "bigalloc",
+    "casefold",
+    "dir_index",
+    "dir_nlink",
+    "ea_inode",
+    "encrypt",
+    "ext_attr",
+    "extent",
+    "extents",
+    "extra_isize",
+    "fast_commit",
+    "filetype",
+    "flex_bg",
+    "has_journal",
+    "huge_file",
+    "inline_data",
+    "large_dir",
+    "large_file",
+    "meta_bg",
+    "metadata_csum",
+    "metadata_csum_seed",
+    "mmp",
+    "none",
+    "orphan_file",
+    "project",
+    "quota",
+    "resize_inode",
+    "sparse_super",
+    "sparse_super2",
+    "stable_inodes",
+    "uninit_bg",
+    "uninit_groups",
+    "verity",
+];
+/// fs/ext4/super.c, `ext4_param_specs`.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &[
+            "barrier",
+            "commit",
+            "data",
+            "data_err",
+            "dax",
+            "init_itable",
+            "inode_readahead_blks",
+            "journal_ioprio",
+            "jqfmt",
+            "max_batch_time",
+            "max_dir_size_kb",
+            "mb_optimize_scan",
+            "min_batch_time",
+            "resgid",
+            "resuid",
+            "sb",
+            "stripe",
+            "auto_da_alloc",
+            "test_dummy_encryption",
+        ],
+    ),
+    (ON_ERRORS, &["errors"]),
+    (NAMES_DEVICE, &["grpjquota", "journal_dev", "journal_path", "usrjquota"]),
+];
 
 impl Filesystem for Ext {
     fn name(&self) -> &'static str {
@@ -91,7 +208,7 @@ impl Filesystem for Ext {
             );
         }
         if configuration.external_journal().is_some()
-            && raw_mkfs(configuration).any(|word| word.starts_with("-J"))
+            && given(configuration).any(|option| option.name == "-J")
         {
             found.push(
                 "journal = external and '-J' among the mkfs words both say where the journal is".to_string(),
@@ -139,7 +256,7 @@ impl Filesystem for Ext {
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
         let mut commands = Vec::new();
-        let mut words = Words::default();
+        let mut words = Joined::default();
         words.extended.push("lazy_itable_init=0".to_string());
         words.extended.push("lazy_journal_init=0".to_string());
         words.extended.extend(seed.map(|seed| format!("hash_seed={}", uuid(seed, Purpose::HashSeed))));
@@ -226,6 +343,14 @@ impl Filesystem for Ext {
         expectations
     }
 
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
+    }
+
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
         let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
         let raw: Vec<&str> = super::raw_mount(configuration).collect();
@@ -245,10 +370,13 @@ impl Filesystem for Ext {
                 "noauto_da_alloc: a power cut may leave files empty that were just replaced".to_string(),
             );
         }
-        let without = |word: &str| word.split(',').any(|feature| feature.ends_with("^has_journal"));
+        let without = |option: Given<'_>| {
+            let mut features = option.value.filter(|_| option.name == "-O").unwrap_or_default().split(',');
+            features.any(|feature| ["^has_journal", "-has_journal"].contains(&feature))
+        };
         if *self == Ext::Two
             || configuration.level("journal") == Some("none")
-            || raw_mkfs(configuration).any(without)
+            || given(configuration).any(without)
         {
             risks
                 .push("no journal: a power cut makes a full check necessary, and may lose files".to_string());
@@ -315,38 +443,38 @@ impl Ext {
 /// The block size to name. A filesystem and its external journal must agree in it, so then it is named even where it is
 /// left to mkfs, with what mkfs takes by itself (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there on).
 fn block_size(configuration: &Configuration, targets: &Targets) -> Option<String> {
-    let words: Vec<&str> = raw_mkfs(configuration).collect();
-    let raw = words.windows(2).rfind(|pair| pair[0] == "-b").map(|pair| pair[1].to_string());
+    let raw = given(configuration).filter(|option| option.name == "-b").last();
+    let raw = raw.and_then(|option| option.value).map(str::to_string);
     let asked = raw.or(size_of(configuration, "block_size").map(|bytes| bytes.to_string()));
     let small = targets.size.is_some_and(|size| size.0 < SMALL);
     asked.or(targets.journal.is_some().then(|| if small { "1024" } else { "4096" }.to_string()))
 }
 
+/// The plan's own words for mke2fs.
+fn given(configuration: &Configuration) -> impl Iterator<Item = Given<'_>> {
+    words::given(MKFS_WORDS, configuration).into_iter()
+}
+
 /// Options of mke2fs of which only the last one counts, so that ours and the plan's have to be joined.
 #[derive(Default)]
-struct Words {
+struct Joined {
     extended: Vec<String>,
     features: Vec<String>,
     journal: Vec<String>,
     others: Vec<String>,
 }
 
-impl Words {
+impl Joined {
     /// Adds the plan's own words, which stand last and so win.
     fn add_raw(&mut self, configuration: &Configuration) {
-        let mut raw = raw_mkfs(configuration);
-        while let Some(word) = raw.next() {
-            let list = match word.get(..2) {
-                Some("-E") => &mut self.extended,
-                Some("-O") => &mut self.features,
-                Some("-J") => &mut self.journal,
-                _ => {
-                    self.others.push(word.to_string());
-                    continue;
-                }
-            };
-            let value = if word.len() > 2 { Some(&word[2..]) } else { raw.next() };
-            list.extend(value.map(str::to_string));
+        for Given { name, value } in given(configuration) {
+            let value = value.map(str::to_string);
+            match name {
+                "-E" => self.extended.extend(value),
+                "-O" => self.features.extend(value),
+                "-J" => self.journal.extend(value),
+                name => self.others.extend(std::iter::once(name.to_string()).chain(value)),
+            }
         }
     }
 

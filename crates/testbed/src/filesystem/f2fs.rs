@@ -4,6 +4,7 @@ use super::{
     Expectation, Filesystem, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
     raw_mkfs, uuid,
 };
+use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -15,6 +16,66 @@ pub(super) struct F2fs;
 /// What mkfs.f2fs 1.15 accepts.
 const SIZE_MIN: Bytes = Bytes(52 * Bytes::MIB);
 const BLOCK: u64 = 4096;
+
+/// mkfs.f2fs(8) of f2fs-tools 1.15.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-f", "-i", "-m", "-q", "-r", "-S"]),
+    (Takes::Value, &["-a", "-C", "-d", "-e", "-E", "-g", "-l", "-o", "-R", "-s", "-t", "-T", "-w", "-z"]),
+    (Takes::Features(FEATURES), &["-O"]),
+    (NAMES_DEVICE, &["-c"]),
+    (OURS, &["-U"]),
+    (MAKES_NOTHING, &["-h", "--help", "-V"]),
+];
+const FEATURES: &[&str] = &[
+    "casefold",
+    "compression",
+    "encrypt",
+    "extra_attr",
+    "flexible_inline_xattr",
+    "inode_checksum",
+    "inode_crtime",
+    "lost_found",
+    "project_quota",
+    "quota",
+    "ro",
+    "sb_checksum",
+    "verity",
+];
+/// fs/f2fs/super.c, `f2fs_param_specs`.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &[
+            "active_logs",
+            "alloc_mode",
+            "background_gc",
+            "checkpoint",
+            "compress_algorithm",
+            "compress_extension",
+            "compress_log_size",
+            "compress_mode",
+            "discard_unit",
+            "fault_injection",
+            "fault_type",
+            "fsync_mode",
+            "inline_xattr_size",
+            "io_bits",
+            "jqfmt",
+            "lookup_mode",
+            "memory",
+            "mode",
+            "nocompress_extension",
+            "reserve_node",
+            "reserve_root",
+            "resgid",
+            "resuid",
+            "test_dummy_encryption",
+            "whint_mode",
+        ],
+    ),
+    (ON_ERRORS, &["errors"]),
+    (NAMES_DEVICE, &["grpjquota", "prjjquota", "usrjquota"]),
+];
 
 impl Filesystem for F2fs {
     fn name(&self) -> &'static str {
@@ -50,6 +111,14 @@ impl Filesystem for F2fs {
 
     fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
         nobarrier_in_force(configuration).into_iter().collect()
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {

@@ -4,6 +4,7 @@ use super::{
     Filesystem, Kernel, Purpose, Targets, Tool, clean_by_status, journal_inside_only, no_such_blocks,
     raw_mkfs, size_of, uuid,
 };
+use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -16,6 +17,17 @@ const SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
 const BLOCK: u64 = 4096;
 /// The log may take a tenth of the device.
 const LOG_SHARE: u64 = 10;
+
+/// jfs_mkfs(8) of jfsutils 1.1.15.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-c", "-O", "-q"]),
+    (Takes::Value, &["-L", "-s"]),
+    (NAMES_DEVICE, &["-j", "-J"]),
+    (MAKES_NOTHING, &["-V"]),
+];
+/// fs/jfs/super.c.
+const MOUNT_WORDS: Words =
+    &[(Takes::Value, &["discard", "gid", "iocharset", "resize", "uid", "umask"]), (ON_ERRORS, &["errors"])];
 
 impl Filesystem for Jfs {
     fn name(&self) -> &'static str {
@@ -61,6 +73,14 @@ impl Filesystem for Jfs {
             Command::new("jfs_tune").args(["-U"]).args([identity]).device("", data.handle, &data.node)
         });
         std::iter::once(mkfs).chain(tune).collect()
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

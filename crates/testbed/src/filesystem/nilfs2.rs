@@ -9,6 +9,7 @@ use super::{
     Expectation, Filesystem, Kernel, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
     raw_mkfs, size_of, uuid,
 };
+use crate::words::{MAKES_NOTHING, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -25,6 +26,16 @@ const SEGMENT_BLOCKS: u64 = 2048;
 
 const UNCLEANED: &str = "nilfs_cleanerd did not run: what was overwritten or deleted kept its room (as it does for an \
                          hour where it runs)";
+
+/// mkfs.nilfs2(8) of nilfs-utils 2.2.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-c", "-f", "-K", "-q", "-v"]),
+    (Takes::Value, &["-b", "-B", "-L", "-m"]),
+    (Takes::Features(&["block_count", "none"]), &["-O"]),
+    (MAKES_NOTHING, &["-h", "-n", "-V"]),
+];
+/// fs/nilfs2/super.c.
+const MOUNT_WORDS: Words = &[(Takes::Value, &["cp", "order"]), (ON_ERRORS, &["errors"])];
 
 impl Filesystem for Nilfs2 {
     fn name(&self) -> &'static str {
@@ -81,6 +92,14 @@ impl Filesystem for Nilfs2 {
 
     fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
         nobarrier_in_force(configuration).into_iter().collect()
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {

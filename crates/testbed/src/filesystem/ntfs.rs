@@ -4,6 +4,7 @@
 //! list of what is to do, Documentation/filesystems/ntfs3.rst), so that there is no journal to set and nothing that flushes.
 
 use super::{Filesystem, Purpose, Targets, Tool, clean_by_status, no_such_blocks, raw_mkfs, size_of, uuid};
+use crate::words::{MAKES_NOTHING, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -16,6 +17,55 @@ const SIZE_MIN: Bytes = Bytes(2 * Bytes::MIB);
 const CLUSTERS: std::ops::RangeInclusive<u64> = 512..=2 * Bytes::MIB;
 /// Beside the data a volume has a dozen files of its own, one cluster each at least.
 const OWN_CLUSTERS: u64 = 64;
+
+/// mkntfs(8) of ntfs-3g 2022.10. A long option must be whole: the tool also takes any beginning that is unique.
+const MKFS_WORDS: Words = &[
+    (
+        Takes::Nothing,
+        &[
+            "-C",
+            "--debug",
+            "--enable-compression",
+            "-f",
+            "-F",
+            "--fast",
+            "--force",
+            "-I",
+            "--no-indexing",
+            "-q",
+            "-Q",
+            "--quick",
+            "--quiet",
+            "-T",
+            "-v",
+            "--verbose",
+            "--zero-time",
+        ],
+    ),
+    (
+        Takes::Value,
+        &[
+            "-c",
+            "--cluster-size",
+            "-H",
+            "--heads",
+            "-L",
+            "--label",
+            "-p",
+            "--partition-start",
+            "-s",
+            "--sector-size",
+            "-S",
+            "--sectors-per-track",
+            "-z",
+            "--mft-zone-multiplier",
+        ],
+    ),
+    (OURS, &["-U", "--with-uuid"]),
+    (MAKES_NOTHING, &["-h", "--help", "-l", "--license", "-n", "--no-action", "-V", "--version"]),
+];
+/// fs/ntfs3/super.c.
+const MOUNT_WORDS: Words = &[(Takes::Value, &["dmask", "fmask", "gid", "iocharset", "nls", "uid", "umask"])];
 
 impl Filesystem for Ntfs {
     fn name(&self) -> &'static str {
@@ -58,6 +108,14 @@ impl Filesystem for Ntfs {
             Command::new("ntfslabel").args([serial]).device("", data.handle, &data.node)
         });
         std::iter::once(mkfs).chain(label).collect()
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

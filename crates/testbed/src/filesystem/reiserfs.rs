@@ -4,6 +4,7 @@ use super::{
     Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
     journal_inside_only, no_such_blocks, none_of, raw_mkfs, raw_mount, size_of, uuid,
 };
+use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -23,6 +24,41 @@ const JOURNAL_BLOCKS_MAX: u64 = 32_749;
 /// Not shown when in force (include/linux/reiserfs.h, JOURNAL_MAX_COMMIT_AGE).
 const COMMIT_DEFAULT: &str = "30";
 const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
+
+/// mkreiserfs(8) of reiserfsprogs 3.6.27.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-d", "-f", "-q", "--quiet"]),
+    (
+        Takes::Value,
+        &[
+            "-b",
+            "--block-size",
+            "--format",
+            "-h",
+            "--hash",
+            "-l",
+            "--label",
+            "-o",
+            "--journal-offset",
+            "-s",
+            "--journal-size",
+            "-t",
+            "--transaction-max-size",
+        ],
+    ),
+    (NAMES_DEVICE, &["-B", "--badblocks", "-j", "--journal-device"]),
+    (OURS, &["-u", "--uuid"]),
+    (MAKES_NOTHING, &["-V"]),
+];
+/// fs/reiserfs/super.c, `reiserfs_parse_options`.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &["alloc", "barrier", "block-allocator", "commit", "data", "hash", "jqfmt", "nolargeio", "resize"],
+    ),
+    (Takes::OneOf(&["continue", "ro-remount"]), &["errors"]),
+    (NAMES_DEVICE, &["grpjquota", "jdev", "usrjquota"]),
+];
 
 impl Filesystem for Reiserfs {
     fn name(&self) -> &'static str {
@@ -110,6 +146,14 @@ impl Filesystem for Reiserfs {
             expectations.push(expect("commit", seconds, shown));
         }
         expectations
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {

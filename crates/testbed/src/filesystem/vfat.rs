@@ -3,6 +3,7 @@
 use super::{
     Filesystem, Kernel, Purpose, Targets, Tool, clean_by_status, no_such_blocks, raw_mkfs, size_of, uuid,
 };
+use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
@@ -16,6 +17,43 @@ const CLUSTERS_MAX: u64 = (1 << 28) - 11;
 /// A cluster is 1 to 128 sectors of 512 bytes.
 const SECTOR: u64 = 512;
 const CLUSTER_SIZES: std::ops::RangeInclusive<u64> = SECTOR..=128 * SECTOR;
+
+/// mkfs.fat(8) of dosfstools 4.2.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-a", "-A", "-c", "-I", "-v"]),
+    (
+        Takes::Value,
+        &["-b", "--codepage", "-D", "-f", "-F", "-g", "-h", "-M", "-n", "-r", "-R", "-s", "-S", "--variant"],
+    ),
+    (Takes::Perhaps, &["--mbr"]),
+    (NAMES_DEVICE, &["-C", "-l", "-m"]),
+    (OURS, &["-i", "--invariant"]),
+    (ELSEWHERE, &["--offset"]),
+    (MAKES_NOTHING, &["--help"]),
+];
+/// fs/fat/inode.c.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &[
+            "allow_utime",
+            "check",
+            "codepage",
+            "dmask",
+            "fmask",
+            "gid",
+            "iocharset",
+            "nfs",
+            "shortname",
+            "time_offset",
+            "tz",
+            "uid",
+            "umask",
+            "utf8",
+        ],
+    ),
+    (ON_ERRORS, &["errors"]),
+];
 
 impl Filesystem for Vfat {
     fn name(&self) -> &'static str {
@@ -61,6 +99,14 @@ impl Filesystem for Vfat {
             mkfs = mkfs.args(["-s".to_string(), (bytes / SECTOR).to_string()]);
         }
         vec![mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

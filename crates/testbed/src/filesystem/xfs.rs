@@ -4,6 +4,7 @@ use super::{
     Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
     raw_mkfs, raw_mount, size_of, uuid,
 };
+use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
@@ -23,6 +24,83 @@ const GROUPS_DEFAULT: u64 = 4;
 const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
 
 const NO_BARRIER: &str = "xfs has no nobarrier since Linux 4.19: it always flushes; nearest: barrier = 1";
+
+/// mkfs.xfs(8) of xfsprogs 6.1, and what later releases added.
+const MKFS_WORDS: Words = &[
+    (Takes::Nothing, &["-f", "-K", "-q"]),
+    (Takes::Value, &["-L"]),
+    (Takes::List(&[(Takes::Value, &["size"])]), &["-b", "-s"]),
+    (Takes::List(DATA), &["-d"]),
+    (Takes::List(INODES), &["-i"]),
+    (Takes::List(LOG), &["-l"]),
+    (Takes::List(METADATA), &["-m"]),
+    (Takes::List(&[(Takes::Value, &["ftype", "parent", "size", "version"])]), &["-n"]),
+    (
+        Takes::List(&[
+            (Takes::Value, &["extsize"]),
+            (Takes::Nothing, &["noalign"]),
+            (NAMES_DEVICE, &["file", "name", "rtdev", "size"]),
+        ]),
+        &["-r"],
+    ),
+    (NAMES_DEVICE, &["-c", "-p"]),
+    (MAKES_NOTHING, &["-N", "-V"]),
+];
+const DATA: Words = &[
+    (
+        Takes::Value,
+        &[
+            "agcount",
+            "agsize",
+            "concurrency",
+            "cowextsize",
+            "daxinherit",
+            "extszinherit",
+            "projinherit",
+            "rtinherit",
+            "sectsize",
+            "size",
+            "su",
+            "sunit",
+            "sw",
+            "swidth",
+        ],
+    ),
+    (Takes::Nothing, &["noalign"]),
+    (NAMES_DEVICE, &["name"]),
+    (ELSEWHERE, &["file"]),
+];
+const INODES: Words = &[
+    (Takes::Value, &["attr", "exchange", "maxpct", "perblock", "size"]),
+    (Takes::Perhaps, &["align", "nrext64", "projid32bit", "sparse"]),
+];
+const LOG: Words = &[
+    (Takes::Value, &["agnum", "concurrency", "lazy-count", "sectsize", "size", "su", "sunit", "version"]),
+    (Takes::Perhaps, &["internal"]),
+    (NAMES_DEVICE, &["file", "logdev", "name"]),
+];
+const METADATA: Words = &[
+    (Takes::Value, &["autofsck", "bigtime", "crc", "finobt", "inobtcount", "metadir", "reflink", "rmapbt"]),
+    (OURS, &["uuid"]),
+];
+/// fs/xfs/xfs_super.c, `xfs_fs_parameters`.
+const MOUNT_WORDS: Words = &[
+    (
+        Takes::Value,
+        &[
+            "allocsize",
+            "dax",
+            "lifetime",
+            "logbsize",
+            "logbufs",
+            "max_atomic_write",
+            "max_open_zones",
+            "sunit",
+            "swidth",
+        ],
+    ),
+    (NAMES_DEVICE, &["logdev", "rtdev"]),
+];
 
 impl Filesystem for Xfs {
     fn name(&self) -> &'static str {
@@ -133,6 +211,14 @@ impl Filesystem for Xfs {
             expectations.push(expect("logbsize", Bytes(bytes).to_string(), Shown::Word(word)));
         }
         expectations
+    }
+
+    fn mkfs_words(&self) -> Words {
+        MKFS_WORDS
+    }
+
+    fn mount_words(&self) -> Words {
+        MOUNT_WORDS
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {

@@ -1,0 +1,234 @@
+//! Words that a plan hands to mkfs and mount as typed, read as the tool itself reads them.
+//!
+//! A word that names a device or a file gets past the guards, and one that makes mkfs do something else gets past the
+//! measurement. What a word is cannot be told from its looks: `-f sdb` is a flag and a second device for one tool, an option
+//! and its value for another. So each filesystem declares in its own file what the options of its tool take ([`Words`]), and
+//! words are read by getopt's rules against that table. What is not in the table is refused.
+
+use crate::filesystem::{Filesystem, raw_mkfs, raw_mount};
+use fsdyno_core::Configuration;
+
+/// What a word takes, and so whether a plan may use it.
+#[derive(Debug, Clone, Copy)]
+pub enum Takes {
+    /// Nothing.
+    Nothing,
+    /// A number, a size, or a name that the tool looks up nowhere on the machine.
+    Value,
+    /// A value behind `=`, or nothing.
+    Perhaps,
+    /// One of these values.
+    OneOf(&'static [&'static str]),
+    /// Names joined by commas, each of these, perhaps after a sign that leaves it out.
+    Features(&'static [&'static str]),
+    /// Words joined by commas, `name` or `name=value`.
+    List(Words),
+    /// Whatever it takes, no plan may use it, for this reason.
+    Never(&'static str),
+}
+
+/// The words of a tool, an option or a mount: what they take, and their names.
+pub type Words = &'static [(Takes, &'static [&'static str])];
+
+/// It names what only the plan's device section may name.
+pub(crate) const NAMES_DEVICE: Takes = Takes::Never(
+    "names a device or a file; devices go into [device] and [device.journals], where the guards see them",
+);
+/// mkfs would print something, or try, and make nothing.
+pub(crate) const MAKES_NOTHING: Takes = Takes::Never("makes no filesystem");
+/// fsdyno gives it, and reads it back.
+pub(crate) const OURS: Takes = Takes::Never("sets what fsdyno sets itself and reads back");
+/// The filesystem would not be where it is mounted from, or not all of it.
+pub(crate) const ELSEWHERE: Takes =
+    Takes::Never("makes something else than a whole filesystem at the beginning of the device");
+/// What a filesystem may do when it finds an error. `panic` would take the machine down.
+pub(crate) const ON_ERRORS: Takes = Takes::OneOf(&["continue", "remount-ro"]);
+
+/// Words of mount(8) itself: they ask for something else than mounting the device that the plan names.
+const NOT_OF_THE_FILESYSTEM: &[&str] = &[
+    "bind",
+    "rbind",
+    "move",
+    "remount",
+    "loop",
+    "offset",
+    "sizelimit",
+    "source",
+    "shared",
+    "rshared",
+    "slave",
+    "rslave",
+    "private",
+    "rprivate",
+    "unbindable",
+    "runbindable",
+    "helper",
+    "uhelper",
+    "X-mount.mkdir",
+    "X-mount.subdir",
+];
+
+/// An option of mkfs with its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Given<'a> {
+    /// With its dashes.
+    pub name: &'a str,
+    pub value: Option<&'a str>,
+}
+
+/// Everything that speaks against the plan's `mkfs` and `mount` texts, one line each.
+pub(crate) fn contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
+    let tool = filesystem.tools().first().map_or("mkfs", |tool| tool.program);
+    let words: Vec<&str> = raw_mkfs(configuration).collect();
+    let (_, mut found) = read(tool, filesystem.mkfs_words(), &words);
+    let mount = raw_mount(configuration).filter_map(|word| of_mount(filesystem, word));
+    found.extend(mount);
+    found
+}
+
+/// The plan's words for mkfs as options; what cannot be read is left out, and a contradiction.
+pub(crate) fn given<'a>(words: Words, configuration: &'a Configuration) -> Vec<Given<'a>> {
+    let raw: Vec<&str> = raw_mkfs(configuration).collect();
+    read("mkfs", words, &raw).0
+}
+
+/// Reads words as getopt(3) does, and says what speaks against them.
+fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec<String>) {
+    let mut given = Vec::new();
+    let mut problems = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let (name, glued) = match split(word) {
+            Some(split) => split,
+            None => {
+                problems.push(format!(
+                    "the mkfs word '{}' belongs to no option: {tool} would take it for a device, a file or a size",
+                    word.escape_debug()
+                ));
+                continue;
+            }
+        };
+        let long = name.starts_with("--");
+        let Some(takes) = find(known, name) else {
+            let name = name.escape_debug();
+            problems
+                .push(format!("fsdyno does not know what option '{name}' of {tool} takes, so it is refused"));
+            continue;
+        };
+        let value = match (takes, glued) {
+            (Takes::Never(why), _) => {
+                problems.push(format!("the mkfs option '{name}' {why}"));
+                continue;
+            }
+            (Takes::Nothing, Some(_)) if long => {
+                problems.push(format!("the mkfs option '{name}' takes no value, and has one in '{word}'"));
+                continue;
+            }
+            (Takes::Nothing, Some(_)) => {
+                problems.push(format!(
+                    "the mkfs options in '{word}' have to be written one by one: '{name}' takes nothing"
+                ));
+                continue;
+            }
+            (Takes::Nothing, None) => None,
+            (Takes::Perhaps, glued) => glued,
+            (_, Some(glued)) => Some(glued),
+            (_, None) => match rest.next() {
+                Some(value) => Some(*value),
+                None => {
+                    problems.push(format!("the mkfs option '{name}' lacks its value"));
+                    continue;
+                }
+            },
+        };
+        let wrong = value.into_iter().flat_map(|value| unfit(takes, value));
+        problems.extend(wrong.map(|why| format!("the mkfs option '{name}': {why}")));
+        given.push(Given { name, value });
+    }
+    (given, problems)
+}
+
+/// An option, and the value that is glued to it; `None`: not an option.
+fn split(word: &str) -> Option<(&str, Option<&str>)> {
+    if word.starts_with("--") && word.len() > 2 {
+        return Some(match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        });
+    }
+    let flag = word.strip_prefix('-')?.chars().next().filter(|flag| *flag != '-')?;
+    let (name, glued) = word.split_at(1 + flag.len_utf8());
+    Some((name, Some(glued).filter(|glued| !glued.is_empty())))
+}
+
+fn find(words: Words, name: &str) -> Option<Takes> {
+    words.iter().find(|(_, names)| names.contains(&name)).map(|(takes, _)| *takes)
+}
+
+/// Why a value is none for an option, one line each.
+fn unfit(takes: Takes, value: &str) -> Vec<String> {
+    match takes {
+        Takes::Nothing | Takes::Never(_) => Vec::new(),
+        Takes::Value | Takes::Perhaps if is_plain(value) => Vec::new(),
+        Takes::Value | Takes::Perhaps => {
+            vec![format!("'{}' has characters that no value needs", value.escape_debug())]
+        }
+        Takes::OneOf(known) if known.contains(&value) => Vec::new(),
+        Takes::OneOf(known) => vec![format!("'{}' is none of: {}", value.escape_debug(), known.join(", "))],
+        Takes::Features(known) => {
+            let unknown = value
+                .split(',')
+                .filter(|feature| !known.contains(&feature.trim_start_matches(['^', '+', '-'])));
+            unknown
+                .map(|feature| format!("fsdyno does not know the feature '{}'", feature.escape_debug()))
+                .collect()
+        }
+        Takes::List(words) => value.split(',').flat_map(|word| unfit_word(words, word)).collect(),
+    }
+}
+
+/// The same for one word of a list.
+fn unfit_word(words: Words, word: &str) -> Vec<String> {
+    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    match (find(words, name), value) {
+        (None, _) => vec![format!("fsdyno does not know what '{}' takes there", name.escape_debug())],
+        (Some(Takes::Never(why)), _) => vec![format!("'{name}' {why}")],
+        (Some(Takes::Nothing), Some(_)) => vec![format!("'{name}' takes no value")],
+        (Some(Takes::Nothing | Takes::Perhaps), None) => Vec::new(),
+        (Some(_), None) => vec![format!("'{name}' lacks its value")],
+        (Some(takes), Some(value)) => unfit(takes, value),
+    }
+}
+
+/// What speaks against an option of the mount. A word without a value that is not known goes to the kernel, which knows whether
+/// it has it: nothing can be named by it.
+fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
+    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    let why = match (find(filesystem.mount_words(), name), value) {
+        (Some(Takes::Never(why)), _) => why.to_string(),
+        (Some(takes), Some(value)) => format!(": {}", unfit(takes, value).into_iter().next()?),
+        _ if NOT_OF_THE_FILESYSTEM.contains(&name) => {
+            "asks mount for something else than to mount the device of the plan".to_string()
+        }
+        (None, None) if !is_plain(name) => "has characters that no option has".to_string(),
+        (_, None) => return None,
+        (None, Some(_)) => {
+            return Some(format!(
+                "fsdyno does not know what the mount option '{}' of {} takes, so it is refused",
+                name.escape_debug(),
+                filesystem.name()
+            ));
+        }
+    };
+    let space = if why.starts_with(':') { "" } else { " " };
+    Some(format!("the mount option '{}'{space}{why}", word.escape_debug()))
+}
+
+/// Letters, digits and signs that mean nothing to a shell, in which a person may paste the commands of a recommendation.
+fn is_plain(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._,:/=+%@^~#-".contains(c);
+    !text.is_empty() && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests;
