@@ -515,11 +515,13 @@ fn an_array_of_somebody_else_on_the_same_disks_stays() {
     // Whoever looked after the crash has stopped our array, and made another one of the same disks.
     let mdadm = |words: &[&str]| Command::new("mdadm").args(words.iter().copied());
     let disks = [DISK, "/dev/fake2", "/dev/fake3"];
-    assert_eq!(lab.host.run(&mdadm(&["--stop", "/dev/md127"])).unwrap().status, 0);
+    let stopped = lab.host.as_somebody_else(|host| host.run(&mdadm(&["--stop", "/dev/md127"])));
+    assert_eq!(stopped.unwrap().status, 0);
     let create = mdadm(&["--create", "/dev/md/precious", "--uuid=another"]);
     let create =
         disks.iter().fold(create, |create, disk| create.device("", DeviceHandle(0), Path::new(disk)));
-    assert_eq!(lab.host.run(&create).unwrap().status, 0);
+    let created = lab.host.as_somebody_else(|host| host.run(&create));
+    assert_eq!(created.unwrap().status, 0);
     let (layers, labels) = (lab.host.snapshot().layers, lab.host.snapshot().labels);
     assert_eq!((layers.len(), labels.len()), (2, 3), "{layers:#?} {labels:#?}");
     assert_eq!(lab.restore().report.left, [""; 0]);

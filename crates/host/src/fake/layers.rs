@@ -21,6 +21,8 @@ pub struct FakeLayer {
     pub known_by: String,
     /// Its options as mdadm had them, or the table of a mapping.
     pub words: Vec<String>,
+    /// Whether it was made here, and not by somebody else.
+    pub(super) ours: bool,
     /// Which one it is since the machine was made.
     sequence: u64,
 }
@@ -125,7 +127,8 @@ impl FakeHost {
             return failed("no number is free");
         };
         self.last_layer += 1;
-        let layer = FakeLayer { members, known_by: known_by.to_string(), words, sequence: self.last_layer };
+        let (known_by, ours) = (known_by.to_string(), !self.is_somebody_else());
+        let layer = FakeLayer { members, known_by, words, ours, sequence: self.last_layer };
         self.machine.layers.insert(node.clone(), layer);
         // Devices without requests of their own have no scheduler to choose and no depth.
         let queue = queue(number_of_layer(&node));

@@ -4,12 +4,15 @@
 //! that what the testbed does and undoes leaves the traces that it would leave on a real machine: a loop device keeps its
 //! settings when it is detached, a busy one refuses, changing a scheduler changes the queue depth. Any step can be made to
 //! fail ([`FakeHost::fail_at`]) or be the last one before a crash ([`FakeHost::crash_at`]). [`FakeHost::snapshot`] gives
-//! the whole state for comparison, but for what is written on scratch devices.
+//! the whole state for comparison, but for what is written on scratch devices. A step that no host may be asked for panics:
+//! see `conduct.rs`.
 
+mod conduct;
 mod engine;
 mod guest;
 mod layers;
 mod steps;
+mod tools;
 
 pub use engine::FakeEngine;
 pub use guest::FakeGuests;
@@ -17,7 +20,8 @@ pub use layers::FakeLayer;
 
 use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
-use crate::{HostError, MountRequest, Output, Result};
+use crate::{Host, HostError, LoopOptions, MountRequest, Output, Result};
+use conduct::Conduct;
 use fsdyno_core::{Bytes, EngineRequest, Nanos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -76,6 +80,8 @@ pub struct FakeHost {
     machine: Machine,
     /// What each block device is; loop devices are probed from the state instead.
     pub blocks: BTreeMap<PathBuf, DeviceProbe>,
+    /// The block devices that a plan names: no other may be opened. `None`: any may.
+    pub planned: Option<BTreeSet<PathBuf>>,
     /// Installed programs, and what each says when it runs.
     pub programs: BTreeMap<String, Output>,
     /// Bytes free and in all, everywhere.
@@ -102,6 +108,9 @@ pub struct FakeHost {
     faults: BTreeMap<usize, Fault>,
     lost: bool,
     open: BTreeMap<u64, (PathBuf, DeviceIdentity)>,
+    /// What each device was when this process opened it last.
+    verified: BTreeMap<PathBuf, DeviceIdentity>,
+    conduct: Conduct,
     last_inode: u64,
     last_handle: u64,
     last_layer: u64,
@@ -188,6 +197,18 @@ impl FakeHost {
         self.machine.files.insert(path.as_ref().to_path_buf(), (identity, size));
     }
 
+    /// Adds a directory that was there before.
+    pub fn add_directory(&mut self, path: impl AsRef<Path>) {
+        self.machine.directories.insert(path.as_ref().to_path_buf());
+    }
+
+    /// Attaches a file that was there before to the first free loop device, as somebody else has; gives its node.
+    pub fn add_loop(&mut self, file: impl AsRef<Path>) -> PathBuf {
+        let options = LoopOptions { direct_io: false, block_size: 512 };
+        self.as_somebody_else(|host| host.attach_loop(file.as_ref(), &options))
+            .expect("a file and a free device")
+    }
+
     fn add_queue(&mut self, number: (u32, u32)) {
         let queue = queue(number);
         self.write_setting(queue.join("scheduler"), &schedulers("none"));
@@ -215,6 +236,7 @@ impl FakeHost {
     pub fn revive(&mut self) {
         self.lost = false;
         self.open.clear();
+        self.verified.clear();
         self.faults.clear();
     }
 
@@ -226,6 +248,11 @@ impl FakeHost {
     /// The whole lasting state.
     pub fn snapshot(&self) -> Machine {
         self.machine.clone()
+    }
+
+    /// Whether its process has died.
+    pub fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Devices that are open now.
@@ -261,6 +288,14 @@ impl FakeHost {
         self.last_inode += 1;
         let birth_ns = Some(self.last_inode as i64 * 1_000);
         FileIdentity { device: FILES, inode: self.last_inode, birth_ns, regular: true }
+    }
+
+    /// Whether anything stands at a path.
+    fn exists(&self, path: &Path) -> bool {
+        self.machine.files.contains_key(path)
+            || self.machine.directories.contains(path)
+            || self.machine.texts.contains_key(path)
+            || self.blocks.contains_key(path)
     }
 
     fn file_of_inode(&self, inode: u64) -> Option<(&PathBuf, Bytes)> {

@@ -1,5 +1,6 @@
 //! The steps of a host, carried out in memory.
 
+use super::conduct::{check_name, walked};
 use super::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, system};
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
 use crate::setting::{BYTES_MAX, Setting};
@@ -16,6 +17,7 @@ impl Host for FakeHost {
     }
 
     fn run(&mut self, command: &Command) -> Result<Output> {
+        self.watch_command(command);
         self.step(format!("run {}", command.line()), |host| {
             host.commands.push(command.line());
             let missing = || HostError::NoProgram { program: command.program.clone() };
@@ -51,6 +53,7 @@ impl Host for FakeHost {
     fn change_setting(&mut self, path: &Path, text: &str) -> Result<()> {
         self.step(format!("write '{}' to {}", text.trim_end(), path.display()), |host| {
             setting(path)?;
+            host.watch_write(&walked(path));
             if !host.machine.texts.contains_key(path) {
                 return Err(system("write", path, ENOENT));
             }
@@ -59,6 +62,7 @@ impl Host for FakeHost {
     }
 
     fn list_directory(&mut self, path: &Path) -> Result<Vec<String>> {
+        let path = &walked(path);
         self.step(format!("list {}", path.display()), |host| {
             let paths =
                 host.machine.texts.keys().chain(host.machine.files.keys()).chain(&host.machine.directories);
@@ -76,15 +80,23 @@ impl Host for FakeHost {
     }
 
     fn create_directory(&mut self, path: &Path) -> Result<()> {
+        let path = &walked(path);
+        self.watch_new(path);
         self.step(format!("mkdir {}", path.display()), |host| {
-            let new = host.machine.directories.insert(path.to_path_buf());
-            if new { Ok(()) } else { Err(system("make directory", path, EEXIST)) }
+            check_name("make directory", path)?;
+            if !host.machine.directories.insert(path.to_path_buf()) {
+                return Err(system("make directory", path, EEXIST));
+            }
+            host.made_directory(path);
+            Ok(())
         })
     }
 
     fn remove_directory(&mut self, path: &Path) -> Result<()> {
+        let path = &walked(path);
+        self.watch_directory_removal(path);
         self.step(format!("rmdir {}", path.display()), |host| {
-            let busy = host.machine.mounts.iter().any(|mount| mount.target == path);
+            let busy = host.machine.mounts.iter().any(|mount| mount.target == *path);
             let full = host.machine.files.keys().any(|file| file.starts_with(path));
             match (busy, full) {
                 (true, _) => Err(system("remove directory", path, EBUSY)),
@@ -96,30 +108,40 @@ impl Host for FakeHost {
     }
 
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {
+        let path = &walked(path);
         self.step(format!("stat {}", path.display()), |host| {
             let other = FileIdentity { device: FILES, inode: 0, birth_ns: None, regular: false };
-            let known = host.machine.directories.contains(path)
-                || host.machine.texts.contains_key(path)
-                || host.blocks.contains_key(path);
+            let known = host.exists(path);
             let file = host.machine.files.get(path).map(|(identity, _)| identity.clone());
             Ok(file.or(known.then_some(other)))
         })
     }
 
     fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
+        let path = &walked(path);
+        self.watch_new(path);
         self.step(format!("create {} of {size}", path.display()), |host| {
-            if host.machine.files.contains_key(path) {
+            check_name("create", path)?;
+            if host.exists(path) {
                 return Err(system("create", path, EEXIST));
             }
+            if !path.parent().is_some_and(|parent| host.machine.directories.contains(parent)) {
+                return Err(system("create", path, ENOENT));
+            }
             let identity = host.new_identity();
+            host.made_file(identity.inode);
             host.machine.files.insert(path.to_path_buf(), (identity.clone(), size));
             Ok(identity)
         })
     }
 
     fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let (from, to) = (&walked(from), &walked(to));
+        self.watch_file("rename", from);
+        self.watch_new(to);
         self.step(format!("rename {} to {}", from.display(), to.display()), |host| {
-            if host.machine.files.contains_key(to) {
+            check_name("rename", to)?;
+            if host.exists(to) {
                 return Err(system("rename", to, EEXIST));
             }
             let file = host.machine.files.remove(from).ok_or_else(|| system("rename", from, ENOENT))?;
@@ -129,12 +151,15 @@ impl Host for FakeHost {
     }
 
     fn remove_file(&mut self, path: &Path) -> Result<()> {
+        let path = &walked(path);
+        self.watch_file("remove", path);
         self.step(format!("remove {}", path.display()), |host| {
             host.machine.files.remove(path).map(|_| ()).ok_or_else(|| system("remove", path, ENOENT))
         })
     }
 
     fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
+        let path = &walked(path);
         self.step(format!("space at {}", path.display()), |host| {
             let known = host.machine.directories.contains(path);
             if known { Ok(host.space) } else { Err(system("look at", path, ENOENT)) }
@@ -157,6 +182,8 @@ impl Host for FakeHost {
     }
 
     fn attach_loop(&mut self, image: &Path, _options: &LoopOptions) -> Result<PathBuf> {
+        let image = &walked(image);
+        self.watch_file("attach", image);
         self.step(format!("attach {}", image.display()), |host| {
             let identity = host.machine.files.get(image).map(|(identity, _)| identity.inode);
             let inode = identity.ok_or_else(|| system("attach", image, ENOENT))?;
@@ -170,6 +197,7 @@ impl Host for FakeHost {
     }
 
     fn detach_loop(&mut self, device: &Path) -> Result<()> {
+        self.watch_detach(device);
         self.step(format!("detach {}", device.display()), |host| {
             if host.is_busy(device) || host.open.values().any(|(node, _)| node == device) {
                 return Err(system("detach", device, EBUSY));
@@ -181,16 +209,20 @@ impl Host for FakeHost {
     }
 
     fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe> {
+        let path = &walked(path);
         self.step(format!("probe {}", path.display()), |host| host.probe(path))
     }
 
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle> {
+        let path = &walked(path);
+        self.watch_open(path);
         self.step(format!("open {}", path.display()), |host| {
             if host.open.values().any(|(node, _)| node == path) {
                 return Err(system("lock", path, EAGAIN));
             }
             let identity = host.probe(path)?.identity;
             same_device(path, expected, &identity)?;
+            host.verified.insert(path.to_path_buf(), identity.clone());
             host.last_handle += 1;
             host.open.insert(host.last_handle, (path.to_path_buf(), identity));
             Ok(DeviceHandle(host.last_handle))
@@ -211,6 +243,7 @@ impl Host for FakeHost {
     }
 
     fn mount(&mut self, request: &MountRequest) -> Result<()> {
+        self.watch_mount(request);
         self.step(request.line(), |host| {
             if !host.machine.directories.contains(&request.target) {
                 return Err(system("mount on", &request.target, ENOENT));
@@ -230,6 +263,7 @@ impl Host for FakeHost {
     }
 
     fn unmount(&mut self, target: &Path) -> Result<()> {
+        self.watch_unmount(target);
         self.step(format!("umount {}", target.display()), |host| {
             if host.busy_unmounts > 0 {
                 host.busy_unmounts -= 1;
@@ -248,6 +282,7 @@ impl Host for FakeHost {
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
+        self.watch_engine(request);
         self.step(format!("engine in {}", request.directory.display()), |host| {
             host.requests.push(request.clone());
             let engine = host.engines.pop_front();
