@@ -125,8 +125,9 @@ pub struct Sweep {
     /// Confirms a block device that the plan names: everything on it is lost.
     #[arg(long, value_name = "DEVICE")]
     pub destroy: Vec<PathBuf>,
-    /// Confirms that this kind of signature on such a device may be overwritten: `ext4`, `LVM2_member`, `gpt`.
-    #[arg(long, value_name = "KIND")]
+    /// Confirms that this kind of signature on this device may be overwritten: `/dev/sdb=ext4`, `/dev/sdb=LVM2_member`, or
+    /// `/dev/sdb=unknown-data` for data without a known signature. What fsdyno itself made there needs no such word.
+    #[arg(long, value_name = "DEVICE=KIND")]
     pub overwrite: Vec<String>,
     /// Lets the plan set this sysctl although it is none of those that filesystem benchmarks vary. A plan from a stranger
     /// may take over the machine with one: `kernel.core_pattern` names a program that root runs.

@@ -76,6 +76,7 @@ fn cycle(host: &mut dyn Host, filesystem: &str, image: &Path, target: &Path, ste
     let request = MountRequest {
         filesystem: filesystem.to_string(),
         source: device.clone(),
+        device: None,
         options: vec!["noatime".to_string()],
         target: target.to_path_buf(),
     };

@@ -3,7 +3,7 @@
 //! What crosses the channel is [`crate::wire`]: one line for each call of a method of [`Host`]. Whoever can carry a
 //! question to the other end and the answer back, and give up an end that does not answer, is a host by that alone.
 
-use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::wire::{self, Request};
 use crate::{
     Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
@@ -41,6 +41,7 @@ impl Limits {
             Request::Unmount { .. }
             | Request::DetachLoop { .. }
             | Request::CloseDevice { .. }
+            | Request::DowngradeDevice { .. }
             | Request::CreateImage { .. } => self.flush,
             _ => self.step,
         };
@@ -146,8 +147,8 @@ impl<C: Channel> Host for C {
         call(self, &Request::RemoveFile { path: path.to_path_buf() })
     }
 
-    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
-        call(self, &Request::Space { path: path.to_path_buf() })
+    fn room(&mut self, path: &Path) -> Result<Room> {
+        call(self, &Request::Room { path: path.to_path_buf() })
     }
 
     fn loops(&mut self) -> Result<Vec<LoopInfo>> {
@@ -172,6 +173,18 @@ impl<C: Channel> Host for C {
 
     fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()> {
         call(self, &Request::VerifyDevice { handle, expected: expected.clone() })
+    }
+
+    fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool> {
+        call(self, &Request::IsClaimed { handle })
+    }
+
+    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        call(self, &Request::MarkDevice { handle })
+    }
+
+    fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        call(self, &Request::DowngradeDevice { handle })
     }
 
     fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {

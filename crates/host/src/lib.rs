@@ -17,7 +17,7 @@ pub mod setting;
 pub mod wire;
 
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
-use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -224,6 +224,8 @@ pub struct MountRequest {
     pub filesystem: String,
     /// Device node.
     pub source: PathBuf,
+    /// The open device that the node must lead to.
+    pub device: Option<DeviceHandle>,
     /// Options, `key` or `key=value`, in the words of mount(8); atime options included.
     pub options: Vec<String>,
     /// An existing directory.
@@ -276,8 +278,8 @@ pub trait Host {
     fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file.
     fn remove_file(&mut self, path: &Path) -> Result<()>;
-    /// Bytes free for an unprivileged user, and in all, in the filesystem that holds this path.
-    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)>;
+    /// What is free in the filesystem that holds this path.
+    fn room(&mut self, path: &Path) -> Result<Room>;
 
     /// Every attached loop device.
     fn loops(&mut self) -> Result<Vec<LoopInfo>>;
@@ -292,6 +294,14 @@ pub trait Host {
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle>;
     /// Verifies the identity again on the open descriptor.
     fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()>;
+    /// Whether somebody claims an open device exclusively: a mount, an array, swap, another opener with `O_EXCL`.
+    fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool>;
+    /// Writes our mark into the first sector of an open device, by which any later probe knows that what it holds was ours
+    /// ([`probe::SCRATCH_MARK`]).
+    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()>;
+    /// Gives up the lock of an open device and the right to write to it, as a mount needs it; what stays open keeps the kernel
+    /// from giving the device's number to another one.
+    fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()>;
     /// Closes a device and gives up its lock.
     fn close_device(&mut self, handle: DeviceHandle) -> Result<()>;
 
@@ -360,6 +370,7 @@ mod tests {
         let request = MountRequest {
             filesystem: "ext4".to_string(),
             source: "/dev/loop1".into(),
+            device: None,
             options: vec!["noatime".to_string(), "data=(x)".to_string()],
             target: "/mnt/a b".into(),
         };

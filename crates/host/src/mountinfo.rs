@@ -1,9 +1,9 @@
-//! `/proc/PID/mountinfo` (proc(5), Documentation/filesystems/proc.rst 3.5) as text. Reads no file.
+//! `/proc/PID/mountinfo` (proc(5), Documentation/filesystems/proc.rst 3.5) as text, and where in it a path lies.
 
 use crate::probe::MountInfo;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The mounts, in the order of the file, and the lines that are none.
 pub fn parse(text: &str) -> (Vec<MountInfo>, Vec<&str>) {
@@ -38,6 +38,17 @@ fn parse_line(line: &str) -> Option<MountInfo> {
     })
 }
 
+/// The path with links resolved, or that of its nearest ancestor that exists: what will be made there comes to lie there.
+pub(crate) fn nearest_existing(path: &Path) -> PathBuf {
+    path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// The mount that a canonical path lies in: the one with the longest target, the last of several on the same one.
+pub(crate) fn containing<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a MountInfo> {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
+    above.max_by_key(|mount| mount.target.components().count())
+}
+
 /// The kernel writes space, tab, newline, backslash and hash as a backslash and three octal digits.
 pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
@@ -55,7 +66,6 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     const CAPTURED: &str = "\
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard,resv_strict,resuid=65534,resgid=65534

@@ -119,6 +119,60 @@ pub enum Use {
     },
     /// It is read-only.
     ReadOnly,
+    /// The kernel serves it to other machines (nvmet, LIO, a USB gadget), or is set up to.
+    Exported {
+        /// By what: `the NVMe target 'nqn.x', namespace 1`.
+        by: String,
+    },
+    /// A table of the system names it, so that it may be mounted or opened at any time.
+    Configured {
+        /// Which table: `/etc/fstab`.
+        table: String,
+        /// What it is there for: `/srv`, `swap`, the name of a mapping.
+        purpose: String,
+    },
+}
+
+/// The kind of a [`Signature`] that is data without any signature.
+pub const UNKNOWN_DATA: &str = "unknown-data";
+/// The kind of the mark that fsdyno itself leaves on a disk ([`crate::Host::mark_device`]).
+pub const SCRATCH_MARK: &str = "fsdyno-scratch";
+
+/// What shows that a device holds something: a filesystem, a member of an array, a partition table, or data of unknown kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// In libblkid's words (`ext4`, `crypto_LUKS`, `LVM2_member`, `dos`), or [`UNKNOWN_DATA`], or [`SCRATCH_MARK`].
+    pub kind: String,
+    /// Where on the device it was found, in bytes.
+    pub offset: u64,
+    /// The identifier of what is there, as libblkid writes it.
+    pub uuid: Option<String>,
+    /// Its name: a filesystem's label, an array's name, the volume group of a physical volume.
+    pub label: Option<String>,
+    /// Where it was mounted last, for filesystems that note it (ext2, ext3, ext4).
+    pub last_mount: Option<String>,
+}
+
+impl Signature {
+    /// A signature of which only the kind is known.
+    pub fn new(kind: &str) -> Self {
+        Signature { kind: kind.to_string(), ..Signature::default() }
+    }
+}
+
+/// What is free where a path leads to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Bytes free for an unprivileged user.
+    pub free: Bytes,
+    /// Bytes in all.
+    pub size: Bytes,
+    /// Device number of the filesystem as its mount shows it: one for all subvolumes of a btrfs.
+    pub device: (u32, u32),
+    /// Whether the filesystem lives in memory.
+    pub in_memory: bool,
+    /// What else lies there that fsdyno needs room for: `the store`.
+    pub shared_with: Vec<String>,
 }
 
 /// Everything that the guards need to know of a device. A fact that could not be found out stands in `unknown`, and counts
@@ -137,8 +191,8 @@ pub struct DeviceProbe {
     pub model: String,
     /// Every use that forbids touching it.
     pub uses: Vec<Use>,
-    /// Known signatures on it, in libblkid's words (`ext4`, `crypto_LUKS`, `LVM2_member`, `dos`).
-    pub signatures: Vec<String>,
+    /// What shows that it holds something.
+    pub signatures: Vec<Signature>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
 }

@@ -64,7 +64,7 @@ pub enum Request {
     RemoveFile {
         path: PathBuf,
     },
-    Space {
+    Room {
         path: PathBuf,
     },
     Loops,
@@ -85,6 +85,15 @@ pub enum Request {
     VerifyDevice {
         handle: DeviceHandle,
         expected: DeviceIdentity,
+    },
+    IsClaimed {
+        handle: DeviceHandle,
+    },
+    MarkDevice {
+        handle: DeviceHandle,
+    },
+    DowngradeDevice {
+        handle: DeviceHandle,
     },
     CloseDevice {
         handle: DeviceHandle,
@@ -117,13 +126,16 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::CreateImage { path, size } => line(&host.create_image(path, *size)),
         Request::RenameNew { from, to } => line(&host.rename_new(from, to)),
         Request::RemoveFile { path } => line(&host.remove_file(path)),
-        Request::Space { path } => line(&host.space(path)),
+        Request::Room { path } => line(&host.room(path)),
         Request::Loops => line(&host.loops()),
         Request::AttachLoop { image, options } => line(&host.attach_loop(image, options)),
         Request::DetachLoop { device } => line(&host.detach_loop(device)),
         Request::ProbeDevice { path } => line(&host.probe_device(path)),
         Request::OpenDevice { path, expected } => line(&host.open_device(path, expected)),
         Request::VerifyDevice { handle, expected } => line(&host.verify_device(*handle, expected)),
+        Request::IsClaimed { handle } => line(&host.is_claimed(*handle)),
+        Request::MarkDevice { handle } => line(&host.mark_device(*handle)),
+        Request::DowngradeDevice { handle } => line(&host.downgrade_device(*handle)),
         Request::CloseDevice { handle } => line(&host.close_device(*handle)),
         Request::Mount { request } => line(&host.mount(request)),
         Request::Unmount { target } => line(&host.unmount(target)),
@@ -158,6 +170,13 @@ impl fmt::Display for Request {
             Request::VerifyDevice { handle, .. } => {
                 return write!(f, "verifying the device of handle {}", handle.0);
             }
+            Request::IsClaimed { handle } => {
+                return write!(f, "trying to claim the device of handle {}", handle.0);
+            }
+            Request::MarkDevice { handle } => return write!(f, "marking the device of handle {}", handle.0),
+            Request::DowngradeDevice { handle } => {
+                return write!(f, "closing the device of handle {} for writing", handle.0);
+            }
             Request::CloseDevice { handle } => return write!(f, "closing the device of handle {}", handle.0),
             Request::Run { command } => return write!(f, "'{}'", command.line()),
             Request::FindProgram { program } => return write!(f, "searching program '{program}'"),
@@ -171,7 +190,7 @@ impl fmt::Display for Request {
             Request::CreateImage { path, .. } => ("making the image", path),
             Request::RenameNew { from, .. } => ("renaming", from),
             Request::RemoveFile { path } => ("removing", path),
-            Request::Space { path } => ("asking for the free space of", path),
+            Request::Room { path } => ("asking for the free space of", path),
             Request::AttachLoop { image, .. } => ("attaching a loop device to", image),
             Request::DetachLoop { device } => ("detaching the loop device", device),
             Request::ProbeDevice { path } => ("probing", path),

@@ -75,7 +75,7 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     let failed = |error| BenchError::Directory { directory: display.clone(), source: Box::new(error) };
     let absolute = std::path::absolute(directory).unwrap_or(directory.to_path_buf());
     host.list_directory(&absolute).map_err(failed)?;
-    let (free, _) = host.space(&absolute).map_err(failed)?;
+    let free = host.room(&absolute).map_err(failed)?.free;
     if options.tree_size.is_none() && free < FREE_MIN {
         return Err(BenchError::NoRoom { directory: display, free });
     }

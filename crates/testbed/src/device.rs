@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const SECTOR: u32 = 512;
 /// How long a device may be held open by something that only looks at it, as udev does after each change.
 const GLANCE: Duration = Duration::from_secs(5);
+/// How long a device may be claimed by something that ends by itself, such as a program that looks before it acts.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 const EWOULDBLOCK: i32 = 11;
 const EEXIST: i32 = 17;
@@ -55,6 +57,33 @@ impl Device {
     pub fn claim(&self, testbed: &Testbed) {
         let disks = self.disks().into_iter().map(|disk| disk.spec.path().to_path_buf());
         testbed.knowledge().formatted.extend(disks);
+    }
+
+    /// Sees that it is still the same device, and that nobody claims it: not every tool that writes to it looks.
+    pub fn verify_free(&self, host: &mut dyn Host, step: &'static str) -> Result<()> {
+        let handle = self.target.handle;
+        host.verify_device(handle, &self.identity).map_err(TestbedError::at(step))?;
+        let start = Instant::now();
+        while host.is_claimed(handle).map_err(TestbedError::at(step))? {
+            if start.elapsed() > CLAIM_PATIENCE {
+                return Err(claimed(&self.target.node));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Leaves our mark on a named disk before its first filesystem is made, which may take the mark's place: should there never
+    /// be one, the disk is still known to hold nothing of anybody.
+    pub fn mark(&self, host: &mut dyn Host, testbed: &Testbed) -> Result<()> {
+        let DeviceSpec::Block { path, .. } = &self.spec else { return Ok(()) };
+        if testbed.blank_disks || testbed.knowledge().formatted.contains(path) {
+            return Ok(());
+        }
+        self.verify_free(host, "mkfs")?;
+        host.mark_device(self.target.handle).map_err(TestbedError::at("mkfs"))?;
+        self.claim(testbed);
+        Ok(())
     }
 
     fn member(&self) -> Member {
@@ -156,6 +185,10 @@ fn open_disk(
         other => return Err(contradiction(format!("'{other}' is no disk"))),
     };
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
+    if let DeviceSpec::Block { .. } = spec {
+        // Whoever respects the lock keeps away from now on; whoever came before it is seen now.
+        guard_again(host, testbed, spec)?;
+    }
     let target = Target { handle, node, planned: spec.path().to_path_buf() };
     Ok(Device { spec: spec.clone(), identity, model, target, below: Vec::new(), made: None })
 }
@@ -179,6 +212,9 @@ fn build(
     for command in layer.commands(&making) {
         for device in below.iter().flat_map(Device::all) {
             host.verify_device(device.target.handle, &device.identity).map_err(TestbedError::at("device"))?;
+        }
+        for device in &below {
+            device.verify_free(host, "device")?;
         }
         below.iter().for_each(|device| device.claim(testbed));
         run_to_success(host, "device", &command)?;
@@ -238,6 +274,17 @@ fn identity_of_loop(host: &mut dyn Host, image: &Path, node: &Path) -> Result<De
         diskseq: read("diskseq").ok().map(|text| whole(&text)),
         serial: None,
     })
+}
+
+fn claimed(node: &Path) -> TestbedError {
+    TestbedError::Refused {
+        refusals: vec![Refusal {
+            device: node.to_path_buf(),
+            reason: "is claimed by something else by now: a mount, an array, swap, or an exclusive opener"
+                .to_string(),
+            hint: "find out what uses it (lsblk, swapon, fuser -v), release it, and try again".to_string(),
+        }],
+    }
 }
 
 fn read_only(image: &Path, node: &Path) -> TestbedError {

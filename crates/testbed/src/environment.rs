@@ -121,7 +121,7 @@ fn directory_facts(host: &mut dyn Host, directory: &Path) -> Option<DeviceFacts>
         path: mount.source.clone(),
         model: mount.filesystem.clone(),
         serial: None,
-        size_bytes: host.space(directory).map(|(_, whole)| whole.0).unwrap_or(0),
+        size_bytes: host.room(directory).map(|room| room.size.0).unwrap_or(0),
         queue: queue(host, mount.device),
     })
 }

@@ -311,6 +311,7 @@ pub(crate) fn commands_on(
     let request = MountRequest {
         filesystem: filesystem.kernel_type().to_string(),
         source: targets.data.node.clone(),
+        device: None,
         options: all_mount_options(filesystem, configuration, journal_node),
         target: mount_directory("RANDOM"),
     };

@@ -19,6 +19,7 @@ mod foresight;
 pub mod guard;
 pub mod guest;
 mod layer;
+mod mark;
 mod mounted;
 mod recipe;
 mod stack;

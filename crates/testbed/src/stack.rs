@@ -168,11 +168,13 @@ impl Stack {
         let mut said = String::new();
         let mut took_ns = 0;
         let limit = volume.mkfs_limit();
+        for device in volume.devices() {
+            device.mark(host, &trial.testbed)?;
+        }
         for command in volume.filesystem.mkfs(&trial.configuration, &targets, Some(trial.seed)) {
             let command = Command { limit, ..command };
             for device in volume.devices() {
-                host.verify_device(device.target.handle, &device.identity)
-                    .map_err(TestbedError::at("mkfs"))?;
+                device.verify_free(host, "mkfs")?;
                 device.claim(&trial.testbed);
             }
             let output = run_to_success(host, "mkfs", &command)?;
@@ -280,11 +282,11 @@ fn mount_volume(
     let filesystem = *filesystem;
     let queues = queues(data);
     let target = trial.target.clone();
-    let request = mount_request(&trial, volume);
     let settings = tunable::settings(&trial.configuration, Some(&queues));
     tunable::journal_and_apply(host, journal, &settings, &[])?;
     host.create_directory(&target).map_err(TestbedError::at("mount"))?;
     let handles: Vec<DeviceHandle> = volume.devices().map(|device| device.target.handle).collect();
+    let request = mount_request(&trial, volume, handles[0]);
     let (mount, took) = mount_verified(host, journal, volume, &handles, &request)?;
     trial.lifecycle.mount = Some(took);
     trial.warnings = not_in_force(&all_expectations(filesystem, &trial.configuration), &mount.options);
@@ -311,7 +313,7 @@ pub(crate) fn mount_again(
     volume: &Volume,
 ) -> Result<()> {
     let handles = volume.open_again(host, journal, "mount")?;
-    let request = mount_request(trial, volume);
+    let request = mount_request(trial, volume, handles[0]);
     let (mount, took) = mount_verified(host, journal, volume, &handles, &request)?;
     trial.lifecycle.mount_between = Some(took);
     let before = &trial.built.mount_options_in_force;
@@ -324,18 +326,23 @@ pub(crate) fn mount_again(
     Ok(())
 }
 
-/// How a volume is mounted, each time.
-fn mount_request(trial: &Trial, volume: &Volume) -> MountRequest {
+/// How a volume is mounted, each time, from the device that is open.
+fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
     let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
     MountRequest {
         filesystem: volume.filesystem.kernel_type().to_string(),
         source: volume.data.target.node.clone(),
+        device: Some(open),
         options: all_mount_options(volume.filesystem, &trial.configuration, log),
         target: trial.target.clone(),
     }
 }
 
-/// Mounts devices that are verified directly before; gives what is in force, and how long the mount itself took.
+/// Mounts devices that are verified directly before, and compares afterwards; gives what is in force, and how long the mount
+/// itself took.
+///
+/// The kernel mounts what a path leads to. The devices stay open meanwhile, so that their numbers stay theirs, whatever
+/// becomes of the paths: a mount that shows the number and claims the descriptors is of these very devices.
 fn mount_verified(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -346,12 +353,27 @@ fn mount_verified(
     // A kernel without CONFIG_BLK_DEV_WRITE_MOUNTED mounts no device that is open for writing.
     for (device, handle) in volume.devices().zip(handles) {
         host.verify_device(*handle, &device.identity).map_err(TestbedError::at("mount"))?;
-        journal.close_device(host, *handle).map_err(TestbedError::at("mount"))?;
+        host.downgrade_device(*handle).map_err(TestbedError::at("mount"))?;
     }
     let start = Instant::now();
     host.mount(request).map_err(TestbedError::at("mount"))?;
     let took = start.elapsed().into();
-    Ok((read_back(host, request, &volume.data.identity)?, took))
+    for (device, handle) in volume.devices().zip(handles) {
+        host.verify_device(*handle, &device.identity).map_err(TestbedError::at("mount"))?;
+        if !host.is_claimed(*handle).map_err(TestbedError::at("mount"))? {
+            let found = format!("a filesystem that does not use '{}'", device.target.node.display());
+            return Err(wrong_mount(request, found));
+        }
+    }
+    let mount = read_back(host, request, &volume.data.identity)?;
+    for handle in handles {
+        journal.close_device(host, *handle).map_err(TestbedError::at("mount"))?;
+    }
+    Ok((mount, took))
+}
+
+fn wrong_mount(request: &MountRequest, found: String) -> TestbedError {
+    TestbedError::WrongMount { target: request.target.clone(), node: request.source.clone(), found }
 }
 
 /// Requests wait at the disks; reading ahead is decided where the filesystem reads.
@@ -398,12 +420,8 @@ fn read_back(host: &mut dyn Host, request: &MountRequest, identity: &DeviceIdent
         Some(mount) if mount.filesystem == request.filesystem && is_of(&mount, identity, &request.source) => {
             Ok(mount)
         }
-        found => Err(TestbedError::WrongMount {
-            target: request.target.clone(),
-            node: request.source.clone(),
-            found: found
-                .map_or("nothing".to_string(), |mount| format!("{} of '{}'", mount.filesystem, mount.source)),
-        }),
+        Some(mount) => Err(wrong_mount(request, format!("{} of '{}'", mount.filesystem, mount.source))),
+        None => Err(wrong_mount(request, "nothing".to_string())),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The guards as a function of what was found out about a device.
 
 use fsdyno_core::{Bytes, DeviceSpec};
-use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, SCRATCH_MARK, Signature, UNKNOWN_DATA, Use};
 use fsdyno_testbed::Confirmation;
-use fsdyno_testbed::guard::{Need, identity_text, refusals};
+use fsdyno_testbed::guard::{Need, Overwrite, Refusal, identity_text, refusals};
+use proptest::prelude::*;
+use proptest::sample::{Index, select, subsequence};
 
 fn probe() -> DeviceProbe {
     DeviceProbe {
@@ -25,19 +27,31 @@ fn reasons(
     probe: &DeviceProbe,
     pin: Option<&str>,
     destroy: &[&str],
-    signatures: &[&str],
+    overwrite: &[&str],
     ours: bool,
 ) -> Vec<String> {
+    all_refusals(probe, pin, &confirmation(destroy, overwrite), ours)
+        .into_iter()
+        .map(|refusal| refusal.reason)
+        .collect()
+}
+
+fn confirmation(destroy: &[&str], overwrite: &[&str]) -> Confirmation {
+    let overwrite = overwrite.iter().map(|text| text.parse().expect("DEVICE=KIND")).collect();
+    Confirmation { destroy: destroy.iter().map(Into::into).collect(), overwrite, ..Confirmation::default() }
+}
+
+fn all_refusals(
+    probe: &DeviceProbe,
+    pin: Option<&str>,
+    confirmation: &Confirmation,
+    ours: bool,
+) -> Vec<Refusal> {
     let spec = DeviceSpec::Block { path: probe.path.clone(), identity: pin.map(str::to_string) };
-    let confirmation = Confirmation {
-        destroy: destroy.iter().map(Into::into).collect(),
-        signatures: signatures.iter().map(ToString::to_string).collect(),
-        ..Confirmation::default()
-    };
     let need = Need { size: Bytes(Bytes::MIB), by: "the plan's trees".into() };
-    let found = refusals(probe, &spec, &confirmation, &need, ours);
+    let found = refusals(probe, &spec, confirmation, &need, ours);
     assert!(found.iter().all(|refusal| !refusal.hint.is_empty() && refusal.device == probe.path));
-    found.into_iter().map(|refusal| refusal.reason).collect()
+    found
 }
 
 const CONFIRMED: &[&str] = &["/dev/disk/by-id/x"];
@@ -68,6 +82,8 @@ fn every_use_refuses_with_a_reason_of_its_own() {
         Use::Member { filesystem: "btrfs".into(), uuid: "u".into() },
         Use::Carries { what: "/".into() },
         Use::ReadOnly,
+        Use::Exported { by: "the NVMe target 'x'".into() },
+        Use::Configured { table: "/etc/fstab".into(), purpose: "'/srv'".into() },
     ];
     let all = reasons(&DeviceProbe { uses: uses.clone(), ..probe() }, None, CONFIRMED, &[], false);
     assert_eq!(all.len(), uses.len(), "all at once: {all:#?}");
@@ -82,11 +98,175 @@ fn what_is_unknown_refuses() {
 }
 
 #[test]
-fn signatures_need_their_kind_confirmed_unless_they_are_ours() {
-    let probe = DeviceProbe { signatures: vec!["ext4".into(), "crypto_LUKS".into()], ..probe() };
+fn signatures_need_their_kind_confirmed_for_the_device_unless_they_are_ours() {
+    let signatures = vec![Signature::new("ext4"), Signature::new("crypto_LUKS")];
+    let probe = DeviceProbe { signatures, ..probe() };
     assert_eq!(reasons(&probe, None, CONFIRMED, &[], false).len(), 2);
-    assert_eq!(reasons(&probe, None, CONFIRMED, &["ext4"], false), ["carries a signature of crypto_LUKS"]);
+    for name in ["/dev/disk/by-id/x", "/dev/sdb", "naa,5000"] {
+        let left = reasons(&probe, None, CONFIRMED, &[&format!("{name}=ext4")], false);
+        assert_eq!(left, ["carries a signature of crypto_LUKS"], "{name}");
+    }
+    assert_eq!(reasons(&probe, None, CONFIRMED, &["/dev/sdc=ext4", "/dev/sdb=xfs"], false).len(), 2);
     assert_eq!(reasons(&probe, None, CONFIRMED, &[], true), [""; 0]);
+}
+
+#[test]
+fn a_refusal_says_what_would_be_lost_and_how_to_confirm_it() {
+    let signature = Signature {
+        uuid: Some("124c21d8-1d18-475f-8d22-575ba5543d62".into()),
+        label: Some("my\u{1b}[31m data".into()),
+        last_mount: Some("/srv/backup".into()),
+        ..Signature::new("ext4")
+    };
+    let probe = DeviceProbe { signatures: vec![signature], ..probe() };
+    let [refusal] = &all_refusals(&probe, None, &confirmation(CONFIRMED, &[]), false)[..] else {
+        panic!("one")
+    };
+    assert_eq!(
+        refusal.reason,
+        "carries a signature of ext4 (label 'my\\u{1b}[31m data', UUID '124c21d8-1d18-475f-8d22-575ba5543d62', \
+         last mounted on '/srv/backup')"
+    );
+    assert!(refusal.hint.contains("confirm with --overwrite /dev/disk/by-id/x=ext4;"), "{}", refusal.hint);
+}
+
+#[test]
+fn data_without_a_signature_is_data() {
+    let data = Signature { offset: 4096, ..Signature::new(UNKNOWN_DATA) };
+    let probe = DeviceProbe { signatures: vec![data], ..probe() };
+    let told = reasons(&probe, None, CONFIRMED, &["/dev/sdb=ext4"], false);
+    assert_eq!(told, ["holds data without a known signature, the first of it found at byte 4096"]);
+    assert_eq!(reasons(&probe, None, CONFIRMED, &["/dev/sdb=unknown-data"], false), [""; 0]);
+}
+
+#[test]
+fn what_fsdyno_made_in_any_sweep_needs_no_word() {
+    let ours = |uuid: &str| Signature { uuid: Some(uuid.into()), ..Signature::new("ext4") };
+    let made = vec![ours("66736479-6e6f-8abc-9def-0123456789ab"), Signature::new(SCRATCH_MARK)];
+    let probe = DeviceProbe { signatures: made.clone(), ..probe() };
+    assert_eq!(reasons(&probe, None, CONFIRMED, &[], false), [""; 0]);
+    let beside = [made, vec![ours("124c21d8-1d18-475f-8d22-575ba5543d62")]].concat();
+    let probe = DeviceProbe { signatures: beside, ..probe };
+    assert_eq!(reasons(&probe, None, CONFIRMED, &[], false).len(), 1, "what somebody else made beside it");
+}
+
+#[test]
+fn a_device_that_nothing_tells_from_another_is_refused() {
+    let identity = |serial: Option<&str>, diskseq| DeviceIdentity {
+        serial: serial.map(Into::into),
+        diskseq,
+        ..probe().identity
+    };
+    for (identity, refused) in
+        [(identity(None, None), 1), (identity(None, Some(7)), 0), (identity(Some("naa,5000"), None), 0)]
+    {
+        let probe = DeviceProbe { identity, ..probe() };
+        assert_eq!(reasons(&probe, None, CONFIRMED, &[], false).len(), refused, "{:?}", probe.identity);
+    }
+}
+
+fn a_use() -> impl Strategy<Value = Use> {
+    let word = || "[a-z/]{1,6}";
+    prop_oneof![
+        (word(), proptest::option::of(any::<u32>()))
+            .prop_map(|(target, namespace_of_pid)| Use::Mounted { target, namespace_of_pid }),
+        Just(Use::Swap),
+        word().prop_map(|name| Use::Holder { name }),
+        word().prop_map(|name| Use::Slave { name }),
+        word().prop_map(|name| Use::Partition { name }),
+        word().prop_map(|of| Use::IsPartition { of }),
+        (any::<u32>(), word()).prop_map(|(pid, command)| Use::OpenedBy { pid, command }),
+        (word(), word()).prop_map(|(name, how)| Use::Alias { name, how }),
+        (word(), word()).prop_map(|(filesystem, uuid)| Use::Member { filesystem, uuid }),
+        word().prop_map(|what| Use::Carries { what }),
+        Just(Use::ReadOnly),
+        word().prop_map(|by| Use::Exported { by }),
+        (word(), word()).prop_map(|(table, purpose)| Use::Configured { table, purpose }),
+    ]
+}
+
+const KINDS: &[&str] =
+    &["ext4", "xfs", "vfat", "LVM2_member", "linux_raid_member", UNKNOWN_DATA, SCRATCH_MARK];
+
+fn a_signature() -> impl Strategy<Value = Signature> {
+    let uuid = prop_oneof![
+        Just(None),
+        Just(Some("66736479-6e6f-8abc-9def-0123456789ab".to_string())),
+        "[0-9a-f]{8}-[0-9a-f]{4}".prop_map(Some)
+    ];
+    let label =
+        prop_oneof![Just(None), Just(Some(format!("fsdyno_{:032x}", 7))), "[a-z]{0,4}".prop_map(Some)];
+    (select(KINDS), any::<u64>(), uuid, label).prop_map(|(kind, offset, uuid, label)| Signature {
+        offset,
+        uuid,
+        label,
+        ..Signature::new(kind)
+    })
+}
+
+fn a_probe() -> impl Strategy<Value = DeviceProbe> {
+    let uses = proptest::collection::vec(a_use(), 0..4);
+    let signatures = proptest::collection::vec(a_signature(), 0..4);
+    let unknown = proptest::collection::vec("[a-z]{1,6}", 0..3);
+    let identity = (any::<bool>(), any::<bool>(), 0..2 * Bytes::MIB);
+    (uses, signatures, unknown, identity).prop_map(
+        |(uses, signatures, unknown, (serial, diskseq, size_bytes))| {
+            let mut probe = DeviceProbe { uses, signatures, unknown, ..probe() };
+            probe.identity.size_bytes = size_bytes;
+            probe.identity.serial = probe.identity.serial.filter(|_| serial);
+            probe.identity.diskseq = probe.identity.diskseq.filter(|_| diskseq);
+            probe
+        },
+    )
+}
+
+#[derive(Debug, Clone)]
+enum Further {
+    Use(Use),
+    Signature(Signature),
+    Unknown(String),
+}
+
+proptest! {
+    /// Whatever else is found out about a device, what was refused stays refused, and for the same reason.
+    #[test]
+    fn a_further_fact_never_removes_a_refusal(
+        probe in a_probe(),
+        further in prop_oneof![
+            a_use().prop_map(Further::Use),
+            a_signature().prop_map(Further::Signature),
+            "[a-z]{1,6}".prop_map(Further::Unknown),
+        ],
+        at in any::<Index>(),
+        destroys in any::<bool>(),
+        kinds in subsequence(KINDS, 0..=KINDS.len()),
+        pin in select(&[None, Some("serial=naa,5000"), Some("diskseq=8")][..]),
+        ours in any::<bool>(),
+    ) {
+        let confirmation = Confirmation {
+            destroy: if destroys { vec!["/dev/sdb".into()] } else { Vec::new() },
+            overwrite: kinds
+                .iter()
+                .map(|kind| Overwrite { device: "/dev/sdb".into(), kind: (*kind).to_string() })
+                .collect(),
+            ..Confirmation::default()
+        };
+        let mut more = probe.clone();
+        match further {
+            Further::Use(one) => more.uses.insert(at.index(probe.uses.len() + 1), one),
+            Further::Signature(one) => more.signatures.insert(at.index(probe.signatures.len() + 1), one),
+            Further::Unknown(one) => more.unknown.insert(at.index(probe.unknown.len() + 1), one),
+        }
+        let before = all_refusals(&probe, pin, &confirmation, ours);
+        let after = all_refusals(&more, pin, &confirmation, ours);
+        prop_assert!(after.len() >= before.len());
+        for refusal in &before {
+            // What a device carries is one list, into which a further thing may have come.
+            let parts: Vec<&str> = refusal.reason.split(", ").collect();
+            let kept = after.iter().any(|other| parts.iter().all(|part| other.reason.contains(part)));
+            prop_assert!(kept, "'{}' is not in {after:#?}", refusal.reason);
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, WarningKind};
 use fsdyno_host::fake::{FakeHost, Fault, Machine};
-use fsdyno_host::probe::Use;
+use fsdyno_host::probe::{Signature, Use};
 use fsdyno_host::{Command, DeviceHandle, Host};
 use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
 use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build};
@@ -406,6 +406,64 @@ fn a_block_device_is_guarded_again_before_each_trial() {
 }
 
 #[test]
+fn a_device_that_is_taken_before_the_lock_is_refused() {
+    let mut lab = Lab::new();
+    let case = case("btrfs, block device");
+    let testbed = lab.verify(&case).unwrap();
+    let mounted = Use::Mounted { target: "/precious".into(), namespace_of_pid: None };
+    lab.host.taken_meanwhile.insert(DISK.into(), mounted);
+    let error = lab.build(&testbed, &case).unwrap_err();
+    assert!(error.to_string().contains("is mounted on '/precious'"), "{error}");
+    assert!(!lab.host.marks.contains(Path::new(DISK)));
+    assert!(!lab.host.commands.iter().any(|line| line.starts_with("mkfs.btrfs -f")));
+}
+
+#[test]
+fn a_device_that_is_claimed_is_not_formatted() {
+    for name in ["btrfs, block device", "ext4, internal journal, image", "ext4 on raid5"] {
+        let mut lab = Lab::new();
+        let case = case(name);
+        let testbed = lab.verify(&case).unwrap();
+        let claimed = if name.contains("image") { "/dev/loop0" } else { DISK };
+        lab.host.claimed.insert(claimed.into());
+        let stack = lab.build(&testbed, &case);
+        let error = stack.and_then(|stack| stack.format(&mut lab.host)).unwrap_err();
+        assert!(error.to_string().contains("is claimed by something else"), "{name}: {error}");
+        let written = ["mkfs.btrfs -f", "mkfs.ext4 -F", "mdadm --create"];
+        let written = |line: &String| written.iter().any(|word| line.starts_with(word));
+        assert!(!lab.host.commands.iter().any(written), "{name}: {:?}", lab.host.commands);
+        assert!(lab.host.marks.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_mount_of_something_else_is_seen() {
+    for name in ["btrfs, block device", "xfs, log on a second image"] {
+        let mut lab = Lab::new();
+        lab.host.mounts_claim_nothing = true;
+        let error = lab.mount(&case(name)).unwrap_err();
+        assert!(matches!(error, TestbedError::WrongMount { .. }), "{name}: {error}");
+        assert_eq!(lab.undo().left, [""; 0], "{name}");
+        assert_eq!(lab.host.snapshot(), lab.before, "{name}");
+    }
+}
+
+#[test]
+fn a_named_disk_bears_our_mark_before_its_first_filesystem_and_after_its_stack() {
+    let mut lab = Lab::new();
+    lab.run(&case("btrfs, block device")).unwrap();
+    assert_eq!(lab.host.marks, [DISK.into()].into());
+    let mut lab = Lab::new();
+    lab.run(&case("ext4 on raid5")).unwrap();
+    assert!(lab.host.marks.is_empty(), "the array is still there");
+    assert_eq!(lab.undo().left, [""; 0]);
+    assert_eq!(lab.host.marks, [DISK, "/dev/fake2", "/dev/fake3"].map(Into::into).into());
+    let mut lab = Lab::new();
+    lab.run(&case("ext4, internal journal, image")).unwrap();
+    assert!(lab.host.marks.is_empty(), "images go with their trial");
+}
+
+#[test]
 fn signatures_of_the_sweep_itself_need_no_confirmation() {
     let mut lab = Lab::new();
     let case = case("btrfs, block device");
@@ -413,7 +471,7 @@ fn signatures_of_the_sweep_itself_need_no_confirmation() {
     let stack = lab.build(&testbed, &case).unwrap();
     stack.format(&mut lab.host).unwrap();
     lab.undo();
-    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push("btrfs".to_string());
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push(Signature::new("btrfs"));
     lab.build(&testbed, &case).unwrap();
     lab.undo();
     let refused = lab.verify(&case);

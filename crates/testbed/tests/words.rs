@@ -27,8 +27,8 @@ fn a_dry_run_shows_the_whole_trial() {
         [
             "truncate -s 4G /var/tmp/d.img",
             "losetup --direct-io=on -f /var/tmp/d.img",
-            "mkfs.ext4 -F -U d85c9dc2-987f-45b5-b7ac-5a99f30c9fab -E \
-             lazy_itable_init=0,lazy_journal_init=0,hash_seed=f4fe986a-578f-4327-9cfa-51dc8e8036f1 /var/tmp/d.img",
+            "mkfs.ext4 -F -U 66736479-6e6f-85b5-b7ac-5a99f30c9fab -E \
+             lazy_itable_init=0,lazy_journal_init=0,hash_seed=66736479-6e6f-8327-9cfa-51dc8e8036f1 /var/tmp/d.img",
             "echo bfq > /sys/block/loopN/queue/scheduler",
             "echo 5 > /proc/sys/vm/dirty_ratio",
             "mount -t ext4 -o barrier=0 /var/tmp/d.img /run/fsdyno-RANDOM",
@@ -150,14 +150,16 @@ fn lazy_initialisation_is_off_and_no_tool_can_ask() {
 }
 
 #[test]
-fn only_the_seed_changes_identifiers_and_it_does_in_every_filesystem() {
+fn only_the_seed_changes_identifiers_and_it_does_where_they_have_room() {
     for filesystem in fsdyno_core::axis::FILESYSTEMS {
         let name = (*filesystem).to_string();
         let configuration = Configuration { name: String::new(), filesystem: name, settings: [].into() };
         let one = commands(&configuration, &devices(), 1);
         assert_eq!(one, commands(&configuration, &devices(), 1));
         let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
-        assert_eq!(differ, 1, "{filesystem}: only one line of mkfs");
+        // The serial number of vfat has 32 bits, and they say that it is ours.
+        let room = *filesystem != "vfat";
+        assert_eq!(differ, usize::from(room), "{filesystem}: only one line of mkfs");
     }
 }
 

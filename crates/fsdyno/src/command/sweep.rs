@@ -5,13 +5,13 @@ use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::progress::{Display, human};
 use anyhow::anyhow;
-use fsdyno_core::{Outcome, TrialRecord};
+use fsdyno_core::{DeviceSpec, Outcome, TrialRecord};
 use fsdyno_store::SweepId;
 use fsdyno_sweep::{
     Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
     run as execute,
 };
-use fsdyno_testbed::guard::Refusal;
+use fsdyno_testbed::guard::{Overwrite, OverwriteError, Refusal};
 use fsdyno_testbed::{Confirmation, TestbedError};
 use signal_hook::consts::TERM_SIGNALS;
 use std::path::Path;
@@ -25,11 +25,10 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         None => None,
         Some(selector) => Some(find(&surroundings.open_store()?, Some(selector))?.summary.id),
     };
-    let confirmation = Confirmation {
-        destroy: options.destroy.clone(),
-        signatures: options.overwrite.clone(),
-        sysctls: options.allow_sysctl.clone(),
-    };
+    let overwrite = options.overwrite.iter().map(|text| overwrite(text, &plan));
+    let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
+    let confirmation =
+        Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if ended.end == SweepEnd::Interrupted {
         eprintln!(
@@ -39,6 +38,25 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         );
     }
     Ok(status(&ended))
+}
+
+/// What a `--overwrite` confirms. A kind alone would hold for every device of the plan, whatever is on it.
+fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble> {
+    text.parse().map_err(|error: OverwriteError| {
+        let mut disks = plan.devices.all().flat_map(DeviceSpec::disks);
+        let block = disks.find(|disk| matches!(disk, DeviceSpec::Block { .. }));
+        let device = block.map_or(Path::new("/dev/sdb"), |disk| disk.path());
+        let device = match error {
+            OverwriteError::NoDevice(_) => device,
+            OverwriteError::NoKind(_) => Path::new(text.trim_end_matches('=')),
+        };
+        let kind =
+            if matches!(error, OverwriteError::NoDevice(_)) { text.trim_start_matches('=') } else { "" };
+        let kind = if kind.is_empty() { "ext4" } else { kind };
+        let right = Overwrite { device: device.to_path_buf(), kind: kind.to_string() };
+        Trouble::new(Status::Usage, error)
+            .hint(format!("write --overwrite {right}, for each device by itself"))
+    })
 }
 
 /// Reads a plan; what is wrong with it is a usage error with its next step.

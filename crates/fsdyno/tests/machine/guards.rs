@@ -8,7 +8,7 @@ use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
-use fsdyno_testbed::guard::identity_text;
+use fsdyno_testbed::guard::{Overwrite, identity_text};
 use fsdyno_testbed::{Confirmation, Refusal, Testbed, TestbedError};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("losetup")];
-const BTRFS: &[Requirement] = &[
+pub(crate) const LOOP: &[Requirement] =
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("losetup")];
+pub(crate) const BTRFS: &[Requirement] = &[
     Requirement::Root,
     Requirement::Loop,
     Requirement::Program("mkfs.btrfs"),
@@ -27,10 +28,12 @@ const BTRFS: &[Requirement] = &[
 ];
 const SWAP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("swapon")];
 const XFS: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.xfs")];
-const LVM: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("pvcreate")];
+pub(crate) const LVM: &[Requirement] =
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("pvcreate")];
 const LUKS: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("cryptsetup")];
 const PARTX: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("partx")];
-const NAMESPACE: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("unshare")];
+pub(crate) const NAMESPACE: &[Requirement] =
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("unshare")];
 
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
@@ -71,23 +74,27 @@ pub fn tests() -> Vec<Test> {
 
 // What is planned, and what must come of it.
 
-fn block(path: &Path) -> DeviceSpec {
+pub(crate) fn block(path: &Path) -> DeviceSpec {
     DeviceSpec::Block { path: path.to_path_buf(), identity: None }
 }
 
-fn host(sandbox: &Sandbox) -> LocalHost {
+pub(crate) fn host(sandbox: &Sandbox) -> LocalHost {
     LocalHost::new(
         env!("CARGO_BIN_EXE_fsdyno").into(),
         vec![("the store".to_string(), sandbox.path("state"))],
     )
 }
 
-fn confirming(path: &Path) -> Confirmation {
+pub(crate) fn confirming(path: &Path) -> Confirmation {
     Confirmation { destroy: vec![path.to_path_buf()], ..Confirmation::default() }
 }
 
+pub(crate) fn overwrite(path: &Path, kind: &str) -> Overwrite {
+    Overwrite { device: path.to_path_buf(), kind: kind.to_string() }
+}
+
 /// Asks the guards; nothing is written.
-fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmation) -> Vec<Refusal> {
+pub(crate) fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmation) -> Vec<Refusal> {
     let devices = Devices { data: data.clone(), journals: BTreeMap::new() };
     let configuration =
         Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: BTreeMap::new() };
@@ -105,7 +112,7 @@ fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmation) -> Vec
 }
 
 /// The guards, and then the binary, refuse a device for the reason that has this word in it, and write nothing.
-fn refused(sandbox: &Sandbox, data: &DeviceSpec, word: &str, bytes: &[&Path]) {
+pub(crate) fn refused(sandbox: &Sandbox, data: &DeviceSpec, word: &str, bytes: &[&Path]) {
     refused_with(sandbox, data, &confirming(data.path()), word, bytes);
 }
 
@@ -155,7 +162,7 @@ fn refused_with(
     assert_eq!(before, after, "the device was written to");
 }
 
-fn hash(path: &Path) -> String {
+pub(crate) fn hash(path: &Path) -> String {
     rustix::fs::sync();
     let mut file = File::open(path).expect("open what must stay as it is");
     let mut hasher = Sha256::new();
@@ -172,13 +179,13 @@ fn hash(path: &Path) -> String {
 // Devices that last as long as their test. Where one cannot be taken down, the harness sees it.
 
 /// A loop device over an image of its own.
-struct Loop {
-    image: PathBuf,
-    node: PathBuf,
+pub(crate) struct Loop {
+    pub(crate) image: PathBuf,
+    pub(crate) node: PathBuf,
 }
 
 impl Loop {
-    fn new(sandbox: &Sandbox, name: &str, mib: u64) -> Self {
+    pub(crate) fn new(sandbox: &Sandbox, name: &str, mib: u64) -> Self {
         let image = sandbox.path(name);
         File::create(&image).and_then(|file| file.set_len(mib * Bytes::MIB)).expect("an image");
         Loop::over(&image)
@@ -256,13 +263,13 @@ impl Drop for Process {
     }
 }
 
-fn succeed(command: &mut Command) -> String {
+pub(crate) fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", describe(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn tool(program: &str, arguments: &[&str], device: &Path) {
+pub(crate) fn tool(program: &str, arguments: &[&str], device: &Path) {
     succeed(Command::new(program).args(arguments).arg(device).stdin(Stdio::null()));
 }
 
@@ -356,7 +363,8 @@ fn signature(kind: &'static str, mib: u64, make: fn(&Path)) {
     let device = Loop::new(&sandbox, "image", mib);
     make(&device.node);
     refused(&sandbox, &block(&device.node), &format!("signature of {kind}"), &[&device.image]);
-    let confirmed = Confirmation { signatures: vec![kind.to_string()], ..confirming(&device.node) };
+    let confirmed =
+        Confirmation { overwrite: vec![overwrite(&device.node, kind)], ..confirming(&device.node) };
     assert_eq!(ask(&sandbox, &block(&device.node), &confirmed), [], "confirmed by its kind");
 }
 
@@ -426,7 +434,8 @@ fn disk_with_partitions() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     let _partitions = Partitions::new(&device.node);
-    let confirmation = Confirmation { signatures: vec!["dos".into()], ..confirming(&device.node) };
+    let confirmation =
+        Confirmation { overwrite: vec![overwrite(&device.node, "dos")], ..confirming(&device.node) };
     let refusals = ask(&sandbox, &block(&device.node), &confirmation);
     assert!(refusals.iter().any(|refusal| refusal.reason.contains("has the partition")), "{refusals:#?}");
     refused(&sandbox, &block(&device.node), "has the partition", &[&device.image]);

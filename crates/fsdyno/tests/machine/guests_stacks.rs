@@ -5,6 +5,7 @@ use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Nanos};
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
+use fsdyno_host::probe::{SCRATCH_MARK, Signature, UNKNOWN_DATA};
 use fsdyno_host::{Command, Host};
 use fsdyno_testbed::{Confirmation, Stack, Testbed, UndoJournal, build, guest};
 use serde_json::Value;
@@ -236,7 +237,11 @@ fn nothing_is_left_of_a_stack() {
         assert_eq!(standing(host), [""; 0], "{}", devices.data);
         for node in &nodes {
             let probe = host.probe_device(node).expect("a probe");
-            assert_eq!((probe.signatures, probe.uses.len()), (Vec::new(), 0), "{}", devices.data);
+            assert_eq!(probe.uses, [], "{}", devices.data);
+            // Labels of arrays and groups are gone; what was on them is known as ours.
+            let foreign =
+                |signature: &&Signature| ![SCRATCH_MARK, UNKNOWN_DATA].contains(&signature.kind.as_str());
+            assert_eq!(probe.signatures.iter().find(foreign), None, "{}", devices.data);
         }
         assert_eq!(journal.undo_all(host), Default::default(), "undone once, there is nothing left to undo");
     }

@@ -13,6 +13,7 @@ mod engine_fuse;
 mod engine_tree;
 mod external;
 mod guards;
+mod guards_confirmed;
 mod guests;
 mod guests_deaf;
 mod guests_filesystems;
@@ -41,6 +42,7 @@ fn main() {
         engine_tree::tests(),
         external::tests(),
         guards::tests(),
+        guards_confirmed::tests(),
         guests::tests(),
         guests_deaf::tests(),
         guests_filesystems::tests(),

@@ -103,7 +103,7 @@ fn what_is_read_was_mounted_anew() {
     let sandbox = Sandbox::new();
     let disk = Disk::new(&sandbox.path("disk.img"), Bytes(256 * Bytes::MIB));
     let place = format!("block = \"{}\"", disk.node());
-    let confirmed = ["--destroy", disk.node(), "--overwrite", "ext4"];
+    let confirmed = ["--destroy", disk.node()];
     for (stages, mounts) in
         [("[\"write\", \"read\"]", 2), ("[\"read\"]", 2), ("[\"write\", \"random-read\"]", 1)]
     {

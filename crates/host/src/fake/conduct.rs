@@ -286,13 +286,15 @@ mod tests {
         let request = |target: &str, option: &str| MountRequest {
             filesystem: "ext4".into(),
             source: "/dev/fake1".into(),
+            device: None,
             options: vec![option.to_string()],
             target: target.into(),
         };
         let mounted = |open: bool, target: &'static str, option: &'static str| {
             broken(move |host| {
                 if open {
-                    opened(host, "/dev/fake1");
+                    let handle = opened(host, "/dev/fake1");
+                    host.downgrade_device(handle)?;
                 }
                 host.create_directory(Path::new(target))?;
                 host.mount(&request(target, option))

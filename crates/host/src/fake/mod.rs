@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 
 const EIO: i32 = 5;
 const ENOENT: i32 = 2;
+const EBADF: i32 = 9;
 const EAGAIN: i32 = 11;
 const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
@@ -37,6 +38,8 @@ const ENXIO: i32 = 6;
 
 /// Device number of the one filesystem that all fake files are in.
 const FILES: (u32, u32) = (0, 42);
+/// Device number of the filesystem in memory, /dev/shm.
+const MEMORY: (u32, u32) = (0, 21);
 const LOOP_MAJOR: u32 = 7;
 /// So many loop devices there are.
 const LOOPS: u32 = 4;
@@ -86,6 +89,16 @@ pub struct FakeHost {
     pub programs: BTreeMap<String, Output>,
     /// Bytes free and in all, everywhere.
     pub space: (Bytes, Bytes),
+    /// What else needs room in the filesystem of all files but those in /dev/shm.
+    pub shared_with: Vec<String>,
+    /// Devices that somebody claims exclusively and whom no use tells of.
+    pub claimed: BTreeSet<PathBuf>,
+    /// Uses that begin when a device is opened for the first time.
+    pub taken_meanwhile: BTreeMap<PathBuf, Use>,
+    /// Whether mounts are of other devices than they show.
+    pub mounts_claim_nothing: bool,
+    /// Devices that bear our mark.
+    pub marks: BTreeSet<PathBuf>,
     /// Options that every mount shows beside those that it was asked for.
     pub mount_shows: Vec<String>,
     /// Options that are accepted, but not shown.
@@ -111,6 +124,8 @@ pub struct FakeHost {
     /// What each device was when this process opened it last.
     verified: BTreeMap<PathBuf, DeviceIdentity>,
     conduct: Conduct,
+    /// Handles that were opened for writing and are not any more.
+    read_only: BTreeSet<u64>,
     last_inode: u64,
     last_handle: u64,
     last_layer: u64,
@@ -122,7 +137,7 @@ impl FakeHost {
     /// tool of those.
     pub fn new() -> Self {
         let mut host = FakeHost { space: (Bytes(1 << 40), Bytes(1 << 40)), ..FakeHost::default() };
-        host.machine.directories.extend(["/", "/tmp", "/run", "/data"].map(PathBuf::from));
+        host.machine.directories.extend(["/", "/tmp", "/run", "/data", "/dev/shm"].map(PathBuf::from));
         for program in [
             "mkfs.ext2",
             "mkfs.ext3",
@@ -148,6 +163,7 @@ impl FakeHost {
             ("/proc/sys/vm/dirty_bytes", "0\n"),
             ("/proc/sys/vm/swappiness", "60\n"),
             ("/sys/fs/btrfs/features/supported_sectorsizes", "4096\n"),
+            ("/proc/meminfo", "MemTotal:       16777216 kB\nMemAvailable:    8388608 kB\n"),
             ("/dev/loop-control", ""),
         ] {
             host.write_setting(path, text);
@@ -315,7 +331,15 @@ impl FakeHost {
         self.machine.mounts.iter().any(|mount| {
             Path::new(&mount.source) == device
                 || mount.options.split(',').any(|word| word.ends_with(&*device.to_string_lossy()))
+                || self.made_with(&mount.source, device)
         })
+    }
+
+    /// Whether the filesystem on a node was made with this device beside it, as one with an external journal is.
+    fn made_with(&self, node: &str, device: &Path) -> bool {
+        let made = |line: &&String| line.starts_with("mkfs.") && line.ends_with(&format!(" {node}"));
+        let words = self.commands.iter().rfind(made).map(|line| line.split([' ', ',', '=']));
+        words.is_some_and(|mut words| words.any(|word| Path::new(word) == device))
     }
 
     /// What sysfs tells of an attached loop device: `/sys/block/loop0/size`.

@@ -1,8 +1,10 @@
 //! The steps of a host, carried out in memory.
 
 use super::conduct::{check_name, walked};
-use super::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, system};
-use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use super::{
+    EAGAIN, EBADF, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, MEMORY, system,
+};
+use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::setting::{BYTES_MAX, Setting};
 use crate::{
     Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
@@ -158,11 +160,17 @@ impl Host for FakeHost {
         })
     }
 
-    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
+    fn room(&mut self, path: &Path) -> Result<Room> {
         let path = &walked(path);
-        self.step(format!("space at {}", path.display()), |host| {
-            let known = host.machine.directories.contains(path);
-            if known { Ok(host.space) } else { Err(system("look at", path, ENOENT)) }
+        self.step(format!("room at {}", path.display()), |host| {
+            if !host.machine.directories.contains(path) {
+                return Err(system("look at", path, ENOENT));
+            }
+            let in_memory = path.starts_with("/dev/shm");
+            let device = if in_memory { MEMORY } else { FILES };
+            let shared_with = if in_memory { Vec::new() } else { host.shared_with.clone() };
+            let (free, size) = host.space;
+            Ok(Room { free, size, device, in_memory, shared_with })
         })
     }
 
@@ -220,6 +228,10 @@ impl Host for FakeHost {
             if host.open.values().any(|(node, _)| node == path) {
                 return Err(system("lock", path, EAGAIN));
             }
+            if let (Some(usage), Some(block)) = (host.taken_meanwhile.remove(path), host.blocks.get_mut(path))
+            {
+                block.uses.push(usage);
+            }
             let identity = host.probe(path)?.identity;
             same_device(path, expected, &identity)?;
             host.verified.insert(path.to_path_buf(), identity.clone());
@@ -236,6 +248,35 @@ impl Host for FakeHost {
         })
     }
 
+    fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool> {
+        self.step(format!("try to claim device {}", handle.0), |host| match host.open.get(&handle.0) {
+            Some((path, _)) if host.claimed.contains(path) => Ok(true),
+            Some((path, _)) => Ok(host.is_busy(path) && !host.mounts_claim_nothing),
+            None => Err(system("claim", "a closed device", ENXIO)),
+        })
+    }
+
+    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        self.step(format!("mark device {}", handle.0), |host| match host.open.get(&handle.0) {
+            Some(_) if host.read_only.contains(&handle.0) => Err(system("mark", "a read-only device", EBADF)),
+            Some((path, _)) => {
+                host.marks.insert(path.clone());
+                Ok(())
+            }
+            None => Err(system("mark", "a closed device", ENXIO)),
+        })
+    }
+
+    fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        self.step(format!("downgrade device {}", handle.0), |host| {
+            if !host.open.contains_key(&handle.0) {
+                return Err(system("downgrade", "a closed device", ENXIO));
+            }
+            host.read_only.insert(handle.0);
+            Ok(())
+        })
+    }
+
     fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {
         self.step(format!("close device {}", handle.0), |host| {
             host.open.remove(&handle.0).map(|_| ()).ok_or_else(|| system("close", "a closed device", ENXIO))
@@ -249,6 +290,11 @@ impl Host for FakeHost {
                 return Err(system("mount on", &request.target, ENOENT));
             }
             let number = host.probe(&request.source)?.identity.number;
+            let mut writers = host.open.iter().filter(|(handle, _)| !host.read_only.contains(handle));
+            if writers.any(|(_, (node, _))| *node == request.source) {
+                // As a kernel without CONFIG_BLK_DEV_WRITE_MOUNTED.
+                return Err(system("mount", &request.source, EBUSY));
+            }
             let device = if request.filesystem == "btrfs" { (0, 99) } else { number };
             let mount = MountInfo {
                 device,

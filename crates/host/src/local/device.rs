@@ -11,6 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What stands in the first sector of a disk that fsdyno has written to, where no filesystem stands there. Boot code belongs
+/// there, so that filesystems, arrays and volume groups leave that sector free or make it their own.
+pub(super) const MARK: &[u8] = b"fsdyno scratch disk: what is on it was made to be destroyed\n";
+/// The smallest unit that is written; what is left of it is zeros.
+const SECTOR: usize = 512;
+
 /// A block device that is open for reading and writing, under an exclusive flock.
 pub(super) struct OpenDevice {
     path: PathBuf,
@@ -39,6 +45,59 @@ impl OpenDevice {
                 Err(HostError::IdentityChanged { path: self.path.display().to_string(), difference })
             }
         }
+    }
+
+    /// Whether somebody claims the device: a mount, an array, a swap area, or another exclusive opener. The claim of the
+    /// attempt itself is given up at once, for a tool could not work beside it.
+    pub(super) fn is_claimed(&self) -> Result<bool> {
+        match self.open_again(OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK) {
+            Ok(_) => Ok(false),
+            Err(Errno::BUSY) => Ok(true),
+            Err(error) => Err(HostError::system("try to claim", &self.path, error)),
+        }
+    }
+
+    /// Gives up the lock and the right to write, and stays open: until it is closed, the kernel gives its number to no other
+    /// device.
+    pub(super) fn downgrade(&mut self) -> Result<()> {
+        let reader = self
+            .open_again(OFlags::RDONLY)
+            .map_err(|error| HostError::system("open for reading", &self.path, error))?;
+        self.descriptor = Arc::new(reader);
+        Ok(())
+    }
+
+    /// Writes our mark into the first sector.
+    pub(super) fn mark(&self) -> Result<()> {
+        let failed = |error: Errno| HostError::system("mark", &self.path, error);
+        let mut sector = [0; SECTOR];
+        sector[..MARK.len()].copy_from_slice(MARK);
+        match rustix::io::pwrite(&self.descriptor, &sector, 0).map_err(failed)? {
+            SECTOR => rustix::fs::fsync(&self.descriptor).map_err(failed),
+            _ => Err(failed(Errno::NOSPC)),
+        }
+    }
+
+    /// A further descriptor of the very device that is open, whatever its path leads to by now.
+    fn open_again(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let path = fsdyno_sys::child::path_of(self.descriptor.as_fd());
+        rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Whether this path leads to the device.
+    pub(super) fn is_at(&self, path: &Path) -> Result<()> {
+        let failed = |error: Errno| HostError::system("look at", path, error);
+        let number = |stat: rustix::fs::Stat| device_number(stat.st_rdev);
+        let ours = number(rustix::fs::fstat(&self.descriptor).map_err(failed)?);
+        let found = rustix::fs::stat(path).map_err(failed)?;
+        let block = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+        let found = number(found);
+        if block && found == ours {
+            return Ok(());
+        }
+        let difference =
+            format!("its number was {}:{}, and the path leads to {}:{}", ours.0, ours.1, found.0, found.1);
+        Err(HostError::IdentityChanged { path: path.display().to_string(), difference })
     }
 
     pub(super) fn descriptor(&self) -> Arc<OwnedFd> {

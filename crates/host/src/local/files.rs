@@ -1,12 +1,12 @@
 //! Files and directories.
 
-use crate::probe::FileIdentity;
-use crate::{HostError, Result};
+use crate::probe::{FileIdentity, Room};
+use crate::{HostError, Result, mountinfo};
 use fsdyno_core::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn read_text(path: &Path) -> Result<String> {
     let bytes = fs::read(path).map_err(|error| HostError::system("read", path, error))?;
@@ -71,8 +71,19 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> Result<()> {
         .map_err(|error| HostError::system(&format!("rename '{}' to", from.display()), to, error))
 }
 
-pub(super) fn space(path: &Path) -> Result<(Bytes, Bytes)> {
-    let found = rustix::fs::statvfs(path)
-        .map_err(|error| HostError::system("ask for the free space of", path, error))?;
-    Ok((Bytes(found.f_bavail * found.f_frsize), Bytes(found.f_blocks * found.f_frsize)))
+/// `shares` is what else lies somewhere and needs room, each with its name.
+pub(super) fn room(path: &Path, shares: &[(String, PathBuf)]) -> Result<Room> {
+    let failed = |error: Errno| HostError::system("ask for the free space of", path, error);
+    let found = rustix::fs::statvfs(path).map_err(failed)?;
+    let mounts = super::mount::mounts()?;
+    let of = |path: &Path| mountinfo::containing(&mounts, &mountinfo::nearest_existing(path));
+    let mount = of(path).ok_or_else(|| failed(Errno::NOENT))?;
+    let beside = shares.iter().filter(|(_, path)| of(path).is_some_and(|other| other.device == mount.device));
+    Ok(Room {
+        free: Bytes(found.f_bavail.saturating_mul(found.f_frsize)),
+        size: Bytes(found.f_blocks.saturating_mul(found.f_frsize)),
+        device: mount.device,
+        in_memory: ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()),
+        shared_with: beside.map(|(name, _)| name.clone()).collect(),
+    })
 }

@@ -21,7 +21,7 @@ pub use command::find as find_program;
 pub(crate) use command::wait_readable;
 pub(crate) use engine::start as start_engine;
 
-use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo};
+use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::{
     Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
 };
@@ -61,12 +61,7 @@ impl LocalHost {
     }
 
     fn device(&self, handle: DeviceHandle) -> Result<&OpenDevice> {
-        self.devices.get(&handle).ok_or_else(|| HostError::System {
-            action: "use the device of handle".to_string(),
-            object: handle.0.to_string(),
-            errno: Errno::BADF.raw_os_error(),
-            reason: "it is not open on this host, or its process was given up".to_string(),
-        })
+        self.devices.get(&handle).ok_or_else(|| not_open(handle))
     }
 }
 
@@ -127,8 +122,8 @@ impl Host for LocalHost {
         std::fs::remove_file(path).map_err(|error| HostError::system("remove", path, error))
     }
 
-    fn space(&mut self, path: &Path) -> Result<(Bytes, Bytes)> {
-        files::space(path)
+    fn room(&mut self, path: &Path) -> Result<Room> {
+        files::room(path, &self.protected)
     }
 
     fn loops(&mut self) -> Result<Vec<LoopInfo>> {
@@ -161,6 +156,18 @@ impl Host for LocalHost {
         self.device(handle)?.verify(expected)
     }
 
+    fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool> {
+        self.device(handle)?.is_claimed()
+    }
+
+    fn mark_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        self.device(handle)?.mark()
+    }
+
+    fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()> {
+        self.devices.get_mut(&handle).ok_or_else(|| not_open(handle))?.downgrade()
+    }
+
     fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {
         self.device(handle)?;
         self.devices.remove(&handle);
@@ -168,6 +175,9 @@ impl Host for LocalHost {
     }
 
     fn mount(&mut self, request: &MountRequest) -> Result<()> {
+        if let Some(handle) = request.device {
+            self.device(handle)?.is_at(&request.source)?;
+        }
         mount::mount(request)
     }
 
@@ -181,6 +191,15 @@ impl Host for LocalHost {
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         start_engine(&self.binary, request, Vec::new())
+    }
+}
+
+fn not_open(handle: DeviceHandle) -> HostError {
+    HostError::System {
+        action: "use the device of handle".to_string(),
+        object: handle.0.to_string(),
+        errno: Errno::BADF.raw_os_error(),
+        reason: "it is not open on this host, or its process was given up".to_string(),
     }
 }
 

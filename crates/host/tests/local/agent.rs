@@ -4,6 +4,7 @@ use crate::support::Requirement::{Filesystem, Fuse, Loop, Program, Root};
 use crate::support::{Sandbox, Test, binary, request};
 use fsdyno_host::agent::{AgentHost, Limits};
 use fsdyno_host::local::LocalHost;
+use fsdyno_host::probe::Room;
 use fsdyno_host::{Command, Host, HostError, LoopOptions};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -70,7 +71,7 @@ fn whole_cycle(sandbox: &Sandbox) {
     host.mount(&request("ext4", &device, &target, &["noatime"])).unwrap();
     assert!(host.mounts().unwrap().iter().any(|mount| mount.target == target));
     assert!(host.list_directory(&target).unwrap().contains(&"lost+found".to_string()));
-    let (free, whole) = host.space(&target).unwrap();
+    let Room { free, size: whole, .. } = host.room(&target).unwrap();
     assert!(free.0 > 0 && free < whole && whole.0 < 64 << 20);
     host.unmount(&target).unwrap();
     host.remove_directory(&target).unwrap();
@@ -163,7 +164,7 @@ fn unkillable(sandbox: &Sandbox) {
         fuse
     });
     let mut host = impatient();
-    let error = host.space(&target).unwrap_err();
+    let error = host.room(&target).unwrap_err();
     assert!(matches!(error, HostError::Hung { .. }), "{error}");
     assert_eq!(host.hanging().len(), 1);
     assert!(host.read_text(Path::new("/proc/version")).is_ok());

@@ -2,7 +2,7 @@
 
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
 use crate::support::{Sandbox, Test, detach, host, request, sh};
-use fsdyno_host::{Host, HostError};
+use fsdyno_host::{Host, HostError, MountRequest};
 use std::fs;
 use std::path::Path;
 
@@ -27,6 +27,11 @@ pub const TESTS: &[Test] = &[
         name: "mount::a_busy_mount_stays",
         requires: &[Root, Loop, Filesystem("ext4"), Program("mkfs.ext4")],
         body: busy,
+    },
+    Test {
+        name: "mount::only_of_the_device_that_is_open",
+        requires: &[Root, Loop, Filesystem("ext4"), Program("mkfs.ext4"), Program("wipefs")],
+        body: open_device,
     },
     Test { name: "mount::what_cannot_be_mounted_is_named", requires: &[Root, Loop], body: impossible },
 ];
@@ -132,6 +137,31 @@ fn attributes(sandbox: &Sandbox) {
         assert!(!absent.iter().any(|one| options.contains(one)), "{asked:?}: {options:?}");
     }
     detach(&device);
+}
+
+/// A path that leads elsewhere by now is not mounted, and a mount claims the descriptor that stays open.
+fn open_device(sandbox: &Sandbox) {
+    let devices = [sandbox.device("one", 64), sandbox.device("two", 64)];
+    devices.iter().for_each(|device| drop(sh(&format!("mkfs.ext4 -q {}", device.display()))));
+    let [one, two] = &devices;
+    let target = sandbox.directory("mnt");
+    let mut host = host();
+    let identity = host.probe_device(one).unwrap().identity;
+    let handle = host.open_device(one, &identity).unwrap();
+    assert!(!host.is_claimed(handle).unwrap());
+    host.downgrade_device(handle).unwrap();
+    host.verify_device(handle, &identity).unwrap();
+    assert!(host.mark_device(handle).is_err(), "it is open for reading only");
+    let elsewhere = MountRequest { device: Some(handle), ..request("ext4", two, &target, &[]) };
+    let error = host.mount(&elsewhere).unwrap_err();
+    assert!(matches!(error, HostError::IdentityChanged { .. }), "{error}");
+    let here = MountRequest { device: Some(handle), ..request("ext4", one, &target, &[]) };
+    host.mount(&here).unwrap();
+    assert!(host.is_claimed(handle).unwrap());
+    host.verify_device(handle, &identity).unwrap();
+    host.close_device(handle).unwrap();
+    host.unmount(&target).unwrap();
+    devices.iter().for_each(|device| detach(device));
 }
 
 fn busy(sandbox: &Sandbox) {

@@ -68,6 +68,10 @@ fn probe(path: &Path) -> DeviceProbe {
     host().probe_device(path).unwrap()
 }
 
+fn kinds(probe: &DeviceProbe) -> Vec<&str> {
+    probe.signatures.iter().map(|signature| signature.kind.as_str()).collect()
+}
+
 fn uses(path: &Path) -> Vec<Use> {
     let probe = probe(path);
     assert!(probe.unknown.is_empty(), "{:?}", probe.unknown);
@@ -280,7 +284,7 @@ fn partitions(sandbox: &Sandbox) {
     let (whole, part) = (probe(&device), probe(&partition));
     drop(undo);
     detach(&device);
-    assert_eq!(whole.signatures, ["dos"]);
+    assert_eq!(kinds(&whole), ["dos"]);
     assert_eq!(whole.uses, [Use::Partition { name: name(&partition) }]);
     assert_eq!(part.uses, [Use::IsPartition { of: name(&device) }]);
     assert_eq!((part.identity.size_bytes, part.model), (32 << 20, whole.model));
@@ -342,13 +346,13 @@ fn signatures(sandbox: &Sandbox) {
     for (signature, make) in cases {
         let device = sandbox.device(signature, 512);
         sh(&format!("{make} {}", device.display()));
-        let found = probe(&device).signatures;
+        let found = probe(&device);
         detach(&device);
-        assert_eq!(found, [signature]);
+        assert_eq!(kinds(&found), [signature]);
     }
     let device = sandbox.device("dos", 64);
     write_partition_table(&device);
-    let found = probe(&device).signatures;
+    let found = probe(&device);
     detach(&device);
-    assert_eq!(found, ["dos"]);
+    assert_eq!(kinds(&found), ["dos"]);
 }

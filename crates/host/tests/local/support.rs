@@ -139,6 +139,7 @@ pub fn request(filesystem: &str, source: &Path, target: &Path, options: &[&str])
     MountRequest {
         filesystem: filesystem.to_string(),
         source: source.to_path_buf(),
+        device: None,
         options: options.iter().map(|option| (*option).to_string()).collect(),
         target: target.to_path_buf(),
     }

@@ -170,6 +170,9 @@ pub(crate) fn clear_label(
         Label::Md { uuid } => md::clear(host, &target, uuid),
         Label::Lvm { group } => lvm::clear(host, &target, group),
     };
+    // What was on the array or volume stays, and nothing else would tell that it was ours.
+    let cleared =
+        cleared.and_then(|ours| if ours { host.mark_device(handle).map(|()| true) } else { Ok(false) });
     if let Err(error) = host.close_device(handle) {
         open.push(handle);
         return Err(error);

@@ -3,6 +3,7 @@
 use super::graph::Graph;
 use super::users::Swap;
 use super::{Number, device_number};
+use crate::mountinfo::{containing, nearest_existing};
 use crate::probe::MountInfo;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,17 +45,6 @@ pub(super) fn by_device(
         }
     }
     carried
-}
-
-/// The path with links resolved, or that of its nearest ancestor that exists: what will be made there comes to lie there.
-fn nearest_existing(path: &Path) -> PathBuf {
-    path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_else(|| path.to_path_buf())
-}
-
-/// The mount that a canonical path lies in: the one with the longest target, the last of several on the same one.
-pub(super) fn containing<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a MountInfo> {
-    let above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
-    above.max_by_key(|mount| mount.target.components().count())
 }
 
 /// The block devices of a mounted filesystem, as far as the mount tells.

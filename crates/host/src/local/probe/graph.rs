@@ -2,6 +2,7 @@
 
 use super::{Number, carried};
 use crate::local::loops;
+use crate::mountinfo;
 use crate::probe::MountInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -151,7 +152,7 @@ impl Graph {
         }
         // Filesystems without a device number of their own; the path leads to the mount. A file that was deleted, or lies
         // in another namespace, has none here.
-        let mount = carried::containing(mounts, Path::new(&backing.path));
+        let mount = mountinfo::containing(mounts, Path::new(&backing.path));
         mount.map(|mount| carried::devices_of(self, mount, unknown)).unwrap_or_default()
     }
 

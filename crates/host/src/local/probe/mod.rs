@@ -1,22 +1,25 @@
 //! Everything that the guards need to know of a device.
 //!
 //! Each fact comes from where the kernel keeps it, and a fact that cannot be had is told as unknown, which the guards take
-//! for a refusal. The facts are gathered first ([`graph`], [`users`], [`signatures`]), then judged by functions that read
-//! nothing ([`judge`]).
+//! for a refusal. The facts are gathered first ([`graph`], [`users`], [`signatures`], [`exports`], [`tables`]), then judged by
+//! functions that read nothing ([`judge`]).
 //!
 //! What no file tells, a mount in a namespace without any process or a filesystem's external journal, shows in an exclusive
 //! open that fails: the kernel lets nobody in beside such a claim. Not found are descriptors of processes outside
 //! our PID namespace, of io_uring's registered files, and of threads with a descriptor table of their own.
 
 mod carried;
+mod content;
+mod exports;
 mod graph;
 mod judge;
 mod signatures;
+mod tables;
 mod users;
 
 use super::device::{identity, model, serial};
 use super::{BUSY_PATIENCE, device_number, files, while_busy};
-use crate::probe::{DeviceIdentity, DeviceProbe, Use};
+use crate::probe::{DeviceIdentity, DeviceProbe, Signature, Use};
 use crate::{HostError, Result};
 use graph::Graph;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -74,7 +77,7 @@ fn look_at_descriptor(found: &mut DeviceProbe) {
         Ok(false) => {}
         Err(error) => found.unknown.push(format!("write protection: {}", crate::reason(error.into()))),
     }
-    match signatures::read(&device) {
+    match signatures::read(&device, found.identity.size_bytes) {
         Ok(signatures) => found.signatures = signatures,
         Err(reason) => found.unknown.push(format!("signatures: {reason}")),
     }
@@ -103,9 +106,36 @@ fn look_at_uses(found: &mut DeviceProbe, protected: &[(String, PathBuf)]) {
     let protected: Vec<(String, PathBuf)> = system.chain(protected.iter().cloned()).collect();
     let carried = carried::by_device(&graph, users::own_mounts(&namespaces), &swaps, &protected, unknown);
     let number = found.identity.number;
-    let openers = lasting_openers(&judge::watched(&graph, number), unknown);
+    let watched = judge::watched(&graph, number);
+    let announced = announced(&graph, number, &watched, &found.signatures, unknown);
+    let openers = lasting_openers(&watched, unknown);
     let facts = judge::Facts { graph, namespaces, swaps, carried, openers };
     found.uses.extend(facts.uses_of(number));
+    found.uses.extend(announced);
+}
+
+/// Uses that are written down somewhere: what the kernel serves to other machines, and the tables of the system. For a
+/// partition those of its disk count, too.
+fn announced(
+    graph: &Graph,
+    number: Number,
+    watched: &BTreeSet<Opened>,
+    signatures: &[Signature],
+    unknown: &mut Vec<String>,
+) -> Vec<Use> {
+    let disk = graph.nodes.get(&number).and_then(|node| node.disk).map(Opened::Block);
+    let leads_here = |path: &Path| {
+        tables::opened_at(path).is_some_and(|opened| watched.contains(&opened) || disk == Some(opened))
+    };
+    let exports = exports::exports(Path::new(exports::CONFIGFS), Path::new(exports::MODULES), unknown);
+    let served = exports.into_iter().filter(|export| leads_here(&export.path));
+    let mut uses: Vec<Use> = served.map(|export| Use::Exported { by: export.by }).collect();
+    let entries = tables::entries(Path::new("/"), unknown);
+    let uevent = files::read_text(Path::new(&format!("/sys/dev/block/{}:{}/uevent", number.0, number.1)));
+    let partition = uevent.ok().and_then(|text| tables::Partition::parse(&text));
+    let known = tables::Known { signatures, partition: partition.as_ref() };
+    uses.extend(tables::uses(&entries, known, Path::new("/dev/disk"), &leads_here, unknown));
+    uses
 }
 
 /// udev opens every new device for a moment, and so does what it runs: only who stays counts.
@@ -125,7 +155,15 @@ fn lasting_openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> Vec
 /// An exclusive open fails beside a mount, a swap area, an array, a journal, or another exclusive opener.
 fn look_for_claim(found: &mut DeviceProbe) {
     let explained = found.uses.iter().any(|one| {
-        !matches!(one, Use::OpenedBy { .. } | Use::Alias { .. } | Use::ReadOnly | Use::IsPartition { .. })
+        !matches!(
+            one,
+            Use::OpenedBy { .. }
+                | Use::Alias { .. }
+                | Use::ReadOnly
+                | Use::IsPartition { .. }
+                | Use::Exported { .. }
+                | Use::Configured { .. }
+        )
     });
     // Errors other than busy were told with the first open.
     if !explained && while_busy(|| open(&found.canonical, OFlags::EXCL)).err() == Some(Errno::BUSY) {

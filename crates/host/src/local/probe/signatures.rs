@@ -1,10 +1,14 @@
 //! Known signatures on a device, as `wipefs` of util-linux reports them: filesystems, members of arrays and volume groups,
-//! encryption, swap, partition tables, all that are there and not only the likeliest.
+//! encryption, swap, partition tables, all that are there and not only the likeliest. What wipefs leaves out, and a person
+//! needs to know what would be lost, is read from the device itself.
 
+use super::content;
 use crate::local::command;
+use crate::local::device::MARK;
+use crate::probe::{SCRATCH_MARK, Signature, UNKNOWN_DATA};
 use crate::{Command, DeviceHandle};
 use serde::Deserialize;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +16,25 @@ use std::time::Duration;
 /// Reading a few blocks; a device that takes longer is sick.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The types of all signatures, each once, in libblkid's words; else why they cannot be told.
-pub(super) fn read(device: &Arc<OwnedFd>) -> Result<Vec<String>, String> {
+/// What shows that a device of this size holds something, each once; else why it cannot be told.
+pub(super) fn read(device: &Arc<OwnedFd>, size: u64) -> Result<Vec<Signature>, String> {
+    let mut found = known(device)?;
+    let bytes = content::Bytes::of(device.as_fd());
+    for signature in &mut found {
+        bytes.add_details(signature)?;
+    }
+    if bytes.at(0, MARK.len())? == MARK {
+        found.push(Signature::new(SCRATCH_MARK));
+    }
+    if found.is_empty()
+        && let Some(offset) = bytes.first_data(size)?
+    {
+        found.push(Signature { offset, ..Signature::new(UNKNOWN_DATA) });
+    }
+    Ok(found)
+}
+
+fn known(device: &Arc<OwnedFd>) -> Result<Vec<Signature>, String> {
     let handle = DeviceHandle(0);
     // Without `--all` wipefs opens the device for reading only; `--no-act` is its own word for the same.
     let mut look =
@@ -30,25 +51,36 @@ pub(super) fn read(device: &Arc<OwnedFd>) -> Result<Vec<String>, String> {
 
 #[derive(Deserialize)]
 struct Report {
-    signatures: Vec<Signature>,
+    signatures: Vec<Line>,
 }
 
 #[derive(Deserialize)]
-struct Signature {
+struct Line {
     r#type: String,
+    offset: String,
+    uuid: Option<String>,
+    label: Option<String>,
 }
 
-fn parse(text: &str) -> serde_json::Result<Vec<String>> {
+/// Signatures that stand in several places, as those of vfat and GPT do, are given once.
+fn parse(text: &str) -> serde_json::Result<Vec<Signature>> {
     if text.trim().is_empty() {
         return Ok(Vec::new()); // releases that print nothing where they found nothing
     }
-    let mut types = Vec::new();
-    for signature in serde_json::from_str::<Report>(text)?.signatures {
-        if !types.contains(&signature.r#type) {
-            types.push(signature.r#type);
+    let mut found: Vec<Signature> = Vec::new();
+    for line in serde_json::from_str::<Report>(text)?.signatures {
+        let Line { r#type: kind, offset, uuid, label } = line;
+        let offset = u64::from_str_radix(offset.trim_start_matches("0x"), 16).unwrap_or(0);
+        let named = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let new = Signature { kind, offset, uuid: named(uuid), label: named(label), last_mount: None };
+        let same = |other: &Signature| {
+            (&other.kind, &other.uuid, &other.label) == (&new.kind, &new.uuid, &new.label)
+        };
+        if !found.iter().any(same) {
+            found.push(new);
         }
     }
-    Ok(types)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -68,10 +100,27 @@ mod tests {
       }
    ]
 }"#;
-        assert_eq!(parse(ext4).unwrap(), ["ext4"]);
+        let found = parse(ext4).unwrap();
+        assert_eq!((found.len(), found[0].kind.as_str(), found[0].offset), (1, "ext4", 0x438));
+        assert_eq!(found[0].uuid.as_deref(), Some("124c21d8-1d18-475f-8d22-575ba5543d62"));
+        assert_eq!(found[0].label, None);
         let none = "{\n   \"signatures\": [\n\n   ]\n}\n";
         assert!(parse(none).unwrap().is_empty());
         assert!(parse("").unwrap().is_empty());
         assert!(parse("DEVICE OFFSET TYPE").is_err());
+    }
+
+    #[test]
+    fn a_signature_in_several_places_is_one() {
+        let line = |offset: &str, kind: &str, label: &str| {
+            format!(
+                r#"{{"device":"x","offset":"{offset}","type":"{kind}","uuid":"4711-0815","label":"{label}"}}"#
+            )
+        };
+        let lines =
+            [line("0x52", "vfat", "A"), line("0x0", "vfat", "A"), line("0x1fe", "dos", "A")].join(",");
+        let found = parse(&format!(r#"{{"signatures":[{lines}]}}"#)).unwrap();
+        let kinds: Vec<_> = found.iter().map(|one| (one.kind.as_str(), one.label.as_deref())).collect();
+        assert_eq!(kinds, [("vfat", Some("A")), ("dos", Some("A"))]);
     }
 }

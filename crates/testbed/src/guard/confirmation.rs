@@ -1,0 +1,114 @@
+//! What the user has confirmed on the command line, each confirmation for a device by its name.
+
+use fsdyno_host::Host;
+use fsdyno_host::probe::DeviceProbe;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What the user has confirmed on the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confirmation {
+    /// Paths or serial numbers of block devices that may be destroyed.
+    pub destroy: Vec<PathBuf>,
+    /// What may be overwritten on them.
+    pub overwrite: Vec<Overwrite>,
+    /// Sysctls beyond the known ones that may be set.
+    pub sysctls: Vec<String>,
+}
+
+/// A kind of signature that may be overwritten on a device: `/dev/sdb=ext4`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overwrite {
+    /// Path or serial number of the device.
+    pub device: PathBuf,
+    /// The kind, in libblkid's words.
+    pub kind: String,
+}
+
+/// Why a text confirms nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverwriteError {
+    /// Only a kind: it would hold for whichever device carries one.
+    #[error("'{0}' does not name the device whose signature may be overwritten")]
+    NoDevice(String),
+    /// Only a device: it would hold for whatever is there by now.
+    #[error("'{0}' does not name the kind of signature that may be overwritten")]
+    NoKind(String),
+}
+
+impl FromStr for Overwrite {
+    type Err = OverwriteError;
+
+    /// A path may hold the sign itself, a kind never does.
+    fn from_str(text: &str) -> Result<Self, OverwriteError> {
+        match text.rsplit_once('=') {
+            None | Some(("", _)) if text.contains('/') => Err(OverwriteError::NoKind(text.to_string())),
+            None | Some(("", _)) => Err(OverwriteError::NoDevice(text.to_string())),
+            Some((_, kind)) if kind.is_empty() || kind.contains('/') => {
+                Err(OverwriteError::NoKind(text.to_string()))
+            }
+            Some((device, kind)) => Ok(Overwrite { device: device.into(), kind: kind.to_string() }),
+        }
+    }
+}
+
+/// As it is given on the command line.
+impl fmt::Display for Overwrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.device.display(), self.kind)
+    }
+}
+
+impl Confirmation {
+    /// Whether the user has named this device as one that may be destroyed.
+    pub(super) fn destroys(&self, probe: &DeviceProbe) -> bool {
+        self.destroy.iter().any(|name| names(name, probe))
+    }
+
+    /// Whether a signature of this kind may be overwritten on this device.
+    pub(super) fn overwrites(&self, probe: &DeviceProbe, kind: &str) -> bool {
+        self.overwrite.iter().any(|one| one.kind == kind && names(&one.device, probe))
+    }
+
+    /// The same, with the planned path in place of every other name that leads to one of these devices.
+    pub(super) fn by_path(mut self, host: &mut dyn Host, probes: &[&DeviceProbe]) -> Self {
+        let others = self.destroy.iter_mut().chain(self.overwrite.iter_mut().map(|one| &mut one.device));
+        for name in others.filter(|name| !probes.iter().any(|probe| names(name, probe))) {
+            let Ok(other) = host.probe_device(name) else { continue };
+            let same = |probe: &&&DeviceProbe| other.block && other.identity.number == probe.identity.number;
+            if let Some(probe) = probes.iter().find(same) {
+                *name = probe.path.clone();
+            }
+        }
+        self
+    }
+}
+
+/// Whether this is a name of the device.
+fn names(name: &Path, probe: &DeviceProbe) -> bool {
+    let serial = probe.identity.serial.as_deref();
+    *name == probe.path || *name == probe.canonical || serial.is_some_and(|serial| name.as_os_str() == serial)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overwrite_names_its_device_and_its_kind() {
+        for (text, device, kind) in [
+            ("/dev/sdb=ext4", "/dev/sdb", "ext4"),
+            ("/dev/disk/by-path/a=b=LVM2_member", "/dev/disk/by-path/a=b", "LVM2_member"),
+            ("naa.5000=unknown-data", "naa.5000", "unknown-data"),
+        ] {
+            assert_eq!(text.parse(), Ok(Overwrite { device: device.into(), kind: kind.into() }), "{text}");
+        }
+        for text in ["ext4", "=ext4", ""] {
+            assert_eq!(text.parse::<Overwrite>(), Err(OverwriteError::NoDevice(text.to_string())));
+        }
+        for text in ["/dev/sdb", "/dev/sdb=", "/dev/disk/by-path/a=b/c"] {
+            assert_eq!(text.parse::<Overwrite>(), Err(OverwriteError::NoKind(text.to_string())));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! From what was found out about a block device to every reason not to destroy it. Reads nothing.
+
+use super::confirmation::{Confirmation, Overwrite};
+use super::identity::{identity_text, pin_differences};
+use crate::mark;
+use fsdyno_core::{Bytes, DeviceSpec};
+use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
+use fsdyno_host::quoted;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Why a guard said no.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// The device, or the sysctl, as the plan names it.
+    pub device: PathBuf,
+    /// What is in the way, as the end of a sentence about it.
+    pub reason: String,
+    /// The next step.
+    pub hint: String,
+}
+
+/// What the plan needs of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The least size.
+    pub size: Bytes,
+    /// What needs it.
+    pub by: String,
+}
+
+/// Every reason not to destroy a block device, given what was found out about it. `ours`: its signatures were made by this
+/// sweep, so they need no confirmation. A further use, signature or unknown adds a reason and never takes one away.
+pub fn refusals(
+    probe: &DeviceProbe,
+    spec: &DeviceSpec,
+    confirmation: &Confirmation,
+    need: &Need,
+    ours: bool,
+) -> Vec<Refusal> {
+    let path = spec.path();
+    let mut refusals = Vec::new();
+    if !probe.block {
+        refusals.push(refusal(path, "is no block device", "name a block device, or use `image` for a file"));
+        return refusals;
+    }
+    if !confirmation.destroys(probe) {
+        refusals.push(refusal(
+            path,
+            format!("is not confirmed ({}, {})", describe_model(probe), identity_text(&probe.identity)),
+            format!(
+                "everything on it will be lost; confirm with --destroy {}",
+                quoted(&path.to_string_lossy())
+            ),
+        ));
+    }
+    refusals.extend(used(path, &probe.uses));
+    if !ours {
+        let foreign = probe.signatures.iter().filter(|signature| !mark::is_ours(signature));
+        let foreign = foreign.filter(|signature| !confirmation.overwrites(probe, &signature.kind));
+        refusals.extend(foreign.map(|signature| holds(path, signature)));
+    }
+    refusals.extend(other_device(path, spec, probe));
+    if probe.size() < need.size {
+        refusals.push(too_small(path, probe.size(), need));
+    }
+    refusals.extend(probe.unknown.iter().map(|unknown| {
+        let hint = "fsdyno destroys only what it could examine whole; remove the cause and try again";
+        refusal(path, format!("could not be examined whole: {unknown}"), hint)
+    }));
+    refusals
+}
+
+pub(super) fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> Refusal {
+    Refusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
+}
+
+pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
+    refusal(
+        path,
+        format!("has {size}, and {} take {}", need.by, need.size),
+        "take a larger device, or smaller trees by --set",
+    )
+}
+
+/// One refusal for each use, and one for all that the device carries: a disk that carries the system carries many things.
+fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
+    let (carried, others): (Vec<&Use>, Vec<&Use>) =
+        uses.iter().partition(|usage| matches!(usage, Use::Carries { .. }));
+    let mut refusals: Vec<Refusal> = others
+        .into_iter()
+        .map(|usage| {
+            let (reason, hint) = explain(usage);
+            refusal(path, reason, hint)
+        })
+        .collect();
+    if !carried.is_empty() {
+        let reasons: Vec<String> = carried.into_iter().map(|usage| explain(usage).0).collect();
+        let list = reasons.join(", ").replace(", carries ", ", ");
+        refusals.push(refusal(path, list, "name another device"));
+    }
+    refusals
+}
+
+/// What is on the device, and the word that confirms its loss.
+fn holds(path: &Path, signature: &Signature) -> Refusal {
+    let Signature { kind, offset, .. } = signature;
+    let overwrite = Overwrite { device: path.to_path_buf(), kind: kind.clone() };
+    let confirm = format!("--overwrite {}", quoted(&overwrite.to_string()));
+    if kind == UNKNOWN_DATA {
+        return refusal(
+            path,
+            format!("holds data without a known signature, the first of it found at byte {offset}"),
+            format!("if it may be lost, confirm with {confirm}; a damaged label of LVM looks like this, too"),
+        );
+    }
+    refusal(
+        path,
+        format!("carries a signature of {kind}{}", details(signature)),
+        format!("if it may be lost, confirm with {confirm}; wipefs(8) shows and removes signatures"),
+    )
+}
+
+/// By what a person knows a filesystem again. Whoever made it chose its label, so control characters are spelled out.
+fn details(signature: &Signature) -> String {
+    let parts = [
+        ("label ", &signature.label),
+        ("UUID ", &signature.uuid),
+        ("last mounted on ", &signature.last_mount),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter_map(|(what, text)| Some(format!("{what}'{}'", text.as_ref()?.escape_debug())))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+/// That it is not the device of the plan, or that nothing tells it from another one.
+fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refusal> {
+    let identity = &probe.identity;
+    let mut refusals = Vec::new();
+    if identity.serial.is_none() && identity.diskseq.is_none() {
+        refusals.push(refusal(
+            path,
+            "cannot be told from another device in its place: it has no serial number, and the kernel counts no disks",
+            "take a kernel of Linux 5.15 or later, a disk with a serial number, or an image",
+        ));
+    }
+    if let DeviceSpec::Block { identity: Some(pinned), .. } = spec {
+        refusals.extend(pin_differences(pinned, identity).into_iter().map(|difference| {
+            refusal(
+                path,
+                format!("is not the device that the plan pins: {difference}"),
+                format!("if it is the right one, write identity = \"{}\"", identity_text(identity)),
+            )
+        }));
+    }
+    refusals
+}
+
+fn describe_model(probe: &DeviceProbe) -> String {
+    let model = if probe.model.is_empty() { "unknown model" } else { probe.model.as_str() };
+    format!("{model}, {}", probe.size())
+}
+
+fn explain(usage: &Use) -> (String, String) {
+    let (reason, hint): (String, &str) = match usage {
+        Use::Mounted { target, namespace_of_pid: None } => {
+            (format!("is mounted on '{target}'"), "unmount it, or name another device")
+        }
+        Use::Mounted { target, namespace_of_pid: Some(pid) } => (
+            format!("is mounted on '{target}' in the mount namespace of process {pid}"),
+            "unmount it there (nsenter -m -t PID), or end that process",
+        ),
+        Use::Swap => ("is in use as swap".to_string(), "swapoff it, or name another device"),
+        Use::Holder { name } => (
+            format!("is used by the block device '{name}'"),
+            "take that device apart first, or name it instead",
+        ),
+        Use::Slave { name } => {
+            (format!("stands on the block device '{name}'"), "name the device that it stands on, or another")
+        }
+        Use::Partition { name } => {
+            (format!("has the partition '{name}'"), "remove its partitions yourself, or name another device")
+        }
+        Use::IsPartition { of } => (
+            format!("is a partition of '{of}', not a disk"),
+            "name a whole disk, or use an image on this partition",
+        ),
+        Use::OpenedBy { pid, command } => {
+            (format!("is held open by process {pid} ({command})"), "end that process, or name another device")
+        }
+        Use::Alias { name, how } => (
+            format!("holds the same bytes as '{name}', which is {how}"),
+            "release that device, or name another",
+        ),
+        Use::Member { filesystem, uuid } => (
+            format!("is a member of the mounted {filesystem} filesystem {uuid}"),
+            "unmount that filesystem or remove the device from it, or name another device",
+        ),
+        Use::Carries { what } => (format!("carries {what}"), "name another device"),
+        Use::ReadOnly => {
+            ("is read-only".to_string(), "name another device, or make it writable (blockdev --setrw)")
+        }
+        Use::Exported { by } => (
+            format!("is served to other machines by {by}"),
+            "remove it from that target, or name another device",
+        ),
+        Use::Configured { table, purpose } => (
+            format!("is named in {table}, for {}", purpose.escape_debug()),
+            "remove that line, or name another device: what the line names may be in use again at any time",
+        ),
+    };
+    (reason, hint.to_string())
+}

@@ -1,0 +1,244 @@
+//! Room for the images of a trial, all of them together, where they lie.
+//!
+//! An image is held against its whole size, not against what the trees of the plan take: no filesystem is mounted with
+//! `discard`, so that every block which was once written stays allocated, and one that writes to new places (btrfs, f2fs,
+//! nilfs2, or any under changing files) comes to use all of them in a window of unknown length. A host filesystem that is
+//! full would fail the trial, the store, and whatever else lives there.
+
+use super::refusal::{Refusal, refusal};
+use crate::guest::images;
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_host::Host;
+use fsdyno_host::probe::Room;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What stays free: a share of the filesystem, and no more than this. Twice as much where the store or the undo journals lie.
+const RESERVE_SHARE: u64 = 20;
+const RESERVE_MAX: Bytes = Bytes(Bytes::GIB);
+
+/// Images that need room in the same place.
+#[derive(Default)]
+struct Together<'a> {
+    images: Vec<&'a Path>,
+    size: Bytes,
+}
+
+impl<'a> Together<'a> {
+    fn add(&mut self, path: &'a Path, size: Bytes) {
+        self.images.push(path);
+        self.size = Bytes(self.size.0.saturating_add(size.0));
+    }
+}
+
+/// Why the images of any of these configurations may find no room.
+pub(super) fn refusals(
+    host: &mut dyn Host,
+    devices: &Devices,
+    configurations: &[Configuration],
+) -> Vec<Refusal> {
+    let mut rooms: BTreeMap<PathBuf, Room> = BTreeMap::new();
+    let mut refusals = Vec::new();
+    for (path, _) in devices.all().flat_map(DeviceSpec::disks).filter_map(image) {
+        match host.room(directory(path)) {
+            Ok(room) => {
+                rooms.insert(directory(path).to_path_buf(), room);
+            }
+            Err(error) => {
+                let hint = "name a path in an existing directory";
+                refusals.push(refusal(path, format!("cannot be made: {error}"), hint));
+            }
+        }
+    }
+    let mut most: BTreeMap<Option<(u32, u32)>, Together<'_>> = BTreeMap::new();
+    for trial in trials(devices, configurations) {
+        let mut places: BTreeMap<Option<(u32, u32)>, Together<'_>> = BTreeMap::new();
+        for (path, size) in trial.into_iter().filter_map(image) {
+            let Some(room) = rooms.get(directory(path)) else { continue };
+            places.entry(Some(room.device)).or_default().add(path, size);
+            if room.in_memory {
+                places.entry(None).or_default().add(path, size);
+            }
+        }
+        for (place, together) in places {
+            if most.get(&place).is_none_or(|known| known.size < together.size) {
+                most.insert(place, together);
+            }
+        }
+    }
+    for (place, together) in most {
+        let found = match place {
+            Some(device) => {
+                rooms.values().find(|room| room.device == device).and_then(|room| short(&together, room))
+            }
+            None => short_of_memory(host, &together),
+        };
+        refusals.extend(found);
+    }
+    refusals
+}
+
+/// The disks of each trial; without any configuration those of the data device, which a trial always has.
+fn trials<'a>(devices: &'a Devices, configurations: &[Configuration]) -> Vec<Vec<&'a DeviceSpec>> {
+    let mut trials = vec![devices.data.disks()];
+    for configuration in configurations {
+        let disks = images(configuration, devices);
+        if !trials.contains(&disks) {
+            trials.push(disks);
+        }
+    }
+    trials
+}
+
+fn image(disk: &DeviceSpec) -> Option<(&Path, Bytes)> {
+    match disk {
+        DeviceSpec::Image { path, size, .. } => Some((path, *size)),
+        _ => None,
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// What stays free of so much.
+fn reserve(size: Bytes, times: u64) -> Bytes {
+    Bytes((size.0 / RESERVE_SHARE).min(RESERVE_MAX.0) * times)
+}
+
+fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
+    let shared = !room.shared_with.is_empty();
+    let reserve = reserve(room.size, if shared { 2 } else { 1 });
+    let kept_for = match &room.shared_with[..] {
+        [] => String::new(),
+        names => format!(" for the machine and {}", names.join(" and ")),
+    };
+    let place =
+        format!("of the {} free there {} stay in reserve{kept_for}", whole(room.free), whole(reserve));
+    refuse(together, room.free, reserve, &place, "name a path on another filesystem")
+}
+
+fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refusal> {
+    let text = host.read_text(Path::new("/proc/meminfo")).unwrap_or_default();
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        Some(Bytes(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(Bytes::KIB)))
+    };
+    let Some((total, available)) = value("MemTotal").zip(value("MemAvailable")) else {
+        let hint = "name a path that is not in memory";
+        let reason = "lies in memory, and /proc/meminfo does not tell how much of that is available";
+        return together.images.first().map(|path| refusal(path, reason, hint));
+    };
+    let reserve = reserve(total, 1);
+    let place = format!(
+        "it lies in memory, of whose available {} {} stay in reserve",
+        whole(available),
+        whole(reserve)
+    );
+    refuse(together, available, reserve, &place, "name a path on a disk")
+}
+
+fn refuse(
+    together: &Together<'_>,
+    free: Bytes,
+    reserve: Bytes,
+    place: &str,
+    elsewhere: &str,
+) -> Option<Refusal> {
+    if together.size.0.saturating_add(reserve.0) <= free.0 {
+        return None;
+    }
+    let grows = match together.images.len() {
+        0 | 1 => format!("can grow to {}", together.size),
+        count => format!("and {} more images of a trial can together grow to {}", count - 1, together.size),
+    };
+    let hint = format!("make room, take smaller images by --set, or {elsewhere}");
+    together.images.first().map(|path| refusal(path, format!("{grows}, and {place}"), hint))
+}
+
+/// Whole mebibytes, for a person.
+fn whole(size: Bytes) -> Bytes {
+    Bytes(size.0 / Bytes::MIB * Bytes::MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::device::{Bitmap, Md, RaidLevel};
+    use fsdyno_host::fake::FakeHost;
+
+    const GIB: u64 = Bytes::GIB;
+
+    fn image(path: &str, size: u64) -> DeviceSpec {
+        DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true }
+    }
+
+    fn configuration(journal: &str) -> Configuration {
+        let settings = [("journal".to_string(), journal.to_string())].into();
+        Configuration { name: String::new(), filesystem: "ext4".to_string(), settings }
+    }
+
+    fn told(host: &mut FakeHost, devices: &Devices, journals: &[&str]) -> Vec<String> {
+        let configurations: Vec<Configuration> =
+            journals.iter().map(|journal| configuration(journal)).collect();
+        let refusals = refusals(host, devices, &configurations);
+        assert!(refusals.iter().all(|refusal| refusal.hint.contains("smaller images")), "{refusals:#?}");
+        refusals
+            .into_iter()
+            .map(|refusal| format!("{} {}", refusal.device.display(), refusal.reason))
+            .collect()
+    }
+
+    fn host(free: u64, size: u64) -> FakeHost {
+        let mut host = FakeHost::new();
+        host.space = (Bytes(free), Bytes(size));
+        host
+    }
+
+    #[test]
+    fn an_image_needs_its_size_and_the_machine_a_reserve() {
+        let devices = Devices { data: image("/data/a.img", 8 * GIB), journals: BTreeMap::new() };
+        assert_eq!(told(&mut host(9 * GIB, 100 * GIB), &devices, &[]), [""; 0]);
+        let expected = "/data/a.img can grow to 8G, and of the 9215M free there 1G stay in reserve";
+        assert_eq!(told(&mut host(9 * GIB - 1, 100 * GIB), &devices, &["internal"]), [expected]);
+        let small = Devices { data: image("/data/a.img", 95 << 20), journals: BTreeMap::new() };
+        assert_eq!(told(&mut host(100 << 20, 100 << 20), &small, &[]), [""; 0], "5 % where that is less");
+        assert_eq!(told(&mut host(99 << 20, 100 << 20), &small, &[]).len(), 1);
+    }
+
+    #[test]
+    fn the_store_has_a_reserve_of_its_own() {
+        let devices = Devices { data: image("/data/a.img", 8 * GIB), journals: BTreeMap::new() };
+        let mut host = host(9 * GIB, 100 * GIB);
+        host.shared_with = vec!["the store".to_string()];
+        let told = told(&mut host, &devices, &[]);
+        assert!(told[0].ends_with("free there 2G stay in reserve for the machine and the store"), "{told:?}");
+    }
+
+    #[test]
+    fn images_of_one_trial_are_added_up_where_they_share_a_filesystem() {
+        let disks = vec![image("/data/a.img", 4 * GIB), image("/tmp/b.img", 4 * GIB)];
+        let data = DeviceSpec::Md(Md { level: RaidLevel::Raid1, chunk: None, bitmap: Bitmap::None, disks });
+        let journals = [("one", "/data/one.img"), ("two", "/dev/shm/two.img")];
+        let journals = journals.map(|(name, path)| (name.to_string(), image(path, GIB)));
+        let devices = Devices { data, journals: journals.into() };
+        let told = |free: u64, journals: &[&str]| told(&mut host(free * GIB, 20 * GIB), &devices, journals);
+        assert_eq!(told(9, &["internal", "external:two"]), [""; 0], "a journal that lies elsewhere");
+        let expected = "/data/a.img and 2 more images of a trial can together grow to 9G, and of the 9G free there 1G stay \
+                        in reserve";
+        assert_eq!(told(9, &["internal", "external:one"]), [expected]);
+        assert_eq!(told(10, &["external:one", "external:two"]), [""; 0], "never both at once");
+    }
+
+    #[test]
+    fn images_in_memory_are_held_against_memory() {
+        let devices = |size: u64| Devices { data: image("/dev/shm/a.img", size), journals: BTreeMap::new() };
+        let mut host = host(100 * GIB, 100 * GIB);
+        assert_eq!(told(&mut host, &devices(6 * GIB), &[]), [""; 0]);
+        let refused = "/dev/shm/a.img can grow to 8G, and it lies in memory, of whose available 8G 819M stay in reserve";
+        assert_eq!(told(&mut host, &devices(8 * GIB), &[]), [refused]);
+        host.write_setting("/proc/meminfo", "MemTotal: 1 kB\n");
+        let silent = refusals(&mut host, &devices(GIB), &[]);
+        assert!(silent[0].reason.contains("does not tell"), "{silent:?}");
+    }
+}
