@@ -2,12 +2,13 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test bench clean
+.PHONY: help build demo test bench soak clean
 
 help:
 	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
 	@echo "make test    everything that must hold: format, lints, tests"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
+	@echo "make soak    the long run before a release: random plans and real sweeps, ended in every way; as root"
 	@echo "make build   target/release/fsdyno"
 
 build:
@@ -27,6 +28,10 @@ bench:
 	$(CARGO) bench --locked -p fsdyno-engine --bench streaming -- --keep
 	$(CARGO) bench --locked -p fsdyno --bench trial_cost
 	$(CARGO) bench --locked -p fsdyno --bench report
+
+soak:
+	@scripts/install-tools test
+	@scripts/soak all
 
 clean:
 	$(CARGO) clean

@@ -1,0 +1,151 @@
+//! How a sweep ends: by a signal, or because what it stands on goes away or fills up.
+
+use crate::ground::{Filler, Ground, Scratch, described};
+use crate::plan::{Device, SmallPlan};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::process::{Child, Output, Stdio};
+use std::time::Duration;
+
+/// A sweep that nobody disturbs takes about as long, in milliseconds.
+const SWEEP_MS: u64 = 1500;
+/// One in a guest takes as long.
+const GUEST_MS: u64 = 40_000;
+/// A sweep that has not ended by then hangs, in seconds.
+const LIMIT_S: u64 = 300;
+
+/// What happens to a sweep at a random moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    Kill,
+    HangUp,
+    Interrupt,
+    Terminate,
+    /// Loop devices are detached underneath it, as `losetup -D` does.
+    Detach,
+    /// What is behind a disk is gone.
+    Remove,
+    /// Whatever holds the images is full.
+    DiskFull,
+    /// Whatever holds the store and the undo journals is full.
+    StoreFull,
+    /// Nothing.
+    Whole,
+}
+
+/// How a sweep ended.
+pub struct Ended {
+    pub status: String,
+    pub said: String,
+    pub findings: Vec<String>,
+    pub filler: Option<Filler>,
+}
+
+impl Ending {
+    pub fn any(random: &mut Xoshiro256PlusPlus, device: Device) -> Self {
+        use Ending::*;
+        let all: &[Ending] = match device {
+            Device::InGuest => &[Kill, Kill, HangUp, Interrupt, Whole],
+            _ => {
+                &[Kill, Kill, Kill, HangUp, Interrupt, Terminate, Detach, Remove, DiskFull, StoreFull, Whole]
+            }
+        };
+        *all.choose(random).expect("a list")
+    }
+
+    /// Runs a plan until it ends, this way or before.
+    pub fn run(
+        self,
+        random: &mut Xoshiro256PlusPlus,
+        ground: &Ground,
+        plan: &SmallPlan,
+        scratch: &Scratch,
+    ) -> Ended {
+        let most = if plan.in_guest { GUEST_MS } else { SWEEP_MS };
+        let moment = Duration::from_millis(random.random_range(0..most));
+        let file = ground.write_plan(&plan.text);
+        let mut arguments = vec!["sweep".to_string(), file];
+        arguments.extend(plan.arguments.iter().cloned());
+        let mut command = ground.fsdyno(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start a sweep");
+        std::thread::sleep(moment);
+        let filler = self.happen(&mut child, ground, scratch);
+        let output = ended(child);
+        let mut findings = Vec::new();
+        match &output {
+            None => findings.push(format!("the sweep did not end within {LIMIT_S} s and was killed")),
+            Some(output) => findings.extend(self.unexpected(output)),
+        }
+        Ended {
+            status: output.as_ref().map_or("hung".to_string(), |output| output.status.to_string()),
+            said: output.as_ref().map_or_else(String::new, described),
+            findings,
+            filler,
+        }
+    }
+
+    fn happen(self, child: &mut Child, ground: &Ground, scratch: &Scratch) -> Option<Filler> {
+        let signal = match self {
+            Ending::Kill => Some(Signal::SIGKILL),
+            Ending::HangUp => Some(Signal::SIGHUP),
+            Ending::Interrupt => Some(Signal::SIGINT),
+            Ending::Terminate => Some(Signal::SIGTERM),
+            _ => None,
+        };
+        if let Some(signal) = signal {
+            // Until it is waited for, its number is nobody else's.
+            kill(Pid::from_raw(child.id().cast_signed()), signal).expect("a process of ours");
+        }
+        match self {
+            Ending::Detach => scratch.detach_all(),
+            Ending::Remove => scratch.truncate_all(),
+            Ending::DiskFull => return Some(Filler::new(scratch.directory())),
+            Ending::StoreFull => return Some(Filler::new(&ground.state())),
+            _ => {}
+        }
+        None
+    }
+
+    /// An exit code that is not documented for this ending, or a panic.
+    fn unexpected(self, output: &Output) -> Vec<String> {
+        let mut findings = Vec::new();
+        let said = described(output);
+        if said.contains("panicked at") {
+            findings.push("a panic".to_string());
+        }
+        let known: &[Option<i32>] = match self {
+            Ending::Kill => &[None, Some(0), Some(1), Some(3)],
+            Ending::HangUp | Ending::Interrupt | Ending::Terminate => {
+                // Before its handlers stand, a signal ends it as it ends any program.
+                &[None, Some(0), Some(1), Some(130)]
+            }
+            Ending::Whole => &[Some(0), Some(1)],
+            // 4 tells of what restore then undoes; 2 of a store that cannot be written.
+            Ending::Detach | Ending::Remove | Ending::DiskFull | Ending::StoreFull => {
+                &[Some(0), Some(1), Some(2), Some(3), Some(4)]
+            }
+        };
+        if !known.contains(&output.status.code()) {
+            findings.push(format!("exit code {} after {self:?}", output.status));
+        }
+        findings
+    }
+}
+
+/// What a sweep came to; nothing where it had to be killed.
+fn ended(child: Child) -> Option<Output> {
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(Duration::from_secs(LIMIT_S)) {
+        Ok(output) => Some(output.expect("reap the sweep")),
+        Err(_) => {
+            // Not reaped yet, so that the number is still its own.
+            let _ = kill(pid, Signal::SIGKILL);
+            None
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A soak on the real machine: random small sweeps on loop devices beside decoys, each ended in a random way, then
+//! `fsdyno restore`. After each, the decoys are byte for byte as before, nothing is left, and settings are as they were.
+//!
+//! `scripts/soak real` runs it; as a part of the suite it does nothing. It goes on where an earlier run of the same
+//! directory stopped, stops between two runs at Ctrl-C, and ends with what it found. A run follows from the seed and its
+//! number alone: `--seed S --first N --runs 1` replays it. Needs root; touches nothing outside its own directory, but for
+//! loop devices on files of its own.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for developers: it prints, and may panic"
+)]
+
+mod ending;
+mod ground;
+mod plan;
+mod tally;
+
+use ending::Ending;
+use ground::Ground;
+use plan::{Device, SmallPlan};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tally::Tally;
+
+/// What was asked on the command line.
+struct Asked {
+    runs: u64,
+    /// Another one than that of the state begins anew.
+    seed: Option<u64>,
+    /// Begins at this run, and keeps no state.
+    first: Option<u64>,
+    guest: bool,
+    /// Where everything happens, beside the state of the soak.
+    directory: PathBuf,
+}
+
+impl Asked {
+    fn from_args() -> Option<Self> {
+        let mut arguments = std::env::args().skip(1);
+        let guest = match arguments.next().as_deref() {
+            Some("real") => false,
+            Some("guest") => true,
+            _ => return None,
+        };
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("soak");
+        let mut asked = Asked { runs: 30, seed: None, first: None, guest, directory };
+        while let (Some(option), Some(value)) = (arguments.next(), arguments.next()) {
+            let number = || value.parse::<u64>().unwrap_or_else(|_| panic!("{option} {value}"));
+            match option.as_str() {
+                "--runs" => asked.runs = number(),
+                "--seed" => asked.seed = Some(number()),
+                "--first" => asked.first = Some(number()),
+                "--directory" => asked.directory = value.into(),
+                other => panic!("unknown option {other}"),
+            }
+        }
+        Some(asked)
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(asked) = Asked::from_args() else {
+        println!("not part of the suite: scripts/soak");
+        return ExitCode::SUCCESS;
+    };
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in signal_hook::consts::TERM_SIGNALS {
+        signal_hook::flag::register(*signal, Arc::clone(&interrupt)).expect("a handler");
+    }
+    std::fs::create_dir_all(&asked.directory).expect("a directory");
+    let part = if asked.guest { "guest" } else { "real" };
+    let state = asked.directory.join(format!("{part}.json"));
+    let mut tally = match asked.first {
+        None => Tally::resume(&state, asked.seed),
+        Some(first) => Tally::new(asked.seed.expect("--first needs --seed"), first),
+    };
+    let end = asked.first.unwrap_or(0) + asked.runs;
+    println!("{part}: seed {}, runs {} to {end}", tally.seed, tally.next);
+    let begin = Instant::now();
+    let ground = Ground::new(&asked.directory);
+    while tally.next < end && !interrupt.load(Ordering::Relaxed) {
+        let number = tally.next;
+        let findings = one(&ground, &mut tally, asked.guest);
+        for finding in &findings {
+            println!("run {number}: FOUND {finding}");
+        }
+        tally.findings.extend(findings.into_iter().map(|finding| format!("run {number}: {finding}")));
+        tally.next += 1;
+        if asked.first.is_none() {
+            tally.keep(&state);
+        }
+    }
+    drop(ground);
+    tally.seconds += begin.elapsed().as_secs_f64();
+    if asked.first.is_none() {
+        tally.keep(&state);
+    }
+    let text = tally.text(part);
+    println!("{text}");
+    std::fs::write(asked.directory.join(format!("{part}.txt")), &text).expect("write the summary");
+    if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// One run; gives what it found.
+fn one(ground: &Ground, tally: &mut Tally, guest: bool) -> Vec<String> {
+    let number = tally.next;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(tally.seed.wrapping_add(number));
+    let device = if guest { Device::InGuest } else { Device::any(&mut random) };
+    let ending = Ending::any(&mut random, device);
+    let scratch = ground.scratch(device);
+    let plan = SmallPlan::any(&mut random, device, &scratch);
+    let before = ground.look();
+    let ended = ending.run(&mut random, ground, &plan, &scratch);
+    let restored = ground.fsdyno(&["restore"]).output().expect("run fsdyno");
+    let mut findings = ended.findings;
+    if !restored.status.success() {
+        findings.push(format!("restore: {}", ground::described(&restored)));
+    }
+    let again = ground.fsdyno(&["restore"]).output().expect("run fsdyno");
+    let said = String::from_utf8_lossy(&again.stdout);
+    if said.trim() != "nothing to restore" {
+        findings.push(format!("a second restore: {}", ground::described(&again)));
+    }
+    // What fills a disk stays until everything was restored beside it.
+    drop(ended.filler);
+    findings.extend(ground.left(&scratch));
+    drop(scratch);
+    findings.extend(before.differences(&ground.look()));
+    ground.forget_results();
+    if !findings.is_empty() {
+        findings.push(format!("{ending:?} on {device:?}, {}", plan.text.replace('\n', "; ")));
+        findings.push(format!("the sweep: {}", ended.said));
+        ground.clean_up();
+    }
+    println!("run {number}: {device:?}, {ending:?}: {}, restore {}", ended.status, restored.status);
+    tally.count(device, ending, &ended.status);
+    findings
+}
