@@ -9,8 +9,9 @@ use crate::modules::Module;
 use crate::programs::Files;
 use cpio::newc::{Builder, trailer};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The guest's first process.
@@ -25,13 +26,28 @@ const CHARACTER_DEVICE: u32 = 0o020_600;
 /// Where the kernel mounts what it shows, and what programs expect to be there.
 const DIRECTORIES: &[&str] = &["/dev", "/etc", "/modules", "/proc", "/run", "/sys", "/tmp"];
 
-/// Writes the archive into a file without a name in `directory`.
+/// Writes the archive into a file without a name in `directory`, which any user may read who has its descriptor.
 pub(crate) fn build(directory: &Path, files: &Files, modules: &[Module]) -> Result<File> {
-    let file = tempfile::tempfile_in(directory).map_err(GuestError::file("make a file in", directory))?;
+    let file = unnamed(directory)?;
     let copy = file.try_clone().map_err(GuestError::file("make a file in", directory))?;
     let mut archive =
         Archive { out: BufWriter::with_capacity(1 << 20, copy), directories: BTreeSet::new(), inode: 0 };
     archive.write_all(files, modules)?;
+    Ok(file)
+}
+
+/// A file of root's alone, as kernels are on some machines, for a QEMU that is not root: its copy, likewise without a name.
+pub(crate) fn readable_copy(directory: &Path, path: &Path) -> Result<File> {
+    let mut copy = unnamed(directory)?;
+    let mut original = File::open(path).map_err(GuestError::file("open", path))?;
+    io::copy(&mut original, &mut copy).map_err(GuestError::file("copy", path))?;
+    Ok(copy)
+}
+
+fn unnamed(directory: &Path) -> Result<File> {
+    let file = tempfile::tempfile_in(directory).map_err(GuestError::file("make a file in", directory))?;
+    file.set_permissions(Permissions::from_mode(0o444))
+        .map_err(GuestError::file("make readable a file in", directory))?;
     Ok(file)
 }
 

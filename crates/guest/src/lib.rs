@@ -16,8 +16,10 @@ mod initramfs;
 pub mod inside;
 mod kernel;
 mod machine;
+mod memory;
 mod modules;
 mod programs;
+mod user;
 mod wire;
 
 use cache::Cache;
@@ -34,6 +36,7 @@ use programs::Files;
 use rustix::fs::{Access, access};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -169,6 +172,7 @@ impl Qemu {
     fn boot(
         &mut self,
         request: &GuestRequest,
+        disks: &[OwnedFd],
         found: &Found,
         accelerator: Accelerator,
         interrupt: &AtomicBool,
@@ -176,11 +180,13 @@ impl Qemu {
         let name = request.kernel.to_string();
         let not_started = |error: GuestError| NotStarted::from(error.not_started(&name));
         let initramfs = self.archive(request, found).map_err(not_started)?;
+        let image =
+            initramfs::readable_copy(self.cache.directory(), &found.kernel.image).map_err(not_started)?;
         let setup = Setup {
-            image: &found.kernel.image,
-            initramfs: &initramfs,
+            image,
+            initramfs,
             shape: request.shape,
-            disks: &request.disks,
+            disks: request.disks.iter().map(PathBuf::as_path).zip(disks).collect(),
             accelerator,
         };
         let (mut machine, ports) = Machine::start(setup).map_err(not_started)?;
@@ -213,6 +219,7 @@ impl Qemu {
 impl Guests for Qemu {
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
         let mut unmet = Qemu::missing();
+        unmet.extend(memory::lacking(&request.shape));
         unmet.extend(self.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
         let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.cache));
         unmet.extend(absent.map(|GuestProgram { name, package }| {
@@ -224,13 +231,18 @@ impl Guests for Qemu {
     fn start(
         &mut self,
         request: &GuestRequest,
+        disks: &[OwnedFd],
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn Guest>, NotStarted> {
         let interrupted = || interrupt.load(Ordering::Relaxed);
         let name = request.kernel.to_string();
+        // What was there when the sweep began may be gone.
+        if let Some(lacking) = memory::lacking(&request.shape) {
+            return Err(GuestError::Memory { lacking }.not_started(&name).into());
+        }
         let found = self.found(&request.kernel).map_err(|error| error.not_started(&name))?;
         if self.kvm.unwrap_or_else(kvm_may_work) {
-            match self.boot(request, &found, Accelerator::Kvm, interrupt) {
+            match self.boot(request, disks, &found, Accelerator::Kvm, interrupt) {
                 Ok(guest) => {
                     self.kvm = Some(true);
                     return Ok(Box::new(guest));
@@ -240,14 +252,15 @@ impl Guests for Qemu {
                 Err(_) => self.kvm = Some(false),
             }
         }
-        let guest =
-            self.boot(request, &found, Accelerator::Tcg, interrupt).or_else(|first| match *first.error {
+        let guest = self.boot(request, disks, &found, Accelerator::Tcg, interrupt).or_else(|first| {
+            match *first.error {
                 // On a busy machine the timers of an emulated processor now and then stop a kernel before anything has run.
                 HostError::Lost { .. } if !interrupted() => {
-                    self.boot(request, &found, Accelerator::Tcg, interrupt)
+                    self.boot(request, disks, &found, Accelerator::Tcg, interrupt)
                 }
                 _ => Err(first),
-            })?;
+            }
+        })?;
         Ok(Box::new(guest))
     }
 }
@@ -260,6 +273,23 @@ fn kvm_may_work() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_larger_than_the_machine_is_not_started() {
+        let cache = tempfile::tempdir().expect("a directory");
+        let mut guests = Qemu::new(PathBuf::from("/bin/true"), cache.path().to_path_buf());
+        let request = GuestRequest {
+            kernel: KernelSpec::Image { name: "own".to_string(), image: "/bin/true".into(), modules: None },
+            shape: GuestShape { memory: fsdyno_core::Bytes(1 << 60), ..GuestShape::default() },
+            modules: Vec::new(),
+            programs: Vec::new(),
+            disks: Vec::new(),
+        };
+        let unmet = guests.unmet(&request);
+        assert!(unmet.iter().any(|reason| reason.contains("of memory for the guest")), "{unmet:?}");
+        let not = guests.start(&request, &[], &AtomicBool::new(false)).err().expect("no such guest");
+        assert!(not.error.to_string().contains("it takes 1048576T of memory"), "{}", not.error);
+    }
 
     #[test]
     fn a_kernel_that_is_nowhere_is_known_before_a_guest_is_to_start() {

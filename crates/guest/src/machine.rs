@@ -3,16 +3,25 @@
 //! Every stream is one end of a pair of sockets that QEMU inherits, so that there is no path to collide with, nobody else
 //! can listen, and nothing is left of it. QEMU dies with the thread that started it (`PR_SET_PDEATHSIG`), and the streams
 //! end with QEMU.
+//!
+//! QEMU opens nothing of ours by a path. Kernel, archive and disks are descriptors that it inherits, so that what it has is
+//! what was made and verified, and so that it needs no right to any of them: started by root, it is another user
+//! ([`crate::user`]). Its system calls are filtered (`-sandbox`).
 
 use crate::error::{GuestError, Result};
+use crate::user;
 use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_core::{Bytes, DiskCache, GuestShape};
+use fsdyno_host::local::find_program;
 use fsdyno_sys::child;
-use std::fs::{self, File, OpenOptions};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,11 +71,31 @@ impl Accelerator {
 
 /// What a machine is started with.
 pub(crate) struct Setup<'a> {
-    pub image: &'a Path,
-    pub initramfs: &'a File,
+    /// Its kernel, which any user may read who has the descriptor, and so the archive.
+    pub image: File,
+    pub initramfs: File,
     pub shape: GuestShape,
-    pub disks: &'a [PathBuf],
+    /// Each disk, with its path for a person.
+    pub disks: Vec<(&'a Path, &'a OwnedFd)>,
     pub accelerator: Accelerator,
+}
+
+/// What QEMU inherits.
+struct Inherited {
+    console: Arc<OwnedFd>,
+    agent: Arc<OwnedFd>,
+    engine: Arc<OwnedFd>,
+    image: Arc<OwnedFd>,
+    archive: Arc<OwnedFd>,
+    disks: Vec<(PathBuf, Arc<OwnedFd>)>,
+}
+
+impl Inherited {
+    fn all(&self) -> Vec<Arc<OwnedFd>> {
+        let disks = self.disks.iter().map(|(_, disk)| disk);
+        let others = [&self.console, &self.agent, &self.engine, &self.image, &self.archive];
+        others.into_iter().chain(disks).cloned().collect()
+    }
 }
 
 /// A running machine. It is killed when it is dropped.
@@ -88,29 +117,34 @@ pub(crate) struct Ports {
 impl Machine {
     /// Starts QEMU.
     pub fn start(setup: Setup<'_>) -> Result<(Machine, Ports)> {
-        for disk in setup.disks {
-            allocate_first_block(disk).map_err(GuestError::file("prepare the disk", disk))?;
-        }
-        let streams = || {
-            let initramfs = setup.initramfs.try_clone()?;
-            Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?, initramfs))
-        };
-        let ((console, its_console), (agent, its_agent), (engine, its_engine), initramfs) =
+        let shape = setup.shape;
+        let disks = setup
+            .disks
+            .iter()
+            .map(|(path, disk)| Ok((path.to_path_buf(), prepared(path, disk, shape.cache)?)));
+        let disks = disks.collect::<Result<Vec<_>>>()?;
+        let streams = || Ok((UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?));
+        let ((console, its_console), (agent, its_agent), (engine, its_engine)) =
             streams().map_err(GuestError::file("make sockets for", Path::new(QEMU)))?;
-        let inherited: Vec<Arc<OwnedFd>> =
-            [its_console.into(), its_agent.into(), its_engine.into(), initramfs.into()]
-                .into_iter()
-                .map(Arc::new)
-                .collect();
-        let mut command = Command::new(QEMU);
-        command.args(words(&setup, &inherited));
-        command.current_dir("/").env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        let inherited = Inherited {
+            console: Arc::new(its_console.into()),
+            agent: Arc::new(its_agent.into()),
+            engine: Arc::new(its_engine.into()),
+            image: Arc::new(setup.image.into()),
+            archive: Arc::new(setup.initramfs.into()),
+            disks,
+        };
+        let program = find_program(QEMU).ok_or(GuestError::NotInstalled { program: QEMU })?;
+        let mut command = Command::new(program);
+        command.arg0(QEMU).args(words(&shape, setup.accelerator, &inherited));
+        // What it is to read stands on its command line, and nothing of ours is where it works.
+        command.env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        child::set_up(&mut command, inherited);
+        child::set_up_unprivileged(&mut command, inherited.all(), user::of_qemu());
         let started = Instant::now();
         let mut child = command.spawn().map_err(GuestError::file("start", Path::new(QEMU)))?;
-        // The command owns QEMU's ends of the sockets; without it the streams end with QEMU.
-        drop(command);
+        // They own QEMU's ends of the sockets; without them the streams end with QEMU.
+        drop((command, inherited));
         let complaints = child.stderr.take().map(collect).unwrap_or_default();
         let machine = Machine { child, console: collect(console), complaints, killed: false, started };
         Ok((machine, Ports { agent, engine }))
@@ -206,52 +240,69 @@ fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
     kept
 }
 
+/// A disk as QEMU is to have it: opened anew, so that its flags are its own, by the descriptor, so that it is the same file.
+fn prepared(path: &Path, disk: &OwnedFd, cache: DiskCache) -> Result<Arc<OwnedFd>> {
+    allocate_first_block(disk).map_err(GuestError::file("prepare the disk", path))?;
+    let direct = if cache == DiskCache::None { OFlags::DIRECT } else { OFlags::empty() };
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | direct;
+    match rustix::fs::open(child::path_of(disk.as_fd()), flags, Mode::empty()) {
+        Ok(disk) => Ok(Arc::new(disk)),
+        Err(Errno::INVAL) if !direct.is_empty() => Err(GuestError::NoDirectIo { path: path.to_path_buf() }),
+        Err(error) => Err(GuestError::file("open the disk", path)(error.into())),
+    }
+}
+
 /// Gives a sparse file something at its begin, where it has a hole, without changing what is read. QEMU finds out by
 /// reading there how direct requests have to be aligned; a hole takes requests of any size, from which QEMU concludes
 /// 4096 bytes, and would read and write back what lies around each smaller request of the guest.
-fn allocate_first_block(disk: &Path) -> io::Result<()> {
-    if !fs::metadata(disk)?.is_file() {
+fn allocate_first_block(disk: &OwnedFd) -> io::Result<()> {
+    let file = File::from(disk.try_clone()?);
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Ok(());
     }
-    let file = OpenOptions::new().read(true).write(true).open(disk)?;
-    let mut block = vec![0; usize::try_from(file.metadata()?.len().min(FIRST_BLOCK)).unwrap_or_default()];
+    let mut block = vec![0; usize::try_from(found.len().min(FIRST_BLOCK)).unwrap_or_default()];
     file.read_exact_at(&mut block, 0)?;
     file.write_all_at(&block, 0)?;
     file.sync_data()
 }
 
-/// The command line of QEMU. The descriptors are those of the console, the agent, the engine and the archive.
-fn words(setup: &Setup<'_>, inherited: &[Arc<OwnedFd>]) -> Vec<String> {
-    let [console, agent, engine, archive] = inherited else { unreachable!("four are given") };
+/// What QEMU may not do once it runs: become somebody, start programs, move itself between processors, use system calls
+/// that no libc uses any more (qemu(1)).
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// The command line of QEMU.
+fn words(shape: &GuestShape, accelerator: Accelerator, inherited: &Inherited) -> Vec<String> {
     let chardev =
         |name: &str, descriptor: &OwnedFd| format!("socket,id={name},fd={}", descriptor.as_fd().as_raw_fd());
     let port = |name: &str, of: &str| format!("virtserialport,chardev={name},name={of}");
-    let memory = setup.shape.memory.0 / Bytes::MIB;
+    let memory = shape.memory.0 / Bytes::MIB;
     let mut words: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         .into_iter()
         .map(str::to_string)
         .collect();
     let mut option = |name: &str, value: String| words.extend([name.to_string(), value]);
+    option("-sandbox", SANDBOX.to_string());
     option("-machine", "q35".to_string());
-    option("-accel", setup.accelerator.option().to_string());
+    option("-accel", accelerator.option().to_string());
     option("-cpu", "max".to_string());
-    option("-smp", setup.shape.processors.to_string());
+    option("-smp", shape.processors.to_string());
     option("-m", format!("{memory}M"));
-    let image = std::path::absolute(setup.image).unwrap_or_else(|_| setup.image.to_path_buf());
-    option("-kernel", image.display().to_string());
-    option("-initrd", child::path_of(archive.as_fd()));
+    option("-kernel", child::path_of(inherited.image.as_fd()));
+    option("-initrd", child::path_of(inherited.archive.as_fd()));
     // Whether an executed guest lives at all is seen by its first words; an emulated serial line is slow.
-    let loglevel = if setup.accelerator == Accelerator::Kvm { 7 } else { 4 };
+    let loglevel = if accelerator == Accelerator::Kvm { 7 } else { 4 };
     option("-append", format!("loglevel={loglevel} {COMMAND_LINE}"));
-    option("-chardev", chardev("console", console));
+    option("-chardev", chardev("console", &inherited.console));
     option("-serial", "chardev:console".to_string());
     option("-device", "virtio-serial-pci".to_string());
-    option("-chardev", chardev("agent", agent));
+    option("-chardev", chardev("agent", &inherited.agent));
     option("-device", port("agent", AGENT_PORT));
-    option("-chardev", chardev("engine", engine));
+    option("-chardev", chardev("engine", &inherited.engine));
     option("-device", port("engine", ENGINE_PORT));
-    for (index, disk) in setup.disks.iter().enumerate() {
-        option("-blockdev", blockdev(index, disk, setup.shape.cache));
+    for (index, (path, disk)) in inherited.disks.iter().enumerate() {
+        option("-add-fd", fdset(index, path, disk));
+        option("-blockdev", blockdev(index, shape.cache));
         // The guest learns of errors, also of a machine that has no room left, which QEMU would hold it for otherwise.
         let errors = "werror=report,rerror=report";
         // Requests reach the disk as the guest's kernel has made them. Merged by QEMU they may also have more parts than a
@@ -271,17 +322,22 @@ fn words(setup: &Setup<'_>, inherited: &[Arc<OwnedFd>]) -> Vec<String> {
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off tsc=reliable \
                             clocksource=tsc rdinit=/fsdyno -- guest";
 
+/// The descriptor of a disk under a name of QEMU's, `/dev/fdset/0`; the path says to a person what it is.
+fn fdset(index: usize, path: &Path, disk: &OwnedFd) -> String {
+    // A comma separates options, two of them are one in a name.
+    let path = path.display().to_string().replace(',', ",,");
+    format!("fd={},set={index},opaque={path}", disk.as_fd().as_raw_fd())
+}
+
 /// A disk, with the cache mode in the words of `-drive` spelled out (qemu(1)).
-fn blockdev(index: usize, disk: &Path, cache: DiskCache) -> String {
+fn blockdev(index: usize, cache: DiskCache) -> String {
     let (direct, no_flush) = match cache {
         DiskCache::None => ("on", "off"),
         DiskCache::Writeback => ("off", "off"),
         DiskCache::Unsafe => ("off", "on"),
     };
-    // A comma separates options, two of them are one in a name.
-    let path = disk.display().to_string().replace(',', ",,");
     format!(
-        "driver=file,node-name=disk{index},filename={path},aio=threads,discard=unmap,\
+        "driver=file,node-name=disk{index},filename=/dev/fdset/{index},aio=threads,discard=unmap,\
          cache.direct={direct},cache.no-flush={no_flush}"
     )
 }
@@ -289,12 +345,29 @@ fn blockdev(index: usize, disk: &Path, cache: DiskCache) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     #[test]
+    fn a_disk_keeps_its_file_when_its_name_goes_to_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a,b");
+        let disk = File::create_new(&path).unwrap();
+        disk.set_len(1 << 20).unwrap();
+        let disk = OwnedFd::from(File::options().read(true).write(true).open(&path).unwrap());
+        fs::rename(&path, directory.path().join("moved")).unwrap();
+        fs::write(&path, b"decoy").unwrap();
+        let given = prepared(&path, &disk, DiskCache::Writeback).unwrap();
+        let inode = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_ino;
+        assert_eq!(inode(&given), inode(&disk));
+        assert_eq!(fs::read(&path).unwrap(), b"decoy");
+        assert!(fdset(2, &path, &given).ends_with("/a,,b") && fdset(2, &path, &given).contains(",set=2,"));
+    }
+
+    #[test]
     fn a_disk_says_how_it_is_cached() {
-        let disk = |cache| blockdev(0, Path::new("/a,b"), cache);
-        assert!(disk(DiskCache::None).contains("filename=/a,,b,"));
+        let disk = |cache| blockdev(3, cache);
+        assert!(disk(DiskCache::None).contains("filename=/dev/fdset/3,"));
         assert!(disk(DiskCache::None).ends_with("cache.direct=on,cache.no-flush=off"));
         assert!(disk(DiskCache::Writeback).ends_with("cache.direct=off,cache.no-flush=off"));
         assert!(disk(DiskCache::Unsafe).ends_with("cache.direct=off,cache.no-flush=on"));
@@ -304,12 +377,13 @@ mod tests {
     fn the_begin_of_a_disk_is_no_hole_and_reads_as_before() {
         let directory = tempfile::tempdir().unwrap();
         let disk = directory.path().join("disk");
+        let open = || OwnedFd::from(File::options().read(true).write(true).open(&disk).unwrap());
         File::create(&disk).and_then(|file| file.set_len(1 << 20)).unwrap();
-        allocate_first_block(&disk).unwrap();
+        allocate_first_block(&open()).unwrap();
         assert!(fs::metadata(&disk).unwrap().blocks() > 0);
         assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
         fs::write(&disk, b"short").unwrap();
-        allocate_first_block(&disk).unwrap();
+        allocate_first_block(&open()).unwrap();
         assert_eq!(fs::read(&disk).unwrap(), b"short");
     }
 

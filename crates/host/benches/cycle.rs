@@ -9,8 +9,8 @@
 use fsdyno_core::Bytes;
 use fsdyno_host::agent::{AgentHost, serve};
 use fsdyno_host::local::LocalHost;
-use fsdyno_host::{Command, Host, LoopOptions, MountRequest};
-use std::path::{Path, PathBuf};
+use fsdyno_host::{Command, Host, ImageHandle, LoopOptions, MountRequest};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 30;
@@ -49,14 +49,14 @@ fn cycles(name: &str, host: &mut dyn Host, filesystem: &str, mkfs: &str) {
     let image = directory.path().join("image");
     let target = directory.path().join("mnt");
     host.create_directory(&target).unwrap();
-    host.create_image(&image, Bytes(4 * Bytes::GIB)).unwrap();
+    let handle = host.create_image(&image, Bytes(4 * Bytes::GIB)).unwrap().handle;
     assert_eq!(
         host.run(&Command::new(mkfs).args(["-q"]).args([image.display().to_string()])).unwrap().status,
         0
     );
     let mut steps = Steps::default();
     for _ in 0..ROUNDS {
-        cycle(host, filesystem, &image, &target, &mut steps);
+        cycle(host, filesystem, handle, &target, &mut steps);
     }
     let mut line = String::new();
     for (step, times) in &mut steps.times {
@@ -65,10 +65,10 @@ fn cycles(name: &str, host: &mut dyn Host, filesystem: &str, mkfs: &str) {
     println!("{name} {filesystem}: {} us in all;{line}", summary(&mut steps.whole));
 }
 
-fn cycle(host: &mut dyn Host, filesystem: &str, image: &Path, target: &Path, steps: &mut Steps) {
+fn cycle(host: &mut dyn Host, filesystem: &str, image: ImageHandle, target: &Path, steps: &mut Steps) {
     let start = Instant::now();
     let options = LoopOptions { direct_io: true, block_size: 512 };
-    let device: PathBuf = steps.time("attach", || host.attach_loop(image, &options).unwrap());
+    let device = steps.time("attach", || host.attach_loop(image, &options).unwrap()).node;
     let probe = steps.time("probe", || host.probe_device(&device).unwrap());
     let handle = steps.time("open", || host.open_device(&device, &probe.identity).unwrap());
     steps.time("verify", || host.verify_device(handle, &probe.identity).unwrap());
@@ -83,7 +83,9 @@ fn cycle(host: &mut dyn Host, filesystem: &str, image: &Path, target: &Path, ste
     steps.time("mount", || host.mount(&request).unwrap());
     steps.time("mounts", || host.mounts().unwrap());
     steps.time("unmount", || host.unmount(target).unwrap());
-    steps.time("detach", || host.detach_loop(&device).unwrap());
+    let attached = steps.time("loops", || host.loops().unwrap());
+    let attached = attached.iter().find(|one| one.device == device).unwrap();
+    steps.time("detach", || host.detach_loop(attached).unwrap());
     steps.whole.push(start.elapsed());
 }
 

@@ -6,7 +6,8 @@
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::wire::{self, Request};
 use crate::{
-    Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
+    AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
+    MountRequest, NewImage, Output, Result,
 };
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
@@ -57,6 +58,11 @@ pub trait Channel {
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>>;
     /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual.
     fn be_patient(&mut self, limit: Option<Duration>);
+    /// Takes over an image that the other end has open under this number, and verifies that it is this file. Only a
+    /// process of the same machine has descriptors to pass on.
+    fn take_descriptor(&mut self, _number: i32, _expected: &FileIdentity) -> Result<OwnedFd> {
+        Err(wire::no_descriptors())
+    }
     /// Whatever works at the other end keeps this descriptor open until it is gone, if it could outlive this process.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
     /// Starts an engine at the other end.
@@ -135,16 +141,29 @@ impl<C: Channel> Host for C {
         call(self, &Request::FileIdentity { path: path.to_path_buf() })
     }
 
-    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
+    fn verify_directory(&mut self, path: &Path) -> Result<()> {
+        call(self, &Request::VerifyDirectory { path: path.to_path_buf() })
+    }
+
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
         call(self, &Request::CreateImage { path: path.to_path_buf(), size })
     }
 
-    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
-        call(self, &Request::RenameNew { from: from.to_path_buf(), to: to.to_path_buf() })
+    fn rename_image(&mut self, image: ImageHandle, path: &Path) -> Result<()> {
+        call(self, &Request::RenameImage { image, path: path.to_path_buf() })
     }
 
-    fn remove_file(&mut self, path: &Path) -> Result<()> {
-        call(self, &Request::RemoveFile { path: path.to_path_buf() })
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
+        let number = call(self, &Request::ImageDescriptor { image })?;
+        self.take_descriptor(number, expected)
+    }
+
+    fn close_image(&mut self, image: ImageHandle) -> Result<()> {
+        call(self, &Request::CloseImage { image })
+    }
+
+    fn remove_file(&mut self, path: &Path, expected: &FileIdentity) -> Result<()> {
+        call(self, &Request::RemoveFile { path: path.to_path_buf(), expected: expected.clone() })
     }
 
     fn room(&mut self, path: &Path) -> Result<Room> {
@@ -155,12 +174,12 @@ impl<C: Channel> Host for C {
         call(self, &Request::Loops)
     }
 
-    fn attach_loop(&mut self, image: &Path, options: &LoopOptions) -> Result<PathBuf> {
-        call(self, &Request::AttachLoop { image: image.to_path_buf(), options: options.clone() })
+    fn attach_loop(&mut self, image: ImageHandle, options: &LoopOptions) -> Result<AttachedLoop> {
+        call(self, &Request::AttachLoop { image, options: options.clone() })
     }
 
-    fn detach_loop(&mut self, device: &Path) -> Result<()> {
-        call(self, &Request::DetachLoop { device: device.to_path_buf() })
+    fn detach_loop(&mut self, attached: &LoopInfo) -> Result<()> {
+        call(self, &Request::DetachLoop { attached: attached.clone() })
     }
 
     fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe> {

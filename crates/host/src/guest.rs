@@ -6,6 +6,7 @@
 
 use crate::{Host, HostError};
 use fsdyno_core::{GuestShape, KernelSpec, Nanos};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +21,8 @@ pub struct GuestRequest {
     pub modules: Vec<GuestModule>,
     /// Programs that are to be run in it.
     pub programs: Vec<GuestProgram>,
-    /// The files that are its disks, in the order in which [`Guest::disks`] names them.
+    /// The files that are its disks, in the order in which [`Guest::disks`] names them, for a person: the guest gets them
+    /// by their descriptors.
     pub disks: Vec<PathBuf>,
 }
 
@@ -100,12 +102,17 @@ impl From<HostError> for NotStarted {
 pub trait Guests {
     /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing is fetched.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
-    /// Starts a guest and waits until it answers, or until `interrupt` is set.
+    /// Starts a guest and waits until it answers, or until `interrupt` is set. `disks` are the descriptors of its disks,
+    /// for reading and writing, in the order of the request.
     ///
     /// # Errors
     /// What the guest lacks, that it did not come up, or that nobody waited for it any longer.
-    fn start(&mut self, request: &GuestRequest, interrupt: &AtomicBool)
-    -> Result<Box<dyn Guest>, NotStarted>;
+    fn start(
+        &mut self,
+        request: &GuestRequest,
+        disks: &[OwnedFd],
+        interrupt: &AtomicBool,
+    ) -> Result<Box<dyn Guest>, NotStarted>;
 }
 
 /// No guests at all.
@@ -117,7 +124,12 @@ impl Guests for NoGuests {
         vec![format!("guests, for kernel {}", request.kernel)]
     }
 
-    fn start(&mut self, request: &GuestRequest, _: &AtomicBool) -> Result<Box<dyn Guest>, NotStarted> {
+    fn start(
+        &mut self,
+        request: &GuestRequest,
+        _: &[OwnedFd],
+        _: &AtomicBool,
+    ) -> Result<Box<dyn Guest>, NotStarted> {
         let reason = "guests are not to be had here".to_string();
         Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
     }

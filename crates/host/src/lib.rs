@@ -71,6 +71,14 @@ pub enum HostError {
         /// What differs, before and now.
         difference: String,
     },
+    /// Something else is where a file or a loop device of ours was; it was left alone.
+    #[error("'{path}' is not ours any more: {difference}")]
+    Replaced {
+        /// File or node.
+        path: String,
+        /// What is there instead.
+        difference: String,
+    },
     /// The step did not come back in the time it was given; the process that carries it out was given up.
     #[error("{action} did not return within {seconds} s")]
     Hung {
@@ -119,6 +127,30 @@ fn reason(error: std::io::Error) -> String {
 /// An open, locked and verified device on a host. Stays open until [`Host::close_device`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceHandle(pub u64);
+
+/// An image that a host has made and holds open, from [`Host::create_image`] to [`Host::close_image`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ImageHandle(pub u64);
+
+/// An image that was just made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewImage {
+    /// What further steps name it by.
+    pub handle: ImageHandle,
+    /// Which file it is.
+    pub identity: FileIdentity,
+}
+
+/// A loop device that was just attached, as the descriptor tells that attached it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedLoop {
+    /// Its node.
+    pub node: PathBuf,
+    /// Which device, and which attachment of it.
+    pub identity: DeviceIdentity,
+    /// Whether somebody has set it read-only, which outlives an attachment (blockdev(8), `--setro`).
+    pub read_only: bool,
+}
 
 /// One word of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,21 +304,31 @@ pub trait Host {
     fn remove_directory(&mut self, path: &Path) -> Result<()>;
     /// What stands at a path, links not followed; `None`: nothing.
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
-    /// Makes a sparse file of this apparent size with `O_EXCL`, and syncs it.
-    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity>;
-    /// Renames without replacing (`RENAME_NOREPLACE`).
-    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()>;
-    /// Removes a file.
-    fn remove_file(&mut self, path: &Path) -> Result<()>;
+    /// Whether an image may be made in this directory, which is opened as [`Host::create_image`] opens it.
+    fn verify_directory(&mut self, path: &Path) -> Result<()>;
+    /// Makes a sparse file of this apparent size with `O_EXCL`, and syncs it. Its directory is opened once and past no
+    /// symbolic link that another user could change; directory and file stay open, and whatever is done with the image
+    /// is done with these descriptors.
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage>;
+    /// Gives an image another name in its directory, without replacing (`RENAME_NOREPLACE`).
+    fn rename_image(&mut self, image: ImageHandle, path: &Path) -> Result<()>;
+    /// A descriptor of this process for an image, for reading and writing, which is verified to be this file.
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd>;
+    /// Closes an image.
+    fn close_image(&mut self, image: ImageHandle) -> Result<()>;
+    /// Removes a file if it is still this one.
+    fn remove_file(&mut self, path: &Path, expected: &FileIdentity) -> Result<()>;
     /// What is free in the filesystem that holds this path.
     fn room(&mut self, path: &Path) -> Result<Room>;
 
     /// Every attached loop device.
     fn loops(&mut self) -> Result<Vec<LoopInfo>>;
-    /// Attaches an image to a free loop device (`LOOP_CONFIGURE`); returns its node.
-    fn attach_loop(&mut self, image: &Path, options: &LoopOptions) -> Result<PathBuf>;
-    /// Detaches a loop device now; busy is an error, no lazy detaching.
-    fn detach_loop(&mut self, device: &Path) -> Result<()>;
+    /// Attaches an image to a free loop device by its descriptor (`LOOP_CONFIGURE`), and compares what the device says of
+    /// its file.
+    fn attach_loop(&mut self, image: ImageHandle, options: &LoopOptions) -> Result<AttachedLoop>;
+    /// Detaches a loop device now, if it still has the file and the sequence number that [`Host::loops`] told; busy is an
+    /// error, no lazy detaching.
+    fn detach_loop(&mut self, attached: &LoopInfo) -> Result<()>;
 
     /// Everything that the guards need to know of a device.
     fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe>;

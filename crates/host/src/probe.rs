@@ -41,6 +41,8 @@ pub struct LoopInfo {
     pub backing_inode: u64,
     /// Path of the backing file as the kernel names it.
     pub backing_path: String,
+    /// The kernel's sequence number of this attachment (Linux 5.15).
+    pub diskseq: Option<u64>,
 }
 
 /// One mount.

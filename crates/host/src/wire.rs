@@ -4,8 +4,8 @@
 //! [`HostError`], whose type the asker knows. [`Host::start_engine`] is not here: an engine has its own protocol and its
 //! own process. Paths that are not UTF-8 cannot be sent.
 
-use crate::probe::DeviceIdentity;
-use crate::{Command, DeviceHandle, Host, HostError, LoopOptions, MountRequest};
+use crate::probe::{DeviceIdentity, FileIdentity, LoopInfo};
+use crate::{Command, DeviceHandle, Host, HostError, ImageHandle, LoopOptions, MountRequest};
 use fsdyno_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -53,27 +53,38 @@ pub enum Request {
     FileIdentity {
         path: PathBuf,
     },
+    VerifyDirectory {
+        path: PathBuf,
+    },
     CreateImage {
         path: PathBuf,
         size: Bytes,
     },
-    RenameNew {
-        from: PathBuf,
-        to: PathBuf,
+    RenameImage {
+        image: ImageHandle,
+        path: PathBuf,
+    },
+    /// Of [`Host::image_descriptor`]: its number in the process that answers.
+    ImageDescriptor {
+        image: ImageHandle,
+    },
+    CloseImage {
+        image: ImageHandle,
     },
     RemoveFile {
         path: PathBuf,
+        expected: FileIdentity,
     },
     Room {
         path: PathBuf,
     },
     Loops,
     AttachLoop {
-        image: PathBuf,
+        image: ImageHandle,
         options: LoopOptions,
     },
     DetachLoop {
-        device: PathBuf,
+        attached: LoopInfo,
     },
     ProbeDevice {
         path: PathBuf,
@@ -123,13 +134,16 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::CreateDirectory { path } => line(&host.create_directory(path)),
         Request::RemoveDirectory { path } => line(&host.remove_directory(path)),
         Request::FileIdentity { path } => line(&host.file_identity(path)),
+        Request::VerifyDirectory { path } => line(&host.verify_directory(path)),
         Request::CreateImage { path, size } => line(&host.create_image(path, *size)),
-        Request::RenameNew { from, to } => line(&host.rename_new(from, to)),
-        Request::RemoveFile { path } => line(&host.remove_file(path)),
+        Request::RenameImage { image, path } => line(&host.rename_image(*image, path)),
+        Request::ImageDescriptor { .. } => line(&Err::<i32, _>(no_descriptors())),
+        Request::CloseImage { image } => line(&host.close_image(*image)),
+        Request::RemoveFile { path, expected } => line(&host.remove_file(path, expected)),
         Request::Room { path } => line(&host.room(path)),
         Request::Loops => line(&host.loops()),
-        Request::AttachLoop { image, options } => line(&host.attach_loop(image, options)),
-        Request::DetachLoop { device } => line(&host.detach_loop(device)),
+        Request::AttachLoop { image, options } => line(&host.attach_loop(*image, options)),
+        Request::DetachLoop { attached } => line(&host.detach_loop(attached)),
         Request::ProbeDevice { path } => line(&host.probe_device(path)),
         Request::OpenDevice { path, expected } => line(&host.open_device(path, expected)),
         Request::VerifyDevice { handle, expected } => line(&host.verify_device(*handle, expected)),
@@ -151,6 +165,16 @@ fn hello(version: u32) -> Result<u32, HostError> {
         host: "agent".to_string(),
         reason: format!("it speaks version {VERSION} of the protocol, not {version}"),
     })
+}
+
+/// A descriptor goes to no other machine; an agent of this one answers otherwise.
+pub(crate) fn no_descriptors() -> HostError {
+    HostError::System {
+        action: "pass on".to_string(),
+        object: "the descriptor of an image".to_string(),
+        errno: 0,
+        reason: "only an agent of the same machine can".to_string(),
+    }
 }
 
 /// A value as one line of JSON.
@@ -178,6 +202,13 @@ impl fmt::Display for Request {
                 return write!(f, "closing the device of handle {} for writing", handle.0);
             }
             Request::CloseDevice { handle } => return write!(f, "closing the device of handle {}", handle.0),
+            Request::ImageDescriptor { image } => {
+                return write!(f, "passing on the image of handle {}", image.0);
+            }
+            Request::CloseImage { image } => return write!(f, "closing the image of handle {}", image.0),
+            Request::AttachLoop { image, .. } => {
+                return write!(f, "attaching a loop device to the image of handle {}", image.0);
+            }
             Request::Run { command } => return write!(f, "'{}'", command.line()),
             Request::FindProgram { program } => return write!(f, "searching program '{program}'"),
             Request::ReadText { path } => ("reading", path),
@@ -188,11 +219,11 @@ impl fmt::Display for Request {
             Request::RemoveDirectory { path } => ("removing the directory", path),
             Request::FileIdentity { path } => ("looking at", path),
             Request::CreateImage { path, .. } => ("making the image", path),
-            Request::RenameNew { from, .. } => ("renaming", from),
-            Request::RemoveFile { path } => ("removing", path),
+            Request::VerifyDirectory { path } => ("opening the directory", path),
+            Request::RenameImage { path, .. } => ("naming the image", path),
+            Request::RemoveFile { path, .. } => ("removing", path),
             Request::Room { path } => ("asking for the free space of", path),
-            Request::AttachLoop { image, .. } => ("attaching a loop device to", image),
-            Request::DetachLoop { device } => ("detaching the loop device", device),
+            Request::DetachLoop { attached } => ("detaching the loop device", &attached.device),
             Request::ProbeDevice { path } => ("probing", path),
             Request::OpenDevice { path, .. } => ("opening", path),
             Request::Mount { request } => ("mounting", &request.source),

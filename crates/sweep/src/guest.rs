@@ -85,10 +85,12 @@ fn boot_and_run(
 ) -> Result<Ended, Box<Failure>> {
     (trial.progress)("boot", None);
     let images = fsdyno_testbed::guest::images(&case.configuration, trial.devices);
-    fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
+    let disks = fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;
-    let mut guest =
-        trial.machines.guests.start(request, trial.interrupt).map_err(|not| Box::new(not_started(&not)))?;
+    let started = trial.machines.guests.start(request, &disks, trial.interrupt);
+    // From now on the guest alone has them open.
+    drop(disks);
+    let mut guest = started.map_err(|not| Box::new(not_started(&not)))?;
     let mut ended = in_guest(trial, guest.as_mut(), slot, case);
     let facts = guest.facts().clone();
     let record = match &mut ended {

@@ -5,7 +5,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal,
 };
-use rustix::thread::UnshareFlags;
+use rustix::thread::{
+    Gid, Uid, UnshareFlags, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -28,6 +30,46 @@ pub fn set_up(command: &mut Command, inherited: Vec<Arc<OwnedFd>>) {
             inherited.iter().try_for_each(|descriptor| keep_across_exec(descriptor))
         });
     }
+}
+
+/// A user for a child, with the groups that it is in. Nothing that the parent may do beyond that user is left to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Its number.
+    pub user: u32,
+    /// The number of its own group.
+    pub group: u32,
+    /// Those of the others.
+    pub groups: Vec<u32>,
+}
+
+/// As [`set_up`], for a program that needs no privilege: neither it nor what it runs gets any (`PR_SET_NO_NEW_PRIVS`), and
+/// where a user is given, it becomes that one.
+pub fn set_up_unprivileged(command: &mut Command, inherited: Vec<Arc<OwnedFd>>, user: Option<User>) {
+    let groups: Vec<Gid> =
+        user.iter().flat_map(|user| &user.groups).map(|group| Gid::from_raw(*group)).collect();
+    // SAFETY: between fork and exec the closure makes system calls only, on memory that was allocated before; it takes no
+    // lock and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if let Some(user) = &user {
+                become_user(user, &groups)?;
+            }
+            Ok(set_no_new_privs(true)?)
+        });
+    }
+    // Last, for the kernel forgets the signal of the parent's death when the user changes (prctl(2)).
+    set_up(command, inherited);
+}
+
+/// Groups first, for the user may not change them any more. In a child there is one thread, so that the calls of a thread
+/// are those of the process.
+fn become_user(user: &User, groups: &[Gid]) -> io::Result<()> {
+    set_thread_groups(groups)?;
+    let group = Gid::from_raw(user.group);
+    set_thread_res_gid(group, group, group)?;
+    let user = Uid::from_raw(user.user);
+    Ok(set_thread_res_uid(user, user, user)?)
 }
 
 /// As [`set_up`], for a program that starts others: where the kernel allows it, the child becomes the first process of a

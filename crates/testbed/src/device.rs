@@ -13,8 +13,8 @@ use crate::stack::{contradiction, run_to_success};
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use fsdyno_core::environment::LayerFacts;
 use fsdyno_core::{Bytes, DeviceSpec};
-use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, Use};
-use fsdyno_host::{DeviceHandle, Host, HostError, LoopOptions};
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, Use};
+use fsdyno_host::{AttachedLoop, DeviceHandle, Host, HostError, ImageHandle, LoopOptions, NewImage};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -91,16 +91,26 @@ impl Device {
     }
 }
 
+/// An image of a trial, open until it is attached or given away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub path: PathBuf,
+    pub handle: ImageHandle,
+    pub identity: FileIdentity,
+}
+
 /// Makes the images under names of 128 random bits first, so that the journal can name them before they exist; then they
 /// get their own names, unless something stands there by now. Where they
 /// are to be attached to loop devices and mounted on `target`, the ways back from that are journaled along: each sync counts.
+///
+/// From here on an image is its descriptor: what stands at its path may be another file at any moment.
 pub(crate) fn make_images(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     specs: &[&DeviceSpec],
     target: Option<&Path>,
-) -> Result<()> {
-    let images: Vec<(&Path, Bytes, PathBuf)> = specs
+) -> Result<Vec<Image>> {
+    let wanted: Vec<(&Path, Bytes, PathBuf)> = specs
         .iter()
         .flat_map(|spec| spec.disks())
         .filter_map(|disk| match disk {
@@ -110,27 +120,34 @@ pub(crate) fn make_images(
             _ => None,
         })
         .collect();
-    if !images.is_empty() {
+    if !wanted.is_empty() {
         let hidden =
-            images.iter().map(|(_, _, path)| UndoAction::RemoveFile { path: path.clone(), identity: None });
+            wanted.iter().map(|(_, _, path)| UndoAction::RemoveFile { path: path.clone(), identity: None });
         journal.append(&hidden.collect::<Vec<_>>())?;
     }
     let mut ways_back: Vec<UndoAction> = Vec::new();
-    for (path, size, hidden) in &images {
-        let identity = host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
+    let mut images = Vec::new();
+    for (path, size, hidden) in &wanted {
+        let NewImage { handle, identity } =
+            host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
+        journal.opened_image(handle);
+        journal.made(hidden, &identity);
         let path = path.to_path_buf();
         ways_back.push(UndoAction::RemoveFile { path: path.clone(), identity: Some(identity.clone()) });
-        ways_back.extend(target.map(|_| UndoAction::DetachLoop { path, image: identity }));
+        ways_back
+            .extend(target.map(|_| UndoAction::DetachLoop { path: path.clone(), image: identity.clone() }));
+        images.push(Image { path, handle, identity });
     }
     if let Some(target) = target.map(Path::to_path_buf) {
         ways_back.push(UndoAction::RemoveDirectory { path: target.clone() });
         ways_back.push(UndoAction::Unmount { target });
     }
     journal.append(&ways_back)?;
-    for (path, _, hidden) in &images {
-        host.rename_new(hidden, path).map_err(|error| taken(error, path))?;
+    for (image, (_, _, hidden)) in images.iter().zip(&wanted) {
+        host.rename_image(image.handle, &image.path).map_err(|error| taken(error, &image.path))?;
+        journal.renamed(hidden);
     }
-    Ok(())
+    Ok(images)
 }
 
 fn taken(error: HostError, path: &Path) -> TestbedError {
@@ -151,13 +168,14 @@ pub(crate) fn open(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
+    images: &[Image],
     spec: &DeviceSpec,
     interrupt: &AtomicBool,
 ) -> Result<Device> {
     match layer::of(spec) {
-        None => open_disk(host, journal, testbed, spec),
+        None => open_disk(host, journal, testbed, images, spec),
         Some(layer) => {
-            let below = spec.below().iter().map(|spec| open(host, journal, testbed, spec, interrupt));
+            let below = spec.below().iter().map(|spec| open(host, journal, testbed, images, spec, interrupt));
             let below = below.collect::<Result<Vec<_>>>()?;
             build(host, journal, testbed, layer, below, spec, interrupt)
         }
@@ -168,13 +186,13 @@ fn open_disk(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
+    images: &[Image],
     spec: &DeviceSpec,
 ) -> Result<Device> {
     let (node, model, identity) = match spec {
         DeviceSpec::Image { path, direct_io, .. } => {
             let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
-            let node = host.attach_loop(path, &options).map_err(TestbedError::at("attach"))?;
-            let identity = identity_of_loop(host, path, &node)?;
+            let AttachedLoop { node, identity, .. } = attach(host, journal, images, path, &options)?;
             (node, spec.to_string(), identity)
         }
         DeviceSpec::Block { path, .. } => {
@@ -255,25 +273,25 @@ fn holder(host: &mut dyn Host, spec: &DeviceSpec, below: &[Device]) -> Result<St
     found.ok_or_else(|| contradiction(format!("'{spec}' stands on nothing")))
 }
 
-/// Which device a loop device is that was just attached. Nobody else can know it yet, so that there is nothing to guard
-/// and no need of a whole probe, which looks at every process.
-fn identity_of_loop(host: &mut dyn Host, image: &Path, node: &Path) -> Result<DeviceIdentity> {
-    let directory = Path::new("/sys/block").join(node.file_name().unwrap_or_default());
-    let mut read = |file: &str| host.read_text(&directory.join(file)).map_err(TestbedError::at("attach"));
+/// Attaches an image that is open. Nobody else can know the device yet, so that there is nothing to guard and no need of a
+/// whole probe, which looks at every process.
+fn attach(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    images: &[Image],
+    path: &Path,
+    options: &LoopOptions,
+) -> Result<AttachedLoop> {
+    let image = images.iter().find(|image| image.path == path);
+    let image = image.ok_or_else(|| contradiction(format!("no image was made for '{}'", path.display())))?;
+    let attached = host.attach_loop(image.handle, options).map_err(TestbedError::at("attach"))?;
+    // The loop device has it open from now on.
+    journal.close_image(host, image.handle).map_err(TestbedError::at("attach"))?;
     // A loop device stays read-only when it is attached again (blockdev(8), --setro).
-    if read("ro")?.trim() == "1" {
-        return Err(read_only(image, node));
+    match attached.read_only {
+        true => Err(read_only(path, &attached.node)),
+        false => Ok(attached),
     }
-    let number = read("dev")?;
-    let (major, minor) = number.trim().split_once(':').unwrap_or_default();
-    let whole = |text: &str| text.trim().parse::<u64>().unwrap_or(0);
-    Ok(DeviceIdentity {
-        number: (whole(major) as u32, whole(minor) as u32),
-        size_bytes: whole(&read("size")?) * u64::from(SECTOR),
-        // Since Linux 5.15.
-        diskseq: read("diskseq").ok().map(|text| whole(&text)),
-        serial: None,
-    })
 }
 
 fn claimed(node: &Path) -> TestbedError {

@@ -172,7 +172,7 @@ fn object_of(error: &HostError) -> Option<String> {
     match error {
         HostError::System { object, .. } => Some(object.clone()),
         HostError::Mount { source_path, .. } => Some(source_path.clone()),
-        HostError::IdentityChanged { path, .. } => Some(path.clone()),
+        HostError::IdentityChanged { path, .. } | HostError::Replaced { path, .. } => Some(path.clone()),
         HostError::NoProgram { .. } | HostError::Hung { .. } | HostError::Lost { .. } => None,
     }
 }

@@ -4,7 +4,8 @@
 //! the same steps. Of all that a trial does, only the images are left to undo on this machine when the guest is gone.
 
 use crate::capability::kernel_elsewhere;
-use crate::device::make_images;
+use crate::device::{Image, make_images};
+use crate::error::TestbedError;
 use crate::filesystem::{self, Tool};
 use crate::foresight::{commands_on, journal_spec};
 use crate::guard::Confirmation;
@@ -16,6 +17,7 @@ use fsdyno_host::Host;
 use fsdyno_host::guest::GuestModule;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// The images that a configuration uses, those of the filesystem first.
@@ -24,12 +26,19 @@ pub fn images<'a>(configuration: &Configuration, devices: &'a Devices) -> Vec<&'
     std::iter::once(&devices.data).chain(journal).flat_map(DeviceSpec::disks).collect()
 }
 
-/// Makes these images, which a guest will have as its disks.
+/// Makes these images, which a guest will have as its disks, and gives their descriptors.
 ///
 /// # Errors
 /// [`crate::TestbedError::Refused`] when something stands in the place of one by now.
-pub fn make(host: &mut dyn Host, journal: &mut UndoJournal, images: &[&DeviceSpec]) -> Result<()> {
-    make_images(host, journal, images, None)
+pub fn make(host: &mut dyn Host, journal: &mut UndoJournal, images: &[&DeviceSpec]) -> Result<Vec<OwnedFd>> {
+    let images = make_images(host, journal, images, None)?;
+    let mut give = |image: &Image| -> Result<OwnedFd> {
+        let descriptor =
+            host.image_descriptor(image.handle, &image.identity).map_err(TestbedError::at("image"))?;
+        journal.close_image(host, image.handle).map_err(TestbedError::at("image"))?;
+        Ok(descriptor)
+    };
+    images.iter().map(&mut give).collect()
 }
 
 /// A configuration and its devices, as they are in a guest whose disks are the images of [`images`] in their order.

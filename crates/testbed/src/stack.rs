@@ -122,9 +122,10 @@ pub fn build(
         (data, Some(filesystem)) => {
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
             let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
-            device::make_images(host, journal, &specs, Some(&target))?;
-            let data = device::open(host, journal, testbed, data, interrupt)?;
-            let log = log.map(|spec| device::open(host, journal, testbed, spec, interrupt)).transpose()?;
+            let images = device::make_images(host, journal, &specs, Some(&target))?;
+            let mut open = |spec| device::open(host, journal, testbed, &images, spec, interrupt);
+            let data = open(data)?;
+            let log = log.map(open).transpose()?;
             Ground::Volume(Box::new(Volume { filesystem, data, journal: log }))
         }
         (_, None) => {

@@ -5,7 +5,7 @@ use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, WarningKind};
 use fsdyno_host::fake::{FakeHost, Fault, Machine};
 use fsdyno_host::probe::{Signature, Use};
-use fsdyno_host::{Command, DeviceHandle, Host};
+use fsdyno_host::{Command, DeviceHandle, Host, HostError, LoopOptions};
 use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
 use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build};
 use std::path::Path;
@@ -350,12 +350,52 @@ fn a_line_torn_by_the_crash_is_no_line() {
 fn a_file_that_took_the_place_of_ours_stays() {
     let mut lab = Lab::new();
     lab.run(&case("ext4, internal journal")).unwrap();
-    lab.host.detach_loop(Path::new("/dev/loop0")).unwrap();
-    lab.host.remove_file(Path::new(IMAGE)).unwrap();
+    let attached = lab.host.loops().unwrap().remove(0);
+    lab.host.detach_loop(&attached).unwrap();
+    let ours = lab.host.file_identity(Path::new(IMAGE)).unwrap().unwrap();
+    lab.host.remove_file(Path::new(IMAGE), &ours).unwrap();
     lab.host.add_file(IMAGE, Bytes(5));
     let report = lab.undo();
     assert_eq!(report.foreign.len(), 1, "{report:?}");
     assert!(lab.host.snapshot().files.contains_key(Path::new(IMAGE)));
+}
+
+#[test]
+fn a_loop_device_that_somebody_else_attached_anew_stays() {
+    let mut lab = Lab::new();
+    let case = case("ext4, internal journal");
+    let testbed = lab.verify(&case).unwrap();
+    lab.build(&testbed, &case).unwrap();
+    let ours = lab.host.loops().unwrap().remove(0);
+    // Its agent is given up, and what that had open with it; then the device goes to somebody else.
+    lab.host.revive();
+    lab.host.detach_loop(&ours).unwrap();
+    let theirs = lab.host.create_image(Path::new("/data/theirs"), Bytes(9)).unwrap();
+    let options = LoopOptions { direct_io: false, block_size: 512 };
+    assert_eq!(lab.host.attach_loop(theirs.handle, &options).unwrap().node, ours.device);
+    let error = lab.host.detach_loop(&ours).unwrap_err();
+    assert!(matches!(error, HostError::Replaced { .. }), "{error}");
+    let report = lab.undo();
+    assert_eq!((report.left, report.foreign), (Vec::<String>::new(), Vec::<String>::new()));
+    assert_eq!(lab.host.loops().unwrap()[0].backing_inode, theirs.identity.inode);
+    assert!(!lab.host.snapshot().files.contains_key(Path::new(IMAGE)));
+}
+
+#[test]
+fn images_are_given_to_guests_and_never_to_read_only_devices() {
+    let mut lab = Lab::new();
+    let case = case("ext4, internal journal");
+    let testbed = lab.verify(&case).unwrap();
+    let mut journal = UndoJournal::in_memory();
+    let specs = [&case.devices.data];
+    let made = fsdyno_testbed::guest::make(&mut lab.host, &mut journal, &specs).unwrap();
+    assert_eq!((made.len(), lab.host.open_devices()), (1, 0), "the guest has it, and nobody else");
+    journal.undo_all(&mut lab.host);
+    lab.host.read_only_loops.insert("/dev/loop0".into());
+    let refused = lab.build(&testbed, &case).unwrap_err().failure();
+    assert!(refused.message.contains("read-only") && refused.hint.is_some(), "{refused:?}");
+    lab.undo();
+    assert_eq!(lab.host.snapshot(), lab.before);
 }
 
 #[test]

@@ -8,8 +8,10 @@ use fsdyno_guest::Qemu;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
 use fsdyno_host::{Command, HostError};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -49,6 +51,7 @@ pub fn tests() -> Vec<Test> {
             "guests::a_guest_answers_shows_its_disks_and_when_it_panics_leaves_its_last_words",
             a_guest_answers_and_panics,
         ),
+        test("guests::qemu_has_descriptors_and_no_rights", qemu_has_descriptors_and_no_rights),
         test(
             "guests::two_kernels_and_the_machine_share_one_table",
             two_kernels_and_the_machine_share_one_table,
@@ -83,8 +86,69 @@ pub fn request(version: &str, disks: Vec<PathBuf>) -> GuestRequest {
 
 pub fn started(request: &GuestRequest) -> Box<dyn Guest> {
     qemu()
-        .start(request, &AtomicBool::new(false))
+        .start(request, &opened(&request.disks), &AtomicBool::new(false))
         .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
+}
+
+/// Files as a host that has made them gives them to a guest.
+pub fn opened(disks: &[PathBuf]) -> Vec<OwnedFd> {
+    let open = |disk: &PathBuf| fs::File::options().read(true).write(true).open(disk).expect("a disk").into();
+    disks.iter().map(open).collect()
+}
+
+/// The fields of `/proc/PID/status` that say what a process may do.
+fn rights(pid: u32) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_string(), value.split_whitespace().collect::<Vec<_>>().join(" ")))
+        .collect()
+}
+
+/// The files below this directory that a process has open.
+fn open_below(pid: u32, directory: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").flatten();
+    let mut open: Vec<PathBuf> = all
+        .filter_map(|one| fs::read_link(one.path()).ok())
+        .filter(|path| path.starts_with(directory) && !path.ends_with("(deleted)"))
+        .collect();
+    open.dedup();
+    open
+}
+
+/// Started by root, it is somebody else without any right, whose system calls are filtered; and its disk is the file that
+/// was made, whatever has its name by then.
+fn qemu_has_descriptors_and_no_rights() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (disk, moved) = (directory.path().join("disk"), directory.path().join("moved"));
+    fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+    fs::set_permissions(&disk, fs::Permissions::from_mode(0o600)).expect("root's alone");
+    let request = request("6.1", vec![disk.clone()]);
+    let disks = opened(&request.disks);
+    fs::rename(&disk, &moved).expect("another name");
+    let decoy = vec![7; 64 << 10];
+    fs::write(&disk, &decoy).expect("a decoy");
+    let mut guest = qemu()
+        .start(&request, &disks, &AtomicBool::new(false))
+        .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words));
+    let pid = qemu_of(&disk).expect("a process");
+    let rights = rights(pid);
+    let user = format!("{0} {0} {0} {0}", 0x7000_0000 + std::process::id());
+    assert_eq!((&rights["Uid"], &rights["Gid"]), (&user, &user), "{rights:?}");
+    assert_eq!(
+        (rights["CapPrm"].as_str(), rights["CapEff"].as_str()),
+        ("0000000000000000", "0000000000000000")
+    );
+    assert_eq!((rights["NoNewPrivs"].as_str(), rights["Seccomp"].as_str()), ("1", "2"));
+    let kvm = fs::metadata("/dev/kvm").map(|node| node.gid().to_string()).unwrap_or_default();
+    assert!(["", kvm.as_str()].contains(&rights["Groups"].as_str()), "{rights:?}");
+    assert_eq!(open_below(pid, directory.path()), std::slice::from_ref(&moved));
+    let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
+    assert_eq!(made.status, 0, "{made:?}");
+    guest.end_now();
+    assert!(fs::read(&disk).expect("the decoy") == decoy);
+    let superblock = fs::read(&moved).expect("the disk");
+    assert_eq!(superblock[1080..1082], [0x53, 0xef], "ext4's magic number");
 }
 
 fn a_guest_answers_and_panics() {

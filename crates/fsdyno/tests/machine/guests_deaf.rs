@@ -13,6 +13,7 @@ use fsdyno_host::local::LocalHost;
 use fsdyno_store::Store;
 use fsdyno_sweep::{Machines, Plan, RunOptions, run};
 use fsdyno_testbed::Confirmation;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 
 pub fn tests() -> Vec<Test> {
@@ -66,11 +67,12 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
     fn start(
         &mut self,
         request: &GuestRequest,
+        disks: &[OwnedFd],
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn Guest>, NotStarted> {
         self.started += 1;
         if self.started > 1 {
-            return self.guests.start(request, interrupt);
+            return self.guests.start(request, disks, interrupt);
         }
         let mut request = request.clone();
         request.modules.push("msr".into());
@@ -78,7 +80,7 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
         let programs = programs
             .map(|(name, package)| GuestProgram { name: name.to_string(), package: package.to_string() });
         request.programs.extend(programs);
-        let mut guest = self.guests.start(&request, interrupt)?;
+        let mut guest = self.guests.start(&request, disks, interrupt)?;
         let later = format!("({DEAFEN}) > /dev/null 2>&1 &");
         let sent = guest.run(&Command::new("sh").args(["-c", &later])).expect("it runs in the background");
         assert_eq!(sent.status, 0, "{sent:?}");

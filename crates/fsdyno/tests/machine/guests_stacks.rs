@@ -1,10 +1,10 @@
 //! Arrays, volumes and slow disks, in guests: this machine's own kernel may have none of them.
 
-use crate::guests::{GUEST, fsdyno, qemu, trials};
+use crate::guests::{GUEST, fsdyno, trials};
 use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Nanos};
-use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
+use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest};
 use fsdyno_host::probe::{SCRATCH_MARK, Signature, UNKNOWN_DATA};
 use fsdyno_host::{Command, Host};
 use fsdyno_testbed::{Confirmation, Stack, Testbed, UndoJournal, build, guest};
@@ -262,9 +262,7 @@ fn started(configuration: &Configuration, all: &[Devices], disks: Vec<PathBuf>) 
         programs,
         disks,
     };
-    qemu()
-        .start(&request, &AtomicBool::new(false))
-        .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
+    crate::guests::started(&request)
 }
 
 /// Arrays and mappings that there are. An array that was stopped may still have a number, and nothing else.

@@ -18,6 +18,7 @@ mod guests;
 mod guests_deaf;
 mod guests_filesystems;
 mod guests_stacks;
+mod images;
 mod kill;
 mod lifecycle;
 mod postmark;
@@ -47,6 +48,7 @@ fn main() {
         guests_deaf::tests(),
         guests_filesystems::tests(),
         guests_stacks::tests(),
+        images::tests(),
         kill::tests(),
         lifecycle::tests(),
         postmark::tests(),

@@ -15,7 +15,8 @@ pub use serve::serve;
 
 pub use crate::channel::Limits;
 use crate::channel::{Channel, question, understand};
-use crate::local::start_engine;
+use crate::local::{start_engine, take_image};
+use crate::probe::FileIdentity;
 use crate::wire::{self, Request};
 use crate::{EngineProcess, HostError, Result};
 use fsdyno_core::EngineRequest;
@@ -80,7 +81,6 @@ impl AgentHost {
             // No two agents give out the same handle.
             first_handle: self.started << 32,
         };
-        let lost = |reason: String| HostError::Lost { host: NAME.to_string(), reason };
         match agent.ask(&question(&hello)?, self.limits.step) {
             Answer::Line(line) => {
                 understand::<u32>(NAME, &line)?;
@@ -100,6 +100,10 @@ impl AgentHost {
             self.given_up.push(agent);
         }
     }
+}
+
+fn lost(reason: String) -> HostError {
+    HostError::Lost { host: NAME.to_string(), reason }
 }
 
 impl Channel for AgentHost {
@@ -128,9 +132,15 @@ impl Channel for AgentHost {
             Answer::Ended(how) => {
                 let reason = format!("the agent ended while {request}: {how}");
                 self.give_up(agent);
-                Err(HostError::Lost { host: NAME.to_string(), reason })
+                Err(lost(reason))
             }
         }
+    }
+
+    fn take_descriptor(&mut self, number: i32, expected: &FileIdentity) -> Result<OwnedFd> {
+        // It has just answered, and until it is reaped nobody else has its number.
+        let agent = self.agent.as_ref().ok_or_else(|| lost("the agent is gone".to_string()))?;
+        take_image(agent.pid(), number, expected)
     }
 
     fn be_patient(&mut self, limit: Option<Duration>) {

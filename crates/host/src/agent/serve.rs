@@ -26,6 +26,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHos
 
 fn answer(line: &[u8], host: &mut LocalHost) -> Vec<u8> {
     let answer = match serde_json::from_slice::<Request>(line) {
+        Ok(Request::ImageDescriptor { image }) => wire::line(&host.image_number(image)),
         Ok(request) => {
             if let Request::Hello { protected, first_handle, .. } = &request {
                 host.protect(protected.iter().cloned());

@@ -7,7 +7,7 @@
 
 use super::tools;
 use super::{FakeHost, system};
-use crate::{Command, HostError, MountRequest, Result};
+use crate::{Command, HostError, ImageHandle, MountRequest, Result};
 use fsdyno_core::EngineRequest;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -93,12 +93,20 @@ impl FakeHost {
         inode.is_none_or(|inode| self.conduct.files.contains(&inode))
     }
 
-    /// Removing, renaming or attaching a file: one that is not there is refused by the machine itself.
+    /// Removing a file: one that is not there is refused by the machine itself.
     pub(super) fn watch_file(&mut self, action: &str, path: &Path) {
         self.rule(self.is_our_file(path), || {
             format!("{action} '{}', which was not made here", path.display())
         });
         self.touch(path);
+    }
+
+    /// Renaming or attaching an image, which goes by its descriptor, whatever has its name by now.
+    pub(super) fn watch_image(&mut self, action: &str, image: ImageHandle) {
+        let Ok((path, identity)) = self.image(image) else { return };
+        let ours = self.conduct.files.contains(&identity.inode);
+        self.rule(ours, || format!("{action} '{}', which was not made here", path.display()));
+        self.touch(&path);
     }
 
     pub(super) fn watch_directory_removal(&mut self, path: &Path) {
@@ -254,10 +262,25 @@ mod tests {
     #[test]
     fn nothing_of_somebody_else_is_changed() {
         let precious = Path::new("/data/precious");
-        assert!(broken(|host| host.remove_file(precious)));
-        assert!(broken(|host| host.rename_new(precious, Path::new("/data/other"))));
-        assert!(broken(|host| host.attach_loop(precious, &OPTIONS)));
-        assert!(broken(|host| host.detach_loop(Path::new("/dev/loop0"))));
+        assert!(broken(|host| {
+            let found = host.file_identity(precious)?.expect("a file");
+            host.remove_file(precious, &found)
+        }));
+        let theirs = |host: &mut FakeHost| {
+            host.as_somebody_else(|host| host.create_image(Path::new("/data/theirs"), Bytes(512)))
+        };
+        assert!(broken(|host| {
+            let image = theirs(host)?.handle;
+            host.rename_image(image, Path::new("/data/other"))
+        }));
+        assert!(broken(|host| {
+            let image = theirs(host)?.handle;
+            host.attach_loop(image, &OPTIONS)
+        }));
+        assert!(broken(|host| {
+            let attached = host.loops()?.remove(0);
+            host.detach_loop(&attached)
+        }));
         assert!(broken(|host| host.remove_directory(Path::new("/data"))));
         assert!(broken(|host| {
             let identity = host.probe_device(Path::new("/dev/decoy"))?.identity;
@@ -272,11 +295,12 @@ mod tests {
     #[test]
     fn what_was_made_here_may_go() {
         assert!(!broken(|host| {
-            let image = Path::new("/data/a/../image");
-            host.create_image(image, Bytes(512))?;
-            let node = host.attach_loop(Path::new("/data/image"), &OPTIONS)?;
-            host.detach_loop(&node)?;
-            host.remove_file(image)?;
+            let path = Path::new("/data/a/../image");
+            let image = host.create_image(path, Bytes(512))?;
+            host.attach_loop(image.handle, &OPTIONS)?;
+            let attached = host.loops()?.pop().expect("a loop device");
+            host.detach_loop(&attached)?;
+            host.remove_file(path, &image.identity)?;
             host.change_setting(Path::new("/proc/sys/vm/swappiness"), "10")
         }));
     }
@@ -328,7 +352,10 @@ mod tests {
     #[test]
     fn somebody_else_may_do_as_they_like() {
         let mut host = host();
-        host.as_somebody_else(|host| host.detach_loop(Path::new("/dev/loop0"))).expect("detached");
-        host.as_somebody_else(|host| host.remove_file(Path::new("/data/precious"))).expect("removed");
+        let precious = Path::new("/data/precious");
+        let found = host.file_identity(precious).expect("a look").expect("a file");
+        let attached = host.loops().expect("loop devices").remove(0);
+        host.as_somebody_else(|host| host.detach_loop(&attached)).expect("detached");
+        host.as_somebody_else(|host| host.remove_file(precious, &found)).expect("removed");
     }
 }

@@ -3,6 +3,7 @@
 use super::FakeHost;
 use crate::guest::{Guest, GuestFacts, GuestRequest, Guests, NotStarted};
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -22,7 +23,13 @@ impl Guests for FakeGuests {
         self.unmet.clone()
     }
 
-    fn start(&mut self, request: &GuestRequest, _: &AtomicBool) -> Result<Box<dyn Guest>, NotStarted> {
+    fn start(
+        &mut self,
+        request: &GuestRequest,
+        disks: &[OwnedFd],
+        _: &AtomicBool,
+    ) -> Result<Box<dyn Guest>, NotStarted> {
+        assert_eq!(disks.len(), request.disks.len(), "a descriptor for each disk");
         self.requests.push(request.clone());
         let next = self.next.pop_front().unwrap_or_else(|| panic!("a guest too many: {request:?}"));
         next.map(|host| Box::new(host) as Box<dyn Guest>)

@@ -20,7 +20,7 @@ pub use layers::FakeLayer;
 
 use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
-use crate::{Host, HostError, LoopOptions, MountRequest, Output, Result};
+use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
 use fsdyno_core::{Bytes, EngineRequest, Nanos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -107,6 +107,8 @@ pub struct FakeHost {
     pub busy_unmounts: u32,
     /// So many of the next arrays that are stopped come up again at once, as udev brings them up.
     pub reassemblies: u32,
+    /// Loop devices that somebody has set read-only.
+    pub read_only_loops: BTreeSet<PathBuf>,
     /// What the next engines do.
     pub engines: VecDeque<FakeEngine>,
     /// Whether arrays never come to the end of what they do by themselves.
@@ -126,6 +128,7 @@ pub struct FakeHost {
     conduct: Conduct,
     /// Handles that were opened for writing and are not any more.
     read_only: BTreeSet<u64>,
+    images: BTreeMap<u64, (PathBuf, FileIdentity)>,
     last_inode: u64,
     last_handle: u64,
     last_layer: u64,
@@ -220,9 +223,18 @@ impl FakeHost {
 
     /// Attaches a file that was there before to the first free loop device, as somebody else has; gives its node.
     pub fn add_loop(&mut self, file: impl AsRef<Path>) -> PathBuf {
-        let options = LoopOptions { direct_io: false, block_size: 512 };
-        self.as_somebody_else(|host| host.attach_loop(file.as_ref(), &options))
-            .expect("a file and a free device")
+        let (identity, _) = self.machine.files.get(file.as_ref()).expect("a file");
+        self.attach(file.as_ref(), identity.inode).expect("a free device")
+    }
+
+    /// Attaches a file to the first free loop device; gives its node.
+    fn attach(&mut self, file: &Path, inode: u64) -> Result<PathBuf> {
+        let mut nodes = (0..LOOPS).map(|index| PathBuf::from(format!("/dev/loop{index}")));
+        let free = nodes.find(|node| !self.machine.loops.contains_key(node));
+        let node = free.ok_or_else(|| system("attach", file, EBUSY))?;
+        self.machine.loops.insert(node.clone(), inode);
+        *self.attachments.entry(node.clone()).or_default() += 1;
+        Ok(node)
     }
 
     fn add_queue(&mut self, number: (u32, u32)) {
@@ -253,6 +265,7 @@ impl FakeHost {
         self.lost = false;
         self.open.clear();
         self.verified.clear();
+        self.images.clear();
         self.faults.clear();
     }
 
@@ -271,9 +284,9 @@ impl FakeHost {
         self.lost
     }
 
-    /// Devices that are open now.
+    /// Devices and images that are open now.
     pub fn open_devices(&self) -> usize {
-        self.open.len()
+        self.open.len() + self.images.len()
     }
 
     /// One step: logged, counted, and perhaps going wrong.
@@ -314,6 +327,10 @@ impl FakeHost {
             || self.blocks.contains_key(path)
     }
 
+    fn image(&self, handle: ImageHandle) -> Result<(PathBuf, FileIdentity)> {
+        self.images.get(&handle.0).cloned().ok_or_else(|| system("use", "an image that is not open", EBADF))
+    }
+
     fn file_of_inode(&self, inode: u64) -> Option<(&PathBuf, Bytes)> {
         self.machine
             .files
@@ -340,19 +357,6 @@ impl FakeHost {
         let made = |line: &&String| line.starts_with("mkfs.") && line.ends_with(&format!(" {node}"));
         let words = self.commands.iter().rfind(made).map(|line| line.split([' ', ',', '=']));
         words.is_some_and(|mut words| words.any(|word| Path::new(word) == device))
-    }
-
-    /// What sysfs tells of an attached loop device: `/sys/block/loop0/size`.
-    fn loop_attribute(&self, path: &Path) -> Option<String> {
-        let node = Path::new("/dev").join(path.parent()?.strip_prefix("/sys/block").ok()?);
-        let (_, size) = self.file_of_inode(*self.machine.loops.get(&node)?)?;
-        Some(match path.file_name()?.to_str()? {
-            "dev" => format!("{LOOP_MAJOR}:{}\n", index_of(&node)),
-            "size" => format!("{}\n", size.0 / 512),
-            "diskseq" => format!("{}\n", self.attachments.get(&node)?),
-            "ro" => "0\n".to_string(),
-            _ => return None,
-        })
     }
 
     fn probe(&self, path: &Path) -> Result<DeviceProbe> {

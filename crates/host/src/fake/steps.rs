@@ -7,10 +7,12 @@ use super::{
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::setting::{BYTES_MAX, Setting};
 use crate::{
-    Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
+    AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
+    MountRequest, NewImage, Output, Result,
 };
 use fsdyno_core::{Bytes, EngineRequest};
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 impl Host for FakeHost {
@@ -36,8 +38,7 @@ impl Host for FakeHost {
 
     fn read_text(&mut self, path: &Path) -> Result<String> {
         self.step(format!("read {}", path.display()), |host| {
-            let text = host.machine.texts.get(path).cloned().or_else(|| host.loop_attribute(path));
-            let text = text.or_else(|| host.layer_attribute(path));
+            let text = host.machine.texts.get(path).cloned().or_else(|| host.layer_attribute(path));
             text.ok_or_else(|| system("read", path, ENOENT))
         })
     }
@@ -119,7 +120,14 @@ impl Host for FakeHost {
         })
     }
 
-    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
+    fn verify_directory(&mut self, path: &Path) -> Result<()> {
+        self.step(format!("look at directory {}", path.display()), |host| {
+            let known = host.machine.directories.contains(path);
+            if known { Ok(()) } else { Err(system("open the directory", path, ENOENT)) }
+        })
+    }
+
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
         let path = &walked(path);
         self.watch_new(path);
         self.step(format!("create {} of {size}", path.display()), |host| {
@@ -133,30 +141,58 @@ impl Host for FakeHost {
             let identity = host.new_identity();
             host.made_file(identity.inode);
             host.machine.files.insert(path.to_path_buf(), (identity.clone(), size));
-            Ok(identity)
+            host.last_handle += 1;
+            host.images.insert(host.last_handle, (path.to_path_buf(), identity.clone()));
+            Ok(NewImage { handle: ImageHandle(host.last_handle), identity })
         })
     }
 
-    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
-        let (from, to) = (&walked(from), &walked(to));
-        self.watch_file("rename", from);
+    fn rename_image(&mut self, image: ImageHandle, to: &Path) -> Result<()> {
+        let to = &walked(to);
+        self.watch_image("rename", image);
         self.watch_new(to);
-        self.step(format!("rename {} to {}", from.display(), to.display()), |host| {
+        self.step(format!("rename image {} to {}", image.0, to.display()), |host| {
+            let (from, identity) = host.image(image)?;
             check_name("rename", to)?;
             if host.exists(to) {
                 return Err(system("rename", to, EEXIST));
             }
-            let file = host.machine.files.remove(from).ok_or_else(|| system("rename", from, ENOENT))?;
+            let file = host.machine.files.remove(&from).ok_or_else(|| system("rename", &from, ENOENT))?;
             host.machine.files.insert(to.to_path_buf(), file);
+            host.images.insert(image.0, (to.to_path_buf(), identity));
             Ok(())
         })
     }
 
-    fn remove_file(&mut self, path: &Path) -> Result<()> {
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
+        self.step(format!("descriptor of image {}", image.0), |host| {
+            let (path, identity) = host.image(image)?;
+            if identity != *expected {
+                return Err(replaced(&path, expected, &identity));
+            }
+            let nothing = Path::new("/dev/null");
+            std::fs::File::open(nothing).map(OwnedFd::from).map_err(|_| system("open", nothing, ENXIO))
+        })
+    }
+
+    fn close_image(&mut self, image: ImageHandle) -> Result<()> {
+        self.step(format!("close image {}", image.0), |host| {
+            host.image(image)?;
+            host.images.remove(&image.0);
+            Ok(())
+        })
+    }
+
+    fn remove_file(&mut self, path: &Path, expected: &FileIdentity) -> Result<()> {
         let path = &walked(path);
         self.watch_file("remove", path);
         self.step(format!("remove {}", path.display()), |host| {
-            host.machine.files.remove(path).map(|_| ()).ok_or_else(|| system("remove", path, ENOENT))
+            let found = host.machine.files.get(path).map(|(identity, _)| identity.clone());
+            match found.ok_or_else(|| system("remove", path, ENOENT))? {
+                found if found == *expected => host.machine.files.remove(path),
+                found => return Err(replaced(path, expected, &found)),
+            };
+            Ok(())
         })
     }
 
@@ -184,35 +220,41 @@ impl Host for FakeHost {
                     .file_of_inode(*inode)
                     .map(|(path, _)| path.display().to_string())
                     .unwrap_or_default(),
+                diskseq: host.attachments.get(device).copied(),
             };
             Ok(host.machine.loops.iter().map(info).collect())
         })
     }
 
-    fn attach_loop(&mut self, image: &Path, _options: &LoopOptions) -> Result<PathBuf> {
-        let image = &walked(image);
-        self.watch_file("attach", image);
-        self.step(format!("attach {}", image.display()), |host| {
-            let identity = host.machine.files.get(image).map(|(identity, _)| identity.inode);
-            let inode = identity.ok_or_else(|| system("attach", image, ENOENT))?;
-            let nodes = (0..super::LOOPS).map(|index| PathBuf::from(format!("/dev/loop{index}")));
-            let free = nodes.into_iter().find(|node| !host.machine.loops.contains_key(node));
-            let node = free.ok_or_else(|| system("attach", image, EBUSY))?;
-            host.machine.loops.insert(node.clone(), inode);
-            *host.attachments.entry(node.clone()).or_default() += 1;
-            Ok(node)
+    fn attach_loop(&mut self, image: ImageHandle, _options: &LoopOptions) -> Result<AttachedLoop> {
+        self.watch_image("attach", image);
+        self.step(format!("attach image {}", image.0), |host| {
+            let (path, identity) = host.image(image)?;
+            let node = host.attach(&path, identity.inode)?;
+            let identity = host.probe(&node)?.identity;
+            let read_only = host.read_only_loops.contains(&node);
+            Ok(AttachedLoop { node, identity, read_only })
         })
     }
 
-    fn detach_loop(&mut self, device: &Path) -> Result<()> {
-        self.watch_detach(device);
+    fn detach_loop(&mut self, attached: &LoopInfo) -> Result<()> {
+        let device = &attached.device;
+        if self.machine.loops.get(device) == Some(&attached.backing_inode) {
+            self.watch_detach(device);
+        }
         self.step(format!("detach {}", device.display()), |host| {
+            let inode = *host.machine.loops.get(device).ok_or_else(|| system("detach", device, ENXIO))?;
+            let now = (inode, host.attachments.get(device).copied());
+            if now != (attached.backing_inode, attached.diskseq) {
+                return Err(replaced(device, &(attached.backing_inode, attached.diskseq), &now));
+            }
             if host.is_busy(device) || host.open.values().any(|(node, _)| node == device) {
                 return Err(system("detach", device, EBUSY));
             }
             // Its content goes with the file.
             host.machine.labels.remove(device);
-            host.machine.loops.remove(device).map(|_| ()).ok_or_else(|| system("detach", device, ENXIO))
+            host.machine.loops.remove(device);
+            Ok(())
         })
     }
 
@@ -342,6 +384,11 @@ impl Host for FakeHost {
 /// Refuses what is no setting, as a real host does.
 fn setting(path: &Path) -> Result<()> {
     Setting::at(path).map(|_| ()).ok_or_else(|| system("use as a setting", path, 0))
+}
+
+fn replaced(path: &Path, before: &impl std::fmt::Debug, now: &impl std::fmt::Debug) -> HostError {
+    let difference = format!("{before:?} became {now:?}");
+    HostError::Replaced { path: path.display().to_string(), difference }
 }
 
 fn same_device(path: &Path, expected: &DeviceIdentity, found: &DeviceIdentity) -> Result<()> {

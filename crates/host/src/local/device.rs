@@ -100,6 +100,10 @@ impl OpenDevice {
         Err(HostError::IdentityChanged { path: path.display().to_string(), difference })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.descriptor)
     }

@@ -3,9 +3,10 @@
 use crate::probe::{FileIdentity, Room};
 use crate::{HostError, Result, mountinfo};
 use fsdyno_core::Bytes;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 use rustix::io::Errno;
-use std::fs::{self, File};
+use std::fs;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub(super) fn read_text(path: &Path) -> Result<String> {
@@ -23,52 +24,37 @@ pub(super) fn list_directory(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// What stands at a path, links not followed.
 pub(super) fn identity(path: &Path) -> Result<Option<FileIdentity>> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let found = match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted) {
-        Ok(found) => found,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        Err(error) => return Err(HostError::system("look at", path, error)),
-    };
+    identity_at(CWD, path)
+}
+
+/// The same, from a directory on.
+pub(super) fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> Result<Option<FileIdentity>> {
+    match rustix::fs::statx(directory, path, AtFlags::SYMLINK_NOFOLLOW, IDENTITY) {
+        Ok(found) => Ok(Some(identified(&found))),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(HostError::system("look at", path, error)),
+    }
+}
+
+/// Which file a descriptor is; `path` is for a person.
+pub(super) fn identity_of(file: BorrowedFd<'_>, path: &Path) -> Result<FileIdentity> {
+    rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, IDENTITY)
+        .map(|found| identified(&found))
+        .map_err(|error| HostError::system("look at", path, error))
+}
+
+const IDENTITY: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+fn identified(found: &Statx) -> FileIdentity {
     let born = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
-    Ok(Some(FileIdentity {
+    FileIdentity {
         device: (found.stx_dev_major, found.stx_dev_minor),
         inode: found.stx_ino,
         birth_ns: born.then(|| found.stx_btime.tv_sec * 1_000_000_000 + i64::from(found.stx_btime.tv_nsec)),
         regular: FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile,
-    }))
-}
-
-/// File and directory entry are on the disk when this returns, so that an undo journal that names them is true after a
-/// power cut.
-pub(super) fn create_image(path: &Path, size: Bytes) -> Result<FileIdentity> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|error| HostError::system("make the image", path, error))?;
-    size_and_sync(&File::from(file), path, size).map_err(|error| {
-        // The file is ours, made by the call above with O_EXCL, and of no use.
-        let left = fs::remove_file(path).err().map(|left| format!("; the empty file is left: {left}"));
-        let error = HostError::system("size the image", path, error);
-        match (error, left) {
-            (HostError::System { action, object, errno, reason }, Some(left)) => {
-                HostError::System { action, object, errno, reason: reason + &left }
-            }
-            (error, _) => error,
-        }
-    })?;
-    identity(path)?.ok_or_else(|| HostError::system("look at", path, Errno::NOENT))
-}
-
-fn size_and_sync(file: &File, path: &Path, size: Bytes) -> std::io::Result<()> {
-    file.set_len(size.0)?;
-    file.sync_all()?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
-}
-
-pub(super) fn rename_new(from: &Path, to: &Path) -> Result<()> {
-    rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
-        .map_err(|error| HostError::system(&format!("rename '{}' to", from.display()), to, error))
+    }
 }
 
 /// `shares` is what else lies somewhere and needs room, each with its name.

@@ -1,9 +1,10 @@
 //! Loop devices: attach, detach at once or not at all, list.
 
+use super::images::OpenImage;
 use super::{device_number, while_busy};
-use crate::probe::LoopInfo;
-use crate::{HostError, LoopOptions, Result};
-use fsdyno_sys::loopdev;
+use crate::probe::{FileIdentity, LoopInfo};
+use crate::{AttachedLoop, HostError, LoopOptions, Result};
+use fsdyno_sys::{block, loopdev};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;
@@ -21,10 +22,9 @@ pub(super) struct Attached {
 }
 
 /// Attaches an image to a free loop device, and reads back that it got what was asked.
-pub(super) fn attach(image: &Path, options: &LoopOptions) -> Result<PathBuf> {
-    let failed = |error: Errno| HostError::system("attach a loop device to", image, error);
-    let image = fs::canonicalize(image).map_err(|error| HostError::system("find", image, error))?;
-    let backing = open(&image, OFlags::RDWR)?;
+pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<AttachedLoop> {
+    let path = image.path();
+    let failed = |error: Errno| HostError::system("attach a loop device to", &path, error);
     let control_path = Path::new("/dev/loop-control");
     let control = open(control_path, OFlags::RDWR)?;
     for _ in 0..ATTACH_RACES {
@@ -36,29 +36,66 @@ pub(super) fn attach(image: &Path, options: &LoopOptions) -> Result<PathBuf> {
             Err(Errno::BUSY | Errno::NXIO) => continue,
             Err(error) => return Err(HostError::system("open", &node, error)),
         };
-        let name = image.to_string_lossy();
-        match loopdev::configure(
-            device.as_fd(),
-            backing.as_fd(),
-            &name,
-            options.block_size,
-            options.direct_io,
-        ) {
-            Ok(()) => {
-                return match refused_option(&device, options) {
-                    None => Ok(node),
-                    Some(reason) => {
-                        drop(device);
-                        detach(&node)?;
-                        Err(not_in_force(&image, reason))
-                    }
-                };
-            }
+        let (name, LoopOptions { block_size, direct_io }) = (path.to_string_lossy(), options.clone());
+        match loopdev::configure(device.as_fd(), image.descriptor(), &name, block_size, direct_io) {
+            Ok(()) => return read_back(&device, node, image, options),
             Err(Errno::BUSY) => {}
             Err(error) => return Err(failed(error)),
         }
     }
     Err(failed(Errno::BUSY))
+}
+
+/// What was attached, by the descriptor that attached it: as long as that is open, nobody can give the device another
+/// file.
+fn read_back(
+    device: &OwnedFd,
+    node: PathBuf,
+    image: &OpenImage,
+    options: &LoopOptions,
+) -> Result<AttachedLoop> {
+    let in_force = || {
+        verify(device, &node, image.identity())?;
+        if let Some(reason) = refused_option(device, options) {
+            return Err(not_in_force(&image.path(), reason));
+        }
+        let read_only = block::read_only(device.as_fd())
+            .map_err(|error| HostError::system("ask for the write protection of", &node, error))?;
+        let identity = super::device::identity(device.as_fd(), &node)?;
+        Ok(AttachedLoop { node: node.clone(), identity, read_only })
+    };
+    in_force().inspect_err(|_| {
+        // It goes with the last descriptor, which is this one or that of somebody who only looks at it.
+        let _ = loopdev::clear(device.as_fd());
+    })
+}
+
+/// Verifies that a loop device has this file.
+pub(super) fn verify(device: &OwnedFd, node: &Path, image: &FileIdentity) -> Result<()> {
+    let status = loopdev::status(device.as_fd())
+        .map_err(|error| HostError::system("ask for the status of", node, error))?;
+    match backing(&status) {
+        found if found == (image.device, image.inode) => Ok(()),
+        found => Err(replaced(node, file_text((image.device, image.inode)), file_text(found))),
+    }
+}
+
+/// A file by the device number of its filesystem and its inode.
+type File = ((u32, u32), u64);
+
+fn backing(status: &loopdev::Status) -> File {
+    (device_number(status.backing_device()), status.backing_inode())
+}
+
+fn file_text(((major, minor), inode): File) -> String {
+    format!("inode {inode} on {major}:{minor}")
+}
+
+fn replaced(node: &Path, before: String, now: String) -> HostError {
+    HostError::Replaced {
+        path: node.display().to_string(),
+        difference: format!("it was attached to {before} and is attached to {now}"),
+    }
 }
 
 /// The kernel attaches without direct I/O, and with another block size, where the backing file does not allow them.
@@ -82,36 +119,69 @@ fn not_in_force(image: &Path, reason: String) -> HostError {
     }
 }
 
+/// What came of detaching.
+enum Detached {
+    Yes,
+    /// The device is attached to something else by now, and was left alone.
+    Other(HostError),
+}
+
 /// Detaches a loop device now, trying for a short time while it is busy.
-pub(super) fn detach(node: &Path) -> Result<()> {
-    while_busy(|| detach_once(node)).map_err(|error| HostError::system("detach the loop device", node, error))
+pub(super) fn detach(attached: &LoopInfo) -> Result<()> {
+    let node = &attached.device;
+    match while_busy(|| detach_once(attached)) {
+        Ok(Detached::Yes) => Ok(()),
+        Ok(Detached::Other(error)) => Err(error),
+        Err(error) => Err(HostError::system("detach the loop device", node, error)),
+    }
 }
 
 /// `LOOP_CLR_FD` never fails for a busy device: it makes the detaching wait for the last opener. So mounts and other
 /// holders are found first by an exclusive open, and plain openers afterwards: when the device outlives our own close, the
-/// waiting is taken back.
-fn detach_once(node: &Path) -> rustix::io::Result<()> {
+/// waiting is taken back. Each time it is looked at what is attached by the descriptor that is then used: while that is
+/// open, nobody can give the device another file.
+fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     // Without O_CREAT, O_EXCL on a block device means: no mount, no holder, no other exclusive opener (open(2)).
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let device = rustix::fs::open(node, flags, Mode::empty())?;
+    let device = rustix::fs::open(&attached.device, flags, Mode::empty())?;
+    let status = loopdev::status(device.as_fd())?;
+    if let Some(other) = other_than(attached, &device, &status) {
+        return Ok(Detached::Other(other));
+    }
     loopdev::clear(device.as_fd())?;
     drop(device);
-    let device = match rustix::fs::open(node, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let device = match rustix::fs::open(&attached.device, flags, Mode::empty()) {
         // A loop device that was added beside the first ones can be removed by others as soon as it is free.
-        Err(Errno::NOENT | Errno::NXIO) => return Ok(()),
+        Err(Errno::NOENT | Errno::NXIO) => return Ok(Detached::Yes),
         device => device?,
     };
     match loopdev::status(device.as_fd()) {
-        Err(Errno::NXIO) => Ok(()),
+        Err(Errno::NXIO) => Ok(Detached::Yes),
         Err(error) => Err(error),
-        // Somebody else attached another file in between: not ours any more.
-        Ok(status) if !status.autoclear() => Ok(()),
+        // Somebody else attached another file in between: not ours any more, whatever its flags.
+        Ok(status) if other_than(attached, &device, &status).is_some() => Ok(Detached::Yes),
+        Ok(status) if !status.autoclear() => Ok(Detached::Yes),
         Ok(status) => match loopdev::clear_autoclear(device.as_fd(), status) {
-            Err(Errno::NXIO) => Ok(()),
+            Err(Errno::NXIO) => Ok(Detached::Yes),
             Err(error) => Err(error),
             Ok(()) => Err(Errno::BUSY),
         },
     }
+}
+
+/// What a loop device is attached to, if that is not this file or not this attachment any more.
+fn other_than(attached: &LoopInfo, device: &OwnedFd, status: &loopdev::Status) -> Option<HostError> {
+    let file = (attached.backing_device, attached.backing_inode);
+    let diskseq = block::diskseq(device.as_fd()).ok();
+    let now = (backing(status), diskseq);
+    (now != (file, attached.diskseq)).then(|| {
+        let text = |(file, diskseq): (File, Option<u64>)| {
+            let diskseq = diskseq.map(|diskseq| format!(", diskseq {diskseq}")).unwrap_or_default();
+            file_text(file) + &diskseq
+        };
+        replaced(&attached.device, text((file, attached.diskseq)), text(now))
+    })
 }
 
 /// Every attached loop device.
@@ -150,9 +220,10 @@ fn look(name: &str) -> Result<Option<Attached>> {
     Ok(Some(Attached {
         info: LoopInfo {
             device: node,
-            backing_device: device_number(status.backing_device()),
-            backing_inode: status.backing_inode(),
+            backing_device: backing(&status).0,
+            backing_inode: backing(&status).1,
             backing_path: backing_path.trim_end_matches('\n').to_string(),
+            diskseq: block::diskseq(device.as_fd()).ok(),
         },
         backing_block: status.backing_block().map(device_number),
     }))

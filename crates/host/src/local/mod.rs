@@ -10,8 +10,10 @@
 
 mod command;
 mod device;
+mod directory;
 mod engine;
 mod files;
+mod images;
 mod loops;
 mod mount;
 mod probe;
@@ -20,15 +22,19 @@ mod setting;
 pub use command::find as find_program;
 pub(crate) use command::wait_readable;
 pub(crate) use engine::start as start_engine;
+pub(crate) use images::take as take_image;
 
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::{
-    Command, DeviceHandle, EngineProcess, Host, HostError, LoopOptions, MountRequest, Output, Result,
+    AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
+    MountRequest, NewImage, Output, Result,
 };
 use device::OpenDevice;
 use fsdyno_core::{Bytes, EngineRequest};
+use images::OpenImage;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,6 +46,9 @@ pub struct LocalHost {
     binary: PathBuf,
     protected: Vec<(String, PathBuf)>,
     devices: HashMap<DeviceHandle, OpenDevice>,
+    images: HashMap<ImageHandle, OpenImage>,
+    /// The files of loop devices that this host has attached, by their device numbers.
+    attached: HashMap<(u32, u32), FileIdentity>,
     next_handle: u64,
 }
 
@@ -47,7 +56,14 @@ impl LocalHost {
     /// `binary` is the fsdyno binary, which serves as engine; `protected` are things that no device under test may carry,
     /// each with its name (`the store`), beside the system's own directories and the binary.
     pub fn new(binary: PathBuf, protected: Vec<(String, PathBuf)>) -> Self {
-        LocalHost { binary, protected, devices: HashMap::new(), next_handle: 1 }
+        LocalHost {
+            binary,
+            protected,
+            devices: HashMap::new(),
+            images: HashMap::new(),
+            attached: HashMap::new(),
+            next_handle: 1,
+        }
     }
 
     /// Adds to what no device under test may carry.
@@ -60,8 +76,39 @@ impl LocalHost {
         self.next_handle = first;
     }
 
+    /// The number of an image's descriptor, by which another process of this machine can take it over.
+    pub(crate) fn image_number(&self, handle: ImageHandle) -> Result<i32> {
+        self.image(handle).map(OpenImage::number)
+    }
+
+    fn new_handle(&mut self) -> u64 {
+        self.next_handle += 1;
+        self.next_handle - 1
+    }
+
     fn device(&self, handle: DeviceHandle) -> Result<&OpenDevice> {
-        self.devices.get(&handle).ok_or_else(|| not_open(handle))
+        self.devices.get(&handle).ok_or_else(|| not_open("the device", handle.0))
+    }
+
+    fn image(&self, handle: ImageHandle) -> Result<&OpenImage> {
+        self.images.get(&handle).ok_or_else(|| not_open("the image", handle.0))
+    }
+
+    /// Verifies of a loop device that was attached here that it still has its file.
+    fn verify_backing(&self, device: &OpenDevice, expected: &DeviceIdentity) -> Result<()> {
+        match self.attached.get(&expected.number) {
+            Some(image) => loops::verify(&device.descriptor(), device.path(), image),
+            None => Ok(()),
+        }
+    }
+}
+
+fn not_open(what: &str, handle: u64) -> HostError {
+    HostError::System {
+        action: format!("use {what} of handle"),
+        object: handle.to_string(),
+        errno: Errno::BADF.raw_os_error(),
+        reason: "it is not open on this host, or its process was given up".to_string(),
     }
 }
 
@@ -110,16 +157,35 @@ impl Host for LocalHost {
         files::identity(path)
     }
 
-    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<FileIdentity> {
-        files::create_image(path, size)
+    fn verify_directory(&mut self, path: &Path) -> Result<()> {
+        directory::open(path).map(drop)
     }
 
-    fn rename_new(&mut self, from: &Path, to: &Path) -> Result<()> {
-        files::rename_new(from, to)
+    fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
+        let image = OpenImage::create(path, size)?;
+        let identity = image.identity().clone();
+        let handle = ImageHandle(self.new_handle());
+        self.images.insert(handle, image);
+        Ok(NewImage { handle, identity })
     }
 
-    fn remove_file(&mut self, path: &Path) -> Result<()> {
-        std::fs::remove_file(path).map_err(|error| HostError::system("remove", path, error))
+    fn rename_image(&mut self, image: ImageHandle, path: &Path) -> Result<()> {
+        let open = self.images.get_mut(&image).ok_or_else(|| not_open("the image", image.0))?;
+        open.rename(path)
+    }
+
+    fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd> {
+        take_image(std::process::id(), self.image_number(image)?, expected)
+    }
+
+    fn close_image(&mut self, image: ImageHandle) -> Result<()> {
+        self.image(image)?;
+        self.images.remove(&image);
+        Ok(())
+    }
+
+    fn remove_file(&mut self, path: &Path, expected: &FileIdentity) -> Result<()> {
+        images::remove(path, expected)
     }
 
     fn room(&mut self, path: &Path) -> Result<Room> {
@@ -130,12 +196,18 @@ impl Host for LocalHost {
         Ok(loops::attached()?.into_iter().map(|attached| attached.info).collect())
     }
 
-    fn attach_loop(&mut self, image: &Path, options: &LoopOptions) -> Result<PathBuf> {
-        loops::attach(image, options)
+    fn attach_loop(&mut self, image: ImageHandle, options: &LoopOptions) -> Result<AttachedLoop> {
+        let image = self.image(image)?;
+        let attached = loops::attach(image, options)?;
+        self.attached.insert(attached.identity.number, image.identity().clone());
+        Ok(attached)
     }
 
-    fn detach_loop(&mut self, device: &Path) -> Result<()> {
-        loops::detach(device)
+    fn detach_loop(&mut self, attached: &LoopInfo) -> Result<()> {
+        loops::detach(attached)?;
+        let backing = (attached.backing_device, attached.backing_inode);
+        self.attached.retain(|_, image| (image.device, image.inode) != backing);
+        Ok(())
     }
 
     fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe> {
@@ -146,14 +218,16 @@ impl Host for LocalHost {
 
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle> {
         let device = OpenDevice::open(path, expected)?;
-        let handle = DeviceHandle(self.next_handle);
-        self.next_handle += 1;
+        self.verify_backing(&device, expected)?;
+        let handle = DeviceHandle(self.new_handle());
         self.devices.insert(handle, device);
         Ok(handle)
     }
 
     fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()> {
-        self.device(handle)?.verify(expected)
+        let device = self.device(handle)?;
+        device.verify(expected)?;
+        self.verify_backing(device, expected)
     }
 
     fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool> {
@@ -165,7 +239,7 @@ impl Host for LocalHost {
     }
 
     fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()> {
-        self.devices.get_mut(&handle).ok_or_else(|| not_open(handle))?.downgrade()
+        self.devices.get_mut(&handle).ok_or_else(|| not_open("the device", handle.0))?.downgrade()
     }
 
     fn close_device(&mut self, handle: DeviceHandle) -> Result<()> {
@@ -191,15 +265,6 @@ impl Host for LocalHost {
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         start_engine(&self.binary, request, Vec::new())
-    }
-}
-
-fn not_open(handle: DeviceHandle) -> HostError {
-    HostError::System {
-        action: "use the device of handle".to_string(),
-        object: handle.0.to_string(),
-        errno: Errno::BADF.raw_os_error(),
-        reason: "it is not open on this host, or its process was given up".to_string(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The host in a process of its own: what hangs is given up, what dies takes its children along.
 
 use crate::support::Requirement::{Filesystem, Fuse, Loop, Program, Root};
-use crate::support::{Sandbox, Test, binary, request};
+use crate::support::{Sandbox, Test, binary, detach, request};
 use fsdyno_host::agent::{AgentHost, Limits};
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::Room;
@@ -38,11 +38,11 @@ pub const TESTS: &[Test] = &[
     Test { name: "agent::commands_die_with_their_parent", requires: &[], body: parent_dies },
 ];
 
-fn agent() -> AgentHost {
+pub fn agent() -> AgentHost {
     AgentHost::new(binary(), vec![("the store".to_string(), PathBuf::from("/dev/shm"))])
 }
 
-fn impatient() -> AgentHost {
+pub fn impatient() -> AgentHost {
     let short = Duration::from_millis(500);
     agent().with_limits(Limits { step: short, flush: short })
 }
@@ -51,8 +51,9 @@ fn whole_cycle(sandbox: &Sandbox) {
     let mut host = agent();
     let image = sandbox.path("image");
     let made = host.create_image(&image, fsdyno_core::Bytes(64 << 20)).unwrap();
-    assert_eq!(host.file_identity(&image).unwrap(), Some(made));
-    let device = host.attach_loop(&image, &LoopOptions { direct_io: false, block_size: 512 }).unwrap();
+    assert_eq!(host.file_identity(&image).unwrap().as_ref(), Some(&made.identity));
+    let options = LoopOptions { direct_io: false, block_size: 512 };
+    let device = host.attach_loop(made.handle, &options).unwrap().node;
     let probe = host.probe_device(&device).unwrap();
     assert!(probe.uses.is_empty() && probe.unknown.is_empty(), "{probe:?}");
     change_a_setting(&mut host, probe.identity.number);
@@ -75,10 +76,11 @@ fn whole_cycle(sandbox: &Sandbox) {
     assert!(free.0 > 0 && free < whole && whole.0 < 64 << 20);
     host.unmount(&target).unwrap();
     host.remove_directory(&target).unwrap();
-    assert!(host.loops().unwrap().iter().any(|one| one.device == device));
-    host.detach_loop(&device).unwrap();
-    host.rename_new(&image, &sandbox.path("renamed")).unwrap();
-    host.remove_file(&sandbox.path("renamed")).unwrap();
+    let attached = host.loops().unwrap().into_iter().find(|one| one.device == device).unwrap();
+    host.detach_loop(&attached).unwrap();
+    host.rename_image(made.handle, &sandbox.path("renamed")).unwrap();
+    host.close_image(made.handle).unwrap();
+    host.remove_file(&sandbox.path("renamed"), &made.identity).unwrap();
 }
 
 /// A device number is a link in sysfs, which leads to the device.
@@ -101,7 +103,8 @@ fn errors(sandbox: &Sandbox) {
     fs::write(&two, "two").unwrap();
     let exists = Some(17);
     assert_eq!(host.create_image(&one, fsdyno_core::Bytes(1)).unwrap_err().errno(), exists);
-    assert_eq!(host.rename_new(&one, &two).unwrap_err().errno(), exists);
+    let made = host.create_image(&sandbox.path("three"), fsdyno_core::Bytes(1)).unwrap();
+    assert_eq!(host.rename_image(made.handle, &two).unwrap_err().errno(), exists);
     assert_eq!(host.create_directory(&one).unwrap_err().errno(), exists);
     for error in [host.change_setting(&two, "x").unwrap_err(), host.read_setting(&two).unwrap_err()] {
         assert!(error.to_string().starts_with("cannot use as a setting"), "{error}");
@@ -137,7 +140,7 @@ fn hanging_step(sandbox: &Sandbox) {
     let again = host.open_device(&device, &identity).unwrap();
     assert_ne!(again, handle);
     host.close_device(again).unwrap();
-    host.detach_loop(&device).unwrap();
+    detach(&device);
 }
 
 fn less_time(sandbox: &Sandbox) {

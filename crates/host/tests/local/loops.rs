@@ -1,10 +1,10 @@
 //! Attaching and detaching.
 
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
-use crate::support::{Sandbox, Test, attach, detach, host, request, sh};
-use fsdyno_host::{Host, LoopOptions};
+use crate::support::{Sandbox, Test, attach, attached, detach, host, request, sh};
+use fsdyno_core::Bytes;
+use fsdyno_host::{AttachedLoop, Host, HostError, LoopOptions};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub const TESTS: &[Test] = &[
@@ -24,6 +24,11 @@ pub const TESTS: &[Test] = &[
         requires: &[Root, Loop, Filesystem("ext4"), Program("mkfs.ext4")],
         body: mounted_stays,
     },
+    Test {
+        name: "loops::one_that_was_attached_anew_is_left_alone",
+        requires: &[Root, Loop],
+        body: attached_anew,
+    },
     Test { name: "loops::a_short_opener_is_waited_for", requires: &[Root, Loop], body: short_opener },
     Test { name: "loops::a_free_device_cannot_be_detached", requires: &[Root, Loop], body: free_device },
 ];
@@ -34,47 +39,74 @@ fn sysfs(device: &Path, file: &str) -> String {
 }
 
 fn attached_as_asked(sandbox: &Sandbox) {
-    let image = sandbox.image("image", 64);
+    let path = sandbox.path("image");
     let mut host = host();
+    let image = host.create_image(&path, Bytes(64 << 20)).unwrap();
     for (direct_io, block_size) in [(false, 512), (true, 4096)] {
-        let device = host.attach_loop(&image, &LoopOptions { direct_io, block_size }).unwrap();
-        let found = host.loops().unwrap().into_iter().find(|one| one.device == device).unwrap();
-        assert_eq!(found.backing_inode, fs::metadata(&image).unwrap().ino());
-        assert_eq!(host.file_identity(&image).unwrap().unwrap().device, found.backing_device);
-        assert_eq!(found.backing_path, image.to_str().unwrap());
-        assert_eq!(sysfs(&device, "loop/dio"), if direct_io { "1" } else { "0" });
-        assert_eq!(sysfs(&device, "queue/logical_block_size"), block_size.to_string());
+        let options = LoopOptions { direct_io, block_size };
+        let AttachedLoop { node, identity, read_only } = host.attach_loop(image.handle, &options).unwrap();
+        let found = attached(&node).unwrap();
         assert_eq!(
-            (sysfs(&device, "loop/autoclear"), sysfs(&device, "loop/partscan")),
-            ("0".into(), "0".into())
+            (found.backing_device, found.backing_inode),
+            (image.identity.device, image.identity.inode)
         );
-        host.detach_loop(&device).unwrap();
-        assert!(host.loops().unwrap().iter().all(|one| one.device != device));
+        assert_eq!((found.diskseq, found.backing_path.as_str()), (identity.diskseq, path.to_str().unwrap()));
+        assert_eq!(host.probe_device(&node).unwrap().identity, identity);
+        assert!(!read_only);
+        assert_eq!(sysfs(&node, "loop/dio"), if direct_io { "1" } else { "0" });
+        assert_eq!(sysfs(&node, "queue/logical_block_size"), block_size.to_string());
+        assert_eq!((sysfs(&node, "loop/autoclear"), sysfs(&node, "loop/partscan")), ("0".into(), "0".into()));
+        let device = host.open_device(&node, &identity).unwrap();
+        host.verify_device(device, &identity).unwrap();
+        host.close_device(device).unwrap();
+        host.detach_loop(&found).unwrap();
+        assert_eq!(attached(&node), None);
     }
 }
 
 /// A file on a filesystem over 4 KiB sectors cannot be read directly in units of 512 bytes.
 fn not_in_force(sandbox: &Sandbox) {
     let mut host = host();
-    let outer = sandbox.image("outer", 64);
-    let outer = host.attach_loop(&outer, &LoopOptions { direct_io: false, block_size: 4096 }).unwrap();
+    let outer = host.create_image(&sandbox.path("outer"), Bytes(64 << 20)).unwrap();
+    let outer =
+        host.attach_loop(outer.handle, &LoopOptions { direct_io: false, block_size: 4096 }).unwrap().node;
     sh(&format!("mkfs.ext4 -q {}", outer.display()));
     let target = sandbox.directory("mnt");
     host.mount(&request("ext4", &outer, &target, &[])).unwrap();
-    let inner = target.join("inner");
-    host.create_image(&inner, fsdyno_core::Bytes(1 << 20)).unwrap();
-    let error = host.attach_loop(&inner, &LoopOptions { direct_io: true, block_size: 512 }).unwrap_err();
-    let attached = host.loops().unwrap().into_iter().any(|one| one.backing_path.ends_with("inner"));
+    let inner = host.create_image(&target.join("inner"), Bytes(1 << 20)).unwrap();
+    let error =
+        host.attach_loop(inner.handle, &LoopOptions { direct_io: true, block_size: 512 }).unwrap_err();
+    let left = host.loops().unwrap().into_iter().any(|one| one.backing_path.ends_with("inner"));
+    host.close_image(inner.handle).unwrap();
     host.unmount(&target).unwrap();
-    host.detach_loop(&outer).unwrap();
-    assert!(!attached, "{error}");
+    detach(&outer);
+    assert!(!left, "{error}");
     assert!(error.to_string().contains("inner"), "{error}");
+}
+
+/// Somebody detaches ours and attaches something to the same number, another file or the same one.
+fn attached_anew(sandbox: &Sandbox) {
+    let (image, other) = (sandbox.image("image", 16), sandbox.image("other", 16));
+    for next in [&other, &image] {
+        let device = attach(&image);
+        let before = attached(&device).unwrap();
+        sh(&format!("losetup --detach {0} && losetup {0} {1}", device.display(), next.display()));
+        let error = host().detach_loop(&before).unwrap_err();
+        let now = attached(&device).unwrap();
+        detach(&device);
+        assert!(
+            matches!(&error, HostError::Replaced { path, .. } if *path == device.to_string_lossy()),
+            "{error}"
+        );
+        assert_eq!(now.backing_path, next.to_string_lossy());
+        assert_ne!(now.diskseq, before.diskseq, "{error}");
+    }
 }
 
 fn open_stays(sandbox: &Sandbox) {
     let device = sandbox.device("image", 16);
     let held = fs::File::open(&device).unwrap();
-    let error = host().detach_loop(&device).unwrap_err();
+    let error = host().detach_loop(&attached(&device).unwrap()).unwrap_err();
     assert_eq!(error.errno(), Some(16), "{error}");
     assert_eq!(sysfs(&device, "loop/autoclear"), "0");
     drop(held);
@@ -87,7 +119,7 @@ fn mounted_stays(sandbox: &Sandbox) {
     sh(&format!("mkfs.ext4 -q {}", device.display()));
     let target = sandbox.directory("mnt");
     host().mount(&request("ext4", &device, &target, &[])).unwrap();
-    let error = host().detach_loop(&device).unwrap_err();
+    let error = host().detach_loop(&attached(&device).unwrap()).unwrap_err();
     host().unmount(&target).unwrap();
     assert_eq!(error.errno(), Some(16), "{error}");
     assert_ne!(sysfs(&device, "loop/backing_file"), "", "detached by the unmount");
@@ -109,14 +141,10 @@ fn short_opener(sandbox: &Sandbox) {
 fn free_device(sandbox: &Sandbox) {
     let image = sandbox.image("image", 16);
     let device = attach(&image);
+    let before = attached(&device).unwrap();
     detach(&device);
-    // Others may attach the same number at this moment: then it is busy with theirs or free again, and stays as it was.
-    let before = sysfs(&device, "loop/backing_file");
-    if before.is_empty() {
-        let error = host().detach_loop(&device).unwrap_err();
-        assert!(matches!(error.errno(), Some(6 | 2)), "{error}");
-    }
-    let error =
-        host().attach_loop(&sandbox.path("missing"), &LoopOptions { direct_io: false, block_size: 512 });
-    assert_eq!(error.unwrap_err().errno(), Some(2));
+    let error = host().detach_loop(&before).unwrap_err();
+    // Others may attach the same number at this moment.
+    let foreign = matches!(error, HostError::Replaced { .. });
+    assert!(foreign || matches!(error.errno(), Some(6 | 2)), "{error}");
 }

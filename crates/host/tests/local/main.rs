@@ -10,6 +10,7 @@
 mod agent;
 mod device;
 mod engine;
+mod images;
 mod loops;
 mod mount;
 mod probe;
@@ -29,9 +30,16 @@ fn main() {
         Some("engine") => engine::serve(),
         Some("victim") => agent::be_killed(),
         _ => {
-            let tests: Vec<Test> =
-                [loops::TESTS, mount::TESTS, device::TESTS, probe::TESTS, agent::TESTS, engine::TESTS]
-                    .concat();
+            let tests: Vec<Test> = [
+                loops::TESTS,
+                images::TESTS,
+                mount::TESTS,
+                device::TESTS,
+                probe::TESTS,
+                agent::TESTS,
+                engine::TESTS,
+            ]
+            .concat();
             support::run(tests);
         }
     }

@@ -8,7 +8,8 @@ pub use requirement::Requirement;
 
 use fsdyno_core::Bytes;
 use fsdyno_host::local::LocalHost;
-use fsdyno_host::{Command, Host, LoopOptions, MountRequest};
+use fsdyno_host::probe::LoopInfo;
+use fsdyno_host::{Command, Host, MountRequest};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,18 +115,25 @@ impl Sandbox {
         }
         for one in devices.iter().rev() {
             left.push(format!("loop device '{}' over '{}'", one.device.display(), one.backing_path));
-            let _ = host.detach_loop(&one.device);
+            let _ = host.detach_loop(one);
         }
         left
     }
 }
 
-pub fn attach(image: &Path) -> PathBuf {
-    host().attach_loop(image, &LoopOptions { direct_io: false, block_size: 512 }).expect("a loop device")
+/// Attaches whatever is at a path, as somebody else on the machine does.
+pub fn attach(file: &Path) -> PathBuf {
+    sh(&format!("losetup --find --show {}", file.display())).trim().into()
 }
 
 pub fn detach(device: &Path) {
-    host().detach_loop(device).expect("detach");
+    let attached = attached(device).expect("it is attached");
+    host().detach_loop(&attached).expect("detach");
+}
+
+/// What a loop device is attached to.
+pub fn attached(device: &Path) -> Option<LoopInfo> {
+    host().loops().expect("the loop devices").into_iter().find(|one| one.device == device)
 }
 
 /// Runs a program that must succeed; gives its stdout.

@@ -40,7 +40,7 @@ pub(super) fn refusals(
     let mut rooms: BTreeMap<PathBuf, Room> = BTreeMap::new();
     let mut refusals = Vec::new();
     for (path, _) in devices.all().flat_map(DeviceSpec::disks).filter_map(image) {
-        match host.room(directory(path)) {
+        match host.verify_directory(directory(path)).and_then(|()| host.room(directory(path))) {
             Ok(room) => {
                 rooms.insert(directory(path).to_path_buf(), room);
             }

@@ -16,7 +16,8 @@ pub(crate) use step::Undone;
 use crate::Result;
 use action::stands_on;
 use file::{Adopted, JournalFile};
-use fsdyno_host::{DeviceHandle, Host, HostError};
+use fsdyno_host::probe::FileIdentity;
+use fsdyno_host::{DeviceHandle, Host, HostError, ImageHandle};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use step::undo;
@@ -56,12 +57,13 @@ pub struct UndoJournal {
     rebooted: bool,
     actions: Vec<UndoAction>,
     open: Vec<DeviceHandle>,
+    images: Vec<ImageHandle>,
 }
 
 impl UndoJournal {
     /// A journal for a host that ends with this process: nothing done on it can outlive what would undo it.
     pub fn in_memory() -> Self {
-        UndoJournal { file: None, rebooted: false, actions: Vec::new(), open: Vec::new() }
+        UndoJournal { file: None, rebooted: false, actions: Vec::new(), open: Vec::new(), images: Vec::new() }
     }
 
     /// Makes a journal in this directory, which is made too where it is missing. From now on no process that carries out
@@ -72,7 +74,13 @@ impl UndoJournal {
     pub fn create(host: &mut dyn Host, directory: &Path) -> Result<Self> {
         let file = JournalFile::create(directory)?;
         host.hold(file.steps());
-        Ok(UndoJournal { file: Some(file), rebooted: false, actions: Vec::new(), open: Vec::new() })
+        Ok(UndoJournal {
+            file: Some(file),
+            rebooted: false,
+            actions: Vec::new(),
+            open: Vec::new(),
+            images: Vec::new(),
+        })
     }
 
     /// Its file, where it has one.
@@ -97,6 +105,23 @@ impl UndoJournal {
         self.actions.is_empty()
     }
 
+    /// Notes which file was made under a name that was journaled before there was one, so that no other that comes to have
+    /// that name is taken for it.
+    pub(crate) fn made(&mut self, name: &Path, file: &FileIdentity) {
+        for action in &mut self.actions {
+            if let UndoAction::RemoveFile { path, identity: identity @ None } = action
+                && path == name
+            {
+                *identity = Some(file.clone());
+            }
+        }
+    }
+
+    /// Forgets a name that a file of ours no longer has.
+    pub(crate) fn renamed(&mut self, name: &Path) {
+        self.actions.retain(|action| !matches!(action, UndoAction::RemoveFile { path, .. } if path == name));
+    }
+
     /// Remembers an open device: it must be closed before what it stands on can go.
     pub(crate) fn opened(&mut self, handle: DeviceHandle) {
         self.open.push(handle);
@@ -113,11 +138,24 @@ impl UndoJournal {
         Ok(())
     }
 
+    /// Remembers an open image, which takes room until it is closed, also when its file is removed.
+    pub(crate) fn opened_image(&mut self, image: ImageHandle) {
+        self.images.push(image);
+    }
+
+    /// Closes an image.
+    pub(crate) fn close_image(&mut self, host: &mut dyn Host, image: ImageHandle) -> fsdyno_host::Result<()> {
+        host.close_image(image)?;
+        self.images.retain(|other| *other != image);
+        Ok(())
+    }
+
     /// Undoes everything in reverse, mounts first. What could be undone leaves the journal; what is left can be tried again.
     pub fn undo_all(&mut self, host: &mut dyn Host) -> UndoReport {
         let mut report = UndoReport::default();
         // A device that cannot be closed shows itself when what it stands on stays busy.
         self.open.retain(|handle| host.close_device(*handle).is_err());
+        self.images.retain(|image| host.close_image(*image).is_err());
         let mut left: Vec<UndoAction> = Vec::new();
         let mut actions = std::mem::take(&mut self.actions);
         actions.reverse();
@@ -180,7 +218,7 @@ impl UndoJournal {
     fn adopt(host: &mut dyn Host, path: &Path) -> Result<Option<Self>> {
         Ok(JournalFile::adopt(path)?.map(|Adopted { file, rebooted, actions }| {
             host.hold(file.steps());
-            UndoJournal { file: Some(file), rebooted, actions, open: Vec::new() }
+            UndoJournal { file: Some(file), rebooted, actions, open: Vec::new(), images: Vec::new() }
         }))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::UndoAction;
 use crate::{layer, tunable};
-use fsdyno_host::probe::FileIdentity;
+use fsdyno_host::probe::{FileIdentity, LoopInfo};
 use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use std::path::Path;
 use std::time::Duration;
@@ -35,27 +35,14 @@ pub(super) fn undo(
                 Some(identity) => same_file(&found, identity, rebooted),
             };
             if !ours {
-                return Ok(Undone::Foreign(format!(
-                    "'{}' is another file than the one we made",
-                    path.display()
-                )));
+                return Ok(Undone::Foreign(foreign_file(path)));
             }
-            host.remove_file(path)?;
-            Ok(Undone::Done(format!("removed '{}'", path.display())))
+            match host.remove_file(path, &found) {
+                Err(HostError::Replaced { .. }) => Ok(Undone::Foreign(foreign_file(path))),
+                result => result.map(|()| Undone::Done(format!("removed '{}'", path.display()))),
+            }
         }
-        UndoAction::DetachLoop { image, path } => {
-            let mut nodes = Vec::new();
-            for found in host.loops()? {
-                if found.backing_device == image.device && found.backing_inode == image.inode {
-                    host.detach_loop(&found.device)?;
-                    nodes.push(found.device.display().to_string());
-                }
-            }
-            if nodes.is_empty() {
-                return Ok(Undone::Nothing);
-            }
-            Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
-        }
+        UndoAction::DetachLoop { image, path } => detach(host, image, path),
         UndoAction::WriteSetting { path, old, new } => {
             let text = match host.read_setting(path) {
                 Ok(text) => text,
@@ -115,6 +102,38 @@ pub(super) fn undo(
         UndoAction::RemoveMapping { name } => layer::remove_mapping(host, name),
         UndoAction::ClearLabel { disk, label } => layer::clear_label(host, disk, label, open),
     }
+}
+
+fn foreign_file(path: &Path) -> String {
+    format!("'{}' is another file than the one we made", path.display())
+}
+
+/// Detaches every loop device that has an image of ours, and none that has something else by the time it is its turn.
+fn detach(host: &mut dyn Host, image: &FileIdentity, path: &Path) -> fsdyno_host::Result<Undone> {
+    let mut nodes = Vec::new();
+    for found in host.loops()? {
+        if !has(host, &found, image)? {
+            continue;
+        }
+        match host.detach_loop(&found) {
+            Err(HostError::Replaced { .. }) => {}
+            result => result.map(|()| nodes.push(found.device.display().to_string()))?,
+        }
+    }
+    if nodes.is_empty() {
+        return Ok(Undone::Nothing);
+    }
+    Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
+}
+
+/// Whether a loop device has this image. When that was removed, another file may have got its inode; it has another birth.
+fn has(host: &mut dyn Host, found: &LoopInfo, image: &FileIdentity) -> fsdyno_host::Result<bool> {
+    if (found.backing_device, found.backing_inode) != (image.device, image.inode) {
+        return Ok(false);
+    }
+    let named = host.file_identity(Path::new(&found.backing_path))?;
+    let same_inode = named.filter(|named| (named.device, named.inode) == (image.device, image.inode));
+    Ok(same_inode.is_none_or(|named| named == *image))
 }
 
 /// Writes a filesystem back before it is unmounted. Unmounting keeps it locked meanwhile, and where writing hangs, so would

@@ -1,0 +1,123 @@
+//! Directories for new files, opened once and past nothing that another user could swap.
+//!
+//! A path is looked up anew by each system call that takes it, and whoever may write to a directory on the way can make
+//! it lead elsewhere in between. So a directory is opened once, and what is done in it is done relative to that
+//! descriptor. On the way there another user may still choose between directories that he can rename anyway, which
+//! gains him nothing; but a symbolic link of his leads wherever he likes. Root follows only links that nobody else can
+//! make, move or replace. (The kernel's `fs.protected_symlinks` covers sticky directories alone.)
+
+use crate::{HostError, Result};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+/// As many links as the kernel follows in one path (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+const ROOT: u32 = 0;
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Opens a directory as a place to make files in (`O_PATH`).
+pub(super) fn open(path: &Path) -> Result<OwnedFd> {
+    if !geteuid().is_root() {
+        // Nobody gains anything by leading a user astray who may do no more than he himself.
+        return open_at(CWD, path.as_os_str(), OFlags::DIRECTORY)
+            .map_err(|error| HostError::system("open the directory", path, error));
+    }
+    Walk::along(path)
+}
+
+/// A walk from directory to directory.
+struct Walk<'a> {
+    whole: &'a Path,
+    here: OwnedFd,
+    /// Whether another user can put something else in the place of what comes next.
+    contested: bool,
+    left: VecDeque<OsString>,
+    links: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn along(whole: &'a Path) -> Result<OwnedFd> {
+        let begin = if whole.is_absolute() { "/" } else { "." };
+        let here = open_at(CWD, OsStr::new(begin), OFlags::DIRECTORY).map_err(failed(whole))?;
+        let contested = may_be_changed(&rustix::fs::fstat(&here).map_err(failed(whole))?);
+        let mut walk = Walk { whole, here, contested, left: VecDeque::new(), links: 0 };
+        walk.lies_ahead(whole);
+        while let Some(name) = walk.left.pop_front() {
+            walk.step(&name)?;
+        }
+        Ok(walk.here)
+    }
+
+    /// Puts a path before what is left.
+    fn lies_ahead(&mut self, path: &Path) {
+        let names = path.components().filter(|part| *part != Component::CurDir);
+        let names: Vec<OsString> = names.map(|part| part.as_os_str().to_os_string()).collect();
+        names.into_iter().rev().for_each(|name| self.left.push_front(name));
+    }
+
+    fn step(&mut self, name: &OsStr) -> Result<()> {
+        // Only where a directory is asked for does the kernel mount one that is mounted on demand.
+        match open_at(self.here.as_fd(), name, OFlags::NOFOLLOW | OFlags::DIRECTORY) {
+            Ok(next) => {
+                let stat = rustix::fs::fstat(&next).map_err(failed(self.whole))?;
+                self.contested |= may_be_changed(&stat);
+                self.here = next;
+                Ok(())
+            }
+            Err(Errno::NOTDIR | Errno::LOOP) => self.follow(name),
+            Err(error) => Err(failed(self.whole)(error)),
+        }
+    }
+
+    fn follow(&mut self, name: &OsStr) -> Result<()> {
+        let link = open_at(self.here.as_fd(), name, OFlags::NOFOLLOW).map_err(failed(self.whole))?;
+        let stat = rustix::fs::fstat(&link).map_err(failed(self.whole))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Err(failed(self.whole)(Errno::NOTDIR));
+        }
+        if self.contested || stat.st_uid != ROOT {
+            return Err(self.refuse(name));
+        }
+        self.links += 1;
+        if self.links > MOST_LINKS {
+            return Err(failed(self.whole)(Errno::LOOP));
+        }
+        let target = rustix::fs::readlinkat(&link, "", Vec::new()).map_err(failed(self.whole))?;
+        self.lies_ahead(&PathBuf::from(OsString::from_vec(target.into_bytes())));
+        Ok(())
+    }
+
+    fn refuse(&self, name: &OsStr) -> HostError {
+        HostError::System {
+            action: "open the directory".to_string(),
+            object: self.whole.display().to_string(),
+            errno: Errno::LOOP.raw_os_error(),
+            reason: format!(
+                "'{}' in it is a symbolic link that another user can change, and root follows none of those",
+                name.display()
+            ),
+        }
+    }
+}
+
+/// An error with the directory, for `map_err`.
+fn failed(path: &Path) -> impl FnOnce(Errno) -> HostError + use<'_> {
+    move |error| HostError::system("open the directory", path, error)
+}
+
+/// Whether another user can rename, remove or replace what is in a directory.
+fn may_be_changed(directory: &Stat) -> bool {
+    let mode = directory.st_mode;
+    directory.st_uid != ROOT || (mode & OTHERS_WRITE != 0 && mode & STICKY == 0)
+}
+
+fn open_at(at: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(at, name, flags | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
