@@ -72,7 +72,7 @@ mod tests {
         let requests = [hello, read, missing];
         let text: String = requests.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
         let answers = exchange(&text);
-        assert_eq!(answers[0], r#"{"Ok":1}"#);
+        assert_eq!(answers[0], format!(r#"{{"Ok":{}}}"#, wire::VERSION));
         assert_eq!(answers[1], r#"{"Ok":"Linux\n"}"#);
         let error = serde_json::from_str::<Result<String>>(&answers[2]).unwrap().unwrap_err();
         assert_eq!(error.to_string(), "cannot read '/no/such/file': No such file or directory");
