@@ -306,7 +306,7 @@ struct Mounted(PathBuf);
 impl Mounted {
     fn new(sandbox: &Sandbox) -> Self {
         let (image, target) = (sandbox.path("ext4"), sandbox.path("mnt"));
-        File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image");
+        File::create(&image).and_then(|file| file.set_len(256 << 20)).expect("an image");
         fs::create_dir(&target).expect("a directory");
         sh(&format!("mkfs.ext4 -q -F {0} && mount -o loop {0} {1}", image.display(), target.display()));
         Mounted(target)
