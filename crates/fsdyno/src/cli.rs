@@ -12,7 +12,12 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "fsdyno", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
-    /// The database of results [default: $XDG_STATE_HOME/fsdyno/results.db].
+    /// Where results and undo journals are kept [default: /var/lib/fsdyno for root, else $XDG_STATE_HOME/fsdyno]. Root obeys
+    /// only a directory that nobody else can write to.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// The database of results [default: results.db in the directory of --state].
     #[arg(long, global = true, value_name = "FILE")]
     pub store: Option<PathBuf>,
 
@@ -400,4 +405,12 @@ pub struct Reference {
 
 /// Options of `fsdyno restore`.
 #[derive(Debug, Args)]
-pub struct Restore {}
+pub struct Restore {
+    /// Shows the systemd unit that does this whenever the machine starts, and writes it once that is confirmed; nothing is
+    /// restored now.
+    #[arg(long)]
+    pub install_unit: bool,
+    /// Confirms writing the unit.
+    #[arg(long, requires = "install_unit")]
+    pub yes: bool,
+}

@@ -1,5 +1,6 @@
 //! How fsdyno ends: an exit code that scripts can rely on, and at most one error for a person.
 
+use crate::say;
 use std::process::ExitCode;
 
 /// Everything that an exit code says.
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 pub enum Status {
     /// All well.
     Well,
-    /// Some trial failed.
+    /// Some trial failed, or could not be stored.
     TrialFailed,
     /// A comparison found something that got worse.
     Regression,
@@ -48,6 +49,18 @@ impl Trouble {
         Trouble { status, error: error.into(), hint: None }
     }
 
+    /// Prints the error and the next step, unless it is that nobody reads what is printed.
+    pub fn tell(&self) {
+        if is_broken_pipe(&self.error) {
+            return;
+        }
+        let mut text = format!("{:#}", self.error);
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\nhint: {hint}"));
+        }
+        say::note(&format!("error: {text}"));
+    }
+
     /// Adds the next step for the user.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -68,11 +81,7 @@ pub fn code(result: Result<Status, Trouble>) -> ExitCode {
         // Whoever reads our output has seen enough (`fsdyno show | head`).
         Err(trouble) if is_broken_pipe(&trouble.error) => Status::Well.into(),
         Err(trouble) => {
-            let mut text = format!("{:#}", trouble.error);
-            if let Some(hint) = &trouble.hint {
-                text.push_str(&format!("\nhint: {hint}"));
-            }
-            eprintln!("error: {text}");
+            trouble.tell();
             trouble.status.into()
         }
     }

@@ -3,7 +3,11 @@
 mod cli;
 mod command;
 mod exit;
+mod interrupt;
 mod progress;
+mod say;
+mod state;
+mod unit;
 
 use clap::Parser;
 use std::process::ExitCode;

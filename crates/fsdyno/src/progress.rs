@@ -1,5 +1,6 @@
 //! How a long command shows that it lives: a bar with the time left on a terminal, plain lines elsewhere.
 
+use crate::say;
 use fsdyno_core::Nanos;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -44,7 +45,7 @@ impl Display {
         if self.terminal {
             self.bar.println(text);
         } else {
-            eprintln!("{text}");
+            say::note(text);
         }
     }
 

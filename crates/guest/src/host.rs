@@ -33,6 +33,8 @@ pub(crate) struct GuestHost {
     disks: usize,
     limits: Limits,
     limit: Option<Duration>,
+    /// Set by somebody who does not want to wait for it any longer.
+    hurry: Arc<AtomicBool>,
 }
 
 /// The stream of orders to engines, and of news from them.
@@ -64,6 +66,7 @@ impl GuestHost {
             disks,
             limits: Limits::default(),
             limit: None,
+            hurry: Arc::default(),
         };
         let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
         match guest.ask(&hello, limit, Some(interrupt)).and_then(|answer| understand::<u32>(name, &answer)) {
@@ -74,6 +77,11 @@ impl GuestHost {
             }
             Err(error) => Err(NotStarted { error: Box::new(error), last_words: guest.last_words() }),
         }
+    }
+
+    /// The same for a user who may lose patience.
+    pub fn hurried_by(self, hurry: Arc<AtomicBool>) -> Self {
+        GuestHost { hurry, ..self }
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
@@ -166,7 +174,8 @@ impl Channel for GuestHost {
 
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>> {
         let limit = self.limits.of(request, self.limit);
-        self.ask(request, limit, None)
+        let hurry = Arc::clone(&self.hurry);
+        self.ask(request, limit, Some(&hurry))
     }
 
     fn be_patient(&mut self, limit: Option<Duration>) {

@@ -40,6 +40,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub struct Qemu {
     /// Whether the processor executes guests; not known before the first one.
     kvm: Option<bool>,
     version: Option<String>,
+    /// Set by somebody who does not want to wait for a guest any longer.
+    hurry: Arc<AtomicBool>,
 }
 
 /// A kernel and its modules.
@@ -79,16 +82,14 @@ impl Qemu {
             absent: BTreeMap::new(),
             kvm: None,
             version: None,
+            hurry: Arc::default(),
         }
     }
 
-    /// The directory of the cache by the rules of XDG: `$XDG_CACHE_HOME/fsdyno`, else `~/.cache/fsdyno`. `None`: there is
-    /// no home.
-    pub fn default_cache() -> Option<PathBuf> {
-        let absolute =
-            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-        base.map(|base| base.join("fsdyno"))
+    /// The same for a user who may lose patience: when the flag is set, a guest that owes an answer is ended.
+    #[must_use]
+    pub fn hurried_by(self, hurry: Arc<AtomicBool>) -> Self {
+        Qemu { hurry, ..self }
     }
 
     /// Everything that keeps any guest from running on this machine, one line each.
@@ -200,7 +201,9 @@ impl Qemu {
             release: found.kernel.release.clone(),
             boot: Nanos(0),
         };
-        GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE, interrupt)
+        let guest =
+            GuestHost::connect(machine, ports, facts, &name, request.disks.len(), BOOT_PATIENCE, interrupt)?;
+        Ok(guest.hurried_by(Arc::clone(&self.hurry)))
     }
 
     fn describe(&mut self, shape: &GuestShape, accelerator: Accelerator) -> String {

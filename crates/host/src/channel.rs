@@ -26,11 +26,17 @@ pub struct Limits {
     pub step: Duration,
     /// A step that may have to write back what memory holds for a slow device, an unmount above all: 300 s.
     pub flush: Duration,
+    /// Removing whatever an engine left in a directory, millions of files perhaps: an hour.
+    pub tree: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { step: Duration::from_secs(60), flush: Duration::from_secs(300) }
+        Limits {
+            step: Duration::from_secs(60),
+            flush: Duration::from_secs(300),
+            tree: Duration::from_secs(3600),
+        }
     }
 }
 
@@ -44,6 +50,7 @@ impl Limits {
             | Request::CloseDevice { .. }
             | Request::DowngradeDevice { .. }
             | Request::CreateImage { .. } => self.flush,
+            Request::RemoveTree { .. } => self.tree,
             _ => self.step,
         };
         most.map_or(usual, |most| most.min(usual))
@@ -135,6 +142,10 @@ impl<C: Channel> Host for C {
 
     fn remove_directory(&mut self, path: &Path) -> Result<()> {
         call(self, &Request::RemoveDirectory { path: path.to_path_buf() })
+    }
+
+    fn remove_tree(&mut self, path: &Path) -> Result<()> {
+        call(self, &Request::RemoveTree { path: path.to_path_buf() })
     }
 
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {

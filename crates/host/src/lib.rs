@@ -14,6 +14,7 @@ pub mod local;
 pub mod mountinfo;
 pub mod probe;
 pub mod setting;
+pub mod trusted;
 pub mod wire;
 
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
@@ -302,6 +303,8 @@ pub trait Host {
     fn create_directory(&mut self, path: &Path) -> Result<()>;
     /// Removes an empty directory.
     fn remove_directory(&mut self, path: &Path) -> Result<()>;
+    /// Removes a directory with everything in it, following no links and entering no other filesystem.
+    fn remove_tree(&mut self, path: &Path) -> Result<()>;
     /// What stands at a path, links not followed; `None`: nothing.
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
     /// Whether an image may be made in this directory, which is opened as [`Host::create_image`] opens it.

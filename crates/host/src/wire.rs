@@ -50,6 +50,9 @@ pub enum Request {
     RemoveDirectory {
         path: PathBuf,
     },
+    RemoveTree {
+        path: PathBuf,
+    },
     FileIdentity {
         path: PathBuf,
     },
@@ -133,6 +136,7 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::ListDirectory { path } => line(&host.list_directory(path)),
         Request::CreateDirectory { path } => line(&host.create_directory(path)),
         Request::RemoveDirectory { path } => line(&host.remove_directory(path)),
+        Request::RemoveTree { path } => line(&host.remove_tree(path)),
         Request::FileIdentity { path } => line(&host.file_identity(path)),
         Request::VerifyDirectory { path } => line(&host.verify_directory(path)),
         Request::CreateImage { path, size } => line(&host.create_image(path, *size)),
@@ -217,6 +221,7 @@ impl fmt::Display for Request {
             Request::ListDirectory { path } => ("listing the directory", path),
             Request::CreateDirectory { path } => ("making the directory", path),
             Request::RemoveDirectory { path } => ("removing the directory", path),
+            Request::RemoveTree { path } => ("removing the tree", path),
             Request::FileIdentity { path } => ("looking at", path),
             Request::CreateImage { path, .. } => ("making the image", path),
             Request::VerifyDirectory { path } => ("opening the directory", path),

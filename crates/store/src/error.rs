@@ -7,11 +7,6 @@ use std::path::PathBuf;
 /// Why results could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no default place.
-    #[error(
-        "no place to keep results: neither XDG_STATE_HOME nor HOME is an absolute path; name one with --store"
-    )]
-    NoHome,
     /// The directory of the store could not be made.
     #[error("cannot make directory '{path}' for the results")]
     Directory {
@@ -53,13 +48,33 @@ pub enum StoreError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+    /// The file is damaged.
+    #[error("results '{path}' are damaged: {reason}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong first.
+        reason: String,
+    },
+    /// An older file could not be copied, and so it was not brought up to date.
+    #[error("cannot copy results '{path}' to '{copy}' before they are brought up to date: {reason}")]
+    Copy {
+        /// The file.
+        path: PathBuf,
+        /// Its copy.
+        copy: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
     /// The schema could not be brought up to date.
-    #[error("cannot bring results '{path}' up to date")]
+    #[error("cannot bring results '{path}' up to date{}", copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default())]
     Migrate {
         /// The file.
         path: PathBuf,
+        /// The copy of it as it was.
+        copy: Option<PathBuf>,
         /// What went wrong.
-        source: rusqlite_migration::Error,
+        source: Box<rusqlite_migration::Error>,
     },
     /// A statement failed.
     #[error("cannot {action}")]
@@ -101,6 +116,14 @@ pub enum StoreError {
         operation: Operation,
         /// What is wrong with it.
         source: base64::DecodeError,
+    },
+    /// A record that could not be stored could not be kept in a file either.
+    #[error("cannot keep the record of trial {} in any directory: {}", trial + 1, reasons.join("; "))]
+    Keep {
+        /// The trial.
+        trial: u32,
+        /// What each directory said.
+        reasons: Vec<String>,
     },
     /// A part of a record cannot be written as JSON.
     #[error("cannot encode {what}")]

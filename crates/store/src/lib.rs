@@ -8,6 +8,7 @@
 //! The store averages nothing, judges nothing and deletes nothing.
 
 mod error;
+mod kept;
 mod process;
 mod read;
 mod schema;
@@ -15,19 +16,31 @@ mod sweeps;
 mod write;
 
 pub use error::{Result, StoreError};
+pub use kept::{Added, kept};
 pub use sweeps::{NewSweep, Sweep, SweepId, SweepState, SweepSummary};
 
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
+use rustix::process::geteuid;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long to wait for another process that writes.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of the longest value that is written or read; the histograms of a trial have less than a thousandth of it.
+const LONGEST_VALUE: i32 = 256 << 20;
 
 /// The results of all sweeps.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
+    path: PathBuf,
+    /// The copy that was made before the schema was brought up to date.
+    copy: Option<PathBuf>,
+    /// The sweep that this process runs.
+    running: Option<kept::Running>,
 }
 
 impl Store {
@@ -36,7 +49,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Directory`], [`StoreError::Open`], [`StoreError::NotADatabase`], [`StoreError::Foreign`],
-    /// [`StoreError::TooNew`], [`StoreError::Migrate`].
+    /// [`StoreError::TooNew`], [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`].
     pub fn open(path: &Path) -> Result<Self> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
@@ -45,28 +58,40 @@ impl Store {
         let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
         let mut connection = Connection::open(path).map_err(cannot_open)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(cannot_open)?;
+        distrust(&connection).map_err(cannot_open)?;
         schema::recognise(&connection, path)?;
+        if is_somebody_elses(path) {
+            schema::check(&connection, path)?;
+        }
+        let copy = schema::copy_older(&connection, path)?;
         set_up(&connection).map_err(cannot_open)?;
-        schema::bring_up_to_date(&mut connection, path)?;
-        Ok(Store { connection })
+        schema::bring_up_to_date(&mut connection, path, copy.as_deref())?;
+        // A store is known by its real place, wherever this process stands.
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        Ok(Store { connection, path, copy, running: None })
     }
 
-    /// `$XDG_STATE_HOME/fsdyno/results.db`, or the same below `~/.local/state`.
-    ///
-    /// Paths that are not absolute count as unset (XDG Base Directory Specification).
-    ///
-    /// # Errors
-    /// [`StoreError::NoHome`] when neither variable is of use.
-    pub fn default_path() -> Result<PathBuf> {
-        let variable = |name| std::env::var_os(name).map(PathBuf::from);
-        default_path_in(variable("XDG_STATE_HOME"), variable("HOME")).ok_or(StoreError::NoHome)
+    /// The copy of the file as it was, where opening it brought its schema up to date.
+    pub fn copy_of_older(&self) -> Option<&Path> {
+        self.copy.as_deref()
     }
 }
 
-fn default_path_in(state_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
-    let absolute = |path: Option<PathBuf>| path.filter(|path| path.is_absolute());
-    let state = absolute(state_home).or_else(|| absolute(home).map(|home| home.join(".local/state")))?;
-    Some(state.join("fsdyno/results.db"))
+/// Whether another user owns the file: what it holds is looked through before anything of it is believed.
+fn is_somebody_elses(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.uid() != geteuid().as_raw())
+}
+
+/// A database may come from anywhere, and its schema can hold code: views, triggers, and functions in indexes. None of it
+/// gets further than ordinary reading and writing (https://sqlite.org/security.html).
+fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // Our schema has none.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", 0)
 }
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
@@ -93,19 +118,5 @@ fn switch_to_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
             }
             result => return result,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_place_follows_xdg() {
-        let path = |state: &str, home: &str| default_path_in(Some(state.into()), Some(home.into()));
-        assert_eq!(path("/state", "/home/u"), Some("/state/fsdyno/results.db".into()));
-        assert_eq!(path("", "/home/u"), Some("/home/u/.local/state/fsdyno/results.db".into()));
-        assert_eq!(path("relative", "/home/u"), Some("/home/u/.local/state/fsdyno/results.db".into()));
-        assert_eq!(default_path_in(None, None), None);
     }
 }

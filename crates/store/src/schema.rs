@@ -3,7 +3,7 @@
 use crate::error::{Result, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use rusqlite_migration::{M, Migrations};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
 const APPLICATION_ID: i64 = 0x6673_6479;
@@ -46,8 +46,8 @@ pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tables in a new file and brings an older one up to date.
-pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
+/// Makes the tables in a new file and brings an older one up to date, of which there is a copy.
+pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: Option<&Path>) -> Result<()> {
     let is_latest = |connection: &Connection| {
         identity(connection).is_ok_and(|identity| identity.version == SCRIPTS.len() as i64)
     };
@@ -62,8 +62,68 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
         Ok(()) => Ok(()),
         // Another process was faster.
         Err(_) if is_latest(connection) => Ok(()),
-        Err(source) => Err(StoreError::Migrate { path, source }),
+        Err(source) => {
+            Err(StoreError::Migrate { path, copy: copy.map(Path::to_path_buf), source: Box::new(source) })
+        }
     }
+}
+
+/// Copies a store of an older version, once it is known to be whole, before anything is written to it; gives the copy.
+pub(crate) fn copy_older(connection: &Connection, path: &Path) -> Result<Option<PathBuf>> {
+    let latest = SCRIPTS.len() as i64;
+    let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
+    let found = identity(connection).map_err(cannot_open)?;
+    if found.version == latest || found.tables == 0 {
+        return Ok(None);
+    }
+    check(connection, path)?;
+    copy(connection, path, latest)
+}
+
+/// Looks for damage in the structure of the whole file.
+pub(crate) fn check(connection: &Connection, path: &Path) -> Result<()> {
+    let corrupt = |reason: String| StoreError::Corrupt { path: path.to_path_buf(), reason };
+    let found = connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0));
+    match found {
+        Ok(text) if text == "ok" => Ok(()),
+        Ok(text) => Err(corrupt(text)),
+        Err(error) => Err(corrupt(error.to_string())),
+    }
+}
+
+/// Copies a store beside itself, `results.db.before-v8`; nothing where a copy of that name is there already, which another
+/// process has made, or an attempt before this one: it is the older state.
+fn copy(connection: &Connection, path: &Path, latest: i64) -> Result<Option<PathBuf>> {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(format!(".before-v{latest}"));
+    let copy = PathBuf::from(name);
+    if std::fs::symlink_metadata(&copy).is_ok() {
+        return Ok(Some(copy));
+    }
+    let mut unfinished = copy.as_os_str().to_os_string();
+    unfinished.push(format!(".{}", std::process::id()));
+    let unfinished = PathBuf::from(unfinished);
+    let made = copy_to(connection, &unfinished, &copy);
+    if made.is_err() {
+        // Half a copy would be taken for a whole one.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    match made {
+        Ok(()) => Ok(Some(copy)),
+        Err(reason) => Err(StoreError::Copy { path: path.to_path_buf(), copy, reason }),
+    }
+}
+
+fn copy_to(connection: &Connection, unfinished: &Path, copy: &Path) -> std::result::Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let name = unfinished.to_str().ok_or("its path is not UTF-8")?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| text(&error))?;
+    let file = std::fs::File::open(unfinished).map_err(|error| text(&error))?;
+    file.sync_all().map_err(|error| text(&error))?;
+    std::fs::rename(unfinished, copy).map_err(|error| text(&error))?;
+    let directory = copy.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = std::fs::File::open(directory.unwrap_or(Path::new("."))).map_err(|error| text(&error))?;
+    directory.sync_all().map_err(|error| text(&error))
 }
 
 /// All of it at one moment: another process may just be making the tables.

@@ -1,6 +1,7 @@
 //! Sweeps: beginning, ending, finding.
 
 use crate::error::{Result, StoreError, Trying};
+use crate::kept::Running;
 use crate::read::{from_json, from_json_or_none, number};
 use crate::write::{insert, to_json, write_trial};
 use crate::{Store, process};
@@ -137,7 +138,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`].
     pub fn create_sweep(&mut self, sweep: &NewSweep) -> Result<SweepId> {
-        begin(&self.connection, sweep)
+        let started = now();
+        let id = begin(&self.connection, sweep, &started)?;
+        self.running = Some(Running { sweep: id, started });
+        Ok(id)
     }
 
     /// Stores a sweep that was not run here with all of its trials: everything, or nothing at all.
@@ -148,7 +152,7 @@ impl Store {
         let action = "import a sweep";
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(action)?;
-        let id = begin(&transaction, sweep)?;
+        let id = begin(&transaction, sweep, &now())?;
         for trial in trials {
             write_trial(&transaction, id, trial)?;
         }
@@ -207,7 +211,12 @@ impl Store {
         let sql = "UPDATE sweeps SET state = 'running', finished = NULL, process = :process WHERE id = :id";
         let values = named_params! { ":process": process::this(), ":id": id.0 };
         transaction.execute(sql, values).trying_to(action)?;
-        transaction.commit().trying_to(action)
+        let sql = "SELECT started FROM sweeps WHERE id = :id";
+        let started = transaction.query_row(sql, named_params! { ":id": id.0 }, |row| row.get(0));
+        let started: Option<String> = started.optional().trying_to(action)?;
+        transaction.commit().trying_to(action)?;
+        self.running = started.map(|started| Running { sweep: id, started });
+        Ok(())
     }
 
     /// All sweeps, oldest first.
@@ -266,7 +275,7 @@ impl Store {
     }
 }
 
-fn begin(connection: &Connection, sweep: &NewSweep) -> Result<SweepId> {
+fn begin(connection: &Connection, sweep: &NewSweep, started: &str) -> Result<SweepId> {
     let id = insert(
         connection,
         "sweeps",
@@ -281,7 +290,7 @@ fn begin(connection: &Connection, sweep: &NewSweep) -> Result<SweepId> {
             ("trials", &sweep.trials),
             ("state", &SweepState::Running.name()),
             ("process", &process::this()),
-            ("started", &now()),
+            ("started", &started),
         ],
     );
     id.trying_to("begin a sweep").map(SweepId)

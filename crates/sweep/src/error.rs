@@ -365,6 +365,26 @@ pub enum SweepError {
     /// Results cannot be stored.
     #[error(transparent)]
     Store(#[from] fsdyno_store::StoreError),
+    /// A trial cannot be stored; its record is kept in a file.
+    #[error("cannot store trial {}, so the sweep ends; its record is kept in '{}'", trial + 1, kept.display())]
+    NotStored {
+        /// The trial.
+        trial: u32,
+        /// The file.
+        kept: std::path::PathBuf,
+        /// Why.
+        source: Box<fsdyno_store::StoreError>,
+    },
+    /// A trial cannot be stored, and its record cannot be kept either: it is lost.
+    #[error("cannot store trial {} ({cause}), so the sweep ends", trial + 1)]
+    Lost {
+        /// The trial.
+        trial: u32,
+        /// Why it could not be stored.
+        cause: String,
+        /// Why it could not be kept.
+        source: Box<fsdyno_store::StoreError>,
+    },
     /// The engine does not even run without a filesystem.
     #[error("the engine does not run: {failure}")]
     Engine {
@@ -386,7 +406,11 @@ impl SweepError {
     pub fn hint(&self) -> Option<String> {
         match self {
             SweepError::Testbed(error) => error.failure().hint,
-            SweepError::Store(_) => None,
+            SweepError::NotStored { .. } => Some(
+                "make room or end what locks the store: `fsdyno restore` then adds the record, and --resume goes on"
+                    .to_string(),
+            ),
+            SweepError::Store(_) | SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),
             SweepError::PlanDiffers { .. } => Some(
                 "resume with the same plan and arguments, or begin a new sweep without --resume".to_string(),

@@ -11,6 +11,7 @@ use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Devices that passed the guards, and the journal of what is done to them.
 pub(crate) struct Ground<'a> {
@@ -56,6 +57,10 @@ impl<'a> Ground<'a> {
             self.blocked = Some(left.to_vec());
             return Ok(());
         };
+        if self.options.interrupt.load(Ordering::Relaxed) {
+            // There is no next trial.
+            return Ok(());
+        }
         match verify(self.plan, host, self.options, &devices, &self.configurations) {
             Ok(testbed) => {
                 self.testbed = testbed;
@@ -67,15 +72,19 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// Tries once more to take down what was stuck, and gives the journals up. Gives what is left.
-    pub fn leave(self, host: &mut dyn Host) -> Result<Vec<String>, SweepError> {
+    /// Tries once more to take down what was stuck, unless nobody wants to wait for that, and gives the journals up. Gives
+    /// what is left.
+    pub fn leave(self, host: &mut dyn Host, hurry: &AtomicBool) -> Vec<String> {
         let mut left = Vec::new();
         for mut journal in self.stuck {
-            left.extend(journal.undo_all(host).left);
-            journal.close()?;
+            match hurry.load(Ordering::Relaxed) {
+                true => left.extend(journal.waiting()),
+                false => left.extend(journal.undo_all(host).left),
+            }
+            left.extend(journal.close().err().map(|error| error.failure().message));
         }
-        self.journal.close()?;
-        Ok(left)
+        left.extend(self.journal.close().err().map(|error| error.failure().message));
+        left
     }
 }
 

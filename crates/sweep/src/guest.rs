@@ -31,6 +31,7 @@ pub(crate) struct InGuest<'a, 'm> {
     /// Of this machine.
     pub journal: &'a mut UndoJournal,
     pub interrupt: &'a AtomicBool,
+    pub hurry: &'a AtomicBool,
     pub overheads: &'a mut BTreeMap<String, Overhead>,
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
@@ -138,6 +139,7 @@ fn in_guest(
         journal: &mut UndoJournal::in_memory(),
         host_ends: true,
         interrupt: trial.interrupt,
+        hurry: trial.hurry,
         overhead,
         progress: &mut *trial.progress,
     };

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::trial;
-use crate::watch::{self, LoadEnd, Told};
+use crate::watch::{self, LoadEnd, Stops, Told};
 use fsdyno_core::workload::Null;
 use fsdyno_core::{Failure, Nanos, TelemetryRequest, Workload};
 use fsdyno_host::Host;
@@ -56,7 +56,9 @@ fn null(
     request.telemetry = telemetry;
     let mut engine = host.start_engine(&request).map_err(|error| Box::new(trial::host_failure(&error)))?;
     let mut told = Told::default();
-    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, interrupt, &mut told, &mut |_| {});
+    // It touches nothing, and there is nothing to wait for.
+    let stop = Stops { interrupt, hurry: interrupt };
+    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(Box::new(failure)),
         (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not end")))),

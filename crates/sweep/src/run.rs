@@ -22,7 +22,7 @@ use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -33,8 +33,12 @@ pub struct RunOptions<'a> {
     pub state_dir: &'a Path,
     /// What the user has confirmed.
     pub confirmation: &'a Confirmation,
+    /// Where the record of a trial goes that neither the store nor its directory takes.
+    pub keep: &'a [PathBuf],
     /// Set by Ctrl-C: stop, undo everything, keep what is finished.
     pub interrupt: &'a AtomicBool,
+    /// Set by a second one: wait for nothing any more, and say what is left.
+    pub hurry: &'a AtomicBool,
     /// Go on with this sweep instead of beginning one.
     pub resume: Option<SweepId>,
 }
@@ -48,7 +52,7 @@ pub struct Machines<'a> {
 }
 
 /// How a sweep ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct SweepOutcome {
     /// Its number in the store.
     pub sweep: SweepId,
@@ -62,6 +66,8 @@ pub struct SweepOutcome {
     pub failed: u32,
     /// What is left on the machine, of this sweep or of earlier ones, one line each.
     pub left: Vec<String>,
+    /// Why it could not go on, where that ended it.
+    pub broken: Option<SweepError>,
 }
 
 /// Whether a sweep came to its end.
@@ -71,14 +77,16 @@ pub enum SweepEnd {
     Finished,
     /// The user stopped it; the machine is as it was.
     Interrupted,
-    /// Finished or interrupted, and something is left on the machine.
+    /// It could not go on ([`SweepOutcome::broken`]); the machine is as it was.
+    Broken,
+    /// However it ended, something is left on the machine.
     NotRestored,
 }
 
 /// Runs a plan, or what is missing of it.
 ///
 /// # Errors
-/// [`SweepError`]; everything that was changed is undone then, too.
+/// [`SweepError`] when it does not begin; nothing is changed then. What ends it later is in the outcome.
 pub fn run(
     plan: &Plan,
     machines: &mut Machines<'_>,
@@ -133,10 +141,11 @@ pub fn run(
             skipped: 0,
             failed: 0,
             left: restored.left,
+            broken: None,
         },
     };
     let result = sweeping.trials(machines, store, slots, observer);
-    sweeping.end(machines.host, store, result)
+    Ok(sweeping.end(machines.host, store, result))
 }
 
 /// A sweep that runs.
@@ -238,7 +247,7 @@ impl Sweeping<'_> {
             ended.record
         };
         let record = self.counted(record);
-        store.add_trial(self.outcome.sweep, &record)?;
+        self.store(store, &record)?;
         match record.outcome {
             Outcome::Measured => self.outcome.measured += 1,
             Outcome::Skipped { .. } => self.outcome.skipped += 1,
@@ -248,6 +257,16 @@ impl Sweeping<'_> {
         position.left = self.clock.left(place.rest);
         observer(Progress::Stored(&position, &record));
         aside
+    }
+
+    /// Stores a trial; where that fails, its record is kept elsewhere and the sweep is at its end.
+    fn store(&self, store: &mut Store, record: &TrialRecord) -> Result<(), SweepError> {
+        let (sweep, trial) = (self.outcome.sweep, record.trial);
+        let Err(source) = store.add_trial(sweep, record) else { return Ok(()) };
+        Err(match store.keep(sweep, record, self.options.keep) {
+            Ok(kept) => SweepError::NotStored { trial, kept, source: Box::new(source) },
+            Err(error) => SweepError::Lost { trial, cause: source.to_string(), source: Box::new(error) },
+        })
     }
 
     /// Plans a further block, if some case needs one and there may be one.
@@ -310,6 +329,7 @@ impl Sweeping<'_> {
                 device,
                 journal: &mut self.ground.journal,
                 interrupt: self.options.interrupt,
+                hurry: self.options.hurry,
                 overheads: &mut self.overheads,
                 progress: &mut progress,
             };
@@ -323,6 +343,7 @@ impl Sweeping<'_> {
             journal: &mut self.ground.journal,
             host_ends: false,
             interrupt: self.options.interrupt,
+            hurry: self.options.hurry,
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
             progress: &mut progress,
         };
@@ -345,25 +366,24 @@ impl Sweeping<'_> {
     }
 
     /// Tries once more to take down what was stuck, and notes how the sweep ended.
-    fn end(
-        mut self,
-        host: &mut dyn Host,
-        store: &mut Store,
-        result: Result<(), SweepError>,
-    ) -> Result<SweepOutcome, SweepError> {
+    fn end(mut self, host: &mut dyn Host, store: &mut Store, result: Result<(), SweepError>) -> SweepOutcome {
         let sweep = self.outcome.sweep;
         let noted = match (&result, self.outcome.end) {
             (Ok(()), SweepEnd::Finished) => store.finish_sweep(sweep),
             _ => store.interrupt_sweep(sweep),
         };
         host.limit_steps(Some(self.plan.watchdog.into()));
-        self.outcome.left.extend(self.ground.leave(host)?);
-        result?;
-        noted?;
+        self.outcome.left.extend(self.ground.leave(host, self.options.hurry));
+        if let Err(error) = result.and(noted.map_err(SweepError::from)) {
+            self.outcome.broken = Some(error);
+            if self.outcome.end == SweepEnd::Finished {
+                self.outcome.end = SweepEnd::Broken;
+            }
+        }
         if !self.outcome.left.is_empty() {
             self.outcome.end = SweepEnd::NotRestored;
         }
-        Ok(self.outcome)
+        self.outcome
     }
 }
 

@@ -8,7 +8,7 @@ use crate::confounder;
 use crate::order::Slot;
 use crate::overhead::Overhead;
 use crate::plan::Plan;
-use crate::watch::{self, LoadEnd, Told};
+use crate::watch::{self, LoadEnd, Stops, Told};
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{
@@ -31,6 +31,7 @@ pub(crate) struct Bench<'a> {
     /// Whether the host ends with the trial, so that there is nothing on it to take down.
     pub host_ends: bool,
     pub interrupt: &'a AtomicBool,
+    pub hurry: &'a AtomicBool,
     /// What the tool itself costs.
     pub overhead: Overhead,
     /// Told the stage, and the time until the load ends once the engine knows it.
@@ -205,7 +206,8 @@ fn load(
     let load = {
         let progress = &mut *bench.progress;
         let mut place = |place: &watch::Place| progress(watch::stage_name(place.stage), Some(place.left));
-        watch::watch(engine.as_mut(), &request, bench.plan.watchdog, bench.interrupt, &mut told, &mut place)
+        let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
+        watch::watch(engine.as_mut(), &request, bench.plan.watchdog, stop, &mut told, &mut place)
     };
     told.keep(record, bench.overhead);
     match (load.end, load.stuck_pid) {

@@ -85,20 +85,29 @@ pub(crate) struct Place {
     pub left: Nanos,
 }
 
+/// What ends the wait for an engine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stops<'a> {
+    /// The user wants it to stop.
+    pub interrupt: &'a AtomicBool,
+    /// The user does not want to wait until it has tidied up.
+    pub hurry: &'a AtomicBool,
+}
+
 /// Follows an engine to its end. One that has to tidy up is given the time to do so, also when it is interrupted.
 pub(crate) fn watch(
     engine: &mut dyn EngineProcess,
     request: &EngineRequest,
     watchdog: Nanos,
-    interrupt: &AtomicBool,
+    stop: Stops<'_>,
     told: &mut Told,
     progress: &mut dyn FnMut(&Place),
 ) -> Load {
     let workload = &request.workload;
-    let end = follow(engine, workload, watchdog.into(), interrupt, told, progress);
+    let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, progress);
     if request.clean_up && !matches!(end, LoadEnd::Done) {
         engine.ask_to_stop();
-        follow(engine, workload, watchdog.into(), &AtomicBool::new(false), told, progress);
+        follow(engine, workload, watchdog.into(), stop.hurry, told, progress);
     }
     let stuck_pid = (!engine.stop(STOP_LIMIT)).then(|| engine.pid());
     Load { end, stuck_pid }

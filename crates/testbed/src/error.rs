@@ -93,17 +93,6 @@ pub enum TestbedError {
         #[source]
         source: io::Error,
     },
-    /// An undo journal holds a line that this version does not understand.
-    #[error("line {line} of the undo journal '{path}' is not understood")]
-    JournalLine {
-        /// The journal.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
 }
 
 fn lines(refusals: &[Refusal]) -> String {
@@ -128,7 +117,7 @@ impl TestbedError {
             TestbedError::WrongStack { .. }
             | TestbedError::Resync { .. }
             | TestbedError::Interrupted { .. } => "device",
-            TestbedError::Journal { .. } | TestbedError::JournalLine { .. } => "undo journal",
+            TestbedError::Journal { .. } => "undo journal",
             TestbedError::Refused { .. } => "guard",
             TestbedError::Unmet { .. } | TestbedError::Contradiction { .. } => "build",
         }
@@ -153,10 +142,10 @@ impl TestbedError {
             TestbedError::Journal { source, .. } => {
                 failure.message = format!("{self}: {source}");
                 failure.errno = source.raw_os_error();
-                failure.hint =
-                    Some("make the state directory writable, or name another by --store".to_string());
+                failure.hint = Some(
+                    "make room and the state directory writable, or name another by --state".to_string(),
+                );
             }
-            TestbedError::JournalLine { source, .. } => failure.message = format!("{self}: {source}"),
             TestbedError::Unmet { .. }
             | TestbedError::Contradiction { .. }
             | TestbedError::WrongMount { .. }

@@ -258,6 +258,8 @@ fn use_directory(
     journal: &mut UndoJournal,
     directory: PathBuf,
 ) -> Result<Mounted> {
+    // `fsdyno restore` runs elsewhere.
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
     let own = directory.join(format!("fsdyno-{}", random_name()));
     let ways_back = [UndoAction::RemoveTree { path: own.clone() }];
     tunable::journal_and_apply(host, journal, &tunable::settings(&trial.configuration, None), &ways_back)?;

@@ -640,6 +640,19 @@ fn what_a_stack_writes_on_disks_is_cleared_after_a_reboot_too() {
 }
 
 #[test]
+fn a_disk_that_is_missing_after_a_reboot_is_waited_for() {
+    let mut lab = Lab::new();
+    lab.run(&case("ext4 on a striped volume")).unwrap();
+    lab.reboot();
+    let disk = lab.host.blocks.remove(Path::new(DISK)).unwrap();
+    let left = lab.restore().report.left;
+    assert!(left.len() == 1 && left[0].contains(DISK), "{left:?}");
+    lab.host.blocks.insert(DISK.into(), disk);
+    assert_eq!(lab.restore().report.left, [""; 0]);
+    assert_eq!(lab.host.snapshot().labels, lab.before.labels);
+}
+
+#[test]
 fn an_array_that_udev_brings_up_again_is_stopped_again() {
     for case in cases().into_iter().filter(|case| matches!(case.devices.data, DeviceSpec::Md(_))) {
         let mut lab = Lab::new();

@@ -51,7 +51,8 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     let measures = options.measure.iter().map(|name| name.parse::<Measure>());
     let measures: Vec<Measure> = measures.collect::<std::result::Result<_, _>>()?;
     let store = surroundings.open_store()?;
-    let (first, second) = (side(&store, &options.first)?, side(&store, options.second())?);
+    let first = side(surroundings, &store, &options.first)?;
+    let second = side(surroundings, &store, options.second())?;
     if first.is(&second) {
         return Err(Trouble::new(Status::Usage, anyhow!("both sides are the same trials"))
             .hint("SWEEP/CASE means some cases of a sweep; fsdyno show SWEEP --summary lists their names"));
@@ -71,13 +72,17 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
 }
 
 /// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may have slashes of their own: the longest name wins.
-fn side<'a>(store: &Store, text: &'a str) -> std::result::Result<Side<'a>, Trouble> {
+fn side<'a>(
+    surroundings: &Surroundings,
+    store: &Store,
+    text: &'a str,
+) -> std::result::Result<Side<'a>, Trouble> {
     let splits = text.rmatch_indices('/').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
     let mut ways = std::iter::once((text, None)).chain(splits).peekable();
     while let Some((selector, case)) = ways.next() {
         let sweep = match store.find(Some(selector)) {
             Err(StoreError::UnknownSweep { .. }) if ways.peek().is_some() => continue,
-            found => found.map_err(not_found)?,
+            found => found.map_err(|error| not_found(surroundings, error))?,
         };
         let trials = store.trials(sweep.summary.id)?;
         let trials = match case {
@@ -122,7 +127,7 @@ fn beside_published(
             .hint("leave --measure out: every published figure is shown"));
     }
     let store = surroundings.open_store()?;
-    let Side { sweep, trials, .. } = side(&store, ours)?;
+    let Side { sweep, trials, .. } = side(surroundings, &store, ours)?;
     let beside = published::side_by_side(&header(&sweep, None)?, &trials, reference)?;
     let mut out = std::io::stdout().lock();
     match options.format {

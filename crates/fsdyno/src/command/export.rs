@@ -10,7 +10,7 @@ use std::fs::{self, File};
 
 pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     let store = surroundings.open_store()?;
-    let sweep = find(&store, options.sweep.as_deref())?;
+    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
     let header = header(&sweep, None)?;
     let trials = show::chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
     let kind = options.kind.map(|kind| match kind {

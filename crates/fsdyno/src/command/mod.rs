@@ -21,6 +21,8 @@ mod sweep;
 
 use crate::cli::{Cli, Colour, Command};
 use crate::exit::{Status, Trouble};
+use crate::say;
+use crate::state::{self, State};
 use anyhow::Context;
 use fsdyno_core::measure::Measure;
 use fsdyno_guest::Qemu;
@@ -35,21 +37,21 @@ type Result = std::result::Result<Status, Trouble>;
 
 /// Executes what was typed.
 pub fn run(cli: &Cli) -> Result {
-    let surroundings = Surroundings::new(cli)?;
+    let here = || Surroundings::new(cli);
     match &cli.command {
-        Command::Bench(options) => bench::run(&surroundings, options),
-        Command::Sweep(options) => sweep::run(&surroundings, options),
-        Command::Plan(options) => plan::run(&surroundings, options),
-        Command::List(options) => list::run(&surroundings, options),
-        Command::Show(options) => show::run(&surroundings, options),
-        Command::Report(options) => report::run(&surroundings, options),
-        Command::Compare(options) => compare::run(&surroundings, options),
-        Command::Recommend(options) => recommend::run(&surroundings, options),
-        Command::Import(options) => import::run(&surroundings, options),
-        Command::Export(options) => export::run(&surroundings, options),
+        Command::Bench(options) => bench::run(&here()?, options),
+        Command::Sweep(options) => sweep::run(&here()?, options),
+        Command::Plan(options) => plan::run(&here()?, options),
+        Command::List(options) => list::run(&here()?, options),
+        Command::Show(options) => show::run(&here()?, options),
+        Command::Report(options) => report::run(&here()?, options),
+        Command::Compare(options) => compare::run(&here()?, options),
+        Command::Recommend(options) => recommend::run(&here()?, options),
+        Command::Import(options) => import::run(&here()?, options),
+        Command::Export(options) => export::run(&here()?, options),
         Command::Profile(options) => profile::run(options),
-        Command::Doctor(options) => doctor::run(&surroundings, options),
-        Command::Restore(_) => restore::run(&surroundings),
+        Command::Doctor(options) => doctor::run(&here()?, options),
+        Command::Restore(options) => restore::run(&here()?, options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
@@ -59,18 +61,18 @@ pub fn run(cli: &Cli) -> Result {
 
 /// What a command needs to know of where it runs.
 struct Surroundings {
+    /// Where undo journals are, and results unless `--store` names another file: `fsdyno restore` finds the journals
+    /// whatever `--store` says, and whoever made that file gives root no orders.
+    state: State,
     /// The database of results.
     store: PathBuf,
-    /// Where undo journals are: the same whatever `--store` says, so that `fsdyno restore` finds them.
-    undo: PathBuf,
     /// How text on stdout is laid out.
     style: Style,
 }
 
 impl Surroundings {
-    fn new(cli: &Cli) -> anyhow::Result<Self> {
-        let default = Store::default_path()?;
-        let undo = default.with_file_name("undo");
+    fn new(cli: &Cli) -> std::result::Result<Self, Trouble> {
+        let state = State::find(cli.state.as_deref())?;
         let terminal = std::io::stdout().is_terminal();
         let colour = match cli.color {
             Colour::Always => true,
@@ -84,11 +86,34 @@ impl Surroundings {
         };
         let blocks = terminal && !is_dumb() && speaks_unicode();
         let style = Style { width: width.unwrap_or(80).max(80), colour, blocks };
-        Ok(Surroundings { store: cli.store.clone().unwrap_or(default), undo, style })
+        Ok(Surroundings { store: cli.store.clone().unwrap_or_else(|| state.store()), state, style })
     }
 
-    fn open_store(&self) -> anyhow::Result<Store> {
-        Ok(Store::open(&self.store)?)
+    fn open_store(&self) -> std::result::Result<Store, Trouble> {
+        if self.store == self.state.store() {
+            self.state.make()?;
+            if let (false, Some(hint)) = (self.store.exists(), self.state.elsewhere_hint()) {
+                say::note(&format!("hint: {hint}"));
+            }
+        }
+        let store = Store::open(&self.store)?;
+        if let Some(copy) = store.copy_of_older() {
+            say::note(&format!(
+                "the results are in a newer format now; as they were they are in '{}'",
+                copy.display()
+            ));
+        }
+        Ok(store)
+    }
+
+    /// Where the record of a trial goes that neither the store nor its directory takes.
+    fn keep(&self) -> Vec<PathBuf> {
+        let mut places = vec![self.state.directory().to_path_buf()];
+        places.extend(match state::is_root() {
+            true => Some(PathBuf::from("/run")),
+            false => std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()),
+        });
+        places
     }
 
     /// This machine, its steps carried out by a process of their own; the store is not to be destroyed.
@@ -96,16 +121,15 @@ impl Surroundings {
         let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
         let protected = vec![
             ("the store".to_string(), self.store.clone()),
-            ("the undo journals".to_string(), self.undo.clone()),
+            ("the undo journals".to_string(), self.state.undo()),
         ];
         Ok(AgentHost::new(binary, protected))
     }
 
     /// Guests, made by QEMU on this machine.
-    fn guests(&self) -> anyhow::Result<Qemu> {
+    fn guests(&self) -> std::result::Result<Qemu, Trouble> {
         let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
-        let cache = Qemu::default_cache().context("there is no home for a cache: set XDG_CACHE_HOME")?;
-        Ok(Qemu::new(binary, cache))
+        Ok(Qemu::new(binary, state::cache()?))
     }
 }
 
@@ -136,17 +160,30 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<Header> {
 }
 
 /// The sweep that a user means.
-fn find(store: &Store, selector: Option<&str>) -> std::result::Result<Sweep, Trouble> {
-    store.find(selector).map_err(not_found)
+fn find(
+    surroundings: &Surroundings,
+    store: &Store,
+    selector: Option<&str>,
+) -> std::result::Result<Sweep, Trouble> {
+    store.find(selector).map_err(|error| not_found(surroundings, error))
 }
 
 /// That a sweep was not found; where there is none yet, how to get one.
-fn not_found(error: StoreError) -> Trouble {
+fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
     match error {
-        StoreError::NoSweeps => Trouble::new(Status::Usage, error)
-            .hint("fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example; each \
-                   user has results of their own, so that those of sudo are shown by sudo"),
-        StoreError::UnknownSweep { .. } => Trouble::new(Status::Usage, error).hint("fsdyno list shows the stored sweeps"),
+        StoreError::NoSweeps => {
+            let elsewhere = match surroundings.state.elsewhere_hint() {
+                Some(hint) => format!("\n      {hint}"),
+                None => String::new(),
+            };
+            Trouble::new(Status::Usage, error).hint(format!(
+                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example; \
+                 root's results are apart from those of other users, so that what sudo swept is shown by sudo{elsewhere}"
+            ))
+        }
+        StoreError::UnknownSweep { .. } => {
+            Trouble::new(Status::Usage, error).hint("fsdyno list shows the stored sweeps")
+        }
         other => other.into(),
     }
 }

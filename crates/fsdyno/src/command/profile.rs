@@ -3,6 +3,7 @@
 use super::{Result, print_json};
 use crate::cli::Profile;
 use crate::exit::Status;
+use crate::say;
 use anyhow::Context;
 
 pub fn run(options: &Profile) -> Result {
@@ -13,12 +14,12 @@ pub fn run(options: &Profile) -> Result {
             let mut text = serde_json::to_string_pretty(&profile)?;
             text.push('\n');
             std::fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
-            eprintln!(
+            say::note(&format!(
                 "{} files in {} directories; in a plan: tree = \"profile:{}\"",
                 profile.files,
                 profile.directories,
                 path.display()
-            );
+            ));
         }
     }
     Ok(Status::Well)

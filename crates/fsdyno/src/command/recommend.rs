@@ -10,7 +10,7 @@ use fsdyno_report::{Question, Recommendation, terminal};
 pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;
     let store = surroundings.open_store()?;
-    let sweep = find(&store, options.sweep.as_deref())?;
+    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
     let trials = show::chosen(store.outlines(sweep.summary.id)?, options.case.as_deref())?;
     let question = Question { goal, threshold: options.threshold };
     let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);

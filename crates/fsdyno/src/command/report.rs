@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, find, header};
 use crate::cli::Report;
 use crate::exit::{Status, Trouble};
+use crate::say;
 use anyhow::{Context, anyhow};
 use fsdyno_report::html::{Sources, page};
 use fsdyno_store::SweepSummary;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     let store = surroundings.open_store()?;
-    let sweep = find(&store, options.sweep.as_deref())?;
+    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
     let id = sweep.summary.id;
     let page = page(&Sources {
         header: header(&sweep, options.measure.as_deref())?,
@@ -28,7 +29,7 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     write(&path, page.as_bytes())
         .with_context(|| format!("cannot write '{}'", path.display()))
         .map_err(|error| Trouble::from(error).hint("-o FILE names another file, -o - writes to stdout"))?;
-    eprintln!("wrote {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6);
+    say::note(&format!("wrote {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6));
     Ok(Status::Well)
 }
 

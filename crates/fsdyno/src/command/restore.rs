@@ -1,13 +1,107 @@
-//! `fsdyno restore`: undo what an interrupted sweep left on the machine.
+//! `fsdyno restore`: undo what an interrupted sweep left on the machine, now or whenever the machine starts.
 
-use super::{Result, Surroundings};
-use crate::exit::Status;
-use fsdyno_testbed::undo;
-use std::io::Write;
+use super::{Result, Surroundings, sweep};
+use crate::cli::Restore;
+use crate::exit::{Status, Trouble};
+use crate::interrupt::Interrupt;
+use crate::say;
+use crate::unit::{self, Unit};
+use anyhow::{Context, anyhow};
+use fsdyno_host::trusted;
+use fsdyno_testbed::undo::{self, RestoreReport};
+use std::fs::Permissions;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
-pub fn run(surroundings: &Surroundings) -> Result {
-    let restored = undo::restore(&mut surroundings.host()?, &surroundings.undo)?;
-    let mut out = std::io::stdout().lock();
+pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
+    if options.install_unit {
+        return install_unit(surroundings, options.yes);
+    }
+    let interrupt = Interrupt::listen()?;
+    // There is nothing to finish but the restoring itself, so that the first signal gives up what it waits for.
+    let mut host = surroundings.host()?.hurried_by(interrupt.stop);
+    let restored = undo::restore(&mut host, &surroundings.state.undo())?;
+    // What was done is done, whether anybody reads of it or not.
+    let _ = print(&mut io::stdout().lock(), &restored);
+    for place in surroundings.state.elsewhere_with_journals() {
+        say::note(&elsewhere(&place));
+    }
+    let kept = kept_records(surroundings);
+    for line in &restored.report.left {
+        say::note(&format!("left behind: {line}"));
+    }
+    if !restored.report.left.is_empty() {
+        say::note("hint: end what still uses it, then run fsdyno restore again");
+    }
+    for path in &restored.aside {
+        say::note(&format!("put aside: '{}'", path.display()));
+    }
+    if !restored.aside.is_empty() {
+        say::note(
+            "hint: see what a journal that was put aside lists, undo by hand what is left of it, and remove it",
+        );
+    }
+    Ok(match restored {
+        RestoreReport { report, aside, .. } if !report.left.is_empty() || !aside.is_empty() => {
+            Status::NotRestored
+        }
+        _ => kept,
+    })
+}
+
+/// Shows the unit, and writes it where that is confirmed.
+fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
+    let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
+    // What systemd runs as root when the machine starts is nobody else's to change.
+    trusted::check_file(&binary, 0).map_err(|error| {
+        Trouble::new(Status::Refused, anyhow!("root's unit would run '{}': {error}", binary.display()))
+            .hint("install it where only root can write: install -m 755 fsdyno /usr/local/bin")
+    })?;
+    let state = surroundings.state.directory();
+    trusted::check(state, 0).map_err(|error| {
+        Trouble::new(
+            Status::Refused,
+            anyhow!("root would not obey the state directory '{}': {error}", state.display()),
+        )
+        .hint("run it as root, or name root's directory with --state")
+    })?;
+    let text = Unit::new(binary, state.to_path_buf()).text();
+    write!(io::stdout(), "{}:\n\n{text}\n", unit::PATH)?;
+    if !yes && !confirmed() {
+        return Err(Trouble::new(Status::Refused, anyhow!("not confirmed: nothing was written"))
+            .hint("fsdyno restore --install-unit --yes writes it"));
+    }
+    write_unit(Path::new(unit::PATH), &text).with_context(|| format!("cannot write '{}'", unit::PATH))?;
+    say::note(&format!("wrote {}", unit::PATH));
+    say::note("hint: systemctl daemon-reload, then systemctl enable fsdyno-restore.service");
+    Ok(Status::Well)
+}
+
+/// Asks, where there is somebody to ask.
+fn confirmed() -> bool {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return false;
+    }
+    say::note("write it? [y/N]");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Writes the file whole or not at all.
+fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let mut file = tempfile::Builder::new()
+        .prefix(".fsdyno-")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
     for line in &restored.report.undone {
         writeln!(out, "{line}")?;
     }
@@ -17,15 +111,33 @@ pub fn run(surroundings: &Surroundings) -> Result {
     if restored.running > 0 {
         writeln!(out, "left alone: {} running sweep(s)", restored.running)?;
     }
-    if restored.report.left.is_empty() {
-        if restored.report.undone.is_empty() {
-            writeln!(out, "nothing to restore")?;
+    let report = &restored.report;
+    if report.left.is_empty() && report.undone.is_empty() && restored.aside.is_empty() {
+        writeln!(out, "nothing to restore")?;
+    }
+    Ok(())
+}
+
+/// Adds records that could not be stored when they were measured. Without any the store is not even opened.
+fn kept_records(surroundings: &Surroundings) -> Status {
+    if fsdyno_store::kept(&surroundings.store, &surroundings.keep()).is_empty() {
+        return Status::Well;
+    }
+    match surroundings.open_store() {
+        Ok(mut store) => match sweep::add_kept(surroundings, &mut store).left.is_empty() {
+            true => Status::Well,
+            false => Status::TrialFailed,
+        },
+        Err(trouble) => {
+            trouble.tell();
+            Status::TrialFailed
         }
-        return Ok(Status::Well);
     }
-    for line in &restored.report.left {
-        eprintln!("left behind: {line}");
-    }
-    eprintln!("hint: end what still uses it, then run fsdyno restore again");
-    Ok(Status::NotRestored)
+}
+
+fn elsewhere(place: &Path) -> String {
+    let place = place.display();
+    format!(
+        "hint: there are undo journals in '{place}', too: fsdyno restore --state {place}, as the user whose they are"
+    )
 }

@@ -13,7 +13,7 @@ use std::io::Write;
 
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let store = surroundings.open_store()?;
-    let sweep = find(&store, options.sweep.as_deref())?;
+    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
     let header = header(&sweep, options.measure.as_deref())?;
     let trials = chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
     match options.layout {

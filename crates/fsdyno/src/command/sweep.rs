@@ -3,39 +3,39 @@
 use super::{Result, Surroundings, find, header, kernels, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
+use crate::interrupt::Interrupt;
 use crate::progress::{Display, human};
+use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::{DeviceSpec, Outcome, TrialRecord};
-use fsdyno_store::SweepId;
+use fsdyno_store::{Added, Store, SweepId};
 use fsdyno_sweep::{
     Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
     run as execute,
 };
 use fsdyno_testbed::guard::{Overwrite, OverwriteError, Refusal};
 use fsdyno_testbed::{Confirmation, TestbedError};
-use signal_hook::consts::TERM_SIGNALS;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let set = [options.set.clone(), kernels::overrides(&options.kernels)?].concat();
     let plan = load(&options.plan, &set)?;
     let resume = match &options.resume {
         None => None,
-        Some(selector) => Some(find(&surroundings.open_store()?, Some(selector))?.summary.id),
+        Some(selector) => Some(find(surroundings, &surroundings.open_store()?, Some(selector))?.summary.id),
     };
     let overwrite = options.overwrite.iter().map(|text| overwrite(text, &plan));
     let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
     let confirmation =
         Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
-    if ended.end == SweepEnd::Interrupted {
-        eprintln!(
+    if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
+        say::note(&format!(
             "hint: fsdyno sweep {} --resume {}, with the same arguments, goes on",
             options.plan.display(),
             ended.sweep
-        );
+        ));
     }
     Ok(status(&ended))
 }
@@ -82,30 +82,65 @@ pub fn measure(
     resume: Option<SweepId>,
     format: Format,
 ) -> std::result::Result<SweepOutcome, Trouble> {
-    let interrupt = Arc::new(AtomicBool::new(false));
-    for signal in TERM_SIGNALS {
-        signal_hook::flag::register(*signal, Arc::clone(&interrupt))?;
-    }
+    let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
-    let options = RunOptions { state_dir: &surroundings.undo, confirmation, interrupt: &interrupt, resume };
+    add_kept(surroundings, &mut store);
+    surroundings.state.make()?;
+    let options = RunOptions {
+        state_dir: &surroundings.state.undo(),
+        keep: &surroundings.keep(),
+        confirmation,
+        interrupt: &interrupt.stop,
+        hurry: &interrupt.hurry,
+        resume,
+    };
     let display = Display::new(order(plan).len() as u64);
-    let mut machines = Machines { host: &mut surroundings.host()?, guests: &mut surroundings.guests()? };
+    let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
+    let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
+    let mut machines = Machines { host: &mut host, guests: &mut guests };
     let ended =
         execute(plan, &mut machines, &mut store, &options, &mut |progress| tell(&display, plan, &progress));
     display.finish();
-    let ended = ended.map_err(trouble)?;
-    for line in &ended.left {
-        eprintln!("left behind: {line}");
+    let mut ended = ended.map_err(trouble)?;
+    if let Some(error) = ended.broken.take() {
+        trouble(error).tell();
     }
-    let sweep = store.sweep(ended.sweep)?;
-    let trials = store.trials(ended.sweep)?;
-    show::print(&header(&sweep, None)?, &trials, format, false, &surroundings.style)?;
-    eprintln!(
+    for line in &ended.left {
+        say::note(&format!("left behind: {line}"));
+    }
+    if !ended.left.is_empty() {
+        say::note("hint: end what still uses it, then fsdyno restore tries again");
+    }
+    // What was measured is stored: whether anybody reads it now changes nothing about how the sweep ended.
+    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
+        trouble.tell();
+    }
+    say::note(&format!(
         "sweep {} is in {}; fsdyno show {0} prints it again",
         ended.sweep,
         surroundings.store.display()
-    );
+    ));
     Ok(ended)
+}
+
+/// Adds the records of earlier trials that could not be stored then.
+pub fn add_kept(surroundings: &Surroundings, store: &mut Store) -> Added {
+    let kept = store.add_kept(&surroundings.keep());
+    for line in kept.added.iter().chain(&kept.left) {
+        say::note(line);
+    }
+    kept
+}
+
+fn show_results(
+    surroundings: &Surroundings,
+    store: &Store,
+    sweep: SweepId,
+    format: Format,
+) -> std::result::Result<(), Trouble> {
+    let trials = store.trials(sweep)?;
+    show::print(&header(&store.sweep(sweep)?, None)?, &trials, format, false, &surroundings.style)?;
+    Ok(())
 }
 
 /// The exit code of a sweep that ran.
@@ -113,6 +148,7 @@ pub fn status(ended: &SweepOutcome) -> Status {
     match ended.end {
         SweepEnd::NotRestored => Status::NotRestored,
         SweepEnd::Interrupted => Status::Interrupted,
+        SweepEnd::Broken => Status::TrialFailed,
         SweepEnd::Finished if ended.failed > 0 => Status::TrialFailed,
         SweepEnd::Finished => Status::Well,
     }

@@ -96,8 +96,10 @@ fn a_guest_with_interrupts_off_fails_its_trial_only() {
     let mut store = Store::open(&directory.path().join("results.db")).expect("a store");
     let options = RunOptions {
         state_dir: &directory.path().join("undo"),
+        keep: &[],
         confirmation: &Confirmation::default(),
         interrupt: &AtomicBool::new(false),
+        hurry: &AtomicBool::new(false),
         resume: None,
     };
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());

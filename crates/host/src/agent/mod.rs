@@ -24,9 +24,12 @@ use process::{Agent, Answer};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const NAME: &str = "this machine";
+/// How long a step may take when somebody is in a hurry.
+const HURRIED: Duration = Duration::from_secs(5);
 
 /// This machine, in a process that can be given up. The agent dies with the thread that made the call which started it,
 /// so all calls are best made from one that lives as long as this.
@@ -36,6 +39,10 @@ pub struct AgentHost {
     limits: Limits,
     /// Where less patience is asked for than `limits` have.
     limit: Option<Duration>,
+    /// Set by somebody who does not want to wait any longer.
+    hurry: Arc<AtomicBool>,
+    /// Whether the step that was under way then has been given up.
+    hurried: bool,
     agent: Option<Agent>,
     /// What every process of this host inherits.
     held: Vec<Arc<OwnedFd>>,
@@ -53,6 +60,8 @@ impl AgentHost {
             protected,
             limits: Limits::default(),
             limit: None,
+            hurry: Arc::default(),
+            hurried: false,
             agent: None,
             held: Vec::new(),
             given_up: Vec::new(),
@@ -64,6 +73,13 @@ impl AgentHost {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         AgentHost { limits, ..self }
+    }
+
+    /// The same for a user who may lose patience: when the flag is set, the step that is under way is given up, and each that
+    /// follows has a few seconds.
+    #[must_use]
+    pub fn hurried_by(self, hurry: Arc<AtomicBool>) -> Self {
+        AgentHost { hurry, ..self }
     }
 
     /// Processes of agents that were given up and still hang, for a person who has to look after them.
@@ -81,7 +97,7 @@ impl AgentHost {
             // No two agents give out the same handle.
             first_handle: self.started << 32,
         };
-        match agent.ask(&question(&hello)?, self.limits.step) {
+        match agent.ask(&question(&hello)?, self.limits.step, None) {
             Answer::Line(line) => {
                 understand::<u32>(NAME, &line)?;
                 Ok(agent)
@@ -113,19 +129,30 @@ impl Channel for AgentHost {
 
     /// Asks the agent, and waits no longer than the request allows.
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>> {
-        let limit = self.limits.of(request, self.limit);
+        let in_a_hurry = self.hurry.load(Ordering::Relaxed);
+        let most = if in_a_hurry {
+            Some(self.limit.map_or(HURRIED, |limit| limit.min(HURRIED)))
+        } else {
+            self.limit
+        };
+        let limit = self.limits.of(request, most);
+        // A step that begins in a hurry is not the one that somebody was waiting for.
+        self.hurried |= in_a_hurry;
         let question = question(request)?;
         let mut agent = match self.agent.take() {
             Some(agent) => agent,
             None => self.start()?,
         };
-        match agent.ask(&question, limit) {
+        let begun = Instant::now();
+        let hurry = if self.hurried { None } else { Some(&*self.hurry) };
+        match agent.ask(&question, limit, hurry) {
             Answer::Line(line) => {
                 self.agent = Some(agent);
                 Ok(line)
             }
             Answer::Late => {
-                let error = HostError::Hung { action: request.to_string(), seconds: limit.as_secs() };
+                let seconds = limit.min(begun.elapsed()).as_secs();
+                let error = HostError::Hung { action: request.to_string(), seconds };
                 self.give_up(agent);
                 Err(error)
             }

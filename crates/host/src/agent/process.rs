@@ -8,10 +8,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// An agent that was killed, or whose stdin was closed, has so long to go before it counts as hanging.
 const GRACE: Duration = Duration::from_secs(1);
+/// How often it is looked whether an answer is still waited for.
+const GLANCE: Duration = Duration::from_millis(100);
 
 pub(super) struct Agent {
     child: Child,
@@ -52,20 +55,20 @@ impl Agent {
         self.child.id()
     }
 
-    /// Sends a line, newline included, and waits for the answer.
-    pub(super) fn ask(&mut self, line: &[u8], limit: Duration) -> Answer {
+    /// Sends a line, newline included, and waits for the answer until it is late, or `hurry` is set.
+    pub(super) fn ask(&mut self, line: &[u8], limit: Duration, hurry: Option<&AtomicBool>) -> Answer {
         // The agent reads whenever it owes no answer, so this does not block on a pipe that is full.
         match self.stdin.as_mut().map(|stdin| stdin.write_all(line)) {
-            Some(Ok(())) => self.listen(Instant::now() + limit),
+            Some(Ok(())) => self.listen(Instant::now() + limit, hurry),
             Some(Err(_)) | None => Answer::Ended(self.last_words()),
         }
     }
 
-    fn listen(&mut self, deadline: Instant) -> Answer {
+    fn listen(&mut self, deadline: Instant, hurry: Option<&AtomicBool>) -> Answer {
         let mut line = Vec::new();
         let mut buffer = [0_u8; 16 * 1024];
         loop {
-            if !wait_readable(self.stdout.as_fd(), deadline.saturating_duration_since(Instant::now())) {
+            if !self.speaks(deadline, hurry) {
                 return Answer::Late;
             }
             match rustix::io::read(&self.stdout, &mut buffer) {
@@ -76,6 +79,21 @@ impl Agent {
             // Questions and answers come in turns, so nothing follows the newline.
             if line.last() == Some(&b'\n') {
                 return Answer::Line(line);
+            }
+        }
+    }
+
+    /// Waits until there is something to read; `false`: it is late, or nobody waits for it any longer.
+    fn speaks(&self, deadline: Instant, hurry: Option<&AtomicBool>) -> bool {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // Who may lose patience looks up now and then.
+            let turn = if hurry.is_some() { left.min(GLANCE) } else { left };
+            if wait_readable(self.stdout.as_fd(), turn) {
+                return true;
+            }
+            if turn == left || hurry.is_some_and(|hurry| hurry.load(Ordering::Relaxed)) {
+                return false;
             }
         }
     }

@@ -110,6 +110,22 @@ impl Host for FakeHost {
         })
     }
 
+    fn remove_tree(&mut self, path: &Path) -> Result<()> {
+        let path = &walked(path);
+        self.watch_directory_removal(path);
+        self.step(format!("rm -r {}", path.display()), |host| {
+            if host.machine.mounts.iter().any(|mount| mount.target.starts_with(path)) {
+                return Err(system("remove the tree", path, EBUSY));
+            }
+            if !host.machine.directories.contains(path) {
+                return Err(system("remove the tree", path, ENOENT));
+            }
+            host.machine.files.retain(|file, _| !file.starts_with(path));
+            host.machine.directories.retain(|directory| !directory.starts_with(path));
+            Ok(())
+        })
+    }
+
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {
         let path = &walked(path);
         self.step(format!("stat {}", path.display()), |host| {

@@ -18,6 +18,7 @@ mod loops;
 mod mount;
 mod probe;
 mod setting;
+mod tree;
 
 pub use command::find as find_program;
 pub(crate) use command::wait_readable;
@@ -151,6 +152,10 @@ impl Host for LocalHost {
 
     fn remove_directory(&mut self, path: &Path) -> Result<()> {
         std::fs::remove_dir(path).map_err(|error| HostError::system("remove the directory", path, error))
+    }
+
+    fn remove_tree(&mut self, path: &Path) -> Result<()> {
+        tree::remove(path)
     }
 
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>> {

@@ -15,6 +15,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub const TESTS: &[Test] = &[
@@ -30,6 +31,7 @@ pub const TESTS: &[Test] = &[
         body: hanging_step,
     },
     Test { name: "agent::steps_can_be_given_less_time", requires: &[], body: less_time },
+    Test { name: "agent::who_loses_patience_gets_an_answer", requires: &[], body: lost_patience },
     Test { name: "agent::one_that_cannot_be_killed_is_abandoned", requires: &[Root, Fuse], body: unkillable },
     Test { name: "agent::a_command_that_takes_too_long_is_killed", requires: &[], body: long_command },
     Test { name: "agent::ctrl_c_reaches_only_the_parent", requires: &[], body: process_groups },
@@ -44,7 +46,7 @@ pub fn agent() -> AgentHost {
 
 pub fn impatient() -> AgentHost {
     let short = Duration::from_millis(500);
-    agent().with_limits(Limits { step: short, flush: short })
+    agent().with_limits(Limits { step: short, flush: short, tree: short })
 }
 
 fn whole_cycle(sandbox: &Sandbox) {
@@ -146,7 +148,8 @@ fn hanging_step(sandbox: &Sandbox) {
 fn less_time(sandbox: &Sandbox) {
     let fifo = sandbox.path("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let limits = Limits { step: Duration::from_secs(2), flush: Duration::from_secs(2) };
+    let two = Duration::from_secs(2);
+    let limits = Limits { step: two, flush: two, tree: two };
     let mut host = agent().with_limits(limits);
     for (limit, seconds) in
         [(Some(Duration::from_millis(300)), 0), (Some(Duration::from_secs(60)), 2), (None, 2)]
@@ -155,6 +158,22 @@ fn less_time(sandbox: &Sandbox) {
         let error = host.read_text(&fifo).unwrap_err();
         assert_eq!(error, HostError::Hung { action: format!("reading '{}'", fifo.display()), seconds });
     }
+}
+
+fn lost_patience(sandbox: &Sandbox) {
+    let fifo = sandbox.path("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let hurry = Arc::new(AtomicBool::new(false));
+    let mut host = agent().hurried_by(Arc::clone(&hurry));
+    assert!(host.read_text(Path::new("/proc/version")).is_ok());
+    // The step would take a minute to be given up.
+    let second = std::thread::spawn(move || hurry.store(true, Ordering::Relaxed));
+    let error = host.read_text(&fifo).unwrap_err();
+    second.join().unwrap();
+    let HostError::Hung { action, seconds } = &error else { panic!("{error}") };
+    assert!(action.contains("fifo") && *seconds < 60, "{error}");
+    // What follows is not given up for that.
+    assert!(host.read_text(Path::new("/proc/version")).is_ok());
 }
 
 /// A FUSE filesystem that takes a request and never answers holds its caller in the kernel, deaf to SIGKILL.

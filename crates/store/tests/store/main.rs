@@ -4,6 +4,7 @@
 
 mod durability;
 mod fixture;
+mod kept;
 mod opening;
 mod round_trip;
 mod sweeps;

@@ -50,6 +50,13 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     .unwrap();
     drop(old);
     let mut store = Store::open(&path).unwrap();
+    // As it was, it is beside the new one.
+    let copy = directory.path().join(format!("results.db.before-v{LATEST_VERSION}"));
+    assert_eq!(store.copy_of_older(), Some(copy.as_path()));
+    assert_eq!(version(&copy), 1);
+    let names: String =
+        Connection::open(&copy).unwrap().query_row("SELECT name FROM sweeps", [], |row| row.get(0)).unwrap();
+    assert_eq!(names, "old");
     let found = store.find(Some("old")).unwrap();
     assert_eq!((found.summary.id.0, found.seed, found.overrides.len()), (7, 42, 0));
     store.add_trial(found.summary.id, &trial(0, 1)).unwrap();
@@ -112,4 +119,67 @@ fn many_may_open_a_new_store_at_once() {
         }
     });
     assert_eq!(version(&path), LATEST_VERSION);
+}
+
+/// A store of version 1.
+fn older(path: &std::path::Path) {
+    let old = Connection::open(path).expect("an old store");
+    old.execute_batch(VERSION_1).expect("an old store");
+    old.execute_batch("PRAGMA application_id = 0x66736479; PRAGMA user_version = 1").expect("an old store");
+}
+
+#[test]
+fn a_store_that_cannot_be_copied_stays_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    older(&path);
+    // A directory is in the way of the unfinished copy.
+    let name = format!("results.db.before-v{LATEST_VERSION}.{}", std::process::id());
+    fs::create_dir(directory.path().join(&name)).unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Copy { .. }), "{error:?}");
+    assert_eq!(version(&path), 1);
+    fs::remove_dir(directory.path().join(name)).unwrap();
+    assert!(Store::open(&path).unwrap().copy_of_older().is_some());
+}
+
+#[test]
+fn a_new_store_and_one_that_is_up_to_date_are_not_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    for _ in 0..2 {
+        assert_eq!(Store::open(&path).unwrap().copy_of_older(), None);
+    }
+}
+
+#[test]
+fn code_in_a_schema_is_not_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    drop(Store::open(&path).unwrap());
+    let hostile = Connection::open(&path).unwrap();
+    hostile
+        .execute_batch(
+            "CREATE TRIGGER t AFTER INSERT ON sweeps BEGIN UPDATE sweeps SET name = 'triggered'; END",
+        )
+        .unwrap();
+    drop(hostile);
+    let mut store = Store::open(&path).unwrap();
+    store.create_sweep(&sweep("mine")).unwrap();
+    assert_eq!(store.sweeps().unwrap()[0].name, "mine");
+}
+
+#[test]
+fn an_older_store_that_is_damaged_is_told_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    older(&path);
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'sweeps'";
+    let root: usize = Connection::open(&path).unwrap().query_row(root, [], |row| row.get(0)).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[(root - 1) * 4096..][..12].fill(0xa5);
+    fs::write(&path, &bytes).unwrap();
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
 }

@@ -46,6 +46,7 @@ pub struct Lab {
     pub guests: FakeGuests,
     pub store: Store,
     pub interrupt: AtomicBool,
+    pub hurry: AtomicBool,
     overheads: usize,
     directory: tempfile::TempDir,
 }
@@ -58,6 +59,7 @@ impl Lab {
             guests: FakeGuests::default(),
             store: Store::open(&directory.path().join("results.db")).unwrap(),
             interrupt: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
             overheads: OVERHEADS,
             directory,
         }
@@ -85,8 +87,10 @@ impl Lab {
     ) -> Result<SweepOutcome, SweepError> {
         let options = RunOptions {
             state_dir: &self.journal_directory(),
+            keep: &[self.directory.path().join("kept")],
             confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], ..Confirmation::default() },
             interrupt: &self.interrupt,
+            hurry: &self.hurry,
             resume,
         };
         let interrupt = &self.interrupt;

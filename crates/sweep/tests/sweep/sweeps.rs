@@ -1,9 +1,11 @@
 //! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine is as before.
 
 use crate::lab::{
-    self, Lab, OVERHEADS, PLAN, events, failure, full, measured, no_space, parse, phase, progress, until_end,
+    self, Lab, OVERHEADS, PLAN, events, failure, full, hello, measured, no_space, parse, phase, progress,
+    until_end,
 };
 use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::TreeSummary;
 use fsdyno_core::{
     Bytes, EngineEvent, EngineRequest, Nanos, Outcome, Precondition, TelemetryRequest, WarningKind,
 };
@@ -315,6 +317,7 @@ fn wherever_a_sweep_fails_or_crashes_the_machine_comes_back() {
             assert!(report.report.left.is_empty(), "{fault:?} at {step}, {text}: {report:?}");
             assert_eq!(lab.host.snapshot(), before, "{fault:?} at {step}, {text}");
             if let Ok(outcome) = result {
+                assert!(outcome.broken.is_none(), "{fault:?} at {step}, {text}: {outcome:?}");
                 let trials = lab.trials(&outcome);
                 assert_eq!(trials.len(), 2, "{fault:?} at {step}, {text}");
                 let measured = trials.iter().filter(|trial| trial.outcome == Outcome::Measured).count();
@@ -423,4 +426,66 @@ fn a_dry_run_tells_what_the_sweep_would_be_refused_for() {
     let error = lab.run(&plan, None).unwrap_err();
     let SweepError::Testbed(TestbedError::Refused { refusals }) = error else { panic!("{error}") };
     assert_eq!(refusals, foreseen);
+}
+
+#[test]
+fn a_trial_that_cannot_be_stored_is_kept_and_ends_the_sweep() {
+    let mut lab = Lab::new();
+    let before = lab.host.snapshot();
+    // No column takes a number like this.
+    let trees = TreeSummary { files: u64::MAX, directories: 1, bytes: 1 };
+    let beyond = [hello(), EngineEvent::Prepared { duration_ns: Nanos(5), trees }, EngineEvent::Done];
+    lab.engines([measured(), events(beyond)]);
+    let mut outcome = lab.run(&plan(&[]), None).unwrap();
+    assert_eq!((outcome.end, outcome.measured, outcome.failed), (SweepEnd::Broken, 1, 0));
+    let Some(SweepError::NotStored { trial: 1, kept, .. }) = outcome.broken.take() else {
+        panic!("{:?}", outcome.broken)
+    };
+    let text = std::fs::read_to_string(&kept).unwrap();
+    assert!(text.contains(&format!("\"files\":{}", u64::MAX)), "{text}");
+    assert_eq!(lab.trials(&outcome).len(), 1);
+    assert_eq!((lab.host.snapshot(), lab.journals()), (before, 0), "everything is undone");
+    // It is never thrown away: what no column takes stays in its file.
+    let added = lab.store.add_kept(&[]);
+    assert!(added.left.len() == 1 && kept.exists(), "{added:?}");
+}
+
+#[test]
+fn who_is_in_a_hurry_is_told_what_is_left_instead_of_waiting_for_it() {
+    let plan = plan(&["axes.filesystem=ext4", "axes.scheduler=bfq"]);
+    let sweep = |lab: &mut Lab| {
+        lab.engines([measured()]);
+        lab.run_watched(&plan, None, |progress, interrupt| {
+            if matches!(progress, Progress::Running(at) if at.stage == "tear down") {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+        })
+        .unwrap()
+    };
+    // The trial's own unmount hangs, and then that of undoing.
+    let mut hanging: Vec<usize> = Vec::new();
+    for _ in 0..2 {
+        let mut lab = Lab::new();
+        hanging.iter().for_each(|step| lab.host.fault_at(*step, Fault::Hang));
+        sweep(&mut lab);
+        let after = hanging.last().map_or(0, |step| step + 1);
+        let next = lab.host.log()[after..].iter().position(|text| text.starts_with("umount"));
+        hanging.push(after + next.expect("an unmount"));
+    }
+    for hurry in [false, true] {
+        let mut lab = Lab::new();
+        hanging.iter().for_each(|step| lab.host.fault_at(*step, Fault::Hang));
+        lab.hurry.store(hurry, Ordering::Relaxed);
+        let outcome = sweep(&mut lab);
+        let (end, left) = match hurry {
+            false => (SweepEnd::Interrupted, false),
+            true => (SweepEnd::NotRestored, true),
+        };
+        assert_eq!(
+            (outcome.end, outcome.left.iter().any(|line| line.starts_with("mount '/run/"))),
+            (end, left)
+        );
+        assert_eq!(lab.restore().report.left, [""; 0]);
+        assert_eq!(lab.journals(), 0);
+    }
 }

@@ -7,13 +7,17 @@
 //! along with it, but one that is within a system call ends only after that, and its change may come when the owner is long
 //! gone. So each of them inherits the lock of a second file, and whoever takes the journal over waits for that one, too.
 
+use super::limits::violation;
 use super::{PATIENCE, PAUSE, UndoAction, random_name};
 use crate::Result;
 use crate::error::TestbedError;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Seek, Write};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +25,14 @@ use std::time::Instant;
 const SUFFIX: &str = "journal";
 /// Of the second file, beside the journal.
 const STEPS_SUFFIX: &str = "steps";
+/// Of a journal that was put aside.
+const ASIDE_SUFFIX: &str = "bad";
 const VERSION: u32 = 1;
+/// Bytes of a journal: far more than a trial has ways back.
+const LONGEST: u64 = 16 << 20;
+/// Nobody else has any business with the ways back.
+const OWNER_ONLY: u32 = 0o700;
+const WRITE_OF_OTHERS: u32 = 0o022;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -47,13 +58,22 @@ pub(super) struct Adopted {
     pub actions: Vec<UndoAction>,
 }
 
+/// Why a journal is not followed.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// It makes no sense, or asks for what fsdyno never journals.
+    Bad(String),
+    /// It was written by a later fsdyno, in this version of the format.
+    Newer(u32),
+}
+
 impl JournalFile {
     /// Makes one in this directory, which is made too where it is missing.
     pub fn create(directory: &Path) -> Result<Self> {
         let name = random_name();
         let path = directory.join(format!("{name}.{SUFFIX}"));
         let fail = |action| failed(action, &path);
-        fs::create_dir_all(directory).map_err(fail("make a directory for"))?;
+        make_directory(directory).map_err(fail("make a directory for"))?;
         // Locked before it has a name that restore looks at, so that restore never sees it without its owner.
         let unlocked = directory.join(format!("{name}.new"));
         let mut file = OpenOptions::new()
@@ -79,10 +99,11 @@ impl JournalFile {
     ///
     /// A process that hangs in the kernel for good holds the second lock for good, and what does not depend on it is still
     /// to be undone: after a while it is no longer waited for.
-    pub fn adopt(path: &Path) -> Result<Option<Adopted>> {
+    pub fn adopt(path: &Path) -> Result<Option<std::result::Result<Adopted, Unusable>>> {
         let fail = |action| failed(action, path);
-        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => file,
+        let mut file = match open_own(path) {
+            Ok(Ok(file)) => file,
+            Ok(Err(reason)) => return Ok(Some(Err(Unusable::Bad(reason)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fail("open")(error)),
         };
@@ -92,23 +113,16 @@ impl JournalFile {
         }
         let steps = open_steps(path).map_err(fail("open the lock of"))?;
         locked(&steps, || true).map_err(fail("wait for the steps of"))?;
-        let text = fs::read_to_string(path).map_err(fail("read"))?;
-        // What stands after the last line end was torn off by the crash, and its change was not made.
-        let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-        let parse_error =
-            |line| move |source| TestbedError::JournalLine { path: path.to_path_buf(), line, source };
-        let mut lines = whole.lines();
-        let first = lines.next().unwrap_or_default();
-        let header: Header = serde_json::from_str(first).map_err(parse_error(1))?;
-        let actions = lines
-            .enumerate()
-            .map(|(index, line)| serde_json::from_str(line).map_err(parse_error(index + 2)))
-            .collect::<Result<Vec<UndoAction>>>()?;
+        let mut bytes = Vec::new();
+        (&mut file).take(LONGEST + 1).read_to_end(&mut bytes).map_err(fail("read"))?;
+        let (header, header_bytes, actions) = match parse(&bytes) {
+            Ok(parsed) => parsed,
+            Err(unusable) => return Ok(Some(Err(unusable))),
+        };
         file.seek(io::SeekFrom::End(0)).map_err(fail("read"))?;
-        let header_bytes = first.len() as u64 + 1;
         let file =
             JournalFile { path: path.to_path_buf(), file, header_bytes, steps: Arc::new(steps.into()) };
-        Ok(Some(Adopted { file, rebooted: header.boot_id != boot_id(), actions }))
+        Ok(Some(Ok(Adopted { file, rebooted: header.boot_id != boot_id(), actions })))
     }
 
     pub fn path(&self) -> &Path {
@@ -156,8 +170,100 @@ impl JournalFile {
     }
 }
 
+/// What the bytes of a journal say: its header, how long that is, and the ways back.
+fn parse(bytes: &[u8]) -> std::result::Result<(Header, u64, Vec<UndoAction>), Unusable> {
+    let bad = |line: usize, why: String| Unusable::Bad(format!("line {line}: {why}"));
+    if bytes.len() as u64 > LONGEST {
+        return Err(Unusable::Bad(format!("it is longer than {LONGEST} bytes")));
+    }
+    // What stands after the last line end was torn off by the crash, and its change was not made.
+    let whole = &bytes[..bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)];
+    let mut lines = whole.split_inclusive(|byte| *byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    let Version { fsdyno_undo_journal: version } =
+        serde_json::from_slice(first).map_err(|error| bad(1, error.to_string()))?;
+    if version > VERSION {
+        return Err(Unusable::Newer(version));
+    }
+    let header: Header = serde_json::from_slice(first).map_err(|error| bad(1, error.to_string()))?;
+    let mut actions = Vec::new();
+    for (index, line) in lines.enumerate() {
+        let action = serde_json::from_slice(line).map_err(|error| bad(index + 2, error.to_string()))?;
+        if let Some(violation) = violation(&action) {
+            return Err(bad(index + 2, violation));
+        }
+        actions.push(action);
+    }
+    Ok((header, first.len() as u64, actions))
+}
+
+/// The part of the header that every version has.
+#[derive(Deserialize)]
+struct Version {
+    fsdyno_undo_journal: u32,
+}
+
+/// Opens a journal, which must be a file of our own: `Err` says what it is instead.
+fn open_own(path: &Path) -> io::Result<std::result::Result<File, String>> {
+    // A pipe without a writer would block for ever.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Ok(Err("it is a symbolic link".to_string()));
+        }
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            return Ok(Err("it is a directory".to_string()));
+        }
+        result => result?,
+    };
+    let found = file.metadata()?;
+    let user = geteuid().as_raw();
+    Ok(match found {
+        _ if !found.is_file() => Err("it is not a regular file".to_string()),
+        _ if found.nlink() > 1 => Err("it has a second name".to_string()),
+        _ if found.uid() != user => Err(format!("it belongs to user {}", found.uid())),
+        _ if found.mode() & WRITE_OF_OTHERS != 0 => Err("others can write to it".to_string()),
+        _ => Ok(file),
+    })
+}
+
+/// Makes the directory of journals where it is missing, and closes it to others.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(directory)?;
+    let found = fs::metadata(directory)?;
+    let open = found.permissions().mode() & !OWNER_ONLY & 0o777 != 0;
+    match open && found.uid() == geteuid().as_raw() {
+        true => fs::set_permissions(directory, Permissions::from_mode(OWNER_ONLY)),
+        false => Ok(()),
+    }
+}
+
+/// Gives a journal a name that is not looked at again, beside it. A journal of that name that is there already stays.
+pub(super) fn put_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut aside = path.with_extension(ASIDE_SUFFIX);
+    if fs::symlink_metadata(&aside).is_ok() {
+        aside = path.with_extension(format!("{}.{ASIDE_SUFFIX}", random_name()));
+    }
+    fs::rename(path, &aside)?;
+    // The lock of a journal that nobody follows is of no use; `fsdyno restore` gets by without it.
+    let _ = fs::remove_file(path.with_extension(STEPS_SUFFIX));
+    if let Some(directory) = path.parent() {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(aside)
+}
+
 /// The journals in a directory.
 pub(super) fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
+    with_suffix(directory, SUFFIX)
+}
+
+/// The journals in a directory that were put aside.
+pub(super) fn aside(directory: &Path) -> Result<Vec<PathBuf>> {
+    with_suffix(directory, ASIDE_SUFFIX)
+}
+
+fn with_suffix(directory: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
     let fail = |source| failed("look for", directory)(source);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -167,7 +273,7 @@ pub(super) fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(fail)?.path();
-        if path.extension().is_some_and(|extension| extension == SUFFIX) {
+        if path.extension().is_some_and(|extension| extension == suffix) {
             paths.push(path);
         }
     }
@@ -248,21 +354,37 @@ mod tests {
         fs::write(path, disowned).unwrap();
     }
 
+    fn adopted(path: &Path) -> Option<Adopted> {
+        JournalFile::adopt(path).unwrap().map(|adopted| adopted.unwrap_or_else(|bad| panic!("{bad:?}")))
+    }
+
     /// One test: a process that another one starts would inherit what this one has open, until it runs its program.
     #[test]
     fn steps_that_outlive_their_owner_are_waited_for_but_not_for_ever() {
         let directory = TempDir::new().unwrap();
         let (path, mut step) = left_by_a_step(&directory, "sleep 0.5; echo > changed");
-        assert!(JournalFile::adopt(&path).unwrap().is_some(), "its owner is gone");
+        assert!(adopted(&path).is_some(), "its owner is gone");
         assert!(directory.path().join("changed").exists(), "what it changed would not be seen");
         step.wait().unwrap();
 
         let (path, mut step) = left_by_a_step(&directory, "exec sleep 1000");
-        let adopted = JournalFile::adopt(&path).unwrap();
+        let adopted = adopted(&path);
         let runs = step.try_wait().unwrap().is_none();
         step.kill().unwrap();
         step.wait().unwrap();
         assert!(adopted.is_some() && runs);
+    }
+
+    #[test]
+    fn the_directory_of_journals_is_closed_to_others() {
+        let directory = TempDir::new().unwrap();
+        let undo = directory.path().join("undo");
+        let mode = || fs::metadata(&undo).unwrap().permissions().mode() & 0o777;
+        JournalFile::create(&undo).unwrap();
+        assert_eq!(mode(), OWNER_ONLY);
+        fs::set_permissions(&undo, Permissions::from_mode(0o755)).unwrap();
+        JournalFile::create(&undo).unwrap();
+        assert_eq!(mode(), OWNER_ONLY);
     }
 
     #[test]

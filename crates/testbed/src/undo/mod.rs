@@ -8,6 +8,7 @@
 
 mod action;
 mod file;
+mod limits;
 mod step;
 
 pub use action::UndoAction;
@@ -15,10 +16,10 @@ pub(crate) use step::Undone;
 
 use crate::Result;
 use action::stands_on;
-use file::{Adopted, JournalFile};
+use file::{Adopted, JournalFile, Unusable};
 use fsdyno_host::probe::FileIdentity;
 use fsdyno_host::{DeviceHandle, Host, HostError, ImageHandle};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use step::undo;
 
@@ -45,6 +46,8 @@ pub struct RestoreReport {
     pub journals: usize,
     /// Journals of sweeps that are running.
     pub running: usize,
+    /// Journals that were put aside, now or before, because they make no sense: nothing of them is undone.
+    pub aside: Vec<PathBuf>,
     /// What was undone, left and foreign, over all journals.
     pub report: UndoReport,
 }
@@ -171,7 +174,8 @@ impl UndoJournal {
             if self.rebooted && !action.outlives_reboot() {
                 continue;
             }
-            if let Some(reason) = stands_on(&action, &left) {
+            let violation = limits::violation(&action);
+            if let Some(reason) = violation.as_deref().or_else(|| stands_on(&action, &left)) {
                 report.left.push(format!("{}: {reason}", action.describe()));
                 left.push(action);
                 continue;
@@ -214,12 +218,15 @@ impl UndoJournal {
         }
     }
 
-    /// Takes over the journal of a process that is gone. `None`: its owner lives, or it is gone meanwhile.
-    fn adopt(host: &mut dyn Host, path: &Path) -> Result<Option<Self>> {
-        Ok(JournalFile::adopt(path)?.map(|Adopted { file, rebooted, actions }| {
-            host.hold(file.steps());
-            UndoJournal { file: Some(file), rebooted, actions, open: Vec::new(), images: Vec::new() }
-        }))
+    /// What waits to be undone, one line each.
+    pub fn waiting(&self) -> Vec<String> {
+        self.actions.iter().rev().map(UndoAction::describe).collect()
+    }
+
+    fn adopted(host: &mut dyn Host, adopted: Adopted) -> Self {
+        let Adopted { file, rebooted, actions } = adopted;
+        host.hold(file.steps());
+        UndoJournal { file: Some(file), rebooted, actions, open: Vec::new(), images: Vec::new() }
     }
 }
 
@@ -236,24 +243,62 @@ impl Drop for UndoJournal {
 /// Undoes what processes that are gone have left: every journal in this directory that no live process holds. A journal
 /// is removed when all of it is undone. Doing it again changes nothing.
 ///
+/// A journal that makes no sense is put aside and told, one of a later fsdyno stays where it is and is told, and neither
+/// keeps the others from being undone.
+///
 /// # Errors
-/// [`TestbedError::Journal`](crate::TestbedError::Journal) or
-/// [`TestbedError::JournalLine`](crate::TestbedError::JournalLine) when a journal cannot be read.
+/// [`TestbedError::Journal`](crate::TestbedError::Journal) when the directory cannot be read.
 pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
     let mut result = RestoreReport::default();
     for path in file::journals(directory)? {
-        let Some(mut journal) = UndoJournal::adopt(host, &path)? else {
-            result.running += 1;
-            continue;
+        let mut journal = match JournalFile::adopt(&path) {
+            Ok(Some(Ok(adopted))) => UndoJournal::adopted(host, adopted),
+            Ok(Some(Err(unusable))) => {
+                result.report.left.push(not_followed(&path, &unusable));
+                continue;
+            }
+            Ok(None) => {
+                result.running += 1;
+                continue;
+            }
+            Err(error) => {
+                result.report.left.push(error.failure().message);
+                continue;
+            }
         };
         result.journals += 1;
         let report = journal.undo_all(host);
         result.report.undone.extend(report.undone);
         result.report.left.extend(report.left);
         result.report.foreign.extend(report.foreign);
-        journal.close()?;
+        if let Err(error) = journal.close() {
+            result.report.left.push(error.failure().message);
+        }
     }
+    result.aside = file::aside(directory)?;
     Ok(result)
+}
+
+/// What is told of a journal that is not followed; one that makes no sense is put aside.
+fn not_followed(path: &Path, unusable: &Unusable) -> String {
+    let journal = path.display();
+    match unusable {
+        Unusable::Newer(version) => format!(
+            "undo journal '{journal}' was written by a newer fsdyno (version {version} of the format) and stays: that fsdyno \
+             restores it"
+        ),
+        Unusable::Bad(reason) => match file::put_aside(path) {
+            Ok(aside) => format!(
+                "undo journal '{journal}' is not followed ({reason}): nothing of it was undone, and it is '{}' now",
+                aside.display()
+            ),
+            Err(error) => {
+                format!(
+                    "undo journal '{journal}' is not followed ({reason}), and cannot be put aside: {error}"
+                )
+            }
+        },
+    }
 }
 
 fn patiently(mut step: impl FnMut() -> fsdyno_host::Result<Undone>) -> fsdyno_host::Result<Undone> {

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// How long writing back what memory holds for a slow device may take.
 const WRITE_BACK: Duration = Duration::from_secs(300);
 const ENOENT: i32 = 2;
-const ENOTEMPTY: i32 = 39;
 
 /// What undoing one action came to.
 #[derive(Debug)]
@@ -84,10 +83,7 @@ pub(super) fn undo(
             if host.file_identity(path)?.is_none() {
                 return Ok(Undone::Nothing);
             }
-            match host.remove_directory(path) {
-                Err(HostError::System { errno: ENOTEMPTY, .. }) => remove_tree(host, path)?,
-                result => result?,
-            }
+            host.remove_tree(path)?;
             Ok(Undone::Done(format!("removed '{}'", path.display())))
         }
         UndoAction::Unmount { target } => {
@@ -100,6 +96,10 @@ pub(super) fn undo(
         }
         UndoAction::StopArray { uuid } => layer::stop_array(host, uuid),
         UndoAction::RemoveMapping { name } => layer::remove_mapping(host, name),
+        // When the machine has just started, its disks may not all be there yet.
+        UndoAction::ClearLabel { disk, .. } if rebooted && host.file_identity(disk)?.is_none() => {
+            Err(HostError::system("find the disk", disk, std::io::Error::from_raw_os_error(ENOENT)))
+        }
         UndoAction::ClearLabel { disk, label } => layer::clear_label(host, disk, label, open),
     }
 }
@@ -145,21 +145,6 @@ fn write_back(host: &mut dyn Host, target: &Path) -> fsdyno_host::Result<()> {
         // Unmounting tells of every other error.
         _ => Ok(()),
     }
-}
-
-/// Removes what is left of the engine's work; other filesystems that were mounted in it are not followed.
-fn remove_tree(host: &mut dyn Host, path: &Path) -> fsdyno_host::Result<()> {
-    let path = path.to_string_lossy();
-    let output = host.run(&Command::new("rm").args(["-rf", "--one-file-system", "--", &path]))?;
-    if output.status == 0 {
-        return Ok(());
-    }
-    Err(HostError::System {
-        action: "remove".to_string(),
-        object: path.into_owned(),
-        errno: 0,
-        reason: output.stderr.trim().to_string(),
-    })
 }
 
 /// Whether a file is the one that we made. Device numbers are given anew at boot; inode and birth stay.

@@ -1,0 +1,139 @@
+//! The systemd unit that runs `fsdyno restore` when the machine starts.
+//!
+//! After a power cut, arrays and volumes of an interrupted sweep come up again by themselves, from what it wrote on disks.
+//! udev assembles them as soon as it sees the disks, so that the unit runs before udev looks at any, where the journals and
+//! the binary are on the root filesystem. It must not be waited for there if they are not: their filesystem needs a device,
+//! which appears by udev, and the machine would wait for itself. Then the unit runs as soon as they are mounted.
+//!
+//! Disks that are not there yet at that moment stay in their journal, `restore` ends with 4, and systemd runs it again.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where an administrator's units are (systemd.unit(5)).
+pub const PATH: &str = "/etc/systemd/system/fsdyno-restore.service";
+
+/// What the unit depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// The fsdyno binary.
+    pub binary: PathBuf,
+    /// The directory of state.
+    pub state: PathBuf,
+    /// Whether both are on the root filesystem.
+    pub early: bool,
+}
+
+impl Unit {
+    /// That of this binary and this state.
+    pub fn new(binary: PathBuf, state: PathBuf) -> Self {
+        let early = [&binary, &state].into_iter().all(|path| is_on_root(path));
+        Unit { binary, state, early }
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        let order = match self.early {
+            true => "# Before udev sees any disk, and so before arrays and volumes are assembled.\n\
+                     After=systemd-remount-fs.service\n\
+                     Before=systemd-udev-trigger.service local-fs-pre.target mdmonitor.service lvm2-monitor.service\n"
+                .to_string(),
+            false => format!(
+                "# The journals or the binary are not on the root filesystem: as soon as they are mounted. Arrays may be up \
+                 then;\n# restore stops those that are fsdyno's.\n\
+                 RequiresMountsFor={} {}\n",
+                word(&self.state),
+                word(&self.binary)
+            ),
+        };
+        format!(
+            "# Written by fsdyno restore --install-unit.\n\
+             [Unit]\n\
+             Description=Undo what an interrupted fsdyno sweep left on this machine\n\
+             DefaultDependencies=no\n\
+             Conflicts=shutdown.target\n\
+             Before=shutdown.target\n\
+             {order}\
+             ConditionDirectoryNotEmpty={}/undo\n\
+             StartLimitIntervalSec=600\n\
+             StartLimitBurst=10\n\
+             \n\
+             [Service]\n\
+             Type=oneshot\n\
+             ExecStart={} --state {} restore\n\
+             # Disks that appear later are waited for.\n\
+             Restart=on-failure\n\
+             RestartSec=10\n\
+             TimeoutStartSec=300\n\
+             \n\
+             [Install]\n\
+             WantedBy=sysinit.target\n",
+            // A condition takes the rest of its line.
+            self.state.to_string_lossy().replace('%', "%%"),
+            word(&self.binary),
+            word(&self.state)
+        )
+    }
+}
+
+/// A path as a word of a unit: `%` begins a specifier, `$` a variable (systemd.service(5)).
+fn word(path: &Path) -> String {
+    let text = path
+        .to_string_lossy()
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%")
+        .replace('$', "$$");
+    match text.contains([' ', '\t', '\'', '"', ';']) {
+        true => format!("\"{text}\""),
+        false => text,
+    }
+}
+
+/// Whether a path, or the nearest directory above it that exists, is on the root filesystem.
+fn is_on_root(path: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
+    path.ancestors().find_map(device) == device(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn unit(early: bool) -> Unit {
+        Unit { binary: "/bin/true".into(), state: "/var/lib/fsdyno".into(), early }
+    }
+
+    #[test]
+    fn only_what_is_on_the_root_filesystem_is_waited_for_by_udev() {
+        let (early, late) = (unit(true).text(), unit(false).text());
+        assert!(
+            early.contains("Before=systemd-udev-trigger.service") && !early.contains("RequiresMountsFor")
+        );
+        assert!(
+            late.contains("RequiresMountsFor=/var/lib/fsdyno /bin/true\n") && !late.contains("udev-trigger")
+        );
+        assert!(early.contains("ExecStart=/bin/true --state /var/lib/fsdyno restore\n"));
+        assert!(is_on_root(Path::new("/")) && !is_on_root(Path::new("/proc/self/nothing/here")));
+    }
+
+    #[test]
+    fn strange_paths_are_words() {
+        assert_eq!(word(Path::new("/a b/50%$x")), "\"/a b/50%%$$x\"");
+    }
+
+    /// Where systemd is not installed there is nothing to ask.
+    #[test]
+    fn systemd_takes_it() {
+        for early in [true, false] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("fsdyno-restore.service");
+            std::fs::write(&path, unit(early).text()).unwrap();
+            let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
+            let Ok(verified) = verified else { return };
+            let said = String::from_utf8_lossy(&verified.stderr);
+            assert!(!said.contains("fsdyno-restore") && verified.status.success(), "{said}");
+        }
+    }
+}

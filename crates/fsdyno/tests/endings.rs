@@ -1,0 +1,168 @@
+//! How a sweep ends when whoever watched it is gone: closed pipes, full devices, a lost terminal.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A directory of state, and one to measure.
+struct Lab {
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let lab = Lab { directory: tempfile::tempdir().expect("a directory") };
+        fs::create_dir(lab.work()).expect("a directory");
+        lab
+    }
+
+    fn work(&self) -> PathBuf {
+        self.directory.path().join("work")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    fn fsdyno(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        command.args(arguments).arg("--state").arg(self.state()).env_remove("XDG_STATE_HOME");
+        command
+    }
+
+    fn bench(&self, window: &str) -> Command {
+        let work = self.work().display().to_string();
+        self.fsdyno(&["bench", &work, "--tree-size", "4M", "--ramp", "0s", "--window", window])
+    }
+
+    fn is_tidy(&self) -> bool {
+        fs::read_dir(self.work()).expect("the directory").count() == 0
+    }
+
+    /// Waits until the engine is at work.
+    fn begun(&self, child: &mut Child) {
+        while self.is_tidy() {
+            assert!(child.try_wait().expect("a look").is_none(), "it ended by itself");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// The trials that are stored, and the state of the sweep.
+    fn stored(&self) -> (u64, String) {
+        let output = self.fsdyno(&["list", "--format", "json"]).output().expect("run fsdyno");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let field = |name: &str| {
+            let at = text.rfind(&format!("\"{name}\": ")).unwrap_or_else(|| panic!("no {name} in {text}"));
+            text[at..].split([':', ',']).nth(1).expect("a value").trim().trim_matches('"').to_string()
+        };
+        (field("measured").parse().expect("a number"), field("state"))
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a pipe is like whose reader has gone.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn full() -> Stdio {
+    OpenOptions::new().write(true).open("/dev/full").expect("/dev/full").into()
+}
+
+#[test]
+fn nobody_who_reads_what_is_printed_changes_how_it_ends() {
+    let lab = Lab::new();
+    for (round, (out, err)) in
+        [(closed_pipe(), closed_pipe()), (full(), Stdio::piped()), (full(), full())].into_iter().enumerate()
+    {
+        let output = lab.bench("100ms").stdout(out).stderr(err).spawn().and_then(Child::wait_with_output);
+        let output = output.expect("run fsdyno");
+        assert_eq!(output.status.code(), Some(0), "round {round}: {}", stderr(&output));
+        assert!(lab.is_tidy());
+        assert_eq!(lab.stored(), (1, "finished".to_string()), "round {round}");
+        if round == 1 {
+            assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn an_error_that_nobody_reads_keeps_its_exit_code() {
+    let lab = Lab::new();
+    for err in [closed_pipe(), full()] {
+        let status = lab.fsdyno(&["sweep", "absent.toml"]).stderr(err).status().expect("run fsdyno");
+        assert_eq!(status.code(), Some(2));
+    }
+    let status = lab.fsdyno(&["restore"]).stdout(closed_pipe()).stderr(closed_pipe()).status();
+    assert_eq!(status.expect("run fsdyno").code(), Some(0));
+}
+
+#[test]
+fn a_hangup_ends_it_like_any_signal() {
+    for signal in [Signal::HUP, Signal::TERM] {
+        let lab = Lab::new();
+        let mut child =
+            lab.bench("1h").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run fsdyno");
+        lab.begun(&mut child);
+        kill_process(Pid::from_child(&child), signal).expect("a signal");
+        assert_eq!(child.wait().expect("its end").code(), Some(130), "{signal:?}");
+        assert!(lab.is_tidy(), "{signal:?}");
+        assert_eq!(lab.stored(), (0, "interrupted".to_string()));
+    }
+}
+
+#[test]
+fn nohup_means_it() {
+    let lab = Lab::new();
+    let bench = lab.bench("300ms");
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(bench.get_program())
+        .args(bench.get_args())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run sh");
+    lab.begun(&mut child);
+    kill_process(Pid::from_child(&child), Signal::HUP).expect("a signal");
+    assert_eq!(child.wait().expect("its end").code(), Some(0));
+    assert_eq!(lab.stored(), (1, "finished".to_string()));
+}
+
+/// As when a connection by ssh breaks: the terminal goes, with everything that was printed to it.
+#[test]
+fn a_terminal_that_is_lost_ends_it_with_everything_undone() {
+    if !Path::new("/usr/bin/script").exists() {
+        return;
+    }
+    let lab = Lab::new();
+    let bench = lab.bench("1h");
+    let words = std::iter::once(bench.get_program()).chain(bench.get_args());
+    let words: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    let pid = lab.directory.path().join("pid");
+    let line = format!("echo $$ > '{}'; exec {}", pid.display(), words.join(" "));
+    let mut terminal = Command::new("script")
+        .args(["-q", "-c", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run script");
+    lab.begun(&mut terminal);
+    let pid: i32 = fs::read_to_string(&pid).expect("its number").trim().parse().expect("a number");
+    let bench = pidfd_open(Pid::from_raw(pid).expect("a process"), PidfdFlags::empty()).expect("it lives");
+    // What held the other end of the terminal dies, and the kernel tells its session.
+    terminal.kill().expect("kill script");
+    terminal.wait().expect("its end");
+    poll(&mut [PollFd::new(&bench, PollFlags::IN)], None).expect("its end");
+    assert!(lab.is_tidy());
+    assert_eq!(lab.stored(), (0, "interrupted".to_string()));
+}

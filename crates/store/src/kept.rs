@@ -1,0 +1,207 @@
+//! Trials that could not be stored, kept in files until they can be.
+//!
+//! A disk that is full, a store that another process keeps locked, a number that no column takes: a trial of an hour is not
+//! thrown away for that. Its record goes into a file of JSON beside the store, or into another directory where there is
+//! no room either, and is added to the store later. The file says which store and which sweep it belongs to, and stays
+//! until the store has the trial.
+
+use crate::Store;
+use crate::error::{Result, StoreError};
+use crate::sweeps::SweepId;
+use fsdyno_core::TrialRecord;
+use rusqlite::OptionalExtension;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+const MARK: &str = ".kept-";
+const SUFFIX: &str = ".json";
+/// Bytes of a record; the longest that were seen have less than a hundredth.
+const LONGEST: u64 = 1 << 30;
+/// Records of one trial in one directory: of several attempts to run it.
+const MOST: u32 = 100;
+
+/// The sweep that a process runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub sweep: SweepId,
+    /// When it began: numbers of sweeps are given anew in a new store.
+    pub started: String,
+}
+
+/// What a file holds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    fsdyno_kept_trial: u32,
+    store: PathBuf,
+    sweep: SweepId,
+    started: Option<String>,
+    record: TrialRecord,
+}
+
+/// What became of kept records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Added {
+    /// What was added to the store, one line each.
+    pub added: Vec<String>,
+    /// What could not be, and why, one line each; the files stay.
+    pub left: Vec<String>,
+}
+
+/// The files with records that a store at this path has not taken, in its own directory and in these.
+pub fn kept(store: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
+    let Some(name) = store.file_name() else { return Vec::new() };
+    let mut prefix = name.to_os_string();
+    prefix.push(MARK);
+    let beside = store.parent().map(Path::to_path_buf);
+    let mut places: Vec<PathBuf> = beside.into_iter().chain(directories.iter().cloned()).collect();
+    places.iter_mut().for_each(|place| *place = fs::canonicalize(&*place).unwrap_or_default());
+    places.sort();
+    places.dedup();
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        name.starts_with(prefix.as_encoded_bytes()) && name.ends_with(SUFFIX.as_bytes())
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
+    files.sort();
+    files
+}
+
+impl Store {
+    /// Keeps a record that [`Store::add_trial`] did not take in a file: beside the store, else in the first of these
+    /// directories that has room for it. Gives its path; the file is on disk when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Keep`] when no directory takes it.
+    pub fn keep(&self, sweep: SweepId, record: &TrialRecord, directories: &[PathBuf]) -> Result<PathBuf> {
+        let started = self.running.as_ref().filter(|running| running.sweep == sweep);
+        let kept = Kept {
+            fsdyno_kept_trial: VERSION,
+            store: self.path.clone(),
+            sweep,
+            started: started.map(|running| running.started.clone()),
+            record: record.clone(),
+        };
+        let bytes = serde_json::to_vec(&kept)
+            .map_err(|source| StoreError::Encode { what: "the record of a trial", source })?;
+        let beside = self.path.parent().map(Path::to_path_buf);
+        let mut reasons = Vec::new();
+        for directory in beside.iter().chain(directories) {
+            match write_new(directory, &self.kept_name(sweep, record.trial), &bytes) {
+                Ok(path) => return Ok(path),
+                Err(error) => reasons.push(format!("'{}': {error}", directory.display())),
+            }
+        }
+        Err(StoreError::Keep { trial: record.trial, reasons })
+    }
+
+    fn kept_name(&self, sweep: SweepId, trial: u32) -> OsString {
+        let mut name = self.path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!("{MARK}{sweep}-{trial}"));
+        name
+    }
+
+    /// Adds the records that were kept for this store, beside it and in these directories, and removes the files of those
+    /// that it has.
+    pub fn add_kept(&mut self, directories: &[PathBuf]) -> Added {
+        let mut result = Added::default();
+        for path in kept(&self.path, directories) {
+            match self.add_one(&path) {
+                Ok(None) => {}
+                Ok(Some(line)) => result.added.push(line),
+                Err(reason) => result.left.push(format!("kept record '{}': {reason}", path.display())),
+            }
+        }
+        result
+    }
+
+    /// `None` for the record of another store of the same name.
+    fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, String> {
+        let Kept { store, sweep, started, record, .. } = read(path)?;
+        if store != self.path {
+            return Ok(None);
+        }
+        let (trial, shown) = (record.trial, path.display());
+        match self.started(sweep).map_err(|error| chain(&error))? {
+            Some(known) if started.as_ref().is_none_or(|started| *started == known) => {}
+            _ => return Err(format!("sweep {sweep} is not the one that it belongs to")),
+        }
+        match self.add_trial(sweep, &record) {
+            Ok(()) => {}
+            Err(StoreError::TrialExists { .. }) if self.has(sweep, &record) => {}
+            Err(error) => return Err(chain(&error)),
+        }
+        fs::remove_file(path).map_err(|error| format!("stored, but not removed: {error}"))?;
+        Ok(Some(format!("added trial {} of sweep {sweep} from '{shown}'", trial + 1)))
+    }
+
+    fn started(&self, sweep: SweepId) -> Result<Option<String>> {
+        let sql = "SELECT started FROM sweeps WHERE id = ?1";
+        let started = self.connection.query_row(sql, [sweep.0], |row| row.get(0)).optional();
+        started.map_err(|source| StoreError::Sql { action: "read a sweep", source })
+    }
+
+    fn has(&self, sweep: SweepId, record: &TrialRecord) -> bool {
+        self.trials(sweep).is_ok_and(|trials| trials.contains(record))
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &StoreError) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
+}
+
+/// Reads a file of our own.
+fn read(path: &Path) -> std::result::Result<Kept, String> {
+    let text = |error: io::Error| error.to_string();
+    // A pipe without a writer would block for ever.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(text)?;
+    let found = file.metadata().map_err(text)?;
+    if !found.is_file() || found.uid() != geteuid().as_raw() {
+        return Err("it is not a file of this user".to_string());
+    }
+    let mut bytes = Vec::new();
+    (&mut file).take(LONGEST + 1).read_to_end(&mut bytes).map_err(text)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(format!("it is longer than {LONGEST} bytes"));
+    }
+    let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    match kept.fsdyno_kept_trial {
+        VERSION => Ok(kept),
+        version => Err(format!("version {version} of the format is not known")),
+    }
+}
+
+/// Writes a new file of this name, or of one like it, and syncs it with its directory.
+fn write_new(directory: &Path, name: &std::ffi::OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
+    for attempt in 1..=MOST {
+        let mut name = name.to_os_string();
+        if attempt > 1 {
+            name.push(format!("-{attempt}"));
+        }
+        name.push(SUFFIX);
+        let path = directory.join(name);
+        let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            result => result?,
+        };
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            // Half a record is of no use, and its room may be wanted.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        File::open(directory)?.sync_all()?;
+        return Ok(path);
+    }
+    Err(io::Error::from(io::ErrorKind::AlreadyExists))
+}

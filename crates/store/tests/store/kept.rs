@@ -1,0 +1,101 @@
+//! Records that the store did not take, kept in files and added later.
+
+use crate::fixture::{sweep, trial};
+use fsdyno_store::{Store, StoreError, kept};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+struct Lab {
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Lab { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.path("results.db")).expect("a store")
+    }
+}
+
+#[test]
+fn a_kept_record_is_added_later_and_its_file_goes() {
+    let lab = Lab::new();
+    let mut store = lab.open();
+    let id = store.create_sweep(&sweep("full")).unwrap();
+    let path = store.keep(id, &trial(4, 1), &[]).unwrap();
+    assert_eq!(path.parent().unwrap(), fs::canonicalize(lab.directory.path()).unwrap());
+    drop(store);
+    assert_eq!(kept(&lab.path("results.db"), &[]), std::slice::from_ref(&path));
+    let mut store = lab.open();
+    let added = store.add_kept(&[]);
+    assert_eq!((added.added.len(), added.left.len()), (1, 0), "{added:?}");
+    assert!(added.added[0].contains("trial 5 of sweep 1"), "{added:?}");
+    assert_eq!(store.trials(id).unwrap(), [trial(4, 1)]);
+    assert!(!path.exists());
+    assert_eq!(store.add_kept(&[]), Default::default());
+}
+
+#[test]
+fn where_there_is_no_room_beside_the_store_another_directory_takes_it() {
+    let lab = Lab::new();
+    let other = lab.path("other");
+    fs::create_dir(&other).unwrap();
+    let state = lab.path("state");
+    fs::create_dir(&state).unwrap();
+    let mut store = Store::open(&state.join("results.db")).unwrap();
+    let id = store.create_sweep(&sweep("full")).unwrap();
+    // As good as a full disk: no file can be made there, not even by root.
+    fs::rename(&state, lab.path("moved")).unwrap();
+    let error = store.keep(id, &trial(0, 1), &[]).unwrap_err();
+    assert!(matches!(error, StoreError::Keep { trial: 0, .. }), "{error}");
+    let path = store.keep(id, &trial(0, 1), &[lab.path("absent"), other.clone()]).unwrap();
+    assert!(path.starts_with(&other), "{}", path.display());
+    fs::rename(lab.path("moved"), &state).unwrap();
+    assert_eq!(store.add_kept(std::slice::from_ref(&other)).added.len(), 1);
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_kept_is_lost_or_added_to_the_wrong_sweep() {
+    let lab = Lab::new();
+    let mut store = lab.open();
+    let id = store.create_sweep(&sweep("one")).unwrap();
+    let first = store.keep(id, &trial(0, 1), &[]).unwrap();
+    let second = store.keep(id, &trial(0, 2), &[]).unwrap();
+    assert_ne!(first, second, "a record does not replace another one");
+    // Another attempt was stored meanwhile: it stays, and so do the files.
+    store.add_trial(id, &trial(0, 3)).unwrap();
+    let added = store.add_kept(&[]);
+    assert_eq!((added.added.len(), added.left.len()), (0, 2), "{added:?}");
+    assert_eq!(store.trials(id).unwrap(), [trial(0, 3)]);
+    assert!(first.exists() && second.exists());
+    // A new store gives the same numbers to other sweeps.
+    drop(store);
+    fs::remove_file(lab.path("results.db")).unwrap();
+    let mut store = lab.open();
+    let id = store.create_sweep(&sweep("two")).unwrap();
+    let added = store.add_kept(&[]);
+    assert!(added.left.iter().all(|line| line.contains("not the one")) && added.left.len() == 2, "{added:?}");
+    assert!(store.trials(id).unwrap().is_empty() && first.exists());
+}
+
+#[test]
+fn a_file_that_is_no_record_stays_and_is_told() {
+    let lab = Lab::new();
+    let mut store = lab.open();
+    let path = |name: &str| lab.path(name);
+    fs::write(path("results.db.kept-1-0.json"), "{").unwrap();
+    fs::create_dir(path("results.db.kept-1-1.json")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", path("results.db.kept-1-2.json")).unwrap();
+    fs::write(path("other.db.kept-1-0.json"), "{").unwrap();
+    let added = store.add_kept(&[]);
+    assert_eq!((added.added.len(), added.left.len()), (0, 3), "{added:?}");
+    assert!(fs::symlink_metadata(path("results.db.kept-1-2.json")).is_ok());
+    assert!(kept(Path::new("/"), &[]).is_empty());
+}
