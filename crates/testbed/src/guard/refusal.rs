@@ -130,9 +130,18 @@ fn details(signature: &Signature) -> String {
     ];
     let parts: Vec<String> = parts
         .into_iter()
-        .filter_map(|(what, text)| Some(format!("{what}'{}'", text.as_ref()?.escape_debug())))
+        .filter_map(|(what, text)| Some(format!("{what}'{}'", printable(text.as_ref()?))))
         .collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+/// The text with its control characters spelled out.
+fn printable(text: &str) -> String {
+    let spelled = |letter: char| match letter.is_control() {
+        true => letter.escape_debug().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(spelled).collect()
 }
 
 /// That it is not the device of the plan, or that nothing tells it from another one.
@@ -207,7 +216,7 @@ fn explain(usage: &Use) -> (String, String) {
             "remove it from that target, or name another device",
         ),
         Use::Configured { table, purpose } => (
-            format!("is named in {table}, for {}", purpose.escape_debug()),
+            format!("is named in {table}, for {}", printable(purpose)),
             "remove that line, or name another device: what the line names may be in use again at any time",
         ),
     };
