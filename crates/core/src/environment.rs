@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The machine and the device stack as found at the start of a trial. A fact that the machine does not tell is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,8 +34,32 @@ pub struct Environment {
     /// Each layer that was built of devices, outermost first; none where disks are used as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerFacts>,
+    /// What the kernel kept tools and engines from; absent in results of versions that did not confine them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<Confinement>,
     /// What the filesystem says of its own geometry, as its tool prints it.
     pub geometry: String,
+}
+
+/// What the kernel keeps tools and engines from, beyond the devices and directories of their trial.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Version of the kernel's Landlock; 0: it has none, and nothing was confined.
+    pub landlock_abi: u32,
+    /// What it refuses.
+    pub refused: Vec<String>,
+    /// What a newer one would refuse, too.
+    pub not_refused: Vec<String>,
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.landlock_abi == 0 {
+            return f.write_str("none: this kernel has no Landlock, or it was not enabled at boot");
+        }
+        write!(f, "Landlock ABI {}: refuses {}", self.landlock_abi, self.refused.join(", "))?;
+        if self.not_refused.is_empty() { Ok(()) } else { write!(f, "; not {}", self.not_refused.join(", ")) }
+    }
 }
 
 /// One device of the stack.
@@ -62,4 +87,26 @@ pub struct LayerFacts {
     /// What it is, as read back, and what it had to do before it could be measured:
     /// `md raid1 of 2 disks, metadata 1.2, no bitmap; resync not needed (assume-clean)`.
     pub in_force: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confinement_says_what_it_leaves_open() {
+        let some = |kind: &str| vec![kind.to_string()];
+        let old = Confinement { landlock_abi: 2, refused: some("writing"), not_refused: some("TCP") };
+        assert_eq!(old.to_string(), "Landlock ABI 2: refuses writing; not TCP");
+        assert!(Confinement::default().to_string().starts_with("none"));
+    }
+
+    #[test]
+    fn an_environment_of_an_earlier_version_says_nothing_of_confinement() {
+        let mut stored = serde_json::to_value(Environment::default()).expect("JSON");
+        assert!(stored.get("confinement").is_none());
+        stored["confinement"] = serde_json::json!({"landlock_abi": 0, "refused": [], "not_refused": []});
+        let read: Environment = serde_json::from_value(stored).expect("an environment");
+        assert_eq!(read.confinement, Some(Confinement::default()));
+    }
 }

@@ -4,6 +4,7 @@
 //! Such a thread has its own descriptor table without the standard streams, as workers have: were it to hang after the
 //! engine has ended, it would keep the pipe to the parent open. So it opens what it needs by path.
 
+use crate::bounds::Bounds;
 use crate::error::EngineError;
 use crate::phase::LOOK_UP;
 use fsdyno_sys::thread;
@@ -52,21 +53,23 @@ impl Gauge {
 enum Word<T> {
     Look,
     /// `Err`: it panicked.
-    Ended(std::thread::Result<T>),
+    Ended(std::thread::Result<Result<T, EngineError>>),
 }
 
-/// Runs `work` on its own thread. `look` is called at once, then every now and then while it lasts, and whenever the work
+/// Runs `work` on its own thread, within its bounds. `look` is called at once, then every now and then while it lasts, and whenever the work
 /// wants it; it says whether to go on waiting.
 ///
 /// # Errors
-/// [`EngineError::Stopped`] when `stop` was set or `look` lost patience: the thread is told, and left behind when it does
+/// [`EngineError::Stopped`] when it was to stop or `look` lost patience: the thread is told, and left behind when it does
 /// not listen. [`EngineError::Worker`] when it panicked.
-pub(crate) fn run<T: Send + 'static>(
+pub(crate) fn run<'b, T: Send + 'static>(
     step: &str,
-    stop: &AtomicBool,
+    bounds: impl Into<Bounds<'b>>,
     work: impl FnOnce(&Gauge) -> T + Send + 'static,
     mut look: impl FnMut(&Gauge) -> bool,
 ) -> Result<T, EngineError> {
+    let bounds = bounds.into();
+    let confined = bounds.confined.cloned();
     let worker = || EngineError::Worker { step: step.to_string() };
     let (sender, words) = channel();
     let waker = sender.clone();
@@ -78,15 +81,19 @@ pub(crate) fn run<T: Send + 'static>(
         .spawn(move || {
             // Without a table of its own the work can be done, too; only hanging in it would be worse.
             let _ = thread::unshare_files().and_then(|()| thread::release_standard_streams());
+            let work = || match confined.map_or(Ok(()), |confined| confined.enter()) {
+                Ok(()) => Ok(work(&its_gauge)),
+                Err(error) => Err(EngineError::Confine(error)),
+            };
             // Nobody listens when the thread was left behind.
-            drop(sender.send(Word::Ended(catch_unwind(AssertUnwindSafe(|| work(&its_gauge))))));
+            drop(sender.send(Word::Ended(catch_unwind(AssertUnwindSafe(work)))));
         })
         .map_err(|_| worker())?;
     let mut cancelled: Option<Instant> = None;
     loop {
         match cancelled {
             Some(since) if since.elapsed() > PATIENCE => return Err(EngineError::Stopped),
-            None if stop.load(Ordering::Relaxed) || !look(&gauge) => {
+            None if bounds.stop.load(Ordering::Relaxed) || !look(&gauge) => {
                 gauge.cancelled.store(true, Ordering::Relaxed);
                 cancelled = Some(Instant::now());
             }
@@ -94,7 +101,7 @@ pub(crate) fn run<T: Send + 'static>(
         }
         match words.recv_timeout(LOOK_UP) {
             Ok(Word::Ended(Ok(_))) if cancelled.is_some() => return Err(EngineError::Stopped),
-            Ok(Word::Ended(result)) => return result.map_err(|_panic| worker()),
+            Ok(Word::Ended(result)) => return result.unwrap_or_else(|_panic| Err(worker())),
             // Nobody hangs up: the gauge has a sender, too.
             Ok(Word::Look) | Err(_) => {}
         }

@@ -82,6 +82,9 @@ pub enum EngineError {
         #[source]
         errno: Errno,
     },
+    /// The kernel does not confine a thread that is to be confined.
+    #[error("cannot confine the engine to its directory")]
+    Confine(#[source] std::io::Error),
     /// A system call outside the workload failed.
     #[error("cannot {action} '{}'", path.display())]
     System {

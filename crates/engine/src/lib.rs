@@ -9,6 +9,7 @@
 //! its own directory, and does not wait forever for a filesystem that hangs.
 
 mod aside;
+mod bounds;
 mod buckets;
 mod content;
 mod counter;
@@ -40,6 +41,7 @@ pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};
 
+use bounds::{Bounds, Confined};
 use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
@@ -168,7 +170,9 @@ fn execute(
         overhead_with_telemetry_ns_per_op: None,
     };
     progress.event(EngineEvent::Hello { pid: std::process::id(), timer: facts });
-    let mut session = Session::new(request, timer, stop, progress, observer);
+    let confined = Confined::to(request)?;
+    let bounds = Bounds::new(stop, &confined);
+    let mut session = Session::new(request, timer, bounds, progress, observer);
     if timer.source() != Source::Tsc && request.part.is_first() {
         let text =
             format!("the time comes from {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());

@@ -1,6 +1,7 @@
 //! One request in execution: what every workload needs, from its own directory to the settling before each phase.
 
 use crate::aside;
+use crate::bounds::{Bounds, DROP_CACHES};
 use crate::error::{EngineError, OperationFailure};
 use crate::fill;
 use crate::layout;
@@ -24,8 +25,6 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-
 /// How long removing may make no progress while a worker hangs in the same filesystem.
 const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may make no progress otherwise: a slow disk that writes back much may take its time for one name.
@@ -36,6 +35,8 @@ pub(crate) struct Session<'a, 'e> {
     pub(crate) request: &'a EngineRequest,
     pub(crate) timer: Timer,
     pub(crate) stop: &'a AtomicBool,
+    /// Of everything that is not measured.
+    pub(crate) bounds: Bounds<'a>,
     pub(crate) progress: &'a mut Progress<'e>,
     pub(crate) observer: &'a mut dyn Observer,
     /// The engine's own directory, once it is made.
@@ -50,11 +51,21 @@ impl<'a, 'e> Session<'a, 'e> {
     pub(crate) fn new(
         request: &'a EngineRequest,
         timer: Timer,
-        stop: &'a AtomicBool,
+        bounds: Bounds<'a>,
         progress: &'a mut Progress<'e>,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        Session { request, timer, stop, progress, observer, base: None, left_behind: 0, names: 0 }
+        Session {
+            request,
+            timer,
+            stop: bounds.stop,
+            bounds,
+            progress,
+            observer,
+            base: None,
+            left_behind: 0,
+            names: 0,
+        }
     }
 
     /// Makes the engine's own directory, which must not exist; in a later part of a workload finds it again. Everything else
@@ -65,7 +76,9 @@ impl<'a, 'e> Session<'a, 'e> {
         }
         let base = self.request.directory.join(format!("fsdyno-{:016x}", self.request.seed));
         if self.request.part.is_first() {
-            rustix::fs::mkdirat(CWD, &base, DIRECTORY_MODE)
+            let path = base.clone();
+            let make = move |_: &aside::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
+            aside::run("make the directory", self.bounds, make, |_| true)?
                 .map_err(EngineError::system("make the directory", &base))?;
         } else {
             rustix::fs::open(&base, DIRECTORY, Mode::empty())
@@ -99,7 +112,7 @@ impl<'a, 'e> Session<'a, 'e> {
                 .map_err(|failure| EngineError::operation("fill", failure))
         };
         let progress = &mut *self.progress;
-        let filled = aside::run("fill", self.stop, work, |gauge| {
+        let filled = aside::run("fill", self.bounds, work, |gauge| {
             let done = gauge.done() as f64 / whole;
             progress.tell(Stage::Fill, "", done / (done + 0.01).max(1.0), 0);
             true
@@ -136,7 +149,7 @@ impl<'a, 'e> Session<'a, 'e> {
             Ok(if drop_caches { drop_page_cache() } else { Ok(()) })
         };
         let progress = &mut *self.progress;
-        let dropped = aside::run("settle", self.stop, work, |_| {
+        let dropped = aside::run("settle", self.bounds, work, |_| {
             progress.tell(Stage::Settle, phase, 0.0, after_ns);
             true
         })??;
@@ -179,7 +192,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let work = move |gauge: &aside::Gauge| layout::look(&path, seed, gauge);
         let names = self.names;
         let progress = &mut *self.progress;
-        let looked = aside::run("layout", self.stop, work, |gauge| {
+        let looked = aside::run("layout", self.bounds, work, |gauge| {
             let seen = gauge.done();
             progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
             true
@@ -200,7 +213,9 @@ impl<'a, 'e> Session<'a, 'e> {
         let patience = if self.left_behind > 0 { SHORT_PATIENCE } else { LONG_PATIENCE };
         let (mut seen, mut since) = (0, Instant::now());
         let (progress, names) = (&mut *self.progress, self.names);
-        let removed = aside::run("clean up", &AtomicBool::new(false), work, |gauge| {
+        let never = AtomicBool::new(false);
+        let unstoppable = Bounds { stop: &never, ..self.bounds };
+        let removed = aside::run("clean up", unstoppable, work, |gauge| {
             let removed = gauge.done();
             // How much the writers have left is not known: as long as something is removed, there is progress.
             progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);

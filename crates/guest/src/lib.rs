@@ -64,6 +64,8 @@ pub struct Qemu {
     version: Option<String>,
     /// Set by somebody who does not want to wait for a guest any longer.
     hurry: Arc<AtomicBool>,
+    /// On the command line of every guest's kernel.
+    kernel_words: String,
 }
 
 /// A kernel and its modules.
@@ -82,8 +84,15 @@ impl Qemu {
             absent: BTreeMap::new(),
             kvm: None,
             version: None,
+            kernel_words: String::new(),
             hurry: Arc::default(),
         }
+    }
+
+    /// The same, with guests whose kernels are told more on their command line: `lsm=lockdown`.
+    #[must_use]
+    pub fn with_kernel_words(self, words: &str) -> Self {
+        Qemu { kernel_words: words.to_string(), ..self }
     }
 
     /// The same for a user who may lose patience: when the flag is set, a guest that owes an answer is ended.
@@ -189,6 +198,7 @@ impl Qemu {
             shape: request.shape,
             disks: request.disks.iter().map(PathBuf::as_path).zip(disks).collect(),
             accelerator,
+            kernel_words: &self.kernel_words,
         };
         let (mut machine, ports) = Machine::start(setup).map_err(not_started)?;
         if accelerator == Accelerator::Kvm && !machine.begins(KVM_PATIENCE) {

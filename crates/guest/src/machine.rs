@@ -14,6 +14,7 @@ use crate::wire::{AGENT_PORT, ENGINE_PORT};
 use fsdyno_core::{Bytes, DiskCache, GuestShape};
 use fsdyno_host::local::find_program;
 use fsdyno_sys::child;
+use fsdyno_sys::confine::{Access, Ruleset};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -78,6 +79,8 @@ pub(crate) struct Setup<'a> {
     /// Each disk, with its path for a person.
     pub disks: Vec<(&'a Path, &'a OwnedFd)>,
     pub accelerator: Accelerator,
+    /// What its kernel is told beside the usual.
+    pub kernel_words: &'a str,
 }
 
 /// What QEMU inherits.
@@ -136,11 +139,14 @@ impl Machine {
         };
         let program = find_program(QEMU).ok_or(GuestError::NotInstalled { program: QEMU })?;
         let mut command = Command::new(program);
-        command.arg0(QEMU).args(words(&shape, setup.accelerator, &inherited));
+        command.arg0(QEMU).args(words(&shape, setup.accelerator, setup.kernel_words, &inherited));
         // What it is to read stands on its command line, and nothing of ours is where it works.
         command.env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         child::set_up_unprivileged(&mut command, inherited.all(), user::of_qemu());
+        if let Some(ruleset) = bounds().map_err(GuestError::file("confine", Path::new(QEMU)))? {
+            child::confine(&mut command, ruleset);
+        }
         let started = Instant::now();
         let mut child = command.spawn().map_err(GuestError::file("start", Path::new(QEMU)))?;
         // They own QEMU's ends of the sockets; without them the streams end with QEMU.
@@ -208,6 +214,11 @@ impl Drop for Machine {
     }
 }
 
+/// What QEMU may change beside what it inherits: the kernel's module that executes its guest.
+fn bounds() -> io::Result<Option<Ruleset>> {
+    Ruleset::new(["/dev/kvm", "/dev/null"].map(|path| (path, Access::File)))
+}
+
 /// The lines of a console that tell most: those that begin with what went wrong, else the last ones.
 fn telling(console: &str) -> Vec<String> {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -272,7 +283,12 @@ fn allocate_first_block(disk: &OwnedFd) -> io::Result<()> {
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// The command line of QEMU.
-fn words(shape: &GuestShape, accelerator: Accelerator, inherited: &Inherited) -> Vec<String> {
+fn words(
+    shape: &GuestShape,
+    accelerator: Accelerator,
+    kernel_words: &str,
+    inherited: &Inherited,
+) -> Vec<String> {
     let chardev =
         |name: &str, descriptor: &OwnedFd| format!("socket,id={name},fd={}", descriptor.as_fd().as_raw_fd());
     let port = |name: &str, of: &str| format!("virtserialport,chardev={name},name={of}");
@@ -292,7 +308,7 @@ fn words(shape: &GuestShape, accelerator: Accelerator, inherited: &Inherited) ->
     option("-initrd", child::path_of(inherited.archive.as_fd()));
     // Whether an executed guest lives at all is seen by its first words; an emulated serial line is slow.
     let loglevel = if accelerator == Accelerator::Kvm { 7 } else { 4 };
-    option("-append", format!("loglevel={loglevel} {COMMAND_LINE}"));
+    option("-append", format!("loglevel={loglevel} {kernel_words} {COMMAND_LINE}"));
     option("-chardev", chardev("console", &inherited.console));
     option("-serial", "chardev:console".to_string());
     option("-device", "virtio-serial-pci".to_string());

@@ -9,6 +9,7 @@ use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
     MountRequest, NewImage, Output, Result,
 };
+use fsdyno_core::environment::Confinement;
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
@@ -114,6 +115,10 @@ impl<C: Channel> Host for C {
 
     fn run(&mut self, command: &Command) -> Result<Output> {
         call(self, &Request::Run { command: command.clone() })
+    }
+
+    fn confinement(&mut self) -> Result<Confinement> {
+        call(self, &Request::Confinement)
     }
 
     fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>> {

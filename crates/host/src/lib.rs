@@ -17,6 +17,7 @@ pub mod setting;
 pub mod trusted;
 pub mod wire;
 
+use fsdyno_core::environment::Confinement;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use serde::{Deserialize, Serialize};
@@ -162,8 +163,27 @@ pub struct Argument {
     pub device: Option<(DeviceHandle, PathBuf)>,
 }
 
+/// Something that a program may change beside the devices that its arguments name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// An existing file or device node.
+    File(PathBuf),
+    /// The ioctls of an existing device node, but not writing to it.
+    Control(PathBuf),
+    /// Everything below a directory; device nodes can be neither made nor controlled there.
+    Tree(PathBuf),
+    /// Empty directories below a directory: they can be removed.
+    EmptyDirectories(PathBuf),
+    /// The device nodes, links and directories below a directory: they can be made, removed and controlled by ioctls, but
+    /// not written to.
+    Nodes(PathBuf),
+}
+
 /// A program to run. It starts in `/` with no stdin, `PATH`, the C locale and the devices that its arguments name, and inherits
 /// no other variable.
+///
+/// The kernel lets it change these devices and what is granted, nothing else, as far as it can ([`Host::confinement`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// Its name, searched in `PATH` and in the sbin directories.
@@ -174,17 +194,36 @@ pub struct Command {
     pub limit: Duration,
     /// Further environment variables.
     pub environment: Vec<(String, String)>,
+    /// What it may change beside the devices that its arguments name.
+    pub grants: Vec<Grant>,
+    /// Whether it may not even change those.
+    pub reads_only: bool,
 }
 
 impl Command {
-    /// A command with an hour to finish.
+    /// A command with an hour to finish, which may change nothing but the devices that its arguments name.
     pub fn new(program: impl Into<String>) -> Self {
         Command {
             program: program.into(),
             arguments: Vec::new(),
             limit: Duration::from_secs(3600),
             environment: Vec::new(),
+            grants: Vec::new(),
+            reads_only: false,
         }
+    }
+
+    /// Lets it change more.
+    #[must_use]
+    pub fn may_change(mut self, grants: impl IntoIterator<Item = Grant>) -> Self {
+        self.grants.extend(grants);
+        self
+    }
+
+    /// Lets it only read the devices that its arguments name.
+    #[must_use]
+    pub fn reading_only(self) -> Self {
+        Command { reads_only: true, ..self }
     }
 
     /// Appends words.
@@ -286,6 +325,8 @@ pub trait Host {
 
     /// Runs a program to its end. A status other than 0 is no error here.
     fn run(&mut self, command: &Command) -> Result<Output>;
+    /// What the kernel of this host keeps programs and engines from.
+    fn confinement(&mut self) -> Result<Confinement>;
     /// Where a program is, if it is installed.
     fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>>;
 

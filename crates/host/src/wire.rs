@@ -28,6 +28,7 @@ pub enum Request {
     Run {
         command: Command,
     },
+    Confinement,
     FindProgram {
         program: String,
     },
@@ -129,6 +130,7 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
     match request {
         Request::Hello { version, .. } => line(&hello(*version)),
         Request::Run { command } => line(&host.run(command)),
+        Request::Confinement => line(&host.confinement()),
         Request::FindProgram { program } => line(&host.find_program(program)),
         Request::ReadText { path } => line(&host.read_text(path)),
         Request::ReadSetting { path } => line(&host.read_setting(path)),
@@ -194,6 +196,7 @@ impl fmt::Display for Request {
         let (action, object) = match self {
             Request::Hello { .. } => return f.write_str("starting the agent"),
             Request::Loops => return f.write_str("listing the loop devices"),
+            Request::Confinement => return f.write_str("asking what the kernel refuses"),
             Request::Mounts => return f.write_str("listing the mounts"),
             Request::VerifyDevice { handle, .. } => {
                 return write!(f, "verifying the device of handle {}", handle.0);

@@ -1,5 +1,6 @@
 //! Set-up of a child process between fork and exec.
 
+use crate::confine::Ruleset;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
@@ -100,6 +101,15 @@ pub fn enclose(command: &mut Command) -> io::Result<bool> {
         });
     }
     Ok(enclosed)
+}
+
+/// Has the child confined before it becomes another program, so that nothing of that program runs unconfined.
+pub fn confine(command: &mut Command, ruleset: Ruleset) {
+    // SAFETY: between fork and exec the closure makes two system calls; it takes no lock and allocates nothing. The ruleset
+    // is open, for the closure owns it.
+    unsafe {
+        command.pre_exec(move || ruleset.restrict_thread());
+    }
 }
 
 fn die_with(parent: Pid) -> io::Result<()> {

@@ -5,6 +5,7 @@
 pub mod bare;
 pub mod block;
 pub mod child;
+pub mod confine;
 pub mod extents;
 pub mod loopdev;
 pub mod ring;

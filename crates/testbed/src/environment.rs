@@ -37,6 +37,7 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
 }
 
 fn machine(host: &mut dyn Host) -> Environment {
+    let confinement = host.confinement().ok();
     let mut read =
         |path: &str| host.read_text(Path::new(path)).map(|text| text.trim().to_string()).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
@@ -54,6 +55,7 @@ fn machine(host: &mut dyn Host) -> Environment {
             &read("/sys/hypervisor/type"),
             &read("/sys/class/dmi/id/sys_vendor"),
         ),
+        confinement,
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         ..Environment::default()
     }

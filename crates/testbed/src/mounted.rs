@@ -119,7 +119,7 @@ impl Unmounted {
             target.handle = *handle;
         }
         let Some(command) = volume.filesystem.check(&targets) else { return Ok(None) };
-        let output = host.run(&command).map_err(at())?;
+        let output = host.run(&command.clone().reading_only()).map_err(at())?;
         for handle in handles {
             journal.close_device(host, handle).map_err(at())?;
         }

@@ -219,7 +219,7 @@ impl Trial {
             return Ok(());
         }
         let text = match volume.filesystem.geometry(targets) {
-            Some(command) => host.run(&command).map_err(TestbedError::at("mkfs"))?.stdout,
+            Some(command) => host.run(&command.reading_only()).map_err(TestbedError::at("mkfs"))?.stdout,
             None => said,
         };
         self.testbed.knowledge().geometry.insert(key, text.trim().to_string());

@@ -97,7 +97,7 @@ fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<Tre
     let found = match &parameters.source {
         Some(source) => {
             let source = PathBuf::from(source);
-            aside::run("prepare", session.stop, move |gauge| survey(&source, gauge), |_| true)??
+            aside::run("prepare", session.bounds, move |gauge| survey(&source, gauge), |_| true)??
         }
         None => {
             let (low, high) = parameters.sizes();

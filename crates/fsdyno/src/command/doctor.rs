@@ -40,6 +40,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.push(schedulers(&mut host));
     findings.extend(Program::ALL.iter().map(|program| external(&mut host, program.tool())));
     findings.push(guests());
+    findings.push(confinement(&mut host));
     match options.format {
         Format::Text => print(&mut io::stdout().lock(), &findings)?,
         Format::Json => print_json(&findings)?,
@@ -143,6 +144,24 @@ fn tools_found(missing: &[&fsdyno_testbed::Tool]) -> String {
     match missing {
         [] => "tools installed".to_string(),
         some => format!("no {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", no ")),
+    }
+}
+
+/// What the kernel keeps tools and engines from.
+fn confinement(host: &mut dyn Host) -> Finding {
+    let found = host.confinement().unwrap_or_default();
+    let remedy = match (found.landlock_abi, found.not_refused.is_empty()) {
+        (0, _) => Some(
+            "Linux 5.13 with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= where that is set".to_string(),
+        ),
+        (_, true) => None,
+        (_, false) => Some("sweeps run all the same; a newer kernel refuses more".to_string()),
+    };
+    Finding {
+        subject: "confinement".to_string(),
+        ok: found.landlock_abi > 0,
+        found: found.to_string(),
+        remedy,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::support::{NOBODY, Requirement, Sandbox, Test, describe};
 use fsdyno_core::{GuestShape, KernelSpec};
 use fsdyno_guest::Qemu;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
-use fsdyno_host::{Command, HostError};
+use fsdyno_host::{Command, Grant, HostError};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,12 +165,15 @@ fn a_guest_answers_and_panics() {
     let node = guest.disks().remove(0);
     let probe = guest.probe_device(&node).expect("a probe");
     assert_eq!((probe.size().0, probe.uses.len(), probe.unknown), (64 << 20, 0, Vec::<String>::new()));
-    let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
+    let made = guest
+        .run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"]).may_change([Grant::File(node.clone())]))
+        .expect("mkfs runs");
     assert_eq!(made.status, 0, "{made:?}");
     assert_eq!(guest.probe_device(&node).expect("a probe").signatures[0].kind, "ext4");
 
     guest.limit_steps(Some(Duration::from_secs(20)));
     let panic = Command::new("sh").args(["-c", "echo c > /proc/sysrq-trigger"]);
+    let panic = panic.may_change([Grant::File("/proc/sysrq-trigger".into())]);
     let error = guest.run(&panic).expect_err("a panic");
     assert!(matches!(error, HostError::Lost { .. }), "{error}");
     let last = guest.last_words();

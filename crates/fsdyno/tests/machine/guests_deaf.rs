@@ -7,9 +7,9 @@
 use crate::guests::{GUEST, qemu};
 use crate::support::Test;
 use fsdyno_core::Outcome;
-use fsdyno_host::Command;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted};
 use fsdyno_host::local::LocalHost;
+use fsdyno_host::{Command, Grant};
 use fsdyno_store::Store;
 use fsdyno_sweep::{Machines, Plan, RunOptions, run};
 use fsdyno_testbed::Confirmation;
@@ -82,7 +82,9 @@ impl<G: Guests> Guests for FirstGoesDeaf<G> {
         request.programs.extend(programs);
         let mut guest = self.guests.start(&request, disks, interrupt)?;
         let later = format!("({DEAFEN}) > /dev/null 2>&1 &");
-        let sent = guest.run(&Command::new("sh").args(["-c", &later])).expect("it runs in the background");
+        let sent = guest
+            .run(&Command::new("sh").args(["-c", &later]).may_change([Grant::Tree("/".into())]))
+            .expect("it runs in the background");
         assert_eq!(sent.status, 0, "{sent:?}");
         Ok(guest)
     }

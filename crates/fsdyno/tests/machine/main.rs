@@ -8,6 +8,7 @@ mod axes;
 mod bonnie;
 mod collection;
 mod command_line;
+mod confinement;
 mod device_read;
 mod engine_fuse;
 mod engine_tree;
@@ -38,6 +39,7 @@ fn main() {
         bonnie::tests(),
         collection::tests(),
         command_line::tests(),
+        confinement::tests(),
         device_read::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),

@@ -22,6 +22,7 @@ use crate::guest::GuestFacts;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
 use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
+use fsdyno_core::environment::Confinement;
 use fsdyno_core::{Bytes, EngineRequest, Nanos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -113,6 +114,8 @@ pub struct FakeHost {
     pub engines: VecDeque<FakeEngine>,
     /// Whether arrays never come to the end of what they do by themselves.
     pub arrays_stay_busy: bool,
+    /// What its kernel keeps programs from.
+    pub confinement: Confinement,
     /// What it is as a guest.
     pub facts: GuestFacts,
     /// What engines were asked.

@@ -10,6 +10,7 @@ use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
     MountRequest, NewImage, Output, Result,
 };
+use fsdyno_core::environment::Confinement;
 use fsdyno_core::{Bytes, EngineRequest};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -28,6 +29,10 @@ impl Host for FakeHost {
             let usual = host.programs.get(&command.program).cloned().ok_or_else(missing)?;
             Ok(host.run_layer_tool(command).unwrap_or(usual))
         })
+    }
+
+    fn confinement(&mut self) -> Result<Confinement> {
+        self.step("ask what the kernel refuses".to_string(), |host| Ok(host.confinement.clone()))
     }
 
     fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>> {

@@ -1,6 +1,6 @@
 //! Running a program to its end, with a time limit, and without an inheritance that it could misuse.
 
-use super::BUSY_PATIENCE;
+use super::{BUSY_PATIENCE, confine};
 use crate::{Command, DeviceHandle, HostError, Output, Result};
 use fsdyno_core::Nanos;
 use fsdyno_sys::child;
@@ -66,6 +66,9 @@ pub(super) fn run(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     child::set_up(&mut prepared, devices.iter().map(|(_, descriptor)| Arc::clone(descriptor)).collect());
+    if let Some(ruleset) = confine::ruleset(command, devices)? {
+        child::confine(&mut prepared, ruleset);
+    }
     let start = Instant::now();
     let mut child = prepared.spawn().map_err(|error| HostError::system("run", &program, error))?;
     let mut watched =

@@ -9,6 +9,7 @@
 //! process that can be given up.
 
 mod command;
+mod confine;
 mod device;
 mod directory;
 mod engine;
@@ -31,6 +32,7 @@ use crate::{
     MountRequest, NewImage, Output, Result,
 };
 use device::OpenDevice;
+use fsdyno_core::environment::Confinement;
 use fsdyno_core::{Bytes, EngineRequest};
 use images::OpenImage;
 use rustix::io::Errno;
@@ -124,6 +126,10 @@ impl Host for LocalHost {
             devices.push((*handle, self.device(*handle)?.descriptor()));
         }
         command::run(command, &devices)
+    }
+
+    fn confinement(&mut self) -> Result<Confinement> {
+        Ok(confine::of_this_kernel())
     }
 
     fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>> {

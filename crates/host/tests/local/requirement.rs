@@ -12,6 +12,8 @@ pub enum Requirement {
     Loop,
     /// `/dev/fuse`.
     Fuse,
+    /// Landlock that refuses truncation, too (Linux 6.2).
+    Landlock,
     /// A program in the usual places.
     Program(&'static str),
     /// A filesystem that the kernel has.
@@ -27,6 +29,7 @@ impl Requirement {
             Requirement::Root => (rustix::process::geteuid().is_root(), "root".to_string()),
             Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
             Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
+            Requirement::Landlock => (fsdyno_sys::confine::abi() >= 3, "Landlock of Linux 6.2".to_string()),
             Requirement::Program(name) => {
                 let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
                     .iter()

@@ -9,7 +9,7 @@ pub use requirement::Requirement;
 use fsdyno_core::Bytes;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::LoopInfo;
-use fsdyno_host::{Command, Host, MountRequest};
+use fsdyno_host::{Host, MountRequest};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -138,9 +138,10 @@ pub fn attached(device: &Path) -> Option<LoopInfo> {
 
 /// Runs a program that must succeed; gives its stdout.
 pub fn sh(script: &str) -> String {
-    let output = host().run(&Command::new("sh").args(["-c", script])).expect("run sh");
-    assert_eq!(output.status, 0, "'{script}' failed: {}{}", output.stdout, output.stderr);
-    output.stdout
+    let output = std::process::Command::new("sh").args(["-c", script]).output().expect("run sh");
+    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(output.status.success(), "'{script}' failed: {}{}", said[0], said[1]);
+    said[0].clone()
 }
 
 pub fn request(filesystem: &str, source: &Path, target: &Path, options: &[&str]) -> MountRequest {

@@ -98,6 +98,8 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
         .map(|trial| trial.environment.kernel.as_str())
         .filter(|kernel| !kernel.is_empty())
         .collect();
+    let confinements: BTreeSet<String> =
+        trials.iter().filter_map(|trial| Some(trial.environment.confinement.as_ref()?.to_string())).collect();
     html! {
         h3 { "Machine and versions" }
         dl.facts {
@@ -109,6 +111,7 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
             (fact("memory", &text::size(Bytes(environment.memory_bytes))))
             (fact("virtualisation", environment.virtualisation.as_deref().unwrap_or("none found")))
             (fact("clock source", &environment.clocksource))
+            @for confinement in confinements { (fact("confinement", &confinement)) }
             @for (tool, version) in &environment.tools { (fact(tool, version)) }
             @for (name, value) in &environment.sysctl { (fact(name, value)) }
         }

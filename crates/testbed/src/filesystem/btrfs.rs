@@ -6,7 +6,7 @@ use super::{
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
-use fsdyno_host::{Command, Output};
+use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
 
 /// The type of it.
@@ -138,7 +138,9 @@ impl Filesystem for Btrfs {
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
-        let mut mkfs = Command::new("mkfs.btrfs");
+        // It has the kernel look at what it made.
+        let registry = Grant::File("/dev/btrfs-control".into());
+        let mut mkfs = Command::new("mkfs.btrfs").may_change([registry]);
         if let Some(seed) = seed {
             mkfs = mkfs.args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem(&targets.data))]);
         }

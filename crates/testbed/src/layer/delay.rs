@@ -3,7 +3,7 @@
 //! The kernel holds each request back for so many milliseconds before the disk sees it. Its timers decide how exactly: never
 //! less, and up to a tick of the kernel more.
 
-use super::{InForce, Layer, Made, Making, SECTOR, in_kernel, no_device_mapper, table};
+use super::{InForce, Layer, Made, Making, SECTOR, dmsetup, in_kernel, no_device_mapper, table};
 use crate::Result;
 use crate::capability::has_module;
 use crate::filesystem::Tool;
@@ -28,7 +28,7 @@ impl Layer for Delayed {
         if let Some(missing) = no_device_mapper(host) {
             return vec![missing];
         }
-        let targets = host.run(&Command::new("dmsetup").args(["targets"]));
+        let targets = host.run(&dmsetup().args(["targets"]));
         let known = targets.is_ok_and(|output| {
             output.stdout.lines().any(|line| line.split_whitespace().next() == Some("delay"))
         });
@@ -47,7 +47,7 @@ impl Layer for Delayed {
         });
         let create = |table: String| {
             let name = mapping(making.id);
-            Command::new("dmsetup").args(["create", &name, "--table", &table])
+            dmsetup().args(["create", &name, "--table", &table])
         };
         tables.map(create).collect()
     }

@@ -4,14 +4,15 @@
 //! volume is one device of the device mapper, which is taken down as such; what is left then are labels on the disks.
 
 use super::{
-    InForce, Label, Layer, Made, Making, SECTOR, disk, kib, labels, no_device_mapper, succeed, table,
+    InForce, Label, Layer, Made, Making, SECTOR, controlling_mappings, disk, kib, labels, no_device_mapper,
+    succeed, table,
 };
 use crate::Result;
 use crate::filesystem::{Target, Tool};
 use crate::undo::UndoAction;
 use fsdyno_core::device::Lvm;
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
-use fsdyno_host::{Command, Host};
+use fsdyno_host::{Command, Grant, Host};
 use std::path::{Path, PathBuf};
 
 const TOOLS: &[Tool] = &[
@@ -84,7 +85,11 @@ fn shape(lvm: &Lvm) -> Vec<String> {
 fn lvm(subcommand: &str, nodes: &[String]) -> Command {
     let accepted: Vec<String> = nodes.iter().map(|node| format!("\"a|^{node}$|\"")).collect();
     let devices = format!("devices{{filter=[{},\"r|.*|\"] use_devicesfile=0}}", accepted.join(","));
-    let command = Command::new("lvm").args([subcommand, "--config", &devices]);
+    // No other command sees these devices, so that there is nothing to lock them against.
+    let command = Command::new("lvm")
+        .args([subcommand, "--config", &devices, "--nolocking"])
+        .may_change(nodes.iter().map(|node| Grant::File(PathBuf::from(node))))
+        .may_change(controlling_mappings());
     // Without a directory of its own there is no lvm.conf, no backup and no archive.
     let environment = [("LVM_SYSTEM_DIR", ""), ("LVM_SUPPRESS_FD_WARNINGS", "1")];
     let environment = environment.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
@@ -163,8 +168,7 @@ mod tests {
 
     #[test]
     fn lvm_sees_the_members_and_nothing_else() {
-        let config =
-            r#"--config 'devices{filter=["a|^/dev/disk1$|","a|^/dev/disk2$|","r|.*|"] use_devicesfile=0}'"#;
+        let config = r#"--config 'devices{filter=["a|^/dev/disk1$|","a|^/dev/disk2$|","r|.*|"] use_devicesfile=0}' --nolocking"#;
         assert_eq!(
             lines(&volume(2, Some(128 << 10))),
             [
@@ -176,6 +180,16 @@ mod tests {
             ]
         );
         assert!(!lines(&volume(1, None))[1].contains("stripe"));
+    }
+
+    #[test]
+    fn lvm_may_write_to_the_members_alone() {
+        let members = members(2);
+        for command in volume(1, None).commands(&Making { members: &members, id: "ab", blank: true }) {
+            let file = |path: &str| Grant::File(path.into());
+            let [control, nodes] = controlling_mappings();
+            assert_eq!(command.grants, [file("/dev/disk1"), file("/dev/disk2"), control, nodes]);
+        }
     }
 
     #[test]

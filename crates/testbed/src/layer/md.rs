@@ -12,7 +12,7 @@ use crate::filesystem::{Target, Tool};
 use crate::undo::{UndoAction, Undone};
 use fsdyno_core::device::{Bitmap, Md, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
-use fsdyno_host::{Command, Host};
+use fsdyno_host::{Command, Grant, Host};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ impl Layer for Md {
 
     fn commands(&self, making: &Making<'_>) -> Vec<Command> {
         let mut create = Command::new("mdadm")
+            .may_change(making_nodes())
             .args(["--create".to_string(), self.path(making.id).display().to_string()])
             .args(["--homehost=none", "--run", "--metadata=1.2"])
             .args(shape(self));
@@ -111,6 +112,13 @@ fn shape(md: &Md) -> Vec<String> {
         words.push(format!("--bitmap={}", md.bitmap.name()));
     }
     words
+}
+
+/// What mdadm changes beside its members. It makes nodes and links for the array in /dev, and reaches it by one of its own
+/// that lives for a moment: in /dev, else, where that cannot be written to, in /tmp.
+fn making_nodes() -> Vec<Grant> {
+    let [dev, tmp, map] = ["/dev", "/tmp", "/run/mdadm"].map(PathBuf::from);
+    vec![Grant::Nodes(dev), Grant::Nodes(tmp.clone()), Grant::Tree(tmp), Grant::Tree(map)]
 }
 
 fn needs_resync(md: &Md, blank: bool) -> bool {
@@ -211,9 +219,12 @@ pub(super) fn stop(host: &mut dyn Host, uuid: &str) -> fsdyno_host::Result<Undon
     let mut stopped = Vec::new();
     for name in names.iter().filter(|name| name.starts_with("md")) {
         let node = format!("/dev/{name}");
-        let told = host.run(&Command::new("mdadm").args(["--detail", "--export", &node]))?;
+        let detail = Command::new("mdadm").args(["--detail", "--export", &node]);
+        let told = host.run(&detail.may_change([Grant::Control(PathBuf::from(&node))]))?;
         if has_uuid(&told.stdout, uuid) {
-            succeed(host, &Command::new("mdadm").args(["--stop", &node]), "stop", &node)?;
+            let array = Grant::File(PathBuf::from(&node));
+            let stop = Command::new("mdadm").args(["--stop", &node]).may_change(making_nodes());
+            succeed(host, &stop.may_change([array]), "stop", &node)?;
             stopped.push(node);
         }
     }
@@ -228,7 +239,7 @@ pub(super) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
     let mdadm = |words: &[&str]| {
         Command::new("mdadm").args(words.iter().copied()).device("", disk.handle, &disk.node)
     };
-    let told = host.run(&mdadm(&["--examine", "--export"]))?;
+    let told = host.run(&mdadm(&["--examine", "--export"]).reading_only())?;
     if !has_uuid(&told.stdout, uuid) {
         return Ok(false);
     }
@@ -256,6 +267,15 @@ mod tests {
         let lines = md.commands(&Making { members: &members, id: &"0123456789abcdef".repeat(2), blank });
         assert_eq!(lines.len(), 1);
         lines[0].line()
+    }
+
+    #[test]
+    fn mdadm_writes_to_no_device_below_dev_but_its_members() {
+        let writes = |grant: &Grant| match grant {
+            Grant::File(path) | Grant::Tree(path) => path.starts_with("/dev"),
+            Grant::Nodes(_) | Grant::Control(_) | Grant::EmptyDirectories(_) => false,
+        };
+        assert!(!making_nodes().iter().any(writes), "{:?}", making_nodes());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::filesystem::{Target, Tool};
 use crate::stack::run_to_success;
 use crate::undo::{UndoAction, Undone};
 use fsdyno_core::{DeviceSpec, Recipe};
-use fsdyno_host::{Command, DeviceHandle, Host, HostError, Output};
+use fsdyno_host::{Command, DeviceHandle, Grant, Host, HostError, Output};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -148,7 +148,7 @@ pub(crate) fn remove_mapping(host: &mut dyn Host, name: &str) -> fsdyno_host::Re
         return Ok(Undone::Nothing);
     }
     // udev looks at each device that appears or changes, and holds it open meanwhile.
-    succeed(host, &Command::new("dmsetup").args(["remove", "--retry", name]), "remove", name)?;
+    succeed(host, &dmsetup().args(["remove", "--retry", name]), "remove", name)?;
     Ok(Undone::Done(format!("removed the mapping '{name}'")))
 }
 
@@ -206,8 +206,18 @@ fn succeed(
 
 /// The table of a device-mapper device, one line for each stretch of it.
 fn table(host: &mut dyn Host, name: &str) -> Result<Vec<String>> {
-    let output = run_to_success(host, "device", &Command::new("dmsetup").args(["table", name]))?;
+    let output = run_to_success(host, "device", &dmsetup().args(["table", name]))?;
     Ok(output.stdout.lines().map(|line| line.trim().to_string()).filter(|line| !line.is_empty()).collect())
+}
+
+/// A command of dmsetup, which controls the device mapper and makes the nodes of mappings.
+fn dmsetup() -> Command {
+    Command::new("dmsetup").may_change(controlling_mappings())
+}
+
+/// What the tools of the device mapper change beside the devices below a mapping.
+fn controlling_mappings() -> [Grant; 2] {
+    [Grant::File("/dev/mapper/control".into()), Grant::Nodes("/dev".into())]
 }
 
 /// What is missing where the kernel has no device mapper.

@@ -92,7 +92,7 @@ fn remove(session: &mut Session<'_, '_>, base: &Path) -> Result<(), EngineError>
             .map_err(EngineError::system("remove the large file in", &directory))
     };
     let progress = &mut *session.progress;
-    aside::run("remove the large file", session.stop, work, |_| {
+    aside::run("remove the large file", session.bounds, work, |_| {
         progress.tell(Stage::Settle, "remove the large file", 0.0, 0);
         true
     })?

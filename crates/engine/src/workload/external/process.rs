@@ -87,7 +87,7 @@ pub(super) fn run(
     let expected_ns = moves.0.saturating_mul(1_000_000_000 / ASSUMED_RATE);
     let mut watcher = Watcher::begin(&mut *session.observer);
     let progress = &mut *session.progress;
-    let output = aside::run(program, session.stop, work, |gauge| {
+    let output = aside::run(program, session.bounds, work, |gauge| {
         heard.try_iter().for_each(|heard| watcher.hear(&heard));
         watcher.look();
         // The share of a whole that nobody knows: it moves while the program works, and never arrives.

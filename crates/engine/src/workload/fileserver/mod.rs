@@ -148,7 +148,7 @@ fn prepare(
     let mut seen = (0.0, left_ns(0.0, 0.0, whole));
     // Also when the trees are there before anybody has looked up.
     progress.tell(Stage::Prepare, "", seen.0, seen.1);
-    let trees = aside::run("prepare", session.stop, work, |gauge| {
+    let trees = aside::run("prepare", session.bounds, work, |gauge| {
         let done = gauge.done() as f64 / whole;
         // An estimate that changes says that something was done.
         if done > seen.0 {

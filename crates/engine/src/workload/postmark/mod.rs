@@ -137,7 +137,7 @@ fn prepare(
     };
     let whole = parameters.number as f64 + parameters.transactions as f64 + f64::from(subdirectories);
     let progress = &mut *session.progress;
-    let foreseen = aside::run("prepare", session.stop, work, |gauge| {
+    let foreseen = aside::run("prepare", session.bounds, work, |gauge| {
         progress.tell(Stage::Prepare, "", gauge.done() as f64 / whole, 0);
         true
     })??;

@@ -169,7 +169,7 @@ impl Plan<'_> {
         };
         let whole = file_bytes * u64::from(count);
         let progress = &mut *session.progress;
-        aside::run("prepare", session.stop, work, |gauge| {
+        aside::run("prepare", session.bounds, work, |gauge| {
             progress.tell(Progress::Prepare, "", gauge.done() as f64 / whole as f64, 0);
             true
         })??;
@@ -192,7 +192,7 @@ impl Plan<'_> {
             })
         };
         let progress = &mut *session.progress;
-        aside::run("settle", session.stop, work, |_| {
+        aside::run("settle", session.bounds, work, |_| {
             progress.tell(Progress::Settle, "", 0.0, 0);
             true
         })?
@@ -214,7 +214,7 @@ impl Plan<'_> {
             Ok(())
         };
         let progress = &mut *session.progress;
-        aside::run("settle", session.stop, work, |_| {
+        aside::run("settle", session.bounds, work, |_| {
             progress.tell(Progress::Settle, stage, 0.5, after_ns);
             true
         })?

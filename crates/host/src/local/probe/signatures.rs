@@ -37,8 +37,10 @@ pub(super) fn read(device: &Arc<OwnedFd>, size: u64) -> Result<Vec<Signature>, S
 fn known(device: &Arc<OwnedFd>) -> Result<Vec<Signature>, String> {
     let handle = DeviceHandle(0);
     // Without `--all` wipefs opens the device for reading only; `--no-act` is its own word for the same.
-    let mut look =
-        Command::new("wipefs").args(["--no-act", "--json"]).device("", handle, Path::new("device"));
+    let mut look = Command::new("wipefs")
+        .args(["--no-act", "--json"])
+        .device("", handle, Path::new("device"))
+        .reading_only();
     look.limit = LIMIT;
     let output = command::run(&look, &[(handle, Arc::clone(device))]).map_err(|error| error.to_string())?;
     match output.status {

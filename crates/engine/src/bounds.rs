@@ -1,0 +1,115 @@
+//! What the engine may change, enforced by the kernel wherever that costs no measured operation anything.
+//!
+//! Everything that the engine does beside the timed operations, and every program that it starts, happens on threads which
+//! Landlock confines to the directory of the request. The workers are not confined: Landlock looks at each directory from
+//! a file up to the one that was granted, whenever a file is opened, made, removed or renamed, which adds a sixth to a half
+//! to the time of these operations in memory. What workers do is below a directory that a confined thread has made.
+//! Neither is the thread that coordinates: it reads of other processes what the kernel shows no confined one.
+
+use crate::error::EngineError;
+use fsdyno_core::EngineRequest;
+use fsdyno_sys::confine::{Access, Ruleset};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// By writing there the page cache is emptied.
+pub(crate) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+/// Where programs write what nobody wants.
+const NULL: &str = "/dev/null";
+
+/// How long work may go on, and what it may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    /// Set by somebody who does not want it to go on.
+    pub stop: &'a AtomicBool,
+    /// What it may change; `None`: anything.
+    pub confined: Option<&'a Confined>,
+}
+
+/// What a request confines work to.
+#[derive(Debug, Clone)]
+pub(crate) struct Confined(Option<Arc<Ruleset>>);
+
+impl Confined {
+    /// To the directory of a request, and the page cache where it is to be emptied. Nothing is confined where the kernel
+    /// has no Landlock.
+    pub(crate) fn to(request: &EngineRequest) -> Result<Self, EngineError> {
+        let cache = request.drop_caches.then_some((Path::new(DROP_CACHES), Access::File));
+        let always = [(&*request.directory, Access::Tree), (Path::new(NULL), Access::File)];
+        let ruleset = Ruleset::new(always.into_iter().chain(cache)).map_err(EngineError::Confine)?;
+        Ok(Confined(ruleset.map(Arc::new)))
+    }
+
+    /// Confines the calling thread and what it starts.
+    pub(crate) fn enter(&self) -> std::io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |ruleset| ruleset.restrict_thread())
+    }
+}
+
+impl<'a> Bounds<'a> {
+    pub(crate) fn new(stop: &'a AtomicBool, confined: &'a Confined) -> Self {
+        Bounds { stop, confined: Some(confined) }
+    }
+}
+
+/// Work that may change anything.
+impl<'a> From<&'a AtomicBool> for Bounds<'a> {
+    fn from(stop: &'a AtomicBool) -> Self {
+        Bounds { stop, confined: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aside;
+    use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
+    use fsdyno_core::{Workload, workload::Null};
+    use fsdyno_sys::confine::abi;
+    use std::fs;
+    use std::process::Command;
+
+    fn request(directory: &Path) -> EngineRequest {
+        EngineRequest {
+            version: PROTOCOL_VERSION,
+            directory: directory.to_path_buf(),
+            workload: Workload::Null(Null::default()),
+            seed: 1,
+            part: Part::WHOLE,
+            precondition: None,
+            drop_caches: false,
+            clean_up: false,
+            device: None,
+            telemetry: None,
+        }
+    }
+
+    #[test]
+    fn work_aside_and_its_programs_change_nothing_outside_of_the_directory() {
+        if abi() < 3 {
+            return;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let (inside, decoy) = (scratch.path().join("inside"), scratch.path().join("decoy"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&decoy, "whole").unwrap();
+        std::os::unix::fs::symlink(&decoy, inside.join("link")).unwrap();
+        std::os::unix::fs::symlink(scratch.path(), inside.join("out")).unwrap();
+        let confined = Confined::to(&request(&inside)).unwrap();
+        let never = AtomicBool::new(false);
+        let (place, outside) = (inside.clone(), decoy.clone());
+        let work = move |_: &aside::Gauge| {
+            fs::write(place.join("file"), "text").unwrap();
+            let words = [&outside, &place.join("link"), &place.join("out/decoy"), &place.join("out/new")];
+            let by_words = words.map(|path| fs::write(path, "text").is_ok());
+            let script = "echo text > \"$0\" || rm \"$0\"";
+            let program = Command::new("sh").args(["-c", script]).arg(&outside).output().unwrap();
+            (by_words, program.status.success(), fs::remove_file(place.join("out/decoy")).is_ok())
+        };
+        let done = aside::run("test", Bounds::new(&never, &confined), work, |_| true).unwrap();
+        assert_eq!(done, ([false; 4], false, false));
+        assert_eq!(fs::read_to_string(&decoy).unwrap(), "whole");
+        fs::write(&decoy, "this thread is free").unwrap();
+    }
+}

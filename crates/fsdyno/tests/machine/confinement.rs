@@ -1,0 +1,206 @@
+//! What the kernel refuses to tools that are told to change something outside of their trial, past all of our own checks.
+
+use crate::guests::{GUEST, opened, qemu, request};
+use crate::support::disk::Disk;
+use crate::support::{Requirement, Sandbox, Test, describe, json};
+use fsdyno_core::Bytes;
+use fsdyno_host::guest::Guests;
+use fsdyno_host::local::LocalHost;
+use fsdyno_host::{Command, DeviceHandle, Grant, Host};
+use sha2::{Digest, Sha256};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+const TOOLS: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Landlock,
+    Requirement::Program("mkfs.ext4"),
+    Requirement::Program("mkfs.xfs"),
+    Requirement::Program("mkfs.btrfs"),
+    Requirement::Program("mdadm"),
+    Requirement::Program("lvm"),
+    Requirement::Program("fio"),
+    Requirement::Program("bonnie++"),
+];
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, requires, body| Test { name, requires, body };
+    vec![
+        test("confinement::no_tool_changes_a_decoy", TOOLS, no_tool_changes_a_decoy),
+        test("confinement::a_check_changes_nothing", TOOLS, a_check_changes_nothing),
+        test("confinement::the_result_says_what_was_refused", TOOLS, the_result_says_what_was_refused),
+        test("confinement::a_kernel_without_landlock_says_so", GUEST, a_kernel_without_landlock_says_so),
+    ]
+}
+
+/// A disk, and a file beside it, of somebody who has nothing to do with a sweep.
+struct Decoy {
+    disk: Disk,
+    image: PathBuf,
+    file: PathBuf,
+    before: Vec<u8>,
+}
+
+impl Decoy {
+    fn new(sandbox: &Sandbox) -> Self {
+        let image = sandbox.path("decoy.img");
+        let disk = Disk::new(&image, Bytes(320 << 20));
+        let node = OpenOptions::new().write(true).open(disk.node()).expect("the decoy");
+        for megabyte in 0..320 {
+            node.write_all_at(&[0xA5; 8192], megabyte << 20).expect("write to the decoy");
+        }
+        node.sync_all().expect("the decoy is written");
+        let directory = sandbox.path("home");
+        fs::create_dir(&directory).expect("a directory");
+        let file = directory.join("letter");
+        fs::write(&file, "dear all").expect("a file");
+        let mut decoy = Decoy { disk, image, file, before: Vec::new() };
+        decoy.before = decoy.hash();
+        decoy
+    }
+
+    fn hash(&self) -> Vec<u8> {
+        // What somebody wrote to the node may be in its page cache still.
+        std::process::Command::new("blockdev")
+            .args(["--flushbufs", self.disk.node()])
+            .status()
+            .expect("flush");
+        let image = fs::File::open(&self.image).expect("the image");
+        let mut hash = Sha256::new();
+        let mut block = vec![0; 1 << 20];
+        for megabyte in 0..320 {
+            image.read_exact_at(&mut block, megabyte << 20).expect("the image");
+            hash.update(&block);
+        }
+        hash.update(fs::read(&self.file).unwrap_or_default());
+        hash.finalize().to_vec()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.hash() == self.before
+    }
+}
+
+fn host() -> LocalHost {
+    LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new())
+}
+
+fn locked(host: &mut LocalHost, disk: &Disk) -> DeviceHandle {
+    let identity = host.probe_device(Path::new(disk.node())).expect("a probe").identity;
+    host.open_device(Path::new(disk.node()), &identity).expect("the scratch device")
+}
+
+fn command(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    Command::new(words.next().expect("a program")).args(words)
+}
+
+/// Every tool that a trial runs, and what it would do to another disk or file. Each is granted what its trial grants it.
+fn no_tool_changes_a_decoy() {
+    let sandbox = Sandbox::new();
+    let decoy = Decoy::new(&sandbox);
+    let scratch = Disk::new(&sandbox.path("scratch.img"), Bytes(320 << 20));
+    let mut host = host();
+    let handle = locked(&mut host, &scratch);
+    let work = sandbox.path("work");
+    fs::create_dir(&work).expect("a directory");
+    let (node, file) = (decoy.disk.node(), decoy.file.display().to_string());
+    let home = decoy.file.parent().expect("a directory").display().to_string();
+    let nodes = || vec![Grant::Nodes("/dev".into()), Grant::File("/dev/mapper/control".into())];
+    let tree = || vec![Grant::Tree(work.clone())];
+    let lines = [
+        (format!("mkfs.ext4 -F -q {node}"), Vec::new()),
+        (format!("mke2fs -F -q -O journal_dev {node}"), Vec::new()),
+        (format!("mkfs.xfs -f {node}"), Vec::new()),
+        (format!("mkfs.btrfs -f {node}"), vec![Grant::File("/dev/btrfs-control".into())]),
+        (format!("mkfs.ext4 -F -q {file} 1024"), Vec::new()),
+        (format!("wipefs --all --force {node}"), Vec::new()),
+        (format!("e2fsck -f -y {node}"), Vec::new()),
+        (format!("tune2fs -L stolen {node}"), Vec::new()),
+        (format!("blkdiscard -f {node}"), Vec::new()),
+        (format!("blkdiscard -f -z {node}"), nodes()),
+        (format!("mdadm --zero-superblock --force {node}"), nodes()),
+        (
+            format!("mdadm --create /dev/md/x --run --level=1 --raid-devices=2 --force {node} missing"),
+            nodes(),
+        ),
+        (format!("lvm pvcreate --yes --force --force --nolocking {node}"), nodes()),
+        (format!("dd if=/dev/zero of={node} bs=4k count=8 conv=notrunc"), nodes()),
+        (format!("dd if=/dev/zero of={file} count=1"), tree()),
+        (format!("rm -rf -- {home}"), tree()),
+        (format!("rm -rf -- {home}"), vec![Grant::EmptyDirectories(sandbox.path(""))]),
+        (format!("mv {file} {}", work.display()), tree()),
+        (format!("truncate -s 0 {file}"), tree()),
+        (format!("fio --name=x --thread --rw=write --size=1m --filename={node}"), tree()),
+        (format!("fio --name=x --rw=write --size=4k --filename={file}"), tree()),
+        (format!("bonnie++ -q -u 0 -d {home} -s 0 -n 1"), tree()),
+        (format!("mknod {}/node b 7 0", work.display()), tree()),
+    ];
+    for (line, grants) in lines {
+        let output = host.run(&command(&line).may_change(grants)).expect("it runs");
+        assert_ne!(output.status, 0, "'{line}' was not refused: {output:?}");
+        assert!(decoy.is_whole(), "'{line}' changed the decoy: {output:?}");
+    }
+    // A tool that has its own device, and is told another one beside it.
+    let beside = Command::new("mkfs.ext4").args(["-F", "-q", "-J", &format!("device={node}")]);
+    let output = host.run(&beside.device("", handle, Path::new(scratch.node()))).expect("it runs");
+    assert!(output.status != 0 && decoy.is_whole(), "{output:?}");
+    let alone = Command::new("mkfs.ext4").args(["-F", "-q"]).device("", handle, Path::new(scratch.node()));
+    assert_eq!(host.run(&alone).expect("it runs").status, 0, "its own device is open to it");
+    host.close_device(handle).expect("closed");
+    // Without a kernel that refuses, the same words do what they say.
+    let free = std::process::Command::new("mkfs.ext4").args(["-F", "-q", node]).status().expect("it runs");
+    assert!(free.success() && !decoy.is_whole());
+}
+
+/// What only looks at a device is kept from writing to that very device.
+fn a_check_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let decoy = Decoy::new(&sandbox);
+    let mut host = host();
+    let handle = locked(&mut host, &decoy.disk);
+    for line in ["mkfs.ext4 -F -q", "wipefs --all --force", "mkfs.btrfs -f"] {
+        let looking = command(line).device("", handle, Path::new(decoy.disk.node())).reading_only();
+        let output = host.run(&looking).expect("it runs");
+        assert!(output.status != 0 && decoy.is_whole(), "'{line}': {output:?}");
+    }
+    host.close_device(handle).expect("closed");
+}
+
+fn the_result_says_what_was_refused() {
+    let sandbox = Sandbox::new();
+    let plan = format!(
+        "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"fileserver\"\n\
+         tree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"100ms\"\n",
+        sandbox.path("disk.img").display()
+    );
+    sandbox.sweep(&plan);
+    let confinement = sandbox.stored()["trials"][0]["environment"]["confinement"].clone();
+    assert!(confinement["landlock_abi"].as_u64() >= Some(1), "{confinement}");
+    let doctor = sandbox.run(&["doctor", "--format", "json"]);
+    let findings = json(&doctor);
+    let findings = findings.as_array().expect("findings");
+    let found = findings.iter().find(|finding| finding["subject"] == "confinement");
+    let found = found.unwrap_or_else(|| panic!("{}", describe(&doctor)));
+    assert_eq!(found["ok"], true);
+    assert!(found["found"].as_str().expect("text").starts_with("Landlock ABI"), "{found}");
+}
+
+fn a_kernel_without_landlock_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = directory.path().join("disk");
+    fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+    let request = request("6.1", vec![disk]);
+    let mut guests = qemu().with_kernel_words("lsm=yama");
+    let mut guest = guests
+        .start(&request, &opened(&request.disks), &AtomicBool::new(false))
+        .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words));
+    let confinement = guest.confinement().expect("an answer");
+    assert_eq!((confinement.landlock_abi, confinement.refused.len()), (0, 0));
+    assert!(confinement.to_string().starts_with("none: this kernel has no Landlock"), "{confinement}");
+    let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
+    assert_eq!(made.status, 0, "tools run all the same: {made:?}");
+}
