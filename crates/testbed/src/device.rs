@@ -9,6 +9,7 @@ use crate::error::TestbedError;
 use crate::filesystem::Target;
 use crate::guard::{Refusal, Testbed, refusals};
 use crate::layer::{self, Layer, Made, Making, Member};
+use crate::signature;
 use crate::stack::{contradiction, run_to_success};
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use fsdyno_core::environment::LayerFacts;
@@ -203,12 +204,19 @@ fn open_disk(
         other => return Err(contradiction(format!("'{other}' is no disk"))),
     };
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
+    let target = Target { handle, node, planned: spec.path().to_path_buf() };
+    let disk = Device { spec: spec.clone(), identity, model, target, below: Vec::new(), made: None };
     if let DeviceSpec::Block { .. } = spec {
         // Whoever respects the lock keeps away from now on; whoever came before it is seen now.
-        guard_again(host, testbed, spec)?;
+        let probe = guard_again(host, testbed, spec)?;
+        let kinds = signature::known_to_libblkid(&probe.signatures);
+        if !kinds.is_empty() {
+            disk.verify_free(host, "wipe")?;
+            signature::wipe(host, &disk.target, &kinds)?;
+            disk.mark(host, testbed)?;
+        }
     }
-    let target = Target { handle, node, planned: spec.path().to_path_buf() };
-    Ok(Device { spec: spec.clone(), identity, model, target, below: Vec::new(), made: None })
+    Ok(disk)
 }
 
 /// Builds a layer on devices that are open, each verified again before each command, and opens what came of it.
@@ -249,6 +257,10 @@ fn build(
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
     let path = node.display().to_string();
     let target = Target { handle, node, planned: spec.path().to_path_buf() };
+    if !blank {
+        // Its members still hold what an earlier trial wrote.
+        signature::wipe(host, &target, &[])?;
+    }
     let made = Some(LayerFacts { path, commands, in_force: in_force.text });
     Ok(Device { spec: spec.clone(), identity, model: spec.to_string(), target, below, made })
 }

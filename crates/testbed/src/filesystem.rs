@@ -168,6 +168,15 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     /// The commands that make it, in order. With a seed they are those of a trial: UUID and hash seed follow from it, and no
     /// tool asks whether what is on the device may go. Without, those of a person.
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command>;
+    /// What it is known by on its data device, as libblkid tells it: the UUID that a trial's mkfs gives it, or the serial
+    /// number of a filesystem that has no UUID.
+    fn identifier(&self, seed: u64, data: &Path) -> String {
+        uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data })
+    }
+    /// The same of its journal on a device of its own, where it has one.
+    fn journal_identifier(&self, _seed: u64, _data: &Path, _journal: &Path) -> Option<String> {
+        None
+    }
     /// Its own mount options, in the words of mount(8); the journal is a device node. None, unless its axes need some.
     fn mount_options(&self, _configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
         Vec::new()
@@ -360,29 +369,34 @@ pub(crate) fn size_of(configuration: &Configuration, axis: &str) -> Option<u64> 
 /// What a UUID is for; each purpose has its own, all of one trial from its seed.
 ///
 /// Filesystems and journals on different devices differ in theirs, whatever the seed: the kernel refuses to mount an xfs or
-/// a btrfs beside another one with the same UUID. The hash seed orders directories, so that it must not depend on the device.
+/// a btrfs beside another one with the same UUID. Different filesystems on one device differ, too: trials of one block share
+/// their seed, and mkfs.btrfs refuses a UUID that anything on the machine has. The hash seed orders directories, so that it
+/// must not depend on either.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose<'a> {
-    Filesystem(&'a Target),
+    Filesystem { filesystem: &'static str, on: &'a Path },
     HashSeed,
-    Journal(&'a Target),
+    Journal { filesystem: &'static str, on: &'a Path },
 }
 
-/// A UUID by which fsdyno knows its own; it follows from the trial's seed and, where it names a device, from the device's path.
+/// A UUID by which fsdyno knows its own; it follows from the trial's seed and, where it is for a device, from the device's path
+/// and the filesystem's name.
 pub(crate) fn uuid(seed: u64, purpose: Purpose<'_>) -> String {
     let (number, place) = match purpose {
-        Purpose::Filesystem(target) => (1, fnv_1a(&target.planned)),
+        Purpose::Filesystem { filesystem, on } => (1, fnv_1a(on, filesystem)),
         Purpose::HashSeed => (2, 0),
-        Purpose::Journal(target) => (3, fnv_1a(&target.planned)),
+        Purpose::Journal { filesystem, on } => (3, fnv_1a(on, filesystem)),
     };
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed ^ (number << 56) ^ place);
     let bits = (u128::from(generator.next_u64()) << 64) | u128::from(generator.next_u64());
     crate::mark::uuid(bits)
 }
 
-/// The FNV-1a hash of a path, the same in every release (draft-eastlake-fnv).
-fn fnv_1a(path: &Path) -> u64 {
-    path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+/// The FNV-1a hash of a path and a name, the same in every release (draft-eastlake-fnv).
+fn fnv_1a(path: &Path, name: &str) -> u64 {
+    // No path holds the zero between them.
+    let bytes = path.as_os_str().as_bytes().iter().chain(&[0]).chain(name.as_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
@@ -392,18 +406,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_follow_from_seed_and_place_and_differ_by_purpose() {
-        let target = |planned: &str| Target {
-            handle: DeviceHandle(0),
-            node: "/dev/loop0".into(),
-            planned: planned.into(),
-        };
-        let (here, there) = (target("/var/tmp/a.img"), target("/var/tmp/a.img.1"));
-        let one = uuid(42, Purpose::Filesystem(&here));
-        assert_eq!(one, uuid(42, Purpose::Filesystem(&here)));
-        assert_ne!(one, uuid(43, Purpose::Filesystem(&here)));
-        assert_ne!(one, uuid(42, Purpose::Filesystem(&there)));
-        assert_ne!(one, uuid(42, Purpose::Journal(&here)));
+    fn uuids_follow_from_seed_place_and_filesystem_and_differ_by_purpose() {
+        let (here, there) = (Path::new("/var/tmp/a.img"), Path::new("/var/tmp/a.img.1"));
+        let filesystem = |on, filesystem| Purpose::Filesystem { filesystem, on };
+        let one = uuid(42, filesystem(here, "ext4"));
+        assert_eq!(one, uuid(42, filesystem(here, "ext4")));
+        assert_ne!(one, uuid(43, filesystem(here, "ext4")));
+        assert_ne!(one, uuid(42, filesystem(there, "ext4")));
+        assert_ne!(one, uuid(42, filesystem(here, "btrfs")));
+        assert_ne!(one, uuid(42, Purpose::Journal { filesystem: "ext4", on: here }));
         assert_ne!(one, uuid(42, Purpose::HashSeed));
         assert_eq!(one.len(), 36);
     }

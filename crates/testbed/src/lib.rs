@@ -22,6 +22,7 @@ mod layer;
 mod mark;
 mod mounted;
 mod recipe;
+mod signature;
 mod stack;
 mod tunable;
 pub mod undo;

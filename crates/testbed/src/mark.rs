@@ -44,6 +44,16 @@ pub(crate) fn is_ours(signature: &Signature) -> bool {
     }
 }
 
+/// Whether this is a UUID of ours, or a serial number in the place of one: 32 bits, which the tag fills, or 64.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let digits = digits(text);
+    match digits.len() {
+        8 => digits == MARKED[..8],
+        16 | 32 => digits.starts_with(MARKED),
+        _ => false,
+    }
+}
+
 fn digits(uuid: &str) -> String {
     uuid.chars().filter(char::is_ascii_hexdigit).map(|digit| digit.to_ascii_lowercase()).collect()
 }

@@ -10,6 +10,7 @@ use crate::foresight::{contradictions, journal_spec};
 use crate::guard::Testbed;
 use crate::mounted::Mounted;
 use crate::recipe::recipe;
+use crate::signature;
 use crate::tunable::Queues;
 use crate::undo::{UndoAction, UndoJournal, random_name};
 use crate::{Result, tunable};
@@ -122,6 +123,10 @@ pub fn build(
         (data, Some(filesystem)) => {
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
             let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
+            let ways_back = signature::ways_back(filesystem, seed, data, log);
+            if !(testbed.blank_disks || ways_back.is_empty()) {
+                journal.append(&ways_back)?;
+            }
             let images = device::make_images(host, journal, &specs, Some(&target))?;
             let mut open = |spec| device::open(host, journal, testbed, &images, spec, interrupt);
             let data = open(data)?;

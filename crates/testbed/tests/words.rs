@@ -27,7 +27,7 @@ fn a_dry_run_shows_the_whole_trial() {
         [
             "truncate -s 4G /var/tmp/d.img",
             "losetup --direct-io=on -f /var/tmp/d.img",
-            "mkfs.ext4 -F -U 66736479-6e6f-85b5-b7ac-5a99f30c9fab -E \
+            "mkfs.ext4 -F -U 66736479-6e6f-84dc-a944-6c18791219de -E \
              lazy_itable_init=0,lazy_journal_init=0,hash_seed=66736479-6e6f-8327-9cfa-51dc8e8036f1 /var/tmp/d.img",
             "echo bfq > /sys/block/loopN/queue/scheduler",
             "echo 5 > /proc/sys/vm/dirty_ratio",

@@ -22,6 +22,7 @@ mod guests_stacks;
 mod images;
 mod kill;
 mod lifecycle;
+mod named_disks;
 mod postmark;
 mod recommend;
 mod sick_devices;
@@ -53,6 +54,7 @@ fn main() {
         images::tests(),
         kill::tests(),
         lifecycle::tests(),
+        named_disks::tests(),
         postmark::tests(),
         recommend::tests(),
         sick_devices::tests(),

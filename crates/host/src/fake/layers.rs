@@ -1,4 +1,5 @@
-//! Arrays and mappings of the fake machine: what mdadm, lvm and dmsetup do to it, and what sysfs then shows.
+//! Arrays and mappings of the fake machine: what mdadm, lvm and dmsetup do to it, and what sysfs then shows; and the
+//! signatures that mkfs leaves on its devices.
 //!
 //! Only the words that the testbed uses are understood. A layer holds its members busy, is busy itself while something
 //! stands on it, and leaves its label on them when it goes.
@@ -83,6 +84,16 @@ impl FakeHost {
             ("lvm", ["lvcreate", .., group]) => Some(self.create_volume(&words, group)),
             ("lvm", ["pvs", .., node]) => Some(said(&self.label(node).unwrap_or_default())),
             ("lvm", ["pvremove", .., node]) => Some(self.clear(node)),
+            ("wipefs", words) => {
+                let node = devices.first()?;
+                Some(if words.contains(&"--json") { self.signature(node) } else { self.wipe(node) })
+            }
+            (program, words) if program.starts_with("mk") => {
+                let uuid = words.iter().find_map(|word| as_uuid(word))?;
+                let disk = self.disk_below(devices.last()?);
+                self.machine.signatures.insert(disk, uuid.to_string());
+                None
+            }
             _ => None,
         }
     }
@@ -148,8 +159,25 @@ impl FakeHost {
         if self.machine.layers.remove(node).is_none() {
             return failed("no such device");
         }
+        // Its content is spread over its members.
+        self.machine.signatures.remove(node);
         let queue = queue(number_of_layer(node));
         self.machine.texts.retain(|path, _| !path.starts_with(&queue));
+        said("")
+    }
+
+    fn signature(&self, node: &Path) -> Output {
+        let uuid = self.machine.signatures.get(&self.disk_below(node));
+        let signature =
+            uuid.map(|uuid| format!("{{\"type\": \"any\", \"offset\": \"0x0\", \"uuid\": \"{uuid}\"}}"));
+        said(&format!("{{\"signatures\": [{}]}}", signature.unwrap_or_default()))
+    }
+
+    fn wipe(&mut self, node: &Path) -> Output {
+        if self.is_busy(node) {
+            return failed("probing initialization failed: Device or resource busy");
+        }
+        self.machine.signatures.remove(&self.disk_below(node));
         said("")
     }
 
@@ -246,6 +274,13 @@ fn number_of_layer(node: &Path) -> (u32, u32) {
     let digits = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
     let major = if name.contains("/md") { MD_MAJOR } else { DM_MAJOR };
     (major, digits.parse().unwrap_or(0))
+}
+
+/// `-U UUID` and `uuid=UUID` among the words of a mkfs.
+fn as_uuid(word: &str) -> Option<&str> {
+    let value = word.strip_prefix("uuid=").unwrap_or(word);
+    let hexadecimal = value.chars().all(|c| c == '-' || c.is_ascii_hexdigit());
+    (value.len() == 36 && hexadecimal).then_some(value)
 }
 
 fn said(text: &str) -> Output {

@@ -76,6 +76,8 @@ pub struct Machine {
     pub layers: BTreeMap<PathBuf, FakeLayer>,
     /// What arrays and volume groups have written on devices to know them again.
     pub labels: BTreeMap<PathBuf, String>,
+    /// The UUID of the filesystem or journal that was made on each device last.
+    pub signatures: BTreeMap<PathBuf, String>,
 }
 
 /// A machine in memory. Public fields are for tests to set before, and to look at after.
@@ -156,6 +158,7 @@ impl FakeHost {
             "mkfs.btrfs",
             "btrfs",
             "sync",
+            "wipefs",
             "mdadm",
             "lvm",
             "dmsetup",

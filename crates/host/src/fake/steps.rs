@@ -27,6 +27,10 @@ impl Host for FakeHost {
             host.commands.push(command.line());
             let missing = || HostError::NoProgram { program: command.program.clone() };
             let usual = host.programs.get(&command.program).cloned().ok_or_else(missing)?;
+            // One that was made to fail does nothing.
+            if usual.status != 0 {
+                return Ok(usual);
+            }
             Ok(host.run_layer_tool(command).unwrap_or(usual))
         })
     }
@@ -274,6 +278,7 @@ impl Host for FakeHost {
             }
             // Its content goes with the file.
             host.machine.labels.remove(device);
+            host.machine.signatures.remove(device);
             host.machine.loops.remove(device);
             Ok(())
         })

@@ -60,6 +60,9 @@ pub(super) fn run(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -
         .current_dir("/")
         .env_clear()
         .env("LC_ALL", "C")
+        // libblkid's cache is the machine's. mkfs.btrfs would take its UUID from there for one that another device has, and
+        // write to it what stands on the scratch device for a moment. Without it, the devices themselves are asked.
+        .env("BLKID_FILE", "/dev/null")
         .env("PATH", std::env::join_paths(search_path()).unwrap_or_else(|_| OsString::from(SBIN.join(":"))))
         .envs(command.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
@@ -237,10 +240,10 @@ mod tests {
 
     #[test]
     fn status_output_and_environment() {
-        let mut command = sh("echo out; echo err >&2; echo $LC_ALL $X; cat; exit 3");
+        let mut command = sh("echo out; echo err >&2; echo $LC_ALL $X $BLKID_FILE; cat; exit 3");
         command.environment.push(("X".to_string(), "y".to_string()));
         let output = run(&command, &[]).unwrap();
-        assert_eq!((output.status, output.stdout.as_str()), (3, "out\nC y\n"));
+        assert_eq!((output.status, output.stdout.as_str()), (3, "out\nC y /dev/null\n"));
         assert_eq!(output.stderr, "err\n");
         assert!(output.duration.0 > 0);
         assert_eq!(run(&sh("kill -9 $$"), &[]).unwrap().status, 137);
@@ -255,7 +258,7 @@ mod tests {
         let output = run(&command, &[]).unwrap().stdout;
         let mut names: Vec<&str> = output.lines().filter_map(|line| line.split('=').next()).collect();
         names.sort_unstable();
-        assert_eq!(names, ["LC_ALL", "PATH", "X"]);
+        assert_eq!(names, ["BLKID_FILE", "LC_ALL", "PATH", "X"]);
         assert_eq!(run(&Command::new("pwd").args(["-P"]), &[]).unwrap().stdout, "/\n");
     }
 

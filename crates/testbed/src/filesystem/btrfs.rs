@@ -1,8 +1,8 @@
 //! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
-    no_such_blocks, none_of, raw_mkfs, raw_mount, size_of, uuid,
+    Expectation, Filesystem, Kernel, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
+    no_such_blocks, none_of, raw_mkfs, raw_mount, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -142,7 +142,7 @@ impl Filesystem for Btrfs {
         let registry = Grant::File("/dev/btrfs-control".into());
         let mut mkfs = Command::new("mkfs.btrfs").may_change([registry]);
         if let Some(seed) = seed {
-            mkfs = mkfs.args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem(&targets.data))]);
+            mkfs = mkfs.args(["-f", "-U"]).args([self.identifier(seed, &targets.data.planned)]);
         }
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["--sectorsize".to_string(), bytes.to_string()]);

@@ -268,7 +268,7 @@ impl Filesystem for Ext {
         }
         let mut mkfs = Command::new(format!("mkfs.{}", self.name()));
         if let Some(seed) = seed {
-            mkfs = mkfs.args(["-F", "-U"]).args([uuid(seed, Purpose::Filesystem(&targets.data))]);
+            mkfs = mkfs.args(["-F", "-U"]).args([self.identifier(seed, &targets.data.planned)]);
         }
         let block_size = block_size(configuration, targets);
         if let Some(size) = &block_size {
@@ -279,7 +279,8 @@ impl Filesystem for Ext {
         }
         if let Some(journal) = &targets.journal {
             let make = Command::new("mke2fs").args(seed.map(|_| "-F")).args(["-O", "journal_dev"]);
-            let own = seed.map(|seed| ["-U".to_string(), uuid(seed, Purpose::Journal(journal))]);
+            let identifier = |seed| self.journal_identifier(seed, &targets.data.planned, &journal.planned);
+            let own = seed.and_then(identifier).map(|identifier| ["-U".to_string(), identifier]);
             let make = make.args(own.into_iter().flatten());
             let make = make.args(block_size.iter().flat_map(|size| ["-b", size]));
             commands.push(make.device("", journal.handle, &journal.node));
@@ -289,6 +290,10 @@ impl Filesystem for Ext {
         let mkfs = words.append_to(mkfs);
         commands.push(mkfs.device("", targets.data.handle, &targets.data.node));
         commands
+    }
+
+    fn journal_identifier(&self, seed: u64, _data: &Path, journal: &Path) -> Option<String> {
+        Some(uuid(seed, Purpose::Journal { filesystem: self.name(), on: journal }))
     }
 
     fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {

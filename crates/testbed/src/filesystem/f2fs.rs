@@ -1,8 +1,7 @@
 //! F2FS, which writes in segments as flash likes it. It is a log itself, so that it has no journal to place.
 
 use super::{
-    Expectation, Filesystem, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
-    raw_mkfs, uuid,
+    Expectation, Filesystem, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -98,7 +97,7 @@ impl Filesystem for F2fs {
         let data = &targets.data;
         let mut mkfs = Command::new("mkfs.f2fs");
         if let Some(seed) = seed {
-            mkfs = mkfs.args(["-f", "-U"]).args([uuid(seed, Purpose::Filesystem(data))]);
+            mkfs = mkfs.args(["-f", "-U"]).args([self.identifier(seed, &data.planned)]);
         }
         vec![mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node)]
     }

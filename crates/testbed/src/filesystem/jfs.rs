@@ -1,8 +1,8 @@
 //! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the size of its log.
 
 use super::{
-    Filesystem, Kernel, Purpose, Targets, Tool, clean_by_status, journal_inside_only, no_such_blocks,
-    raw_mkfs, size_of, uuid,
+    Filesystem, Kernel, Targets, Tool, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs,
+    size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -69,7 +69,7 @@ impl Filesystem for Jfs {
         }
         mkfs = mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node);
         let tune = seed.map(|seed| {
-            let identity = uuid(seed, Purpose::Filesystem(data));
+            let identity = self.identifier(seed, &data.planned);
             Command::new("jfs_tune").args(["-U"]).args([identity]).device("", data.handle, &data.node)
         });
         std::iter::once(mkfs).chain(tune).collect()

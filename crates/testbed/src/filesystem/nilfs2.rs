@@ -6,8 +6,8 @@
 //! nothing that a new one could show; every result says so.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
-    raw_mkfs, size_of, uuid,
+    Expectation, Filesystem, Kernel, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
+    raw_mkfs, size_of,
 };
 use crate::words::{MAKES_NOTHING, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
@@ -79,7 +79,7 @@ impl Filesystem for Nilfs2 {
         }
         mkfs = mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node);
         let tune = seed.map(|seed| {
-            let identity = uuid(seed, Purpose::Filesystem(data));
+            let identity = self.identifier(seed, &data.planned);
             Command::new("nilfs-tune").args(["-U"]).args([identity]).device("", data.handle, &data.node)
         });
         std::iter::once(mkfs).chain(tune).collect()

@@ -7,6 +7,7 @@ use super::{Filesystem, Purpose, Targets, Tool, clean_by_status, no_such_blocks,
 use crate::words::{MAKES_NOTHING, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
+use std::path::Path;
 
 /// The type of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +104,7 @@ impl Filesystem for Ntfs {
         }
         mkfs = mkfs.args(raw_mkfs(configuration)).device("", data.handle, &data.node);
         let label = seed.map(|seed| {
-            let digits = uuid(seed, Purpose::Filesystem(data)).replace('-', "");
-            let serial = format!("--new-serial={}", &digits[..16]);
+            let serial = format!("--new-serial={}", self.identifier(seed, &data.planned));
             Command::new("ntfslabel").args([serial]).device("", data.handle, &data.node)
         });
         std::iter::once(mkfs).chain(label).collect()
@@ -116,6 +116,12 @@ impl Filesystem for Ntfs {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
+    }
+
+    /// A serial number of 64 bits.
+    fn identifier(&self, seed: u64, data: &Path) -> String {
+        let uuid = uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data });
+        uuid.replace('-', "")[..16].to_string()
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! ReiserFS (version 3), which was part of Linux until 6.12.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
-    journal_inside_only, no_such_blocks, none_of, raw_mkfs, raw_mount, size_of, uuid,
+    Expectation, Filesystem, Kernel, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
+    journal_inside_only, no_such_blocks, none_of, raw_mkfs, raw_mount, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -106,7 +106,7 @@ impl Filesystem for Reiserfs {
         let mut mkfs = Command::new("mkfs.reiserfs");
         if let Some(seed) = seed {
             // Forced twice it asks nothing.
-            mkfs = mkfs.args(["-f", "-f", "-u"]).args([uuid(seed, Purpose::Filesystem(data))]);
+            mkfs = mkfs.args(["-f", "-f", "-u"]).args([self.identifier(seed, &data.planned)]);
         }
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-b".to_string(), bytes.to_string()]);

@@ -6,6 +6,7 @@ use super::{
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
+use std::path::Path;
 
 /// The type of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,9 +92,8 @@ impl Filesystem for Vfat {
         // By itself it would make FAT16 on small devices.
         let mut mkfs = Command::new("mkfs.vfat").args(["-v", "-F32"]);
         if let Some(seed) = seed {
-            let serial: String = uuid(seed, Purpose::Filesystem(data)).chars().take(8).collect();
             // On a whole disk, too.
-            mkfs = mkfs.args(["-I", "-i"]).args([serial]);
+            mkfs = mkfs.args(["-I", "-i"]).args([self.identifier(seed, &data.planned)]);
         }
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-s".to_string(), (bytes / SECTOR).to_string()]);
@@ -107,6 +107,11 @@ impl Filesystem for Vfat {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
+    }
+
+    /// A serial number of 32 bits.
+    fn identifier(&self, seed: u64, data: &Path) -> String {
+        uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data })[..8].to_string()
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! XFS. Its log can be on another device, but never be left out.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
-    raw_mkfs, raw_mount, size_of, uuid,
+    Expectation, Filesystem, Kernel, Shown, Targets, Tool, barrier_off, expect, no_such_blocks, raw_mkfs,
+    raw_mount, size_of,
 };
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -166,7 +166,7 @@ impl Filesystem for Xfs {
         let mut mkfs = Command::new("mkfs.xfs");
         if let Some(seed) = seed {
             mkfs = mkfs.args(["-f", "-m"]);
-            mkfs = mkfs.args([format!("uuid={}", uuid(seed, Purpose::Filesystem(&targets.data)))]);
+            mkfs = mkfs.args([format!("uuid={}", self.identifier(seed, &targets.data.planned))]);
         }
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-b".to_string(), format!("size={bytes}")]);
@@ -185,6 +185,11 @@ impl Filesystem for Xfs {
         }
         mkfs = mkfs.args(raw_mkfs(configuration));
         vec![mkfs.device("", targets.data.handle, &targets.data.node)]
+    }
+
+    /// The log tells the UUID of its filesystem.
+    fn journal_identifier(&self, seed: u64, data: &Path, _journal: &Path) -> Option<String> {
+        Some(self.identifier(seed, data))
     }
 
     fn mount_options(&self, configuration: &Configuration, journal: Option<&Path>) -> Vec<String> {

@@ -10,6 +10,7 @@ mod md;
 
 use crate::Result;
 use crate::filesystem::{Target, Tool};
+use crate::signature;
 use crate::stack::run_to_success;
 use crate::undo::{UndoAction, Undone};
 use fsdyno_core::{DeviceSpec, Recipe};
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 const ENOENT: i32 = 2;
+/// What is said of a disk whose node, or the link that names it, is still there: ENOENT, ENXIO and ENODEV.
+const GONE: [i32; 3] = [ENOENT, 6, 19];
 const EBUSY: i32 = 16;
 /// Bytes of a sector, in which the device mapper counts.
 const SECTOR: u64 = 512;
@@ -111,6 +114,11 @@ pub enum Label {
         /// Its name.
         group: String,
     },
+    /// The signature of the filesystem, or of the journal, of this UUID.
+    Filesystem {
+        /// As libblkid tells it; the serial number of a filesystem that has no UUID.
+        uuid: String,
+    },
 }
 
 /// The labels that are left on the disks which are not ours. What lies on another layer goes with that, and a delay puts
@@ -163,12 +171,19 @@ pub(crate) fn clear_label(
     if host.file_identity(disk)?.is_none() {
         return Ok(Undone::Nothing);
     }
-    let probe = host.probe_device(disk)?;
-    let handle = host.open_device(&probe.canonical, &probe.identity)?;
+    let opened = host.probe_device(disk).and_then(|probe| {
+        let handle = host.open_device(&probe.canonical, &probe.identity)?;
+        Ok((probe, handle))
+    });
+    let (probe, handle) = match opened {
+        Err(error) if error.errno().is_some_and(|errno| GONE.contains(&errno)) => return Ok(Undone::Nothing),
+        opened => opened?,
+    };
     let target = Target { handle, node: probe.canonical, planned: disk.to_path_buf() };
     let cleared = match label {
         Label::Md { uuid } => md::clear(host, &target, uuid),
         Label::Lvm { group } => lvm::clear(host, &target, group),
+        Label::Filesystem { uuid } => signature::clear(host, &target, uuid),
     };
     // What was on the array or volume stays, and nothing else would tell that it was ours.
     let cleared =

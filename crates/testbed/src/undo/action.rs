@@ -58,7 +58,7 @@ pub enum UndoAction {
         /// Its name.
         name: String,
     },
-    /// Remove what a layer has written on a block device to know it again.
+    /// Remove what a layer or a filesystem has written on a block device to know it again.
     ClearLabel {
         /// The device as the plan names it.
         disk: PathBuf,
@@ -87,6 +87,9 @@ impl UndoAction {
             }
             UndoAction::ClearLabel { disk, label: Label::Lvm { .. } } => {
                 format!("label of a volume group on '{}'", disk.display())
+            }
+            UndoAction::ClearLabel { disk, label: Label::Filesystem { .. } } => {
+                format!("signature of a filesystem or a journal on '{}'", disk.display())
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use super::UndoAction;
 use crate::layer::Label;
+use crate::mark;
 use fsdyno_host::setting::{BYTES_MAX, Setting};
 use std::path::{Component, Path};
 
@@ -47,6 +48,7 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
             let ours = match label {
                 Label::Md { uuid } => is_md_uuid(uuid),
                 Label::Lvm { group } => group.strip_prefix("fsdyno_").is_some_and(is_id),
+                Label::Filesystem { uuid } => mark::is_identifier(uuid),
             };
             ("clears a label that is not fsdyno's", ours && is_absolute(disk))
         }

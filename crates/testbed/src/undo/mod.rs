@@ -27,6 +27,7 @@ use step::undo;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 const EBUSY: i32 = 16;
+const EAGAIN: i32 = 11;
 
 /// What undoing did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -305,7 +306,8 @@ fn patiently(mut step: impl FnMut() -> fsdyno_host::Result<Undone>) -> fsdyno_ho
     let start = Instant::now();
     loop {
         match step() {
-            Err(HostError::System { errno: EBUSY, .. }) if start.elapsed() < PATIENCE => {
+            // udev looks at a device when it is closed, under a lock.
+            Err(HostError::System { errno: EBUSY | EAGAIN, .. }) if start.elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE)
             }
             result => return result,

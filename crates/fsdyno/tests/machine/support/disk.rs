@@ -1,8 +1,8 @@
 //! A loop device that stands for a disk of the user's.
 
 use fsdyno_core::Bytes;
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A disk that lasts as long as its test.
@@ -14,20 +14,39 @@ impl Disk {
     /// Makes its image and attaches it.
     pub fn new(image: &Path, size: Bytes) -> Self {
         File::create_new(image).and_then(|file| file.set_len(size.0)).expect("an image");
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(image).output().expect("losetup");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Disk { node: String::from_utf8_lossy(&output.stdout).trim().to_string() }
+        let node = run(Command::new("losetup").args(["--find", "--show"]).arg(image));
+        Disk { node: node.trim().to_string() }
     }
 
     /// Its node.
     pub fn node(&self) -> &str {
         &self.node
     }
+
+    /// Takes its discards away.
+    pub fn without_discard(self) -> Self {
+        fs::write(self.queue("discard_max_bytes"), "0").expect("set its discards");
+        self
+    }
+
+    fn queue(&self, file: &str) -> PathBuf {
+        let name = Path::new(&self.node).file_name().expect("a name");
+        Path::new("/sys/block").join(name).join("queue").join(file)
+    }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
         // A test that fails has more to say than this.
+        if let Ok(most) = fs::read_to_string(self.queue("discard_max_hw_bytes")) {
+            let _ = fs::write(self.queue("discard_max_bytes"), most.trim());
+        }
         let _ = Command::new("losetup").args(["--detach", &self.node]).status();
     }
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,0 +1,177 @@
+//! The main job on disks that the user names: whole disks and partitions, in every order of filesystems.
+
+use crate::support::disk::Disk;
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_host::Host;
+use fsdyno_host::local::LocalHost;
+use fsdyno_host::probe::SCRATCH_MARK;
+use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+const NEEDED: &[Requirement] = &[
+    Requirement::All(MAKING_FILESYSTEMS),
+    Requirement::Program("losetup"),
+    Requirement::Program("wipefs"),
+    Requirement::Program("blkid"),
+];
+
+const FILESYSTEMS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+/// What mkfs.xfs and mkfs.btrfs accept.
+const SIZE: Bytes = Bytes(320 * Bytes::MIB);
+const JOURNAL: Bytes = Bytes(96 * Bytes::MIB);
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, body| Test { name, requires: NEEDED, body };
+    vec![
+        test("named_disks::a_disk_is_swept_and_swept_again", a_disk_is_swept_and_swept_again),
+        test("named_disks::each_filesystem_follows_each_other_one", each_filesystem_follows_each_other_one),
+        test("named_disks::journals_are_on_a_second_disk", journals_are_on_a_second_disk),
+    ]
+}
+
+// A sweep by the binary.
+
+/// Sweeps these filesystems on named devices, three trials each, all of which must be measured and sound.
+fn sweep(
+    sandbox: &Sandbox,
+    filesystems: &[&str],
+    data: &Path,
+    journal: Option<&Path>,
+    axes: &str,
+) -> Vec<Value> {
+    let log = journal.map(|path| format!("[device.journals]\nlog = {{ block = \"{}\" }}\n", path.display()));
+    let plan = format!(
+        "name = \"named\"\nrepetitions = 3\n[device]\nblock = \"{}\"\n{}[axes]\nfilesystem = {filesystems:?}\n{axes}\n\
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"1M\"\nwriter_space = \"4M\"\nreaders = 1\nwriters = 1\n\
+         ramp = 0\nwindow = \"50ms\"\n",
+        data.display(),
+        log.unwrap_or_default()
+    );
+    let plan = sandbox.write("plan.toml", &plan).display().to_string();
+    let mut arguments = vec!["sweep".to_string(), plan];
+    for path in std::iter::once(data).chain(journal) {
+        arguments.extend(["--destroy".to_string(), path.display().to_string()]);
+    }
+    let swept = sandbox.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+    let trials = sandbox.stored()["trials"].as_array().expect("trials").clone();
+    assert!(trials.len() >= 3 * filesystems.len(), "{} trials", trials.len());
+    for trial in &trials {
+        assert_eq!(trial["outcome"], "measured", "{trial}");
+        assert_eq!(trial["check"]["clean"], true, "{trial}");
+    }
+    for path in std::iter::once(data).chain(journal) {
+        assert_eq!(signatures(path), "", "'{}' is left without a signature", path.display());
+    }
+    let restored = sandbox.run(&["restore"]);
+    assert_eq!(String::from_utf8_lossy(&restored.stdout), "nothing to restore\n", "{}", describe(&restored));
+    trials
+}
+
+fn signatures(device: &Path) -> String {
+    let output =
+        Command::new("wipefs").args(["--no-act", "--noheadings"]).arg(device).output().expect("wipefs");
+    assert!(output.status.success(), "{}", describe(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn a_disk_is_swept_and_swept_again() {
+    let sandbox = Sandbox::new();
+    let disk = Disk::new(&sandbox.path("disk.img"), SIZE);
+    let by_id = sandbox.path("ata-FAKE_S3R1AL");
+    std::os::unix::fs::symlink(disk.node(), &by_id).expect("a link");
+    sweep(&sandbox, &FILESYSTEMS, &by_id, None, "scheduler = \"bfq\"");
+    // The same disk by another name and for another store: what the first sweep made there is in nobody's way.
+    let other = Sandbox::new();
+    sweep(&other, &["btrfs", "xfs"], Path::new(disk.node()), None, "");
+}
+
+fn journals_are_on_a_second_disk() {
+    let sandbox = Sandbox::new();
+    let disk = Disk::new(&sandbox.path("disk.img"), SIZE);
+    let log = Disk::new(&sandbox.path("log.img"), JOURNAL).without_discard();
+    let filesystems = ["ext3", "ext4", "xfs"];
+    let nodes = [&disk, &log].map(|disk| Path::new(disk.node()));
+    let trials = sweep(&sandbox, &filesystems, nodes[0], Some(nodes[1]), "journal = \"external\"");
+    for trial in &trials {
+        let command = trial["configuration"]["mkfs_command"].as_str().expect("a command");
+        assert!(command.contains(log.node()), "{command}");
+    }
+}
+
+// Trials in this process, one after the other on one device.
+
+/// Every pair of neighbours there can be, each pair once: a de Bruijn sequence, with its first item again at its end.
+fn each_after_each<'a>(items: &[&'a str]) -> Vec<&'a str> {
+    let mut all = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        all.push(*item);
+        all.extend(items[index + 1..].iter().flat_map(|later| [*item, *later]));
+    }
+    all.push(items[0]);
+    all
+}
+
+fn configuration(filesystem: &str) -> Configuration {
+    Configuration { name: filesystem.into(), filesystem: filesystem.into(), settings: BTreeMap::new() }
+}
+
+/// One trial of each, from guards to check, all with one seed as the trials of a block have.
+fn run_in_turn(sandbox: &Sandbox, device: &Path, filesystems: &[&str], before: impl Fn(usize)) {
+    let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
+    let data = DeviceSpec::Block { path: device.to_path_buf(), identity: None };
+    let devices = Devices { data, journals: BTreeMap::new() };
+    let mut testbed = None;
+    for (index, filesystem) in filesystems.iter().enumerate() {
+        before(index);
+        let what = format!("{filesystem} as number {index} of {filesystems:?}");
+        let configuration = configuration(filesystem);
+        let confirmation = Confirmation {
+            destroy: vec![device.to_path_buf()],
+            overwrite: FILESYSTEMS
+                .map(|kind| format!("{}={kind}", device.display()).parse().expect("a device and a kind"))
+                .to_vec(),
+            ..Confirmation::default()
+        };
+        let testbed = testbed.get_or_insert_with(|| {
+            let all: Vec<Configuration> = FILESYSTEMS.iter().map(|name| self::configuration(name)).collect();
+            Testbed::verify(&mut host, &devices, &all, Bytes(0), &confirmation)
+                .unwrap_or_else(|error| panic!("{what}: {error}"))
+        });
+        let mut journal = UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
+        let clean = build(&mut host, &mut journal, testbed, &configuration, 42, &AtomicBool::default())
+            .and_then(|stack| stack.format(&mut host)?.mount(&mut host, &mut journal))
+            .and_then(|mounted| mounted.unmount(&mut host, &mut journal)?.check(&mut host, &mut journal))
+            .unwrap_or_else(|error| panic!("{what}: {error}: {}", error.failure().details));
+        assert!(clean.expect("a check").clean, "{what}");
+        let report = journal.undo_all(&mut host);
+        assert_eq!((report.left, report.foreign), (Vec::new(), Vec::new()), "{what}");
+        let left = host.probe_device(device).expect("a probe").signatures;
+        assert!(left.iter().all(|signature| signature.kind == SCRATCH_MARK), "{what}: {left:?}");
+        assert_eq!(left.len(), 1, "the disk is known to be scratch: {what}");
+        journal.close().expect("nothing is left in it");
+    }
+}
+
+/// What was there before is of somebody else, who has said that it may go; and each filesystem follows itself, too.
+fn each_filesystem_follows_each_other_one() {
+    let sandbox = Sandbox::new();
+    let disk = Disk::new(&sandbox.path("disk.img"), SIZE).without_discard();
+    let node = Path::new(disk.node());
+    let all = each_after_each(&FILESYSTEMS);
+    assert_eq!(all.len(), FILESYSTEMS.len() * FILESYSTEMS.len() + 1);
+    run_in_turn(&sandbox, node, &all, |index| {
+        let Some(index) = index.checked_sub(1) else { return };
+        let force = if all[index].starts_with("ext") { "-F" } else { "-f" };
+        let mkfs = format!("mkfs.{}", all[index]);
+        let made =
+            Command::new(mkfs).args(["-q", force]).arg(node).stdin(Stdio::null()).output().expect("mkfs");
+        assert!(made.status.success(), "{}", describe(&made));
+    });
+}
