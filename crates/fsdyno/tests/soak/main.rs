@@ -99,12 +99,12 @@ fn main() -> ExitCode {
     }
     drop(ground);
     tally.seconds += begin.elapsed().as_secs_f64();
-    if asked.first.is_none() {
-        tally.keep(&state);
-    }
     let text = tally.text(part);
     println!("{text}");
-    std::fs::write(asked.directory.join(format!("{part}.txt")), &text).expect("write the summary");
+    if asked.first.is_none() {
+        tally.keep(&state);
+        std::fs::write(asked.directory.join(format!("{part}.txt")), &text).expect("write the summary");
+    }
     if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

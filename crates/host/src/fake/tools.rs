@@ -13,6 +13,8 @@ struct Tool {
     long: &'static [&'static str],
     /// Options whose value is a file or a device, in either form.
     files: &'static [&'static str],
+    /// Suboptions whose value is a file or a device.
+    keys: &'static [&'static str],
     /// Options by which nothing is done that a trial asked for.
     idle: &'static [&'static str],
 }
@@ -23,6 +25,7 @@ const TOOLS: &[Tool] = &[
         short: "b:ce:g:i:jl:m:no:qr:s:t:d:vC:DE:FG:I:J:KL:M:N:O:R:ST:U:Vz:",
         long: &[],
         files: &["-l", "-d", "-z"],
+        keys: &["device"],
         idle: &["-n", "-S", "-V"],
     },
     Tool {
@@ -30,6 +33,7 @@ const TOOLS: &[Tool] = &[
         short: "b:c:d:i:l:L:m:n:KNp:qr:s:CfV",
         long: &[],
         files: &["-c", "-p"],
+        keys: &["logdev", "rtdev", "name", "file", "options"],
         idle: &["-N", "-V"],
     },
     Tool {
@@ -55,6 +59,7 @@ const TOOLS: &[Tool] = &[
             "inode-flags",
         ],
         files: &["-r", "--rootdir", "-u", "--subvol", "--inode-flags"],
+        keys: &[],
         idle: &["-V", "--version", "--help"],
     },
     Tool {
@@ -62,6 +67,7 @@ const TOOLS: &[Tool] = &[
         short: "qa:c:C:d:e:E:g:hH:i:l:mo:O:rR:s:S:z:t:T:U:Vfw:Z:",
         long: &[],
         files: &["-c"],
+        keys: &[],
         idle: &["-h", "-V"],
     },
     Tool {
@@ -69,9 +75,17 @@ const TOOLS: &[Tool] = &[
         short: "b:B:cfhKL:m:nO:P:qvV",
         long: &[],
         files: &[],
+        keys: &[],
         idle: &["-n", "-h", "-V"],
     },
-    Tool { programs: &["mkfs.jfs"], short: "cfj:J:L:Oqs:V", long: &[], files: &["-j"], idle: &["-V"] },
+    Tool {
+        programs: &["mkfs.jfs"],
+        short: "cfj:J:L:Oqs:V",
+        long: &[],
+        files: &["-j"],
+        keys: &["device", "journal_dev"],
+        idle: &["-V"],
+    },
     Tool {
         programs: &["mkfs.reiserfs"],
         short: "b:B:dfh:j:l:o:qs:t:u:Vy",
@@ -88,6 +102,7 @@ const TOOLS: &[Tool] = &[
             "orphan",
         ],
         files: &["-j", "--journal-device", "-B", "--badblocks"],
+        keys: &[],
         idle: &["-V"],
     },
     Tool {
@@ -95,6 +110,7 @@ const TOOLS: &[Tool] = &[
         short: "aAb:cCD:f:F:g:h:Ii:l:m:M:n:r:R:s:S:v",
         long: &["codepage", "mbr", "offset", "variant", "invariant"],
         files: &["-l", "-m"],
+        keys: &[],
         idle: &["--help"],
     },
     Tool {
@@ -110,20 +126,17 @@ const TOOLS: &[Tool] = &[
             "mft-zone-multiplier",
         ],
         files: &[],
+        keys: &[],
         idle: &["-n", "--no-action", "-h", "-V", "-l"],
     },
     // Words of these are all of our own.
-    Tool { programs: &["e2fsck"], short: "fn", long: &[], files: &[], idle: &[] },
-    Tool { programs: &["xfs_repair"], short: "nl:", long: &[], files: &["-l"], idle: &[] },
-    Tool { programs: &["dumpe2fs"], short: "h", long: &[], files: &[], idle: &[] },
+    Tool { programs: &["e2fsck"], short: "fn", long: &[], files: &[], keys: &[], idle: &[] },
+    Tool { programs: &["xfs_repair"], short: "nl:", long: &[], files: &["-l"], keys: &[], idle: &[] },
+    Tool { programs: &["dumpe2fs"], short: "h", long: &[], files: &[], keys: &[], idle: &[] },
 ];
 
-/// Suboptions whose value is a file or a device (`-J device=`, `-l logdev=`), or that make one of another option's value
-/// (`-d file`).
-const FILE_KEYS: &[&str] =
-    &["device", "logdev", "rtdev", "name", "file", "journal_dev", "journal_path", "jdev", "options"];
-/// Arguments that ask a tool for its version.
-const VERSIONS: &[&str] = &["--version", "-V", "version"];
+/// Arguments that ask a tool for its version; one that knows no such option says it over an empty file.
+const VERSIONS: &[&str] = &["--version", "-V", "-h", "version", "--help", "/dev/null"];
 
 /// Why a command must not run: a word of it names something that it may not name.
 pub(super) fn broken_rule(command: &Command, may_be_named: &dyn Fn(&Path) -> bool) -> Option<String> {
@@ -179,7 +192,20 @@ impl Tool {
         }
         let takes_value = self.long.iter().any(|known| known.starts_with(name.trim_start_matches('-')));
         let value = glued.or_else(|| takes_value.then(|| words.next().map(|word| word.text.clone()))?);
-        value.and_then(|value| named_by(&value))
+        value.and_then(|value| self.named_by(&value))
+    }
+
+    /// What a value names past everybody's guards: a path, the value of a suboption, or `file`, which makes one of the rest.
+    fn named_by(&self, value: &str) -> Option<String> {
+        if value.contains('/') {
+            return Some(format!("'{value}' is a path"));
+        }
+        let names = |part: &&str| match part.split_once('=') {
+            Some((key, _)) => self.keys.contains(&key),
+            None => *part == "file" && self.keys.contains(part),
+        };
+        let named = value.split(',').find(names);
+        named.map(|part| format!("'{part}' in '{value}' names a device or a file"))
     }
 
     /// A cluster of options of one letter; the last may take the rest of the word, or the next word.
@@ -209,24 +235,11 @@ impl Tool {
                 if self.files.contains(&option.as_str()) {
                     return Some(format!("'{option} {value}' takes a file"));
                 }
-                return named_by(value);
+                return self.named_by(value);
             }
         }
         None
     }
-}
-
-/// What a value names past everybody's guards.
-fn named_by(value: &str) -> Option<String> {
-    if value.contains('/') {
-        return Some(format!("'{value}' is a path"));
-    }
-    let names = |part: &&str| match part.split_once('=') {
-        Some((key, _)) => FILE_KEYS.contains(&key),
-        None => *part == "file",
-    };
-    let key = value.split(',').find(names);
-    key.map(|key| format!("'{key}' in '{value}' names a device or a file"))
 }
 
 /// The first path within a word that may not be named. Programs without a grammar here get words of our own only.

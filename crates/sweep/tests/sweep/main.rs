@@ -5,6 +5,7 @@
 mod enough;
 mod estimates;
 mod guests;
+mod hostile;
 mod lab;
 mod plans;
 mod remount;
