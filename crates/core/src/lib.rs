@@ -10,6 +10,7 @@ pub mod axis;
 pub mod configuration;
 pub mod device;
 pub mod environment;
+pub mod figures;
 pub mod kernel;
 pub mod measure;
 pub mod operation;

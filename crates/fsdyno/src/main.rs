@@ -4,6 +4,7 @@ mod cli;
 mod command;
 mod exit;
 mod interrupt;
+mod out;
 mod progress;
 mod say;
 mod state;

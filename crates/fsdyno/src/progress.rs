@@ -2,6 +2,7 @@
 
 use crate::say;
 use fsdyno_core::Nanos;
+use fsdyno_report::visible;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -32,7 +33,7 @@ impl Display {
     pub fn update(&self, position: u64, what: &str, left: String) {
         self.bar.set_position(position);
         self.bar.set_prefix(left);
-        self.bar.set_message(what.to_string());
+        self.bar.set_message(visible(what).into_owned());
     }
 
     /// There are so many trials by now.
@@ -43,7 +44,7 @@ impl Display {
     /// One line that stays.
     pub fn line(&self, text: &str) {
         if self.terminal {
-            self.bar.println(text);
+            self.bar.println(visible(text));
         } else {
             say::note(text);
         }

@@ -99,3 +99,70 @@ fn runs_of_fio_are_trials_of_one_case() {
     assert_eq!(cases, [("0", "mine"), ("0", "mine")]);
     assert!(store.told(&["show", "fio"]).contains("mine"));
 }
+
+/// What would command a terminal: the title of its window, a screen cleared, text turned around, a line overwritten.
+const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}b\u{9b}31mc\rd\u{200b}";
+
+/// No control character but the end of a line, and nothing that turns text around.
+fn assert_harmless(what: &str, text: &[u8]) {
+    let text = String::from_utf8(text.to_vec()).expect("text");
+    let found = text
+        .chars()
+        .find(|letter| letter.is_control() && *letter != '\n' || ['\u{202e}', '\u{200b}'].contains(letter));
+    assert_eq!(found, None, "{what}: {text:?}");
+}
+
+#[test]
+fn a_hostile_import_commands_no_terminal() {
+    let store = Store::new();
+    let fio = std::fs::read_to_string(kept("engine/src/workload/external/captured/fio-3.33.json"));
+    let escaped = serde_json::to_string(HOSTILE).expect("JSON");
+    let fio = fio.expect("a file").replace("\"writers\"", &escaped).replace("\"fio-3.33\"", &escaped);
+    let file = store.file("fio.json", &fio);
+    let imported = store.run(&["import", "fio", &file, "--name", HOSTILE, "--configuration", HOSTILE]);
+    assert!(imported.status.success(), "{imported:?}");
+    assert_harmless("import", &imported.stdout);
+    for arguments in [
+        &["list"][..],
+        &["show"],
+        &["show", "--telemetry"],
+        &["show", "--format", "json"],
+        &["show", "--format", "csv"],
+        &["list", "--format", "json"],
+        &["recommend"],
+        &["export", "--kind", "operations", "--format", "json"],
+        &["report", "-o", "-"],
+    ] {
+        let output = store.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        assert_harmless(&format!("{arguments:?}"), &output.stdout);
+    }
+    let shown = store.told(&["show"]);
+    assert!(shown.contains("\\x1b]0;owned\\x07"), "{shown}");
+    // As JSON it is what it was.
+    let json: serde_json::Value =
+        serde_json::from_str(&store.told(&["show", "--format", "json"])).expect("JSON");
+    assert_eq!(json["sweep"]["name"], HOSTILE);
+}
+
+#[test]
+fn a_hostile_plan_commands_no_terminal() {
+    let store = Store::new();
+    let name = toml_string(HOSTILE);
+    let rest = "filesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n[device]\nimage = \"/tmp/a.img\"\nsize = \"1G\"\n";
+    let good = format!("name = {name}\n[[configurations]]\nname = {name}\n{rest}");
+    let bad = format!("name = {name}\nmeasure = {name}\n[[configurations]]\n{rest}");
+    let raw = "# \u{202e}\nname = \"\u{202e}\u{200b}\nx".to_string();
+    for (text, status) in [(good, 0), (bad, 2), (raw, 2)] {
+        let output = store.run(&["plan", &store.file("plan.toml", &text)]);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert_harmless("stdout", &output.stdout);
+        assert_harmless("stderr", &output.stderr);
+    }
+}
+
+/// A basic string of TOML.
+fn toml_string(text: &str) -> String {
+    let letters = text.chars().map(|letter| format!("\\U{:08x}", u32::from(letter)));
+    format!("\"{}\"", letters.collect::<String>())
+}

@@ -8,13 +8,13 @@ use crate::wire::{News, Order};
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
+use fsdyno_host::lines::{Excess, Heard, LINE_MAX, Lines};
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ pub(crate) struct GuestHost {
 #[derive(Clone)]
 struct EnginePort {
     orders: Arc<Mutex<UnixStream>>,
-    news: Arc<Mutex<Receiver<std::result::Result<News, String>>>>,
+    news: Arc<Lines>,
 }
 
 impl GuestHost {
@@ -108,7 +108,17 @@ impl GuestHost {
                 }
             }
             Silence::Ended => self.ended(&request.to_string()),
+            Silence::TooMuch(excess) => self.babbles(&request.to_string(), excess),
         })
+    }
+
+    /// A guest that floods this machine is given up.
+    fn babbles(&self, what: &str, excess: Excess) -> HostError {
+        self.machine().kill();
+        HostError::Lost {
+            host: self.name.clone(),
+            reason: format!("the guest made no sense while {what}: {excess}"),
+        }
     }
 
     fn ended(&self, what: &str) -> HostError {
@@ -133,6 +143,8 @@ enum Silence {
     /// The answer is late, or nobody waits for it any longer.
     Late,
     Ended,
+    /// It sends more than an answer may have.
+    TooMuch(Excess),
 }
 
 /// One line, newline included. Questions and answers come in turns, so nothing follows it.
@@ -155,6 +167,7 @@ fn read_line(
         }
         match stream.read(&mut buffer) {
             Ok(0) => return Err(Silence::Ended),
+            Ok(length) if line.len() + length > LINE_MAX => return Err(Silence::TooMuch(Excess::Line)),
             Ok(length) => line.extend_from_slice(&buffer[..length]),
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => continue,
@@ -190,6 +203,7 @@ impl Channel for GuestHost {
                 HostError::Hung { action, seconds: self.limits.step.as_secs() }
             }
             NoEngine::Silence(Silence::Ended) => self.ended("the engine was started"),
+            NoEngine::Silence(Silence::TooMuch(excess)) => self.babbles("the engine was started", excess),
             NoEngine::Refused(error) => error,
         })?;
         Ok(Box::new(GuestEngine {
@@ -228,20 +242,20 @@ enum NoEngine {
 impl EnginePort {
     /// Listens in a thread of its own.
     fn new(stream: UnixStream) -> std::io::Result<Self> {
-        let input = BufReader::with_capacity(1 << 16, stream.try_clone()?);
-        let (sender, news) = channel();
-        std::thread::spawn(move || {
-            for line in input.lines().map_while(std::result::Result::ok) {
-                let news = serde_json::from_str(&line).map_err(|error| {
-                    let start: String = line.chars().take(200).collect();
-                    format!("{start} ({error})")
-                });
-                if sender.send(news).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(EnginePort { orders: Arc::new(Mutex::new(stream)), news: Arc::new(Mutex::new(news)) })
+        let news = Lines::listen(stream.try_clone()?);
+        Ok(EnginePort { orders: Arc::new(Mutex::new(stream)), news: Arc::new(news) })
+    }
+
+    /// The next of its news before a deadline. A guest that never falls silent does not move the deadline.
+    fn news(&self, deadline: Instant) -> std::result::Result<News, Silence> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.news.next(left) {
+            _ if left.is_zero() => Err(Silence::Late),
+            Heard::Line(line) => Ok(News::understand(&line)),
+            Heard::Silence => Err(Silence::Late),
+            Heard::TooMuch(excess) => Err(Silence::TooMuch(excess)),
+            Heard::End => Err(Silence::Ended),
+        }
     }
 
     fn order(&self, order: &Order) -> std::result::Result<(), Silence> {
@@ -254,14 +268,11 @@ impl EnginePort {
         self.order(&Order::Start(Box::new(request.clone()))).map_err(NoEngine::Silence)?;
         let deadline = Instant::now() + limit;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match lock(&self.news).recv_timeout(left) {
-                Ok(Ok(News::Started { pid })) => return Ok(pid),
-                Ok(Ok(News::NotStarted { error })) => return Err(NoEngine::Refused(error)),
+            match self.news(deadline).map_err(NoEngine::Silence)? {
+                News::Started { pid } => return Ok(pid),
+                News::NotStarted { error } => return Err(NoEngine::Refused(error)),
                 // What an engine before this one still had to say.
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => return Err(NoEngine::Silence(Silence::Late)),
-                Err(RecvTimeoutError::Disconnected) => return Err(NoEngine::Silence(Silence::Ended)),
+                _ => {}
             }
         }
     }
@@ -278,16 +289,19 @@ struct GuestEngine {
 
 impl EngineProcess for GuestEngine {
     fn next(&mut self, timeout: Duration) -> EngineOutput {
-        let news = lock(&self.port.news).recv_timeout(timeout);
-        match news {
-            Ok(Ok(News::Event(event))) => EngineOutput::Event(event),
-            Ok(Ok(News::Closed(complaints))) => {
-                self.over = true;
-                EngineOutput::End(complaints)
-            }
-            Ok(Ok(News::Garbage(text)) | Err(text)) => EngineOutput::Garbage(text),
-            Ok(Ok(_)) | Err(RecvTimeoutError::Timeout) => EngineOutput::Silence,
-            Err(RecvTimeoutError::Disconnected) => {
+        match self.port.news.next(timeout) {
+            Heard::Line(line) => match News::understand(&line) {
+                News::Event(event) => EngineOutput::Event(event),
+                News::Garbage(text) => EngineOutput::Garbage(text),
+                News::Closed(complaints) => {
+                    self.over = true;
+                    EngineOutput::End(complaints)
+                }
+                News::Started { .. } | News::NotStarted { .. } | News::Ended { .. } => EngineOutput::Silence,
+            },
+            Heard::Silence => EngineOutput::Silence,
+            Heard::TooMuch(excess) => EngineOutput::Garbage(excess.to_string()),
+            Heard::End => {
                 self.over = true;
                 let mut machine = lock(&self.machine);
                 machine.settle();
@@ -327,12 +341,11 @@ impl GuestEngine {
         }
         let deadline = Instant::now() + limit;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match lock(&self.port.news).recv_timeout(left) {
-                Ok(Ok(News::Ended { gone })) => return gone,
+            match self.port.news(deadline) {
+                Ok(News::Ended { gone }) => return gone,
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => return false,
-                Err(RecvTimeoutError::Disconnected) => return true,
+                Err(Silence::Late | Silence::TooMuch(_)) => return false,
+                Err(Silence::Ended) => return true,
             }
         }
     }
@@ -359,5 +372,46 @@ mod tests {
             });
             assert_eq!(read_line(&mut ours, deadline, Some(&interrupt)), Err(Silence::Late));
         });
+    }
+
+    /// Writes the same for as long as somebody reads.
+    fn flood(mut stream: UnixStream, what: &'static [u8]) {
+        std::thread::spawn(move || while stream.write_all(what).is_ok() {});
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_given_up() {
+        let (mut ours, theirs) = UnixStream::pair().expect("two ends");
+        flood(theirs, &[b'a'; 4096]);
+        let deadline = Instant::now() + Duration::from_hours(1);
+        assert_eq!(read_line(&mut ours, deadline, None), Err(Silence::TooMuch(Excess::Line)));
+    }
+
+    #[test]
+    fn a_guest_that_never_falls_silent_moves_no_deadline() {
+        let (ours, theirs) = UnixStream::pair().expect("two ends");
+        flood(theirs, b"{\"garbage\":\"\"}\n");
+        let port = EnginePort::new(ours).expect("a port");
+        let request = EngineRequest {
+            version: fsdyno_core::protocol::PROTOCOL_VERSION,
+            directory: "/".into(),
+            workload: fsdyno_core::Workload::Null(Default::default()),
+            precondition: None,
+            part: Default::default(),
+            seed: 1,
+            drop_caches: false,
+            clean_up: false,
+            device: None,
+            telemetry: None,
+        };
+        let silence = port.start(&request, Duration::from_millis(200)).expect_err("nothing was started");
+        assert!(matches!(silence, NoEngine::Silence(Silence::Late)));
+    }
+
+    #[test]
+    fn news_that_make_no_sense_are_garbage() {
+        for line in [&b"nonsense\n"[..], b"\xff\xfe\n", b"{\"event\":{}}\n", b""] {
+            assert!(matches!(News::understand(line), News::Garbage(_)), "{line:?}");
+        }
     }
 }

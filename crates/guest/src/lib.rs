@@ -20,7 +20,7 @@ mod memory;
 mod modules;
 mod programs;
 mod user;
-mod wire;
+pub mod wire;
 
 use cache::Cache;
 use error::GuestError;

@@ -3,7 +3,7 @@
 //! A guest has two ports, each a stream of lines of JSON: one for the agent, with the protocol of [`fsdyno_host::wire`],
 //! and one for engines, so that an event is never behind an answer. A guest runs one engine at a time.
 
-use fsdyno_core::{EngineEvent, EngineRequest};
+use fsdyno_core::{EngineEvent, EngineRequest, figures};
 use serde::{Deserialize, Serialize};
 
 /// The name of the agent's port, as `/sys/class/virtio-ports/*/name` has it.
@@ -26,17 +26,42 @@ pub(crate) enum Order {
 /// From the guest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum News {
-    /// An engine runs, with this process number.
-    Started { pid: u32 },
+pub enum News {
+    /// An engine runs.
+    Started {
+        /// Its process number.
+        pid: u32,
+    },
     /// It could not be started.
-    NotStarted { error: fsdyno_host::HostError },
+    NotStarted {
+        /// Why.
+        error: fsdyno_host::HostError,
+    },
     /// An event.
     Event(Box<EngineEvent>),
     /// A line that is no event.
     Garbage(String),
     /// It has closed its output; the end of its stderr.
     Closed(String),
-    /// It was told to end; whether it is gone.
-    Ended { gone: bool },
+    /// It was told to end.
+    Ended {
+        /// Whether it is gone.
+        gone: bool,
+    },
+}
+
+impl News {
+    /// What a line from the guest says. One that says nothing is garbage, too.
+    pub fn understand(line: &[u8]) -> News {
+        let garbage = |problem: String| {
+            let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
+            News::Garbage(format!("{} ({problem})", start.trim_end()))
+        };
+        let news = serde_json::from_slice(line).unwrap_or_else(|error| garbage(error.to_string()));
+        let is_phase = matches!(&news, News::Event(event) if matches!(**event, EngineEvent::Phase(_)));
+        match figures::impossible(line).filter(|_| is_phase) {
+            Some(figure) => garbage(format!("no measurement is {figure}")),
+            None => news,
+        }
+    }
 }

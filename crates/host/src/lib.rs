@@ -10,6 +10,7 @@ pub mod agent;
 pub mod channel;
 pub mod fake;
 pub mod guest;
+pub mod lines;
 pub mod local;
 pub mod mountinfo;
 pub mod probe;

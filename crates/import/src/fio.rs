@@ -123,4 +123,57 @@ mod tests {
         let error = import(&failed).unwrap_err().to_string();
         assert_eq!(error, "'runs/nvme.json': its job 'writers' failed with error 28");
     }
+
+    /// What is said of one figure is said of every figure of its kind.
+    fn with(from: &str, to: &str) -> Result<Vec<TrialRecord>, ImportError> {
+        assert!(PLUS.contains(from), "{from}");
+        import(&PLUS.replace(from, to))
+    }
+
+    /// The quantiles were clamped between the two, which panicked.
+    #[test]
+    fn a_shortest_latency_above_the_longest_is_refused() {
+        let error = with("\"max\" : 2853500", "\"max\" : 5000").unwrap_err().to_string();
+        assert!(error.contains("'writers' says that its shortest latency is 5087 ns"), "{error}");
+    }
+
+    /// The format of a histogram has a sign for each count; encoding one panicked.
+    #[test]
+    fn counts_that_no_histogram_holds_are_refused() {
+        for count in ["9223372036854775808", "18446744073709551615", "9007199254740993"] {
+            let error = with("\"5088\" : 1,", &format!("\"5088\" : {count},")).unwrap_err().to_string();
+            assert!(error.contains("the most that there can be"), "{error}");
+        }
+        let many = "\"5088\" : 9007199254740992, \"5089\" : 9007199254740992,";
+        let error = with("\"5088\" : 1,", many).unwrap_err().to_string();
+        assert!(error.ends_with("its jobs did more than can be counted"), "{error}");
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_refused() {
+        for (from, to) in [
+            ("\"iops\" : 102400.000000", "\"iops\" : -1.0"),
+            ("\"iops\" : 102400.000000", "\"iops\" : 1e300"),
+            ("\"mean\" : 12517.949219", "\"mean\" : -3"),
+            ("\"stddev\" : 125855.973079", "\"stddev\" : 1e200"),
+            ("\"io_bytes\" : 33554432", "\"io_bytes\" : 18446744073709551615"),
+            ("\"5088\" : 1,", "\"many\" : 1,"),
+            ("\"99.990000\" :", "\"inf\" :"),
+            ("\"99.990000\" :", "\"nan\" :"),
+            ("\"99.990000\" :", "\"-5\" :"),
+            ("\"runtime\" : 5,", "\"runtime\" : 18446744073709551615,"),
+        ] {
+            let error = with(from, to).map(|_| panic!("taken: {to}")).unwrap_err();
+            assert!(matches!(error, ImportError::NoResult { .. }), "{to}: {error}");
+        }
+        for numjobs in ["4294967295", "4294967296", "-1"] {
+            with("\"numjobs\" : \"2\"", &format!("\"numjobs\" : \"{numjobs}\"")).unwrap();
+        }
+    }
+
+    #[test]
+    fn nesting_without_end_is_an_error() {
+        let deep = format!("{{\"jobs\":{}", "[".repeat(1 << 20));
+        assert!(matches!(import(&deep), Err(ImportError::Place { .. })));
+    }
 }

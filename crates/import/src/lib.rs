@@ -16,7 +16,8 @@ use fsdyno_core::environment::Environment;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{Built, Lifecycle, PhaseResult, TreeSummary, TrialRecord};
-use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload};
+use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, figures};
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 /// Who wrote the files.
@@ -54,6 +55,12 @@ pub enum ImportError {
         /// What is wrong there.
         problem: String,
     },
+    /// It is larger than any result.
+    #[error("'{file}': it has more than {} MiB", File::MOST >> 20)]
+    TooLarge {
+        /// Which file.
+        file: String,
+    },
     /// It is well-formed and yet no result.
     #[error("'{file}': {problem}")]
     NoResult {
@@ -71,6 +78,22 @@ impl ImportError {
 }
 
 impl File {
+    /// The most bytes that a file may have: a result of fio with a thousand jobs has a few MiB.
+    pub const MOST: u64 = 256 << 20;
+
+    /// Reads a file, from a pipe as well.
+    ///
+    /// # Errors
+    /// Those of `input`; what was read is refused with [`ImportError::TooLarge`], or as [`File::new`] does.
+    pub fn read(path: impl Into<String>, input: impl Read) -> io::Result<Result<File, ImportError>> {
+        let (path, mut bytes) = (path.into(), Vec::new());
+        input.take(File::MOST + 1).read_to_end(&mut bytes)?;
+        Ok(match bytes.len() as u64 > File::MOST {
+            true => Err(ImportError::TooLarge { file: path }),
+            false => File::new(path, bytes),
+        })
+    }
+
     /// The text of a file.
     ///
     /// # Errors
@@ -128,11 +151,16 @@ pub fn trials(
 ) -> Result<Vec<TrialRecord>, ImportError> {
     let mut drafts = Vec::new();
     for file in files {
-        drafts.extend(match format {
+        let of_file = match format {
             Format::FsOpBench => fsopbench::drafts(file)?,
             Format::Fio => fio::drafts(file)?,
             Format::BonnieCsv => bonnie::drafts(file)?,
-        });
+        };
+        if !of_file.iter().all(|draft| is_possible(&draft.phases)) {
+            let problem = "it has figures that nothing can measure".to_string();
+            return Err(ImportError::NoResult { file: file.path.clone(), problem });
+        }
+        drafts.extend(of_file);
     }
     if format == Format::FsOpBench {
         fsopbench::name(&mut drafts);
@@ -150,6 +178,13 @@ pub fn trials(
         record(number, u32::try_from(index).unwrap_or(u32::MAX), draft)
     });
     Ok(numbered.collect())
+}
+
+/// Whether figures are such as a measurement can have; infinities are not, and JSON has none.
+fn is_possible(phases: &[PhaseResult]) -> bool {
+    serde_json::to_vec(phases).is_ok_and(|json| {
+        figures::impossible(&json).is_none() && serde_json::from_slice::<Vec<PhaseResult>>(&json).is_ok()
+    })
 }
 
 fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
@@ -200,6 +235,25 @@ mod tests {
         assert_eq!(error.to_string(), "'a.txt', line 2, column 3: the byte 0xff is not UTF-8");
         let error = File::new("a.txt", "\u{e9}".repeat(3).into_bytes()[..5].to_vec()).unwrap_err();
         assert_eq!(error.to_string(), "'a.txt', line 1, column 3: the byte 0xc3 is not UTF-8");
+    }
+
+    #[test]
+    fn figures_that_nothing_can_measure_are_refused() {
+        let line = |rate: &str| format!("host,300M,{rate},10,200,20,,,,,,,,,,,,,,,,,,,,,\n");
+        for rate in ["9".repeat(400).as_str(), "99999999999999", "0.00000000001"] {
+            let file = File { path: "a".to_string(), text: line(rate) };
+            let error = trials(Format::BonnieCsv, &[file], None).unwrap_err().to_string();
+            assert_eq!(error, "'a': it has figures that nothing can measure");
+        }
+        let file = File { path: "a".to_string(), text: line("100") };
+        assert!(trials(Format::BonnieCsv, &[file], None).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let error = File::read("-", io::repeat(b' ')).unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "'-': it has more than 256 MiB");
+        assert_eq!(File::read("a", &b"text"[..]).unwrap().unwrap().text, "text");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! statistics.
 
 pub mod comparison;
+mod csv_text;
 pub mod drift;
 mod error;
 pub mod export;
@@ -21,6 +22,7 @@ mod selection;
 pub mod terminal;
 mod text;
 pub mod view;
+mod visible;
 
 pub use error::ReportError;
 pub use merge::Time;
@@ -28,3 +30,4 @@ pub use recommendation::{Question, Recommendation};
 pub use selection::{NoSuchCase, select};
 pub use terminal::Style;
 pub use view::{Header, View};
+pub use visible::{Spelling, Visible, visible};

@@ -5,10 +5,21 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{
     DeserializeError, Deserializer, Serializer, V2DeflateSerializeError, V2DeflateSerializer,
 };
+use std::io::Read;
+
+/// What the compressed form begins with, and then the number of bytes that are compressed.
+const COMPRESSED: [u8; 4] = 0x1c84_9314_u32.to_be_bytes();
+/// Bytes before the counts: cookie, length of the counts, offset, digits, lowest and highest value, ratio.
+const HEADER: usize = 40;
+/// Most bytes that the counts may take: those of all values to [`DIGITS`] in the longest form take half of that.
+const COUNTS_MAX: u32 = 1 << 20;
+/// Digits that a value has; more take memory for nothing.
+const DIGITS: u32 = 3;
 
 /// Why a distribution could not be read, merged or written.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +76,7 @@ impl Distribution {
     /// # Errors
     /// [`DistributionError::Format`].
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, DistributionError> {
+        check_size(bytes).map_err(DistributionError::Format)?;
         let mut histogram: Histogram<u64> =
             Deserializer::new().deserialize(&mut bytes).map_err(DistributionError::Format)?;
         histogram.auto(true);
@@ -111,10 +123,26 @@ impl Distribution {
         let total = self.count() as f64;
         let mut count = 0;
         let points = self.histogram.iter_recorded().map(|step| {
-            count += step.count_at_value();
+            count = step.count_at_value().saturating_add(count);
             CurvePoint { quantile: count as f64 / total, value_ns: step.value_iterated_to(), count }
         });
         points.collect()
+    }
+}
+
+/// Refuses a histogram that says that it is larger than any of ours. The crate believes that, and takes the memory before it
+/// looks at the counts: 60 bytes could take 4 GiB.
+fn check_size(bytes: &[u8]) -> Result<(), DeserializeError> {
+    let mut header = [0; HEADER];
+    match bytes.strip_prefix(&COMPRESSED) {
+        Some(rest) => ZlibDecoder::new(rest.get(4..).unwrap_or_default()).read_exact(&mut header),
+        None => (&mut &*bytes).read_exact(&mut header),
+    }
+    .map_err(DeserializeError::IoError)?;
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    match word(4) <= COUNTS_MAX && word(12) <= DIGITS {
+        true => Ok(()),
+        false => Err(DeserializeError::InvalidParameters),
     }
 }
 
@@ -151,6 +179,30 @@ mod tests {
         assert!(matches!(Distribution::decode("AAAA"), Err(DistributionError::Format(_))));
         assert!(matches!(Distribution::decode(""), Err(DistributionError::Format(_))));
         assert!(matches!(Distribution::decode(&FROM_PYTHON[..40]), Err(DistributionError::Format(_))));
+    }
+
+    /// A few bytes that say that there are 4 GiB of counts, or counts of 5 digits, took the memory for them.
+    #[test]
+    fn a_histogram_that_claims_to_be_large_is_refused() {
+        let header = |length: u32, digits: u32| {
+            let words = [0x1c84_9313, length, 0, digits];
+            let bytes = words.iter().flat_map(|word: &u32| word.to_be_bytes());
+            let bounds = [1_u64.to_be_bytes(), (i64::MAX as u64).to_be_bytes(), 1_f64.to_be_bytes()];
+            bytes.chain(bounds.concat()).collect::<Vec<u8>>()
+        };
+        assert_eq!(Distribution::from_bytes(&header(0, 3)).unwrap().count(), 0);
+        for (length, digits) in [(u32::MAX, 3), (COUNTS_MAX + 1, 3), (0, 5)] {
+            let plain = header(length, digits);
+            let mut encoder = flate2::read::ZlibEncoder::new(plain.as_slice(), flate2::Compression::best());
+            let mut compressed = [COMPRESSED, [0; 4]].concat();
+            encoder.read_to_end(&mut compressed).unwrap();
+            let size = u32::try_from(compressed.len() - 8).unwrap();
+            compressed[4..8].copy_from_slice(&size.to_be_bytes());
+            for bytes in [plain, compressed] {
+                let error = Distribution::from_bytes(&bytes).unwrap_err();
+                assert!(matches!(error, DistributionError::Format(DeserializeError::InvalidParameters)));
+            }
+        }
     }
 
     #[test]

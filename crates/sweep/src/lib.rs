@@ -14,6 +14,7 @@ mod document;
 mod enough;
 mod error;
 mod estimate;
+mod file;
 mod ground;
 mod guest;
 mod order;

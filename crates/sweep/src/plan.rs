@@ -21,6 +21,7 @@ use crate::cases::{self, Planned};
 use crate::document::{Document, Origin, Section};
 use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
+use crate::file;
 use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use crate::workload;
 use fsdyno_core::axis::DEFAULT;
@@ -83,12 +84,12 @@ impl Plan {
     /// # Errors
     /// The first problem, with its place.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, PlanError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| PlanError {
+        let name = path.display().to_string();
+        let text = file::read(path).map_err(|error| PlanError {
             problem: Box::new(PlanProblem::Read { reason: error.to_string() }),
-            location: Box::new(crate::error::Location::File { file: file.clone() }),
+            location: Box::new(crate::error::Location::File { file: name.clone() }),
         })?;
-        Plan::parse(&text, &file, overrides)
+        Plan::parse(&text, &name, overrides)
     }
 
     /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its directory.

@@ -88,7 +88,7 @@ impl Surroundings for Around<'_> {
 
     fn read_file(&self, path: &str) -> Result<String, (String, String)> {
         let path = self.base.join(path);
-        std::fs::read_to_string(&path).map_err(|error| (path.display().to_string(), error.to_string()))
+        crate::file::read(&path).map_err(|error| (path.display().to_string(), error.to_string()))
     }
 }
 

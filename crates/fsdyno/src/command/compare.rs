@@ -3,12 +3,14 @@
 use super::{Result, Surroundings, header, no_such_case, not_found, print_json};
 use crate::cli::{Compare, Format};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::{Measure, TrialRecord};
 use fsdyno_report::comparison::{self, Comparison, Question};
 use fsdyno_report::published::{self, Published};
 use fsdyno_report::{select, terminal};
 use fsdyno_store::{Store, StoreError, Sweep};
+use std::io::stdout;
 
 /// What a side begins with that means published figures.
 const PUBLISHED: &str = "published:";
@@ -62,11 +64,12 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     if compared.rows().next().is_none() {
         return Err(nothing_in_common(&compared));
     }
-    let mut out = std::io::stdout().lock();
     match options.format {
-        Format::Text => terminal::comparison(&mut out, &compared, &surroundings.style)?,
+        Format::Text => {
+            terminal::comparison(&mut out::text(&surroundings.style), &compared, &surroundings.style)?
+        }
         Format::Json => print_json(&comparison::document(&compared))?,
-        Format::Csv => comparison::csv(&mut out, &compared)?,
+        Format::Csv => comparison::csv(&mut stdout().lock(), &compared)?,
     }
     Ok(if compared.regressed() { Status::Regression } else { Status::Well })
 }
@@ -129,11 +132,12 @@ fn beside_published(
     let store = surroundings.open_store()?;
     let Side { sweep, trials, .. } = side(surroundings, &store, ours)?;
     let beside = published::side_by_side(&header(&sweep, None)?, &trials, reference)?;
-    let mut out = std::io::stdout().lock();
     match options.format {
-        Format::Text => terminal::side_by_side(&mut out, &beside, &surroundings.style)?,
+        Format::Text => {
+            terminal::side_by_side(&mut out::text(&surroundings.style), &beside, &surroundings.style)?
+        }
         Format::Json => print_json(&beside)?,
-        Format::Csv => published::side_by_side_csv(&mut out, &beside)?,
+        Format::Csv => published::side_by_side_csv(&mut stdout().lock(), &beside)?,
     }
     Ok(Status::Well)
 }

@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, print_json};
 use crate::cli::{Doctor, Format};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
@@ -42,7 +43,7 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.push(guests());
     findings.push(confinement(&mut host));
     match options.format {
-        Format::Text => print(&mut io::stdout().lock(), &findings)?,
+        Format::Text => print(&mut out::text(&surroundings.style), &findings)?,
         Format::Json => print_json(&findings)?,
         Format::Csv => {
             return Err(Trouble::new(Status::Usage, anyhow!("the findings have no CSV form"))

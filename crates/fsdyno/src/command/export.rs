@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{Export, TableFormat, TableKind};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::{Context, anyhow};
 use fsdyno_report::export::{Format, Kind, Table};
 use fsdyno_report::json;
@@ -34,6 +35,9 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
                 let mut file = File::create(&path).with_context(failed)?;
                 Table::new(*kind, &header, &trials).write(&mut file, format).with_context(failed)?;
             }
+        }
+        (None, Some(kind)) if format == Format::Json => {
+            Table::new(kind, &header, &trials).write(&mut out::json(), format)?
         }
         (None, Some(kind)) => Table::new(kind, &header, &trials).write(&mut std::io::stdout(), format)?,
         (None, None) if format == Format::Json => print_json(&json::sweep(&header, &trials)?)?,

@@ -3,12 +3,13 @@
 use super::{Result, Surroundings};
 use crate::cli::{Import, ImportFormat};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::{Context, anyhow};
-use fsdyno_import::{File, Format, measure, trials};
+use fsdyno_import::{File, Format, ImportError, measure, trials};
 use fsdyno_report::terminal::plural;
 use fsdyno_store::NewSweep;
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
@@ -38,7 +39,7 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     };
     let id = surroundings.open_store()?.import_sweep(&sweep, &trials)?;
     writeln!(
-        std::io::stdout(),
+        out::text(&surroundings.style),
         "sweep {id} '{name}': {} of {} from {}; fsdyno show {id}",
         plural(trials.len() as u64, "trial"),
         plural(cases.len() as u64, "case"),
@@ -49,13 +50,18 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
 
 fn read(path: &Path) -> std::result::Result<File, Trouble> {
     let name = path.display().to_string();
-    let mut bytes = Vec::new();
     let read = match name.as_str() {
-        "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
-        _ => std::fs::read(path).map(|read| bytes = read),
+        "-" => File::read(&name, std::io::stdin()),
+        _ => std::fs::File::open(path).and_then(|file| File::read(&name, file)),
     };
-    read.with_context(|| format!("cannot read '{name}'"))?;
-    File::new(name, bytes).map_err(|error| Trouble::new(Status::Usage, error).hint("nothing was imported"))
+    let file = read.with_context(|| format!("cannot read '{name}'"))?;
+    file.map_err(|error| {
+        let hint = match &error {
+            ImportError::TooLarge { .. } => "nothing was imported; a log of single operations is no result",
+            _ => "nothing was imported",
+        };
+        Trouble::new(Status::Usage, error).hint(hint)
+    })
 }
 
 fn stem(path: &Path) -> String {

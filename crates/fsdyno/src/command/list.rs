@@ -3,13 +3,16 @@
 use super::{Result, Surroundings, print_json};
 use crate::cli::{Format, List};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::anyhow;
 use fsdyno_report::terminal;
 
 pub fn run(surroundings: &Surroundings, options: &List) -> Result {
     let sweeps = surroundings.open_store()?.sweeps()?;
     match options.format {
-        Format::Text => terminal::sweep_list(&mut std::io::stdout().lock(), &sweeps, &surroundings.style)?,
+        Format::Text => {
+            terminal::sweep_list(&mut out::text(&surroundings.style), &sweeps, &surroundings.style)?
+        }
         Format::Json => print_json(&sweeps)?,
         Format::Csv => {
             return Err(Trouble::new(Status::Usage, anyhow!("a list of sweeps has no CSV form"))

@@ -21,6 +21,7 @@ mod sweep;
 
 use crate::cli::{Cli, Colour, Command};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use crate::say;
 use crate::state::{self, State};
 use anyhow::Context;
@@ -199,7 +200,7 @@ fn no_such_case(error: NoSuchCase) -> Trouble {
 
 /// Writes one JSON document to stdout.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = out::json();
     serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())

@@ -4,6 +4,7 @@ use super::{Result, Surroundings, kernels, print_json};
 use crate::cli::{Format, Plan as Options};
 use crate::command::sweep::{load, refused};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use crate::progress::human;
 use anyhow::anyhow;
 use fsdyno_core::DeviceSpec;
@@ -20,7 +21,10 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let run = dry_run(&plan, &mut host, &mut surroundings.guests()?);
     match options.format {
         Format::Json => print_json(&run)?,
-        Format::Text => print(&mut io::stdout().lock(), &plan, &run, &identities(&plan, &mut host))?,
+        Format::Text => {
+            let identities = identities(&plan, &mut host);
+            print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
+        }
         Format::Csv => {
             return Err(Trouble::new(Status::Usage, anyhow!("a dry run has no CSV form"))
                 .hint("fsdyno plan PLAN --format json"));

@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{Format, Recommend};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::measure::{Goal, MeasureError};
 use fsdyno_report::{Question, Recommendation, terminal};
@@ -14,9 +15,12 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let trials = show::chosen(store.outlines(sweep.summary.id)?, options.case.as_deref())?;
     let question = Question { goal, threshold: options.threshold };
     let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);
-    let mut out = std::io::stdout().lock();
     match options.format {
-        Format::Text => terminal::recommendation(&mut out, &recommendation, &surroundings.style)?,
+        Format::Text => terminal::recommendation(
+            &mut out::text(&surroundings.style),
+            &recommendation,
+            &surroundings.style,
+        )?,
         Format::Json => print_json(&recommendation)?,
         Format::Csv => {
             return Err(Trouble::new(Status::Usage, anyhow!("a recommendation has no CSV form"))

@@ -4,6 +4,7 @@ use super::{Result, Surroundings, sweep};
 use crate::cli::Restore;
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
+use crate::out;
 use crate::say;
 use crate::unit::{self, Unit};
 use anyhow::{Context, anyhow};
@@ -23,7 +24,7 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
     let mut host = surroundings.host()?.hurried_by(interrupt.stop);
     let restored = undo::restore(&mut host, &surroundings.state.undo())?;
     // What was done is done, whether anybody reads of it or not.
-    let _ = print(&mut io::stdout().lock(), &restored);
+    let _ = print(&mut out::text(&surroundings.style), &restored);
     for place in surroundings.state.elsewhere_with_journals() {
         say::note(&elsewhere(&place));
     }

@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, find, header, no_such_case, print_json};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
+use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::export::{self, Kind, Table};
@@ -62,7 +63,7 @@ fn as_published(
         )
         .hint(format!("a plan says so by study = \"NAME\" with one of {}", studies.join(", ")))
     })?;
-    layout(&mut std::io::stdout().lock(), study, header, trials, style).map_err(|error| match error {
+    layout(&mut out::text(style), study, header, trials, style).map_err(|error| match error {
         LayoutError::Io(error) => Trouble::from(error),
         other => Trouble::from(other),
     })?;
@@ -77,13 +78,12 @@ fn print_telemetry(
     detail: Detail,
     style: &Style,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     match format {
         Format::Json => print_json(&json::sweep(header, trials)?)?,
         Format::Csv => {
             Table::new(Kind::Telemetry, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
         }
-        Format::Text => terminal::telemetry(&mut out, trials, detail == Detail::Samples, style)?,
+        Format::Text => terminal::telemetry(&mut out::text(style), trials, detail == Detail::Samples, style)?,
     }
     Ok(())
 }
@@ -109,14 +109,13 @@ pub fn print(
     summary_only: bool,
     style: &Style,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     match format {
         Format::Json => print_json(&json::sweep(header, trials)?)?,
         Format::Csv => {
             Table::new(Kind::Operations, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
         }
         Format::Text => {
-            let view = View::new(header, trials)?;
+            let (view, mut out) = (View::new(header, trials)?, out::text(style));
             terminal::drift(&mut out, view.drift.as_ref(), style)?;
             if !summary_only {
                 for case in &view.cases {

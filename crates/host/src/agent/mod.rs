@@ -15,6 +15,7 @@ pub use serve::serve;
 
 pub use crate::channel::Limits;
 use crate::channel::{Channel, question, understand};
+use crate::lines::Excess;
 use crate::local::{start_engine, take_image};
 use crate::probe::FileIdentity;
 use crate::wire::{self, Request};
@@ -106,6 +107,10 @@ impl AgentHost {
                 self.give_up(agent);
                 Err(lost("the agent did not start in time".to_string()))
             }
+            Answer::TooLong => {
+                self.give_up(agent);
+                Err(lost(Excess::Line.to_string()))
+            }
             Answer::Ended(how) => Err(lost(format!("the agent ended at once: {how}"))),
         }
     }
@@ -155,6 +160,11 @@ impl Channel for AgentHost {
                 let error = HostError::Hung { action: request.to_string(), seconds };
                 self.give_up(agent);
                 Err(error)
+            }
+            Answer::TooLong => {
+                let reason = format!("the agent made no sense while {request}: {}", Excess::Line);
+                self.give_up(agent);
+                Err(HostError::Lost { host: NAME.to_string(), reason })
             }
             Answer::Ended(how) => {
                 let reason = format!("the agent ended while {request}: {how}");

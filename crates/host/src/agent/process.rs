@@ -1,5 +1,6 @@
 //! The agent as its parent sees it: a child process that answers one line for each line, in time or not.
 
+use crate::lines::LINE_MAX;
 use crate::local::wait_readable;
 use crate::{HostError, Result};
 use fsdyno_sys::child;
@@ -31,6 +32,8 @@ pub(super) enum Answer {
     Line(Vec<u8>),
     /// Nothing in time.
     Late,
+    /// More than a line may have.
+    TooLong,
     /// The process is gone, and how it went.
     Ended(String),
 }
@@ -74,6 +77,7 @@ impl Agent {
             match rustix::io::read(&self.stdout, &mut buffer) {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(0) | Err(_) => return Answer::Ended(self.last_words()),
+                Ok(length) if line.len() + length > LINE_MAX => return Answer::TooLong,
                 Ok(length) => line.extend_from_slice(&buffer[..length]),
             }
             // Questions and answers come in turns, so nothing follows the newline.

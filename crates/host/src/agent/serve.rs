@@ -1,5 +1,6 @@
 //! The agent's own side.
 
+use crate::lines::read_line;
 use crate::local::LocalHost;
 use crate::wire::{self, Request};
 use crate::{HostError, Result};
@@ -11,10 +12,9 @@ use std::io::{BufRead, Write};
 pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHost) -> i32 {
     let mut line = Vec::new();
     loop {
-        line.clear();
-        match input.read_until(b'\n', &mut line) {
-            Ok(0) => return 0,
-            Ok(_) => {}
+        match read_line(&mut input, &mut line) {
+            Ok(()) if line.is_empty() => return 0,
+            Ok(()) => {}
             Err(_) => return 1,
         }
         // The parent is gone when it does not listen any more.

@@ -1,23 +1,20 @@
 //! A running engine: its events as they come, the end of its complaints, and its end.
 
 use super::command::keep_end;
+use crate::lines::{Heard, Lines};
 use crate::{EngineOutput, EngineProcess, HostError, Result};
-use fsdyno_core::{EngineEvent, EngineRequest};
+use fsdyno_core::{EngineEvent, EngineRequest, figures};
 use fsdyno_sys::child;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// An engine that has been told to end has so long before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// A result with its histograms takes a few MB; a line longer than this is none of an engine.
-const LINE_MAX: u64 = 256 << 20;
 
 /// Starts an engine, which begins its work at once. It is killed when the calling thread ends.
 ///
@@ -46,21 +43,14 @@ pub(crate) fn start(
 struct LocalEngine {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Receiver<Line>,
+    lines: Lines,
     complaints: Arc<Mutex<Vec<u8>>>,
     listener: JoinHandle<()>,
 }
 
-/// What the reader of stdout found.
-enum Line {
-    Event(Box<EngineEvent>),
-    Garbage(String),
-}
-
 impl LocalEngine {
     fn new(child: Child, stdin: ChildStdin, stdout: ChildStdout, stderr: ChildStderr) -> Self {
-        let (sender, lines) = channel();
-        std::thread::spawn(move || read_lines(stdout, &sender));
+        let lines = Lines::listen(stdout);
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&complaints);
         let listener = std::thread::spawn(move || read_complaints(stderr, &kept));
@@ -88,11 +78,16 @@ impl LocalEngine {
 
 impl EngineProcess for LocalEngine {
     fn next(&mut self, timeout: Duration) -> EngineOutput {
-        match self.lines.recv_timeout(timeout) {
-            Ok(Line::Event(event)) => EngineOutput::Event(event),
-            Ok(Line::Garbage(line)) => EngineOutput::Garbage(format!("{line}\n{}", self.complaints())),
-            Err(RecvTimeoutError::Timeout) => EngineOutput::Silence,
-            Err(RecvTimeoutError::Disconnected) => {
+        match self.lines.next(timeout) {
+            Heard::Line(line) => match understand_event(&line) {
+                EngineOutput::Garbage(text) => {
+                    EngineOutput::Garbage(format!("{text}\n{}", self.complaints()))
+                }
+                output => output,
+            },
+            Heard::Silence => EngineOutput::Silence,
+            Heard::TooMuch(excess) => EngineOutput::Garbage(format!("{excess}\n{}", self.complaints())),
+            Heard::End => {
                 // The last words on stderr come at the same moment as the end of stdout.
                 let deadline = Instant::now() + Duration::from_millis(200);
                 while !self.listener.is_finished() && Instant::now() < deadline {
@@ -132,26 +127,19 @@ impl Drop for LocalEngine {
     }
 }
 
-/// One line is one event; nobody listening any more is no error.
-fn read_lines(stdout: impl Read, events: &Sender<Line>) {
-    let mut stdout = BufReader::with_capacity(1 << 16, stdout);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = stdout.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).unwrap_or(0);
-        if length == 0 || events.send(understand(&line)).is_err() {
-            return;
-        }
-    }
-}
-
-fn understand(line: &[u8]) -> Line {
+/// What a line of an engine's output says: an event, or garbage.
+pub fn understand_event(line: &[u8]) -> EngineOutput {
+    let garbage = |problem: String| {
+        let start: String = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_string();
+        EngineOutput::Garbage(format!("{start} ({problem})"))
+    };
     match serde_json::from_slice(line) {
-        Ok(event) => Line::Event(Box::new(event)),
-        Err(error) => {
-            let start: String = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_string();
-            Line::Garbage(format!("{start} ({error})"))
-        }
+        Ok(EngineEvent::Phase(phase)) => match figures::impossible(line) {
+            Some(figure) => garbage(format!("no measurement is {figure}")),
+            None => EngineOutput::Event(Box::new(EngineEvent::Phase(phase))),
+        },
+        Ok(event) => EngineOutput::Event(Box::new(event)),
+        Err(error) => garbage(error.to_string()),
     }
 }
 
@@ -162,5 +150,24 @@ fn read_complaints(mut stderr: impl Read, kept: &Mutex<Vec<u8>>) {
             return;
         }
         keep_end(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &buffer[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_nothing_can_measure_is_garbage() {
+        let phase = |ns: u64| {
+            format!(
+                "{{\"event\":\"phase\",\"name\":\"a\",\"ramp_ns\":0,\"window_ns\":{ns},\"drain_ns\":0,\"roles\":[]}}"
+            )
+        };
+        let event = understand_event(phase(figures::LARGEST).as_bytes());
+        assert!(matches!(event, EngineOutput::Event(_)), "{event:?}");
+        let garbage = understand_event(phase(u64::MAX).as_bytes());
+        let EngineOutput::Garbage(text) = garbage else { panic!("{garbage:?}") };
+        assert!(text.ends_with("(no measurement is 18446744073709551615)"), "{text}");
     }
 }

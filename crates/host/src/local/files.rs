@@ -1,16 +1,24 @@
 //! Files and directories.
 
+use crate::lines::TEXT_MAX;
 use crate::probe::{FileIdentity, Room};
 use crate::{HostError, Result, mountinfo};
 use fsdyno_core::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 use rustix::io::Errno;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub(super) fn read_text(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).map_err(|error| HostError::system("read", path, error))?;
+    let failed = |error| HostError::system("read", path, error);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > TEXT_MAX {
+        return Err(failed(Errno::FBIG.into()));
+    }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -24,6 +24,7 @@ mod tree;
 pub use command::find as find_program;
 pub(crate) use command::wait_readable;
 pub(crate) use engine::start as start_engine;
+pub use engine::understand_event;
 pub(crate) use images::take as take_image;
 
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};

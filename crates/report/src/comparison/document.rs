@@ -1,6 +1,7 @@
 //! A comparison for programs: JSON, and CSV with a row for each measure of each case.
 
 use super::{Comparison, Finding, Lack, Row};
+use crate::csv_text::csv_text;
 use crate::export::output_error;
 use fsdyno_core::measure::Direction;
 use fsdyno_stats::{Estimate, Interval};
@@ -160,11 +161,11 @@ pub fn csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
         let [a, b] = [0, 1].map(|side| comparison.sides[side].sweep.to_string());
         let identity = [
             a,
-            case.names[0].clone(),
+            csv_text(&case.names[0]),
             b,
-            case.names[1].clone(),
+            csv_text(&case.names[1]),
             case.workload.kind().to_string(),
-            row.measure.name().to_string(),
+            csv_text(row.measure.name()),
             unit(row).to_string(),
             better(row).to_string(),
         ];

@@ -5,12 +5,15 @@
 //! are nanoseconds, rates bytes per second, shares 0 to 1; the columns of `iostat -x` have its names. A figure that does not
 //! exist is empty (CSV) or null (JSON), never 0.
 //!
+//! In CSV a text that a spreadsheet would take for a formula begins with `'`, and control characters are spelt out.
+//!
 //! A table is declared once, column by column, in [`columns`]; the formats know only cells.
 
 mod columns;
 #[cfg(feature = "parquet")]
 mod parquet;
 
+use crate::csv_text::csv_text;
 use crate::view::Header;
 use columns::{Column, Row};
 use fsdyno_core::TrialRecord;
@@ -120,7 +123,9 @@ impl<'a> Table<'a> {
 
     fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut writer = csv::Writer::from_writer(out);
-        writer.write_record(self.columns.iter().map(|column| &column.name)).map_err(output_error)?;
+        writer
+            .write_record(self.columns.iter().map(|column| csv_text(&column.name)))
+            .map_err(output_error)?;
         self.each(&mut |cells| writer.write_record(cells.iter().map(text)).map_err(output_error))?;
         writer.flush()
     }
@@ -208,7 +213,7 @@ fn text(cell: &Cell) -> String {
         Cell::Absent => String::new(),
         Cell::Whole(value) => value.to_string(),
         Cell::Number(value) => value.to_string(),
-        Cell::Text(value) => value.clone(),
+        Cell::Text(value) => csv_text(value),
         Cell::Truth(value) => value.to_string(),
     }
 }

@@ -200,3 +200,26 @@ fn a_closed_pipe_stays_one() {
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }
+
+/// Names may come from an imported file or the plan of a stranger.
+#[test]
+fn no_cell_is_a_formula_and_figures_stay_figures() {
+    let mut trials = fixture::trials();
+    for trial in &mut trials {
+        trial.configuration.name = "=HYPERLINK(\"http://x\")\x1b]0;x\x07".to_string();
+        trial.configuration.settings.insert("@axis\x1b".to_string(), "+1".to_string());
+        if let Some(operation) = trial.phases.iter_mut().flat_map(|phase| &mut phase.roles).next() {
+            operation.rates.operations_per_s = -1.5;
+        }
+    }
+    for kind in Kind::ALL {
+        let text = String::from_utf8(written(*kind, &trials, Format::Csv)).unwrap();
+        assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text}");
+        for row in rows(*kind, &trials) {
+            assert_eq!(row["configuration"], "'=HYPERLINK(\"http://x\")\\x1b]0;x\\x07");
+            assert_eq!(row["setting_@axis\\x1b"], "'+1");
+            let figure = |cell: &&String| cell.starts_with(['=', '+', '-', '@']);
+            assert!(row.values().filter(figure).all(|cell| cell.parse::<f64>().is_ok()), "{row:?}");
+        }
+    }
+}

@@ -26,6 +26,7 @@ use crate::error::ReportError;
 use crate::recommendation::{Question, Recommendation};
 use crate::text;
 use crate::view::{Header, View};
+use crate::visible::{Spelling, spelt};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use cases::Cases;
@@ -80,7 +81,8 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
             }
         }
     };
-    Ok(page.into_string())
+    // Templates escape what HTML would obey. What would turn text around, or hide in it, is shown.
+    Ok(spelt(&page.into_string(), Spelling::Page).into_owned())
 }
 
 fn head(header: &Header) -> Markup {
@@ -154,6 +156,17 @@ mod tests {
     fn page_of(measure: &str, trials: &[TrialRecord]) -> String {
         let details = |case| Ok(trials.iter().filter(|trial| trial.case == case).cloned().collect());
         page(&Sources { header: fixture::header(measure), trials, details: &details }).unwrap()
+    }
+
+    #[test]
+    fn hostile_names_turn_no_text_around() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            trial.configuration.name = "<b>a\u{202e}b\x1b\u{200b}".to_string();
+        }
+        let page = page_of("read", &trials);
+        assert!(page.contains("&lt;b&gt;a\\u{202e}b\\x1b\\u{200b}"));
+        assert!(!page.contains(['\u{202e}', '\x1b', '\u{200b}']));
     }
 
     #[test]

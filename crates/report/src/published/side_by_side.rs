@@ -5,6 +5,7 @@
 
 use super::table::{Row, Table};
 use super::{Published, PublishedError};
+use crate::csv_text::csv_text;
 use crate::export::output_error;
 use crate::ranking::{Figure, figure};
 use crate::view::is_measured;
@@ -276,7 +277,7 @@ pub fn side_by_side_csv(out: &mut dyn Write, beside: &SideBySide) -> io::Result<
         for figure in figures {
             let ours = figure.ours;
             let fields = [
-                configuration.clone(),
+                csv_text(configuration),
                 figure.name.clone(),
                 figure.measure.clone(),
                 figure.unit.to_string(),
@@ -287,7 +288,7 @@ pub fn side_by_side_csv(out: &mut dyn Write, beside: &SideBySide) -> io::Result<
                 ours.map(|ours| ours.trials.to_string()).unwrap_or_default(),
                 ours.map(|ours| ours.at_least.to_string()).unwrap_or_default(),
                 number(figure.ratio),
-                reason.to_string(),
+                csv_text(reason),
             ];
             writer.write_record(label.iter().cloned().chain(fields)).map_err(output_error)?;
         }

@@ -11,6 +11,7 @@
 //! together, a latency is the longest of all. A test for which the real program gave no figure in one of them has none.
 
 use super::{Paint, Style};
+use crate::csv_text::csv_text;
 use crate::error::ReportError;
 use crate::text;
 use crate::view::{self, CaseView};
@@ -256,7 +257,7 @@ fn fields(case: &CaseView, run: &Run, seed: u64) -> Vec<String> {
     let (figures, size) = (figures(case, run), large_size(case, run));
     let parameters = &run.parameters;
     let unless = |usual: bool, text: String| if usual { String::new() } else { text };
-    let name = case.configuration.name.replace(',', " ");
+    let name = csv_text(&case.configuration.name).replace([',', '\n'], " ");
     let (copies, seed) = (run.copies().to_string(), run.seed(seed).to_string());
     let mut fields = vec![LAYOUT.to_string(), VERSION.to_string(), name, copies, seed];
     if size > Bytes(0) {

@@ -165,6 +165,7 @@ fn write_table(out: &mut dyn Write, mut table: Table, style: Style) -> io::Resul
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::visible::{Spelling, Visible};
 
     type Printer<'a> = Box<dyn Fn(&mut dyn Write, &Style) -> io::Result<()> + 'a>;
 
@@ -206,6 +207,42 @@ mod tests {
             // The padding of a bold cell is bold, and so stays.
             let stripped = fixture::without_escapes(&coloured);
             assert!(stripped.lines().map(str::trim_end).eq(plain.lines()), "{stripped}");
+        }
+    }
+
+    /// Through the writer that people read by, with every colour and nothing else.
+    #[test]
+    fn hostile_names_command_no_terminal() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            trial.configuration.name = "a\x1b]0;x\x07\x1b[31m\u{202e}b\u{9b}c\r".to_string();
+            trial.phases.iter_mut().for_each(|phase| phase.name.push_str("\x1b[2J"));
+        }
+        let view = fixture::view("read-under-write", &trials);
+        for colour in [false, true] {
+            let style = Style { width: 80, colour, blocks: false };
+            let spelling = if colour { Spelling::Coloured } else { Spelling::Plain };
+            for printer in &all(&view) {
+                let mut out = Vec::new();
+                printer(&mut Visible::new(&mut out, spelling), &style).unwrap();
+                let text = String::from_utf8(out).unwrap();
+                assert!(text.contains("\\x1b]0;x"), "{text}");
+                let plain = if colour { fixture::without_escapes(&text) } else { text.clone() };
+                assert!(!plain.contains(|letter: char| letter.is_control() && letter != '\n'), "{plain}");
+                assert!(!plain.contains('\u{202e}'));
+            }
+        }
+    }
+
+    /// What is printed of harmless names is printed as it is, so that none of our own colours is taken for somebody else's.
+    #[test]
+    fn our_own_colours_pass() {
+        let view = fixture::view("read-under-write", &fixture::trials());
+        for printer in &all(&view) {
+            let style = Style { width: 80, colour: true, blocks: true };
+            let mut out = Vec::new();
+            printer(&mut Visible::new(&mut out, Spelling::Coloured), &style).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), text(printer, style));
         }
     }
 

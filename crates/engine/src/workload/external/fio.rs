@@ -6,6 +6,8 @@
 //! whole latency, else that of the completion (`clat`). A job file may tell fio to leave samples or percentiles out
 //! (`gtod_reduce`, `clat_percentiles=0`): then there are rates and no latencies, and the reader is told.
 
+mod sane;
+
 use super::cut::Voice;
 use super::process::Invocation;
 use super::{Report, nanos};
@@ -162,6 +164,7 @@ pub fn read(json: &str) -> Result<Report, FioError> {
     if let Some(job) = document.jobs.iter().find(|job| job.error != 0) {
         return Err(FioError::Job(format!("its job '{}' failed with error {}", job.jobname, job.error)));
     }
+    sane::check(&document).map_err(FioError::Job)?;
     let mut groups: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
     for job in &document.jobs {
         groups.entry(job.groupid).or_default().push(job);
@@ -210,7 +213,8 @@ fn role_of(which: Role, jobs: &[&Job], global: &BTreeMap<String, String>) -> Opt
     if jobs.is_empty() {
         return None;
     }
-    let mut result = RoleResult::unwatched(which, jobs.iter().map(|job| clones(job, &jobs, global)).sum());
+    let workers = jobs.iter().map(|job| clones(job, &jobs, global)).fold(0, u32::saturating_add);
+    let mut result = RoleResult::unwatched(which, workers);
     for job in &jobs {
         let direction = job.direction(which);
         result.rates.aggregate_bytes_per_s += direction.bw_bytes;

@@ -1,0 +1,76 @@
+//! How large a figure of a result can be.
+//!
+//! Results come from processes on sick filesystems, from guests and from files that anybody may have written, and are added up,
+//! multiplied and drawn. So figures that no measurement can have are refused where they come in.
+
+/// The largest figure: 104 days in nanoseconds, 9 PB; every program that reads JSON holds it exactly.
+pub const LARGEST: u64 = 1 << 53;
+
+/// Whether a number is one that a measurement can have.
+pub fn is_possible(number: f64) -> bool {
+    number.abs() <= LARGEST as f64
+}
+
+/// The first number of a JSON document that no measurement can have.
+pub fn impossible(json: &[u8]) -> Option<String> {
+    let mut rest = json;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'"' || byte.is_ascii_digit()) {
+        rest = &rest[at..];
+        if rest[0] == b'"' {
+            rest = after_string(&rest[1..]);
+            continue;
+        }
+        let length = rest.iter().position(|byte| !is_of_number(*byte)).unwrap_or(rest.len());
+        let (number, later) = rest.split_at(length);
+        let text = String::from_utf8_lossy(number);
+        // What is no number is refused by whoever reads the document.
+        if text.parse().is_ok_and(|number| !is_possible(number)) {
+            return Some(text.into_owned());
+        }
+        rest = later;
+    }
+    None
+}
+
+fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || b"+-.eE".contains(&byte)
+}
+
+/// What follows a string, whose first quote is gone already.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = rest.iter().position(|byte| *byte == b'"' || *byte == b'\\') {
+        let end = if rest[at] == b'"' { at + 1 } else { at + 2 };
+        let quote = rest[at] == b'"';
+        rest = rest.get(end..).unwrap_or_default();
+        if quote {
+            return rest;
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_held_against_what_can_be_measured() {
+        for fine in [
+            "",
+            "{\"a\":[0,-1,9007199254740992,0.30000000000000004,1e15]}",
+            "[\"9007199254740993\",\"\\\"18446744073709551615\"]",
+            "\"never ends 18446744073709551615",
+            "\"\\",
+        ] {
+            assert_eq!(impossible(fine.as_bytes()), None, "{fine}");
+        }
+        for (bad, which) in [
+            ("[1,18446744073709551615]", "18446744073709551615"),
+            ("{\"a\\\\\":-1e300}", "1e300"),
+            ("9007199254740994", "9007199254740994"),
+            ("{\"a\":\"b\",\"c\":1E+99}", "1E+99"),
+        ] {
+            assert_eq!(impossible(bad.as_bytes()).as_deref(), Some(which), "{bad}");
+        }
+    }
+}

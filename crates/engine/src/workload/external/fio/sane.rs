@@ -1,0 +1,89 @@
+//! Whether the figures of a result can be at all. A file of fio's may come from anybody, and may have been edited or cut.
+
+use super::{Direction, Distribution, Document, Job};
+use std::collections::BTreeMap;
+
+/// Most that any figure of a job may be, and all jobs of a file together: bytes, operations, nanoseconds, or a rate of them.
+/// Sums of it stay within what a histogram can hold.
+const MOST: u64 = fsdyno_core::figures::LARGEST;
+/// Milliseconds are nanoseconds everywhere else.
+const MOST_MS: u64 = MOST / 1_000_000;
+
+/// Refuses figures that contradict each other or that nothing can count; gives which.
+pub(super) fn check(document: &Document) -> Result<(), String> {
+    for job in &document.jobs {
+        check_job(job).map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
+    }
+    let all = |of: fn(&Direction) -> u64| -> u128 {
+        document.jobs.iter().flat_map(|job| [&job.read, &job.write]).map(|one| u128::from(of(one))).sum()
+    };
+    let most = u128::from(MOST);
+    match all(|one| one.io_bytes) > most || all(|one| one.total_ios) > most || samples(document) > most {
+        true => Err("its jobs did more than can be counted".to_string()),
+        false => Ok(()),
+    }
+}
+
+/// Latencies of all jobs together.
+fn samples(document: &Document) -> u128 {
+    let distributions = document.jobs.iter().flat_map(|job| {
+        [&job.read.clat_ns, &job.read.lat_ns, &job.write.clat_ns, &job.write.lat_ns, &job.sync.lat_ns]
+    });
+    let bins = |one: &Distribution| one.bins.values().map(|times| u128::from(*times)).sum::<u128>();
+    distributions.map(|one| bins(one).max(u128::from(one.count))).sum()
+}
+
+fn check_job(job: &Job) -> Result<(), String> {
+    let rates = [&job.read, &job.write].map(|one| [one.bw_bytes, one.iops]);
+    let numbers = rates.into_iter().flatten().chain([job.usr_cpu, job.sys_cpu]);
+    numbers.chain([job.job_runtime]).try_for_each(number)?;
+    // As nanoseconds of a processor.
+    number(job.job_runtime * (job.usr_cpu + job.sys_cpu) * 1e4)?;
+    for direction in [&job.read, &job.write] {
+        whole(direction.io_bytes, MOST)?;
+        whole(direction.total_ios, MOST)?;
+        whole(direction.runtime, MOST_MS)?;
+        distribution(&direction.clat_ns)?;
+        distribution(&direction.lat_ns)?;
+    }
+    distribution(&job.sync.lat_ns)
+}
+
+fn distribution(one: &Distribution) -> Result<(), String> {
+    // Without a sample the shortest is whatever fio begins with.
+    if one.count == 0 && one.bins.is_empty() && one.percentile.is_empty() {
+        return Ok(());
+    }
+    [one.min, one.max, one.count].into_iter().try_for_each(|value| whole(value, MOST))?;
+    [one.mean, one.stddev].into_iter().try_for_each(number)?;
+    if one.min > one.max {
+        return Err(format!(
+            "says that its shortest latency is {} ns, and its longest {} ns",
+            one.min, one.max
+        ));
+    }
+    one.percentile.values().chain(one.bins.values()).try_for_each(|value| whole(*value, MOST))?;
+    keys(&one.bins, "a latency in ns", |text| text.parse::<u64>().is_ok())?;
+    let is_percentage = |text: &str| text.parse().is_ok_and(|percent: f64| (0.0..=100.0).contains(&percent));
+    keys(&one.percentile, "a percentage", is_percentage)
+}
+
+fn keys(of: &BTreeMap<String, u64>, what: &str, fits: impl Fn(&str) -> bool) -> Result<(), String> {
+    match of.keys().find(|text| !fits(text)) {
+        Some(text) => Err(format!("has '{text}' where {what} should be")),
+        None => Ok(()),
+    }
+}
+
+fn whole(value: u64, most: u64) -> Result<(), String> {
+    if value <= most {
+        Ok(())
+    } else {
+        Err(format!("has a figure of {value}, and {most} is the most that there can be"))
+    }
+}
+
+fn number(value: f64) -> Result<(), String> {
+    let fits = (0.0..=MOST as f64).contains(&value);
+    if fits { Ok(()) } else { Err(format!("has a figure of {value:e}, which cannot be")) }
+}

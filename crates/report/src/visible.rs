@@ -1,0 +1,186 @@
+//! Foreign text on a terminal: what would command it, or show something else than what is there, is shown as what it is.
+//!
+//! Names come from plans, imported files, devices, processes and consoles of guests, and any of them may hold an escape
+//! sequence, which moves the cursor, changes the title or makes the terminal type. So everything that people read goes through
+//! one place, a [`Visible`] writer or [`visible`]: control characters (C0, DEL, C1), overrides of the direction of text and
+//! characters without a width are written in the notation of Rust, `\x1b` and `\u{202e}`. All other Unicode stays.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Beginnings of a colour that this program uses itself, and the end of all.
+const OWN: &[&str] =
+    &["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[38;5;11m", "\x1b[39m", "\x1b[22m"];
+
+/// What is written, and so how what would be dangerous is spelt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// Text.
+    Plain,
+    /// Text with the colours of this program, which pass.
+    Coloured,
+    /// HTML, in which tabs are harmless.
+    Page,
+    /// JSON, in which such characters stand within strings only, and have escapes of their own.
+    Json,
+}
+
+/// A text in which nothing commands a terminal; line ends stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    spelt(text, Spelling::Plain)
+}
+
+/// Whether a character is not shown as what it is.
+fn is_dangerous(letter: char) -> bool {
+    match letter {
+        '\n' => false,
+        _ if letter.is_control() => true,
+        // The direction of text, and what has no width.
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => false,
+    }
+}
+
+/// The same, spelt for where it stands.
+pub(crate) fn spelt(text: &str, spelling: Spelling) -> Cow<'_, str> {
+    if !text.contains(is_dangerous) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let own = OWN.iter().find(|own| spelling == Spelling::Coloured && rest.starts_with(**own));
+        // The tables of postmark are indented by tabs.
+        let indents =
+            letter == '\t' && (spelling == Spelling::Page || out.is_empty() || out.ends_with(['\n', '\t']));
+        let passes = own.map_or(letter.len_utf8(), |own| own.len());
+        let (now, later) = rest.split_at(passes);
+        match own.is_some() || indents || !is_dangerous(letter) {
+            true => out.push_str(now),
+            false => spell(&mut out, letter, spelling),
+        }
+        rest = later;
+    }
+    Cow::Owned(out)
+}
+
+fn spell(out: &mut String, letter: char, spelling: Spelling) {
+    match (spelling, letter) {
+        (Spelling::Json, _) => {
+            let mut units = [0; 2];
+            letter.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+        (_, '\t') => out.push_str("\\t"),
+        (_, '\r') => out.push_str("\\r"),
+        (_, '\0'..='\x7f') => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
+        _ => out.push_str(&format!("\\u{{{:x}}}", u32::from(letter))),
+    }
+}
+
+/// A writer to whatever people may look at: it passes lines on, each made [`visible`].
+#[derive(Debug)]
+pub struct Visible<W: Write> {
+    out: W,
+    spelling: Spelling,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+}
+
+impl<W: Write> Visible<W> {
+    /// Writes to `out`.
+    pub fn new(out: W, spelling: Spelling) -> Self {
+        Visible { out, spelling, line: Vec::new() }
+    }
+
+    /// Passes on what has been written of a line.
+    fn pass(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        self.out.write_all(spelt(&String::from_utf8_lossy(&line), self.spelling).as_bytes())
+    }
+}
+
+impl<W: Write> Write for Visible<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match bytes.iter().rposition(|byte| *byte == b'\n') {
+            None => self.line.extend_from_slice(bytes),
+            Some(end) => {
+                self.line.extend_from_slice(&bytes[..=end]);
+                self.pass()?;
+                self.line.extend_from_slice(&bytes[end + 1..]);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass()?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Visible<W> {
+    fn drop(&mut self) {
+        // Whoever wants to know of errors flushes.
+        let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_commands_a_terminal_is_shown() {
+        for (text, shown) in [
+            ("plain, äöü 漢字 \u{1f600}\n", "plain, äöü 漢字 \u{1f600}\n"),
+            ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
+            ("\x1b[2J\r\x08\x7f\0", "\\x1b[2J\\r\\x08\\x7f\\x00"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("a\u{202e}txt.exe\u{2066}", "a\\u{202e}txt.exe\\u{2066}"),
+            ("ze\u{200b}ro\u{feff}", "ze\\u{200b}ro\\u{feff}"),
+            ("\t\tindented\tby", "\t\tindented\\tby"),
+            ("\x1b[31mred", "\\x1b[31mred"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn only_our_own_colours_pass() {
+        let coloured = |text| spelt(text, Spelling::Coloured).into_owned();
+        assert_eq!(coloured("\x1b[31mred\x1b[0m"), "\x1b[31mred\x1b[0m");
+        assert_eq!(coloured("\x1b[8mhidden\x1b[31"), "\\x1b[8mhidden\\x1b[31");
+    }
+
+    #[test]
+    fn json_stays_the_same_document() {
+        let text = "\u{9b}\u{202e}\u{e0041}\x7f\x1b";
+        let document = serde_json::to_string(text).unwrap();
+        let shown = spelt(&document, Spelling::Json).into_owned();
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+    }
+
+    #[test]
+    fn pieces_are_put_together_before_they_are_looked_at() {
+        let mut out = Vec::new();
+        let mut writer = Visible::new(&mut out, Spelling::Coloured);
+        for byte in "ä\x1b[31m\u{9b}\nrest\u{202e}".as_bytes() {
+            writer.write_all(&[*byte]).unwrap();
+        }
+        drop(writer);
+        assert_eq!(String::from_utf8(out).unwrap(), "ä\x1b[31m\\u{9b}\nrest\\u{202e}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_dangerous_passes(text in any::<String>()) {
+            let shown = visible(&text).into_owned();
+            let indents = |line: &str| line.trim_start_matches('\t').chars().any(is_dangerous);
+            prop_assert!(!shown.split('\n').any(indents), "{}", shown);
+            prop_assert!(visible(&shown) == shown.as_str(), "{}", shown);
+        }
+    }
+}
