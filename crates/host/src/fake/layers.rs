@@ -74,7 +74,10 @@ impl FakeHost {
                 let node = found.map(|(node, _)| node.clone());
                 Some(node.map_or(failed("no such mapping"), |node| self.remove_layer(&node)))
             }
-            ("lvm", ["vgcreate", "--config", _, "--yes", "--force", "--force", group, nodes @ ..]) => {
+            (
+                "lvm",
+                ["vgcreate", "--config", _, "--nolocking", "--yes", "--force", "--force", group, nodes @ ..],
+            ) => {
                 for node in nodes {
                     let disk = self.disk_below(Path::new(node));
                     self.machine.labels.insert(disk, (*group).to_string());

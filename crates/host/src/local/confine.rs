@@ -33,9 +33,10 @@ pub(super) fn ruleset(
 
 /// What a program may change.
 fn granted(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -> Vec<(PathBuf, Access)> {
-    let named = devices.iter().filter(|_| !command.reads_only);
+    // What only reads asks for size and geometry all the same. An ioctl that changes a device takes a descriptor for writing.
+    let access = if command.reads_only { Access::Control } else { Access::File };
     // The descriptor leads to the node that was verified, whatever is at its path by now.
-    let named = named.map(|(_, device)| (PathBuf::from(child::path_of(device.as_fd())), Access::File));
+    let named = devices.iter().map(|(_, device)| (PathBuf::from(child::path_of(device.as_fd())), access));
     let more = command.grants.iter().map(parts).map(|(path, access)| (path.to_path_buf(), access));
     named.chain(more).chain([(PathBuf::from(NULL), Access::File)]).collect()
 }
@@ -75,6 +76,8 @@ mod tests {
     fn a_program_that_reads_may_change_nothing() {
         let command =
             Command::new("e2fsck").device("", DeviceHandle(1), Path::new("/dev/loop1")).reading_only();
-        assert_eq!(rules(&command), [(PathBuf::from(NULL), Access::File)]);
+        let found = rules(&command);
+        assert!(found[0].0.starts_with("/proc/self/fd") && found[0].1 == Access::Control, "{found:?}");
+        assert_eq!(found[1..], [(PathBuf::from(NULL), Access::File)]);
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::words::{self, ELSEWHERE, Given, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
-use fsdyno_host::{Command, Output};
+use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
 
 /// A member of the family.
@@ -393,6 +393,8 @@ impl Filesystem for Ext {
         let mut command = Command::new("e2fsck").args(["-f", "-n"]);
         if let Some(journal) = &targets.journal {
             command = command.args(["-j"]).device("", journal.handle, &journal.node);
+            // With -n, too, it opens the journal for writing.
+            command = command.may_change([Grant::File(journal.node.clone())]);
         }
         Some(command.device("", targets.data.handle, &targets.data.node))
     }
