@@ -125,12 +125,6 @@ pub enum StoreError {
         /// What each directory said.
         reasons: Vec<String>,
     },
-    /// A field has a figure that nothing can measure.
-    #[error("the stored {what} is more than anything can measure")]
-    Impossible {
-        /// Which field.
-        what: &'static str,
-    },
     /// A part of a record cannot be written as JSON.
     #[error("cannot encode {what}")]
     Encode {

@@ -5,13 +5,12 @@ use crate::error::{Result, StoreError, Trying};
 use crate::sweeps::SweepId;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fsdyno_core::figures::{impossible, is_possible};
 use fsdyno_core::result::{
     Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, Timeline, TimerFacts,
     TreeSummary, WorkerResult,
 };
 use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, Telemetry, TrialRecord, Warning};
-use rusqlite::types::{FromSql, ValueRef};
+use rusqlite::types::FromSql;
 use rusqlite::{Params, Row};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -150,7 +149,7 @@ impl Store {
                 "SELECT json_set(telemetry, '$.samples', json('[]')) AS telemetry FROM telemetry WHERE phase_id = ?"
             }
         };
-        Ok(self.each(sql, [phase_id], |row| figures_from_json(row, "telemetry"))?.pop())
+        Ok(self.each(sql, [phase_id], |row| from_json(row, "telemetry"))?.pop())
     }
 
     fn roles(&self, phase_id: i64, extent: Extent) -> Result<Vec<RoleResult>> {
@@ -162,7 +161,7 @@ impl Store {
                 longest_stall_ns: Nanos(get(row, "longest_stall_ns")?),
                 time_over_100ms: get(row, "time_over_100ms")?,
                 time_over_1s: get(row, "time_over_1s")?,
-                blocked_at_start: figures_from_json(row, "blocked_at_start")?,
+                blocked_at_start: from_json(row, "blocked_at_start")?,
                 rates: Rates {
                     data_bytes_per_s: get(row, "data_bytes_per_s")?,
                     with_overhead_bytes_per_s: get(row, "with_overhead_bytes_per_s")?,
@@ -173,7 +172,7 @@ impl Store {
                     items: get(row, "items")?,
                 },
                 cpu: cpu(row)?,
-                counts: figures_from_json(row, "counts")?,
+                counts: from_json(row, "counts")?,
                 longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
                 worker_results: self.workers(id)?,
                 operations: self.operations(id, extent)?,
@@ -193,7 +192,7 @@ impl Store {
                 bytes: get(row, "bytes")?,
                 active_ns: Nanos(get(row, "active_ns")?),
                 cpu: cpu(row)?,
-                unfinished: figures_from_json(row, "unfinished")?,
+                unfinished: from_json_or_none(row, "unfinished")?,
             })
         })
     }
@@ -215,8 +214,8 @@ impl Store {
         self.each("SELECT * FROM operations WHERE role_id = ? ORDER BY position", [role_id], |row| {
             Ok(OperationResult {
                 histogram: BASE64_STANDARD.encode(get::<Vec<u8>>(row, "histogram")?),
-                timeline: figures_from_json(row, "timeline")?,
-                slowest: figures_from_json(row, "slowest")?,
+                timeline: from_json(row, "timeline")?,
+                slowest: from_json(row, "slowest")?,
                 ..outline(row)?
             })
         })
@@ -274,25 +273,7 @@ fn latency(row: &Row<'_>) -> Result<Latency> {
 }
 
 fn get<T: FromSql>(row: &Row<'_>, column: &'static str) -> Result<T> {
-    let impossible = match row.get_ref(column).trying_to(READ)? {
-        ValueRef::Integer(value) => !is_possible(value as f64),
-        ValueRef::Real(value) => !is_possible(value),
-        _ => false,
-    };
-    match impossible {
-        true => Err(StoreError::Impossible { what: column }),
-        false => row.get(column).trying_to(READ),
-    }
-}
-
-/// What was measured, as JSON.
-fn figures_from_json<T: DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T> {
-    let text: Option<String> = get(row, column)?;
-    let text = text.as_deref().unwrap_or("null");
-    match impossible(text.as_bytes()) {
-        Some(_) => Err(StoreError::Impossible { what: column }),
-        None => serde_json::from_str(text).map_err(|source| StoreError::Damaged { what: column, source }),
-    }
+    row.get(column).trying_to(READ)
 }
 
 fn get_ns(row: &Row<'_>, column: &'static str) -> Result<Option<Nanos>> {
