@@ -38,6 +38,9 @@ pub const KNOWN: &[&str] = &[
     "vm.zone_reclaim_mode",
 ];
 
+/// Most bytes of a value: the kernel cuts a longer text off (`proc_dointvec` in kernel/sysctl.c, one page of sysfs).
+pub const VALUE_BYTES_MAX: usize = 4095;
+
 /// Whether a plan may set it without permission on the command line.
 pub fn is_known(key: &str) -> bool {
     KNOWN.contains(&key)
@@ -59,11 +62,11 @@ pub fn is_component(text: &str) -> bool {
 
 /// Whether a text can be the value of a sysctl.
 ///
-/// It is one line, and it stands in commands for a person to paste and in a line of `sysctl.d`, where `$(…)` and the like
+/// It is one line of at most [`VALUE_BYTES_MAX`], and it stands in commands for a person to paste and in a line of `sysctl.d`, where `$(…)` and the like
 /// would mean something.
 pub fn is_value(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " ._,:/=+%@|*-".contains(c);
-    !text.is_empty() && text.chars().all(plain)
+    (1..=VALUE_BYTES_MAX).contains(&text.len()) && text.chars().all(plain)
 }
 
 #[cfg(test)]
@@ -117,6 +120,7 @@ mod tests {
         for good in ["5", "4096 87380 6291456", "|/bin/x %p", "-1", "cubic"] {
             assert!(is_value(good), "{good}");
         }
+        assert!(is_value(&"1".repeat(VALUE_BYTES_MAX)) && !is_value(&"1".repeat(VALUE_BYTES_MAX + 1)));
         for bad in ["", "5\nkernel.core_pattern = x", "$(reboot)", "`x`", "a;b", "'", "\u{1b}[2J", "\t"] {
             assert!(!is_value(bad), "{bad:?}");
         }

@@ -8,9 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Attributes of `queue` in sysfs that an axis varies (Documentation/ABI/stable/sysfs-block).
 const QUEUE_ATTRIBUTES: &[&str] = &["scheduler", "nr_requests", "read_ahead_kb"];
-/// Most bytes of a setting that can be written back: the kernel cuts a longer text off (`proc_dointvec` in kernel/sysctl.c,
-/// one page of sysfs).
-pub const BYTES_MAX: usize = 4095;
+/// Most bytes of a setting that can be written back.
+pub const BYTES_MAX: usize = sysctl::VALUE_BYTES_MAX;
 
 /// The filesystem that a setting is a file of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -98,13 +98,18 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
     let place = place.iter().find(|place| place.exists()).expect("bonnie++");
     let (original, printed) = (sandbox.path("original"), sandbox.path("printed"));
     fs::copy(place, &original).expect("a copy of bonnie++");
-    let script = format!("#!/bin/sh\n{} \"$@\" | tee -a {}\n", original.display(), printed.display());
+    // What the engine starts may open no file outside of the trial's directory for writing: it inherits this one.
+    let script = format!(
+        "#!/bin/sh\nsaid=$({} \"$@\") || exit\nprintf '%s\\n' \"$said\"\nprintf '%s\\n' \"$said\" >&9\n",
+        original.display()
+    );
     let in_its_place = sandbox.write("in-its-place", &script);
     fs::set_permissions(&in_its_place, fs::Permissions::from_mode(0o755)).expect("make it a program");
     // The mount is seen by nobody else, and ends with the sweep.
     let swept = Command::new("unshare")
-        .args(["--mount", "sh", "-c", "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"", "sh"])
-        .args([&in_its_place, place])
+        .args(["--mount", "sh", "-c"])
+        .args(["mount --bind \"$1\" \"$2\" && exec 9>\"$3\" && shift 3 && exec \"$@\"", "sh"])
+        .args([&in_its_place, place, &printed])
         .args([env!("CARGO_BIN_EXE_fsdyno"), "sweep"])
         .arg(plan)
         .env("XDG_STATE_HOME", sandbox.path("state"))

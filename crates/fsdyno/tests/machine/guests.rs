@@ -7,13 +7,14 @@ use fsdyno_core::{GuestShape, KernelSpec};
 use fsdyno_guest::Qemu;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
 use fsdyno_host::{Command, Grant, HostError};
+use rustix::fs::FallocateFlags;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -143,7 +144,8 @@ fn qemu_has_descriptors_and_no_rights() {
     let kvm = fs::metadata("/dev/kvm").map(|node| node.gid().to_string()).unwrap_or_default();
     assert!(["", kvm.as_str()].contains(&rights["Groups"].as_str()), "{rights:?}");
     assert_eq!(open_below(pid, directory.path()), std::slice::from_ref(&moved));
-    let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
+    let mkfs = Command::new("mkfs.ext4").args(["-q", "/dev/vda"]);
+    let made = guest.run(&mkfs.may_change([Grant::File("/dev/vda".into())])).expect("mkfs runs");
     assert_eq!(made.status, 0, "{made:?}");
     guest.end_now();
     assert!(fs::read(&disk).expect("the decoy") == decoy);
@@ -198,8 +200,11 @@ pub fn fsdyno(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
 }
 
 pub fn trials(sandbox: &Sandbox) -> Vec<Value> {
-    let shown = sandbox.run(&["show", "--format", "json"]);
-    assert!(shown.status.success(), "{}", describe(&shown));
+    shown_trials(&sandbox.run(&["show", "--format", "json"]))
+}
+
+fn shown_trials(shown: &Output) -> Vec<Value> {
+    assert!(shown.status.success(), "{}", describe(shown));
     let document: Value = serde_json::from_slice(&shown.stdout).expect("a document");
     document["trials"].as_array().expect("trials").clone()
 }
@@ -253,7 +258,9 @@ fn a_lost_and_a_hung_guest_fail_their_trials_only() {
     signal(second, "STOP");
     let status = sweep.wait().expect("its end");
     assert_eq!(status.code(), Some(1), "some trial failed");
-    let trials = trials(&sandbox);
+    // Root obeys no state directory of somebody else.
+    let shown = by_nobody(&sandbox, &["show", "--format", "json"]).output().expect("run fsdyno");
+    let trials = shown_trials(&shown);
     let outcomes: Vec<&str> = trials.iter().filter_map(|trial| trial["outcome"].as_str()).collect();
     assert_eq!(outcomes, ["failed", "failed", "measured"], "{trials:#?}");
     let said = |index: usize| trials[index]["error"].to_string();
@@ -264,20 +271,33 @@ fn a_lost_and_a_hung_guest_fail_their_trials_only() {
 
 /// A machine without room fails the writes of its guest, whose kernel says so.
 fn a_disk_that_fails_is_told_by_the_console() {
+    /// Less than a new ext4 takes, more than a kernel needs to recognise the disk.
+    const LEFT: u64 = 16 << 20;
     let sandbox = Sandbox::new();
     let small = sandbox.path("small");
     fs::create_dir(&small).expect("a directory");
     let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"])
+        .args(["-t", "tmpfs", "-o", "size=640m", "tmpfs"])
         .arg(&small)
         .status()
         .expect("mount runs");
     assert!(mounted.success());
     let (plan, _) = plan(&sandbox);
-    let image = small.join("disk.img").display().to_string();
-    let device = format!("device.image={image}");
+    let image = small.join("disk.img");
+    let device = format!("device.image={}", image.display());
     let set = ["--set", &device, "--set", "workloads.writers=2", "--set", "workloads.window=20s"];
-    let swept = fsdyno(&sandbox, &[&["sweep", &plan][..], &set].concat()).output().expect("run fsdyno");
+    let mut sweep = fsdyno(&sandbox, &[&["sweep", &plan][..], &set].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run fsdyno");
+    wait_for(&mut sweep, || qemu_of(&image));
+    // There was room when the guards looked.
+    let room = rustix::fs::statvfs(&small).map(|found| found.f_bavail * found.f_frsize).expect("its room");
+    fs::File::create(small.join("somebody-else's"))
+        .and_then(|file| Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room - LEFT)?))
+        .expect("somebody else takes it");
+    let swept = sweep.wait_with_output().expect("its end");
     let unmounted = std::process::Command::new("umount").arg(&small).status().expect("umount runs");
     assert!(unmounted.success());
     assert_eq!(swept.status.code(), Some(1), "{}", describe(&swept));

@@ -102,6 +102,19 @@ impl UndoAction {
         )
     }
 
+    /// The setting that it writes back whatever is in force, because another one took it along.
+    pub(super) fn taken_along(&self) -> Option<&PathBuf> {
+        match self {
+            UndoAction::WriteSetting { path, new: None, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether it writes one of these settings back.
+    pub(super) fn is_of_setting(&self, settings: &[PathBuf]) -> bool {
+        matches!(self, UndoAction::WriteSetting { path, .. } if settings.contains(path))
+    }
+
     /// Whether it takes down something that stands on disks.
     pub(super) fn is_layer(&self) -> bool {
         matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })

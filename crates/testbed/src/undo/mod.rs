@@ -171,6 +171,7 @@ impl UndoJournal {
             _ => 1,
         });
         let layers: Vec<UndoAction> = actions.iter().filter(|action| action.is_layer()).cloned().collect();
+        let taken_along: Vec<PathBuf> = actions.iter().filter_map(UndoAction::taken_along).cloned().collect();
         for action in actions {
             if self.rebooted && !action.outlives_reboot() {
                 continue;
@@ -193,6 +194,8 @@ impl UndoJournal {
             match patiently(step) {
                 Ok(Undone::Nothing) => {}
                 Ok(Undone::Done(text)) => report.undone.push(text),
+                // Another setting of ours took it along, and its own entry brings it back.
+                Ok(Undone::Foreign(_)) if action.is_of_setting(&taken_along) => {}
                 Ok(Undone::Foreign(text)) => report.foreign.push(text),
                 Err(error) => {
                     report.left.push(format!("{}: {error}", action.describe()));
