@@ -6,6 +6,7 @@ use crate::guards::{
 use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
+use fsdyno_host::probe::SCRATCH_MARK;
 use fsdyno_testbed::guard::Refusal;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
 use rustix::fs::{Mode, OFlags};
@@ -129,7 +130,8 @@ fn left_by_fsdyno() {
     }
     let signatures = host.probe_device(&data.node).expect("a probe").signatures;
     assert!(
-        signatures.iter().all(|one| one.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("66736479")))
+        signatures.iter().all(|one| one.kind == SCRATCH_MARK),
+        "what is left of a sweep is the mark of a scratch disk: {signatures:?}"
     );
     // Somebody else's on the same disk is nobody's business of ours.
     tool("mkfs.ext4", &["-q", "-F"], &data.node);

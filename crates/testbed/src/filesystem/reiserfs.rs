@@ -6,7 +6,7 @@ use super::{
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
-use fsdyno_host::{Command, Output};
+use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
 
 /// The type of it.
@@ -171,7 +171,10 @@ impl Filesystem for Reiserfs {
     /// It would replay a journal; after an unmount there is nothing in it.
     fn check(&self, targets: &Targets) -> Option<Command> {
         let data = &targets.data;
-        Some(Command::new("reiserfsck").args(["--check", "-q", "-y"]).device("", data.handle, &data.node))
+        let check = Command::new("reiserfsck").args(["--check", "-q", "-y"]);
+        // With --check, too, it opens the journal for writing, and aborts where it may not.
+        let check = check.may_change([Grant::File(data.node.clone())]);
+        Some(check.device("", data.handle, &data.node))
     }
 
     /// 4 and 6: errors that `--rebuild-tree` or `--fix-fixable` would mend (reiserfsck(8)).
