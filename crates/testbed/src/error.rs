@@ -48,6 +48,16 @@ pub enum TestbedError {
         /// The end of what it printed.
         output: String,
     },
+    /// mkfs succeeded, and the device does not bear the UUID or serial number that it was told to write.
+    #[error(
+        "mkfs succeeded, but '{node}' does not bear the identifier '{identifier}' that it was told to write"
+    )]
+    NotMade {
+        /// The device node.
+        node: PathBuf,
+        /// What it was told to write.
+        identifier: String,
+    },
     /// The mount at the trial's directory is not the filesystem that was made.
     #[error("'{target}' shows {found} instead of the filesystem that was made on '{node}'")]
     WrongMount {
@@ -113,6 +123,7 @@ impl TestbedError {
     pub fn step(&self) -> &'static str {
         match self {
             TestbedError::Host { step, .. } | TestbedError::Tool { step, .. } => step,
+            TestbedError::NotMade { .. } => "mkfs",
             TestbedError::WrongMount { .. } => "mount",
             TestbedError::WrongStack { .. }
             | TestbedError::Resync { .. }
@@ -144,6 +155,12 @@ impl TestbedError {
                 failure.errno = source.raw_os_error();
                 failure.hint = Some(
                     "make room and the state directory writable, or name another by --state".to_string(),
+                );
+            }
+            TestbedError::NotMade { .. } => {
+                failure.hint = Some(
+                    "take the mkfs words out of the plan, or look whether the mkfs in PATH is the usual one"
+                        .to_string(),
                 );
             }
             TestbedError::Unmet { .. }

@@ -80,6 +80,11 @@ pub(crate) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
     Ok(true)
 }
 
+/// Whether a device bears this UUID, as it does after a mkfs that was told to write it.
+pub(crate) fn bears(host: &mut dyn Host, device: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
+    Ok(!find(host, device, uuid)?.is_empty())
+}
+
 /// Where signatures with this UUID are.
 fn find(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_host::Result<Vec<String>> {
     let look = Command::new("wipefs").args(["--no-act", "--json"]);
@@ -117,7 +122,7 @@ fn succeed(host: &mut dyn Host, command: &Command, disk: &Target) -> fsdyno_host
 
 fn failed(disk: &Target, errno: i32, reason: String) -> HostError {
     HostError::System {
-        action: "wipe what we made on".to_string(),
+        action: "look for what we made on, or wipe it from,".to_string(),
         object: disk.node.display().to_string(),
         errno,
         reason,
@@ -206,10 +211,11 @@ mod tests {
         let uuid = "124c21d8-1d18-475f-8d22-575ba5543d62";
         let mkfs = Command::new("mkfs.ext4").args(["-U", uuid]).device("", disk.handle, &disk.node);
         host.run(&mkfs).unwrap();
+        assert!(bears(&mut host, &disk, uuid).unwrap());
         assert!(!clear(&mut host, &disk, "224c21d8-1d18-475f-8d22-575ba5543d62").unwrap());
         assert!(clear(&mut host, &disk, uuid).unwrap());
         assert_eq!(host.commands.last().unwrap(), "wipefs --quiet --offset 0x0 /dev/fake1");
-        assert!(!clear(&mut host, &disk, uuid).unwrap());
+        assert!(!clear(&mut host, &disk, uuid).unwrap() && !bears(&mut host, &disk, uuid).unwrap());
     }
 
     #[test]

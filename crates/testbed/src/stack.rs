@@ -165,7 +165,8 @@ impl Stack {
     /// Makes the filesystem; each device is verified on its descriptor directly before each command that writes to it.
     ///
     /// # Errors
-    /// [`TestbedError::Tool`] with what mkfs said.
+    /// [`TestbedError::Tool`] with what mkfs said; [`TestbedError::NotMade`] when the device does not bear the identifier that it
+    /// was told to write.
     pub fn format(self, host: &mut dyn Host) -> Result<Formatted> {
         let Stack(mut trial) = self;
         let Ground::Volume(volume) = &trial.ground else { return Ok(Formatted(trial)) };
@@ -187,6 +188,11 @@ impl Stack {
             took_ns += output.duration.0;
             said = output.stdout;
             lines.push(command.line());
+        }
+        let identifier = volume.filesystem.identifier(trial.seed, &targets.data.planned);
+        if !signature::bears(host, &targets.data, &identifier).map_err(TestbedError::at("mkfs"))? {
+            // A tool that did nothing, or worked elsewhere, is found out before anything is mounted.
+            return Err(TestbedError::NotMade { node: targets.data.node, identifier });
         }
         trial.remember_geometry(host, volume, &targets, said)?;
         trial.built.mkfs_command = lines.join(" && ");

@@ -2,7 +2,9 @@
 
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
-use fsdyno_testbed::commands;
+use fsdyno_host::fake::FakeHost;
+use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal, build, commands};
+use std::sync::atomic::AtomicBool;
 
 fn devices() -> Devices {
     let image =
@@ -247,4 +249,26 @@ fn a_dry_run_shows_how_a_stack_is_built() {
         lines[7..9],
         ["echo bfq > /sys/block/loopN/queue/scheduler", "echo 1024 > /sys/block/mdN/queue/read_ahead_kb"]
     );
+}
+
+#[test]
+fn a_mkfs_that_made_nothing_is_found_out_before_the_mount() {
+    let configuration =
+        Configuration { name: String::new(), filesystem: "ext4".into(), settings: Default::default() };
+    let mut host = FakeHost::new();
+    host.mkfs_makes_nothing = true;
+    let mut journal = UndoJournal::in_memory();
+    let mut devices = devices();
+    devices.data = DeviceSpec::Image { path: "/data/d.img".into(), size: Bytes(Bytes::GIB), direct_io: true };
+    devices.journals.clear();
+    let all = std::slice::from_ref(&configuration);
+    let testbed = Testbed::verify(&mut host, &devices, all, Bytes(0), &Confirmation::default()).unwrap();
+    let interrupt = AtomicBool::default();
+    let stack = build(&mut host, &mut journal, &testbed, &configuration, 42, &interrupt).unwrap();
+    let error = stack.format(&mut host).unwrap_err();
+    assert!(matches!(error, TestbedError::NotMade { .. }), "{error:?}");
+    assert_eq!(error.step(), "mkfs");
+    assert!(error.failure().hint.is_some());
+    assert!(host.snapshot().mounts.is_empty());
+    assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
 }

@@ -91,7 +91,12 @@ impl FakeHost {
                 let node = devices.first()?;
                 Some(if words.contains(&"--json") { self.signature(node) } else { self.wipe(node) })
             }
-            (program, words) if program.starts_with("mk") => {
+            (program, words)
+                if program.starts_with("mk") || ["jfs_tune", "nilfs-tune"].contains(&program) =>
+            {
+                if self.mkfs_makes_nothing {
+                    return None;
+                }
                 let uuid = words.iter().find_map(|word| as_uuid(word))?;
                 let disk = self.disk_below(devices.last()?);
                 self.machine.signatures.insert(disk, uuid.to_string());

@@ -114,6 +114,8 @@ pub struct FakeHost {
     pub read_only_loops: BTreeSet<PathBuf>,
     /// What the next engines do.
     pub engines: VecDeque<FakeEngine>,
+    /// Whether every mkfs succeeds without writing anything.
+    pub mkfs_makes_nothing: bool,
     /// Whether arrays never come to the end of what they do by themselves.
     pub arrays_stay_busy: bool,
     /// What its kernel keeps programs from.

@@ -33,7 +33,6 @@ const MKFS_WORDS: Words = &[
         &[
             "-b",
             "--block-size",
-            "--format",
             "-h",
             "--hash",
             "-l",
@@ -46,6 +45,8 @@ const MKFS_WORDS: Words = &[
             "--transaction-max-size",
         ],
     ),
+    // The older format has no UUID.
+    (Takes::OneOf(&["3.6"]), &["--format"]),
     (NAMES_DEVICE, &["-B", "--badblocks", "-j", "--journal-device"]),
     (OURS, &["-u", "--uuid"]),
     (MAKES_NOTHING, &["-V"]),
