@@ -81,7 +81,7 @@ pub fn check_file(path: &Path, user: u32) -> Result<(), Untrusted> {
 
 const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Follows a path to its end; `None` where it ends in nothing.
+/// Resolves every link of a path; `None` if nothing is there.
 fn follow(path: &Path, user: u32, missing: Missing) -> Result<Option<OwnedFd>, Untrusted> {
     let fail = |place: &Path, reason: String| Untrusted { place: place.to_path_buf(), reason };
     if !path.is_absolute() {

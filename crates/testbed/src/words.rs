@@ -1,7 +1,7 @@
 //! Words that a plan hands to mkfs and mount as typed, read as the tool itself reads them.
 //!
 //! A word that names a device or a file gets past the guards, and one that makes mkfs do something else gets past the
-//! measurement. What a word is cannot be told from its looks: `-f sdb` is a flag and a second device for one tool, an option
+//! measurement. The look of a word does not say what it is: `-f sdb` is a flag and a second device for one tool, an option
 //! and its value for another. So each filesystem declares in its own file what the options of its tool take ([`Words`]), and
 //! words are read by getopt's rules against that table. What is not in the table is refused.
 

@@ -151,7 +151,7 @@ fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refu
     if identity.serial.is_none() && identity.diskseq.is_none() {
         refusals.push(refusal(
             path,
-            "cannot be told from another device in its place: it has no serial number, and the kernel counts no disks",
+            "could be confused with another device in its place: it has no serial number, and the kernel counts no disks",
             "take a kernel of Linux 5.15 or later, a disk with a serial number, or an image",
         ));
     }

@@ -61,7 +61,7 @@ fn is_absolute(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
 }
 
-/// Whether it leads straight to its end, too, so that it stays below the root that it begins with.
+/// Whether it also has no `..`, so that it stays below the root that it begins with.
 fn is_straight(path: &Path) -> bool {
     let straight = |component| matches!(component, Component::RootDir | Component::Normal(_));
     is_absolute(path) && path.components().all(straight)

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Reading a few blocks; a device that takes longer is sick.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What shows that a device of this size holds something, each once; else why it cannot be told.
+/// What shows that a device of this size holds something, each once; otherwise the reason why this is unknown.
 pub(super) fn read(device: &Arc<OwnedFd>, size: u64) -> Result<Vec<Signature>, String> {
     let mut found = known(device)?;
     let bytes = content::Bytes::of(device.as_fd());
