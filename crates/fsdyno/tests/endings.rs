@@ -62,6 +62,13 @@ impl Lab {
     }
 }
 
+/// The same command, told of a hangup even where those who run the tests ignore it, as under nohup.
+fn hearing_hangups(command: &Command) -> Command {
+    let mut hearing = Command::new("env");
+    hearing.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+    hearing
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -109,8 +116,8 @@ fn an_error_that_nobody_reads_keeps_its_exit_code() {
 fn a_hangup_ends_it_like_any_signal() {
     for signal in [Signal::HUP, Signal::TERM] {
         let lab = Lab::new();
-        let mut child =
-            lab.bench("1h").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run fsdyno");
+        let mut bench = hearing_hangups(&lab.bench("1h"));
+        let mut child = bench.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run fsdyno");
         lab.begun(&mut child);
         kill_process(Pid::from_child(&child), signal).expect("a signal");
         assert_eq!(child.wait().expect("its end").code(), Some(130), "{signal:?}");
@@ -144,7 +151,7 @@ fn a_terminal_that_is_lost_ends_it_with_everything_undone() {
         return;
     }
     let lab = Lab::new();
-    let bench = lab.bench("1h");
+    let bench = hearing_hangups(&lab.bench("1h"));
     let words = std::iter::once(bench.get_program()).chain(bench.get_args());
     let words: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let pid = lab.directory.path().join("pid");
