@@ -50,15 +50,26 @@ pub struct Confinement {
     pub refused: Vec<String>,
     /// What a newer one would refuse, too.
     pub not_refused: Vec<String>,
+    /// Whether the timed operations, which Landlock would slow down, run where every mount but that of the trial's directory
+    /// is read-only.
+    #[serde(default)]
+    pub read_only_mounts: bool,
 }
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.landlock_abi == 0 {
-            return f.write_str("none: this kernel has no Landlock, or it was not enabled at boot");
+            f.write_str("none: this kernel has no Landlock, or it was not enabled at boot")?;
+        } else {
+            write!(f, "Landlock ABI {}: refuses {}", self.landlock_abi, self.refused.join(", "))?;
         }
-        write!(f, "Landlock ABI {}: refuses {}", self.landlock_abi, self.refused.join(", "))?;
-        if self.not_refused.is_empty() { Ok(()) } else { write!(f, "; not {}", self.not_refused.join(", ")) }
+        if self.landlock_abi > 0 && !self.not_refused.is_empty() {
+            write!(f, "; not {}", self.not_refused.join(", "))?;
+        }
+        match self.read_only_mounts {
+            true => f.write_str("; timed operations: other mounts are read-only"),
+            false => f.write_str("; timed operations: not confined"),
+        }
     }
 }
 
@@ -96,9 +107,14 @@ mod tests {
     #[test]
     fn a_confinement_says_what_it_leaves_open() {
         let some = |kind: &str| vec![kind.to_string()];
-        let old = Confinement { landlock_abi: 2, refused: some("writing"), not_refused: some("TCP") };
-        assert_eq!(old.to_string(), "Landlock ABI 2: refuses writing; not TCP");
-        assert!(Confinement::default().to_string().starts_with("none"));
+        let (refused, not_refused) = (some("writing"), some("TCP"));
+        let old = Confinement { landlock_abi: 2, refused, not_refused, read_only_mounts: true };
+        assert_eq!(
+            old.to_string(),
+            "Landlock ABI 2: refuses writing; not TCP; timed operations: other mounts are read-only"
+        );
+        let none = Confinement::default().to_string();
+        assert!(none.starts_with("none") && none.ends_with("timed operations: not confined"), "{none}");
     }
 
     #[test]

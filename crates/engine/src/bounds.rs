@@ -3,12 +3,14 @@
 //! Everything that the engine does beside the timed operations, and every program that it starts, happens on threads which
 //! Landlock confines to the directory of the request. The workers are not confined: Landlock looks at each directory from
 //! a file up to the one that was granted, whenever a file is opened, made, removed or renamed, which adds a sixth to a half
-//! to the time of these operations in memory. What workers do is below a directory that a confined thread has made.
-//! Neither is the thread that coordinates: it reads of other processes what the kernel shows no confined one.
+//! to the time of these operations in memory. Neither is the thread that coordinates: it reads of other processes what the
+//! kernel shows no confined one. Both are in a view of the filesystems where every other mount is read-only, which costs
+//! nothing, as the kernel looks at that flag of a mount anyway.
 
 use crate::error::EngineError;
 use fsdyno_core::EngineRequest;
 use fsdyno_sys::confine::{Access, Ruleset};
+use fsdyno_sys::view::{self, Granted};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,6 +27,18 @@ pub(crate) struct Bounds<'a> {
     pub stop: &'a AtomicBool,
     /// What it may change; `None`: anything.
     pub confined: Option<&'a Confined>,
+}
+
+/// Moves this thread, and all that it starts, to where nothing can be changed but the directory of the request, where the
+/// kernel and our privileges allow it.
+pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
+    let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
+    // What is not there is for the work to find out, which says what it was wanted for.
+    let writable: Vec<&Path> =
+        [Some(&*request.directory), cache].into_iter().flatten().filter(|path| path.exists()).collect();
+    let devices: Vec<&Path> = request.device.as_deref().into_iter().filter(|node| node.exists()).collect();
+    view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
+    Ok(())
 }
 
 /// What a request confines work to.
@@ -83,6 +97,26 @@ mod tests {
             device: None,
             telemetry: None,
         }
+    }
+
+    #[test]
+    fn workers_of_an_engine_in_its_view_change_nothing_outside_of_the_directory() {
+        if !view::possible() {
+            return;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let (inside, decoy) = (scratch.path().join("inside"), scratch.path().join("decoy"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&decoy, "whole").unwrap();
+        let engine = || {
+            enter_view(&request(&inside)).unwrap();
+            let worker =
+                || (fs::write(inside.join("file"), "text").is_ok(), fs::write(&decoy, "text").is_ok());
+            std::thread::scope(|scope| scope.spawn(worker).join().unwrap())
+        };
+        let wrote = std::thread::scope(|scope| scope.spawn(engine).join().unwrap());
+        assert_eq!(wrote, (true, false));
+        assert_eq!(fs::read_to_string(&decoy).unwrap(), "whole");
     }
 
     #[test]

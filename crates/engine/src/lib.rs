@@ -74,7 +74,9 @@ pub fn serve(
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let request = match read_request(input) {
+    // Before there is any other thread, so that all of them are in it.
+    let in_view = |request: EngineRequest| bounds::enter_view(&request).map(|()| request);
+    let request = match read_request(input).and_then(in_view) {
         Ok(request) => request,
         Err(error) => {
             events(EngineEvent::Failed(error.failure()));

@@ -174,8 +174,6 @@ pub enum Grant {
     Control(PathBuf),
     /// Everything below a directory; device nodes can be neither made nor controlled there.
     Tree(PathBuf),
-    /// Empty directories below a directory: they can be removed.
-    EmptyDirectories(PathBuf),
     /// The device nodes, links and directories below a directory: they can be made, removed and controlled by ioctls, but
     /// not written to.
     Nodes(PathBuf),

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Version of this protocol; both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// One call of a method of [`Host`]. The fields are its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,8 +32,6 @@ pub enum Access {
     Control,
     /// To change everything below this directory, but not to make device nodes, nor to use ioctls of any.
     Tree,
-    /// To remove empty directories below this directory.
-    EmptyDirectories,
     /// To make and remove device nodes, links and directories below this directory, and the ioctls of devices; to write to
     /// none of them.
     Nodes,
@@ -45,7 +43,6 @@ impl Access {
             Access::File => make_bitflags!(AccessFs::{WriteFile | Truncate | IoctlDev}),
             Access::Control => AccessFs::IoctlDev.into(),
             Access::Tree => handled() & !make_bitflags!(AccessFs::{MakeBlock | MakeChar | IoctlDev}),
-            Access::EmptyDirectories => AccessFs::RemoveDir.into(),
             Access::Nodes => {
                 make_bitflags!(AccessFs::{MakeBlock | MakeSym | MakeDir | RemoveFile | RemoveDir | Refer | IoctlDev})
             }
@@ -158,7 +155,7 @@ mod tests {
 
     #[test]
     fn no_grant_reaches_beyond_what_is_handled_and_only_one_makes_nodes() {
-        let all = [Access::File, Access::Control, Access::Tree, Access::EmptyDirectories, Access::Nodes];
+        let all = [Access::File, Access::Control, Access::Tree, Access::Nodes];
         assert!(all.iter().all(|access| handled().contains(access.rights())));
         let makes_nodes =
             |access: &&Access| access.rights().intersects(AccessFs::MakeBlock | AccessFs::MakeChar);
@@ -204,9 +201,5 @@ mod tests {
         tried(&file, || fs::write(&one, "text")).unwrap();
         assert!(denied(tried(&file, || fs::write(&other, "text"))));
         assert!(denied(tried(&file, || fs::remove_file(&one))));
-        let empty = [(directory.path(), Access::EmptyDirectories)];
-        fs::create_dir(directory.path().join("empty")).unwrap();
-        assert!(denied(tried(&empty, || fs::remove_file(&one))));
-        tried(&empty, || fs::remove_dir(directory.path().join("empty"))).unwrap();
     }
 }

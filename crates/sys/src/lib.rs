@@ -11,3 +11,4 @@ pub mod loopdev;
 pub mod ring;
 pub mod thread;
 pub mod timer;
+pub mod view;

@@ -7,10 +7,12 @@ use fsdyno_core::Bytes;
 use fsdyno_host::guest::Guests;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::{Command, DeviceHandle, Grant, Host};
+use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 
 const TOOLS: &[Requirement] = &[
@@ -32,6 +34,11 @@ pub fn tests() -> Vec<Test> {
         test("confinement::no_tool_changes_a_decoy", TOOLS, no_tool_changes_a_decoy),
         test("confinement::a_check_changes_nothing", TOOLS, a_check_changes_nothing),
         test("confinement::the_result_says_what_was_refused", TOOLS, the_result_says_what_was_refused),
+        test(
+            "confinement::a_running_engine_can_change_its_directory_only",
+            TOOLS,
+            a_running_engine_can_change_its_directory_only,
+        ),
         test("confinement::a_kernel_without_landlock_says_so", GUEST, a_kernel_without_landlock_says_so),
     ]
 }
@@ -131,7 +138,6 @@ fn no_tool_changes_a_decoy() {
         (format!("dd if=/dev/zero of={node} bs=4k count=8 conv=notrunc"), nodes()),
         (format!("dd if=/dev/zero of={file} count=1"), tree()),
         (format!("rm -rf -- {home}"), tree()),
-        (format!("rm -rf -- {home}"), vec![Grant::EmptyDirectories(sandbox.path(""))]),
         (format!("mv {file} {}", work.display()), tree()),
         (format!("truncate -s 0 {file}"), tree()),
         (format!("fio --name=x --thread --rw=write --size=1m --filename={node}"), tree()),
@@ -187,6 +193,54 @@ fn the_result_says_what_was_refused() {
     let found = found.unwrap_or_else(|| panic!("{}", describe(&doctor)));
     assert_eq!(found["ok"], true);
     assert!(found["found"].as_str().expect("text").starts_with("Landlock ABI"), "{found}");
+}
+
+/// The kernel's own list of the mounts that a running engine has.
+fn a_running_engine_can_change_its_directory_only() {
+    let sandbox = Sandbox::new();
+    let plan = format!(
+        "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"fileserver\"\n\
+         tree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"1h\"\n",
+        sandbox.path("disk.img").display()
+    );
+    let plan = sandbox.write("plan.toml", &plan).display().to_string();
+    let mut sweep = sandbox
+        .fsdyno(&["sweep", &plan])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start a sweep");
+    let writable = loop {
+        assert_eq!(sweep.try_wait().expect("a look"), None, "the sweep has ended");
+        // Its mounts are all there when the last of its steps is done.
+        match writable_mounts_of_an_engine() {
+            Some(mounts) if mounts.len() <= 2 => break mounts,
+            _ => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    };
+    kill_process(Pid::from_child(&sweep), Signal::INT).expect("a signal");
+    assert_eq!(sweep.wait().expect("its end").code(), Some(130));
+    assert!(writable.iter().any(|mount| mount.starts_with("/run/fsdyno-")), "{writable:?}");
+    let others = writable.iter().filter(|mount| !mount.starts_with("/run/fsdyno-"));
+    assert!(others.into_iter().all(|mount| mount == "/proc/sys/vm/drop_caches"), "{writable:?}");
+}
+
+/// Where the mounts are that the engine of this binary may write to (proc(5), `mountinfo`).
+fn writable_mounts_of_an_engine() -> Option<Vec<String>> {
+    let is_engine = |directory: &Path| {
+        let words = fs::read(directory.join("cmdline")).unwrap_or_default();
+        let ours = fs::read_link(directory.join("exe"))
+            .is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_fsdyno")));
+        ours && words.ends_with(b"\0engine\0")
+    };
+    let processes = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
+    let engine = processes.into_iter().find(|directory| is_engine(directory))?;
+    let mounts = fs::read_to_string(engine.join("mountinfo")).ok()?;
+    let writable = |line: &str| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        fields[5].split(',').all(|option| option != "ro").then(|| fields[4].to_string())
+    };
+    Some(mounts.lines().filter_map(writable).collect())
 }
 
 fn a_kernel_without_landlock_says_so() {

@@ -4,6 +4,7 @@ use crate::{Command, DeviceHandle, Grant, HostError, Result};
 use fsdyno_core::environment::Confinement;
 use fsdyno_sys::child;
 use fsdyno_sys::confine::{self, Access, Ruleset};
+use fsdyno_sys::view;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) fn of_this_kernel() -> Confinement {
         landlock_abi: abi,
         refused: owned(confine::refused(abi)),
         not_refused: owned(confine::beyond(abi)),
+        read_only_mounts: view::possible(),
     }
 }
 
@@ -46,7 +48,6 @@ fn parts(grant: &Grant) -> (&Path, Access) {
         Grant::File(path) => (path, Access::File),
         Grant::Control(path) => (path, Access::Control),
         Grant::Tree(path) => (path, Access::Tree),
-        Grant::EmptyDirectories(path) => (path, Access::EmptyDirectories),
         Grant::Nodes(path) => (path, Access::Nodes),
     }
 }

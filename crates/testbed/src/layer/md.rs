@@ -273,7 +273,7 @@ mod tests {
     fn mdadm_writes_to_no_device_below_dev_but_its_members() {
         let writes = |grant: &Grant| match grant {
             Grant::File(path) | Grant::Tree(path) => path.starts_with("/dev"),
-            Grant::Nodes(_) | Grant::Control(_) | Grant::EmptyDirectories(_) => false,
+            Grant::Nodes(_) | Grant::Control(_) => false,
         };
         assert!(!making_nodes().iter().any(writes), "{:?}", making_nodes());
     }

@@ -1,0 +1,188 @@
+//! A view of all filesystems in which only what was granted can be written to: a mount namespace of read-only mounts
+//! (mount_namespaces(7), mount_setattr(2)).
+//!
+//! The kernel looks at this flag of a mount at every change anyway, so that it costs no operation anything; and it holds for
+//! every thread that a process of the view starts.
+
+use linux_raw_sys::general::{AT_RECURSIVE, MOUNT_ATTR_NODEV, MOUNT_ATTR_RDONLY, mount_attr};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::path::Arg;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::io;
+use std::path::Path;
+
+/// Devices that hold nothing and that programs expect: null(4), random(4), tty(4).
+const HARMLESS: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// What stays as it is in a view.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Granted<'a> {
+    /// Directories with everything below them, but for what is mounted there, and files: they can be changed.
+    pub writable: &'a [&'a Path],
+    /// Nodes of devices, which can be opened. Beside them there are `null`, `zero`, `full`, `random`, `urandom` and `tty`.
+    pub devices: &'a [&'a Path],
+}
+
+/// Whether this kernel lets this process have such a view. It is tried, on a thread of its own.
+pub fn possible() -> bool {
+    let tried = || std::thread::spawn(|| enter(Granted::default())).join();
+    matches!(tried(), Ok(Ok(true)))
+}
+
+/// Moves the calling thread, and all that it starts from now on, into such a view; other threads stay outside. What is
+/// unmounted outside is unmounted in the view, too. What is open stays open as it is. Gives `false`, with nothing that
+/// could not be changed before made unchangeable, where the kernel does not do this (before Linux 5.12) or not for this
+/// process (without `CAP_SYS_ADMIN`, or where its root is no mount).
+///
+/// # Errors
+/// What the kernel says of a path that was granted.
+pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
+    if set(Path::new(""), 0, 0, 0) == Err(Errno::NOSYS) {
+        return Ok(false);
+    }
+    // SAFETY: descriptors stay shared; only the mounts, the root and the working directory become this thread's own.
+    match unsafe { unshare_unsafe(UnshareFlags::NEWNS) } {
+        Ok(()) => {}
+        Err(Errno::PERM) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    }
+    let root = Path::new("/");
+    match mount_change(root, MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC) {
+        Ok(()) => {}
+        Err(Errno::INVAL) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    }
+    let harmless = HARMLESS.map(Path::new);
+    let devices = harmless.iter().filter(|node| node.exists()).chain(granted.devices);
+    let kept: Vec<(&Path, u32)> = (granted.writable.iter().map(|path| (*path, MOUNT_ATTR_RDONLY)))
+        .chain(devices.map(|node| (*node, MOUNT_ATTR_NODEV)))
+        .collect();
+    // A mount of its own for each, so that its flags are its own; one that is a mount already needs no other, which every
+    // path into it would have to cross.
+    for (path, _) in &kept {
+        if !is_mount(path)? {
+            mount_bind(*path, *path)?;
+        }
+    }
+    set(root, AT_RECURSIVE, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, 0)?;
+    for (path, flag) in kept {
+        set(path, 0, 0, flag)?;
+    }
+    Ok(true)
+}
+
+/// Sets and clears flags of the mount at a path.
+fn set(path: &Path, flags: u32, wanted: u32, cleared: u32) -> rustix::io::Result<()> {
+    let change = mount_attr {
+        attr_set: u64::from(wanted),
+        attr_clr: u64::from(cleared),
+        propagation: 0,
+        userns_fd: 0,
+    };
+    path.into_with_c_str(|path| {
+        // SAFETY: the path ends with a zero, and the structure has the size that is told; the kernel reads both.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_mount_setattr,
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                flags,
+                &raw const change,
+                size_of::<mount_attr>(),
+            )
+        };
+        let errno = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+        if result == 0 { Ok(()) } else { Err(errno()) }
+    })
+}
+
+/// Whether something is mounted at a path; kernels that cannot say it (before Linux 5.8) have no views either.
+fn is_mount(path: &Path) -> rustix::io::Result<bool> {
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty())?;
+    Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File, OpenOptions};
+    use std::process::Command;
+
+    /// What comes of an attempt inside of a view.
+    fn tried<T: Send>(granted: Granted<'_>, attempt: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                assert!(enter(granted).expect("a view"));
+                attempt()
+            });
+            inside.join().expect("the thread")
+        })
+    }
+
+    fn is_refused<T>(result: io::Result<T>) -> bool {
+        result.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+    }
+
+    #[test]
+    fn only_what_was_granted_can_be_written_to_by_the_thread_and_what_it_starts() {
+        if !possible() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let (inside, outside) = (path("inside"), path("outside"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&outside, "whole").unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        tried(Granted { writable: &[&inside], devices: &[] }, || {
+            fs::write(inside.join("new"), "text").unwrap();
+            assert!(is_refused(fs::write(&outside, "text")));
+            assert!(is_refused(fs::write(inside.join("link"), "text")));
+            assert!(is_refused(fs::remove_file(inside.join("../outside"))));
+            assert!(is_refused(File::create(path("other"))));
+            assert!(fs::rename(inside.join("new"), path("new")).is_err());
+            assert!(is_refused(fs::write("/proc/sys/vm/swappiness", "60")));
+            let worker =
+                std::thread::scope(|scope| scope.spawn(|| fs::remove_file(&outside)).join().unwrap());
+            assert!(is_refused(worker));
+            let program = Command::new("sh").args(["-c", "echo text > \"$0\""]).arg(&outside).output();
+            assert!(!program.unwrap().status.success());
+            fs::write("/dev/null", "text").unwrap();
+        });
+        assert_eq!(fs::read_to_string(&outside).unwrap(), "whole");
+        assert!(inside.join("new").exists());
+        fs::write(&outside, "free").unwrap();
+    }
+
+    #[test]
+    fn no_device_can_be_opened_but_what_was_granted() {
+        if !possible() {
+            return;
+        }
+        // A device of a kind that every machine has, and that is none of the harmless ones.
+        let node = Path::new("/dev/kmsg");
+        let open = || OpenOptions::new().read(true).open(node).map(drop).map_err(|error| error.kind());
+        if open().is_err() {
+            return;
+        }
+        assert_eq!(tried(Granted::default(), open), Err(io::ErrorKind::PermissionDenied));
+        assert_eq!(tried(Granted { writable: &[], devices: &[node] }, open), Ok(()));
+        assert_eq!(open(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_granted() {
+        if !possible() {
+            return;
+        }
+        let absent = [Path::new("/absent/directory")];
+        let entered = std::thread::scope(|scope| {
+            let enter = || enter(Granted { writable: &absent, devices: &[] }).map_err(|error| error.kind());
+            scope.spawn(enter).join().expect("the thread")
+        });
+        assert_eq!(entered, Err(io::ErrorKind::NotFound));
+    }
+}
