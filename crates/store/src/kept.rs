@@ -52,6 +52,21 @@ pub struct Added {
     pub added: Vec<String>,
     /// What could not be, and why, one line each; the files stay.
     pub left: Vec<String>,
+    /// What has no place any more, because the store is another one now, one line each; the files stay, and no later
+    /// attempt will do better.
+    pub orphaned: Vec<String>,
+}
+
+/// Why a record was not added.
+enum Not {
+    Now(String),
+    EverAgain(String),
+}
+
+impl From<String> for Not {
+    fn from(reason: String) -> Self {
+        Not::Now(reason)
+    }
 }
 
 /// The files with records that a store at this path has not taken, in its own directory and in these.
@@ -113,17 +128,19 @@ impl Store {
     pub fn add_kept(&mut self, directories: &[PathBuf]) -> Added {
         let mut result = Added::default();
         for path in kept(&self.path, directories) {
+            let told = |reason| format!("kept record '{}': {reason}", path.display());
             match self.add_one(&path) {
                 Ok(None) => {}
                 Ok(Some(line)) => result.added.push(line),
-                Err(reason) => result.left.push(format!("kept record '{}': {reason}", path.display())),
+                Err(Not::Now(reason)) => result.left.push(told(reason)),
+                Err(Not::EverAgain(reason)) => result.orphaned.push(told(reason)),
             }
         }
         result
     }
 
     /// `None` for the record of another store of the same name.
-    fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, String> {
+    fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, Not> {
         let Kept { store, sweep, started, record, .. } = read(path)?;
         if store != self.path {
             return Ok(None);
@@ -131,12 +148,17 @@ impl Store {
         let (trial, shown) = (record.trial, path.display());
         match self.started(sweep).map_err(|error| chain(&error))? {
             Some(known) if started.as_ref().is_none_or(|started| *started == known) => {}
-            _ => return Err(format!("sweep {sweep} is not the one that it belongs to")),
+            Some(_) => {
+                return Err(Not::EverAgain(format!(
+                    "the store has another sweep {sweep} than it belongs to"
+                )));
+            }
+            None => return Err(Not::EverAgain(format!("the store has no sweep {sweep} any more"))),
         }
         match self.add_trial(sweep, &record) {
             Ok(()) => {}
             Err(StoreError::TrialExists { .. }) if self.has(sweep, &record) => {}
-            Err(error) => return Err(chain(&error)),
+            Err(error) => return Err(chain(&error).into()),
         }
         fs::remove_file(path).map_err(|error| format!("stored, but not removed: {error}"))?;
         Ok(Some(format!("added trial {} of sweep {sweep} from '{shown}'", trial + 1)))

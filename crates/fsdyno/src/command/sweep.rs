@@ -126,8 +126,11 @@ pub fn measure(
 /// Adds the records of earlier trials that could not be stored then.
 pub fn add_kept(surroundings: &Surroundings, store: &mut Store) -> Added {
     let kept = store.add_kept(&surroundings.keep());
-    for line in kept.added.iter().chain(&kept.left) {
+    for line in kept.added.iter().chain(&kept.left).chain(&kept.orphaned) {
         say::note(line);
+    }
+    if !kept.orphaned.is_empty() {
+        say::note("hint: put the store that it belongs to back, or remove the file");
     }
     kept
 }

@@ -15,6 +15,9 @@ const SCRATCH_BYTES: u64 = 3 << 30;
 const STATE_ROOM: &str = "48M";
 /// Where a sweep mounts.
 const MOUNT_PREFIX: &str = "/run/fsdyno-";
+/// Where records go that a full store does not take, and how they are called.
+const RUN: &str = "/run";
+const KEPT: &str = ".kept-";
 const DECOY_BYTES: usize = 8 << 20;
 /// No filesystem here has smaller ones.
 const BLOCK: u64 = 1024;
@@ -75,8 +78,10 @@ impl Ground {
 
     /// The binary with a state of its own.
     pub fn fsdyno<T: AsRef<std::ffi::OsStr>>(&self, arguments: &[T]) -> Command {
-        let mut command = Command::new(self.binary());
-        command.args(arguments).env("XDG_STATE_HOME", self.state()).current_dir(&self.directory);
+        // A hangup is one of the endings, even where the soak itself ignores it, as under nohup.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP").arg(self.binary()).args(arguments);
+        command.env("XDG_STATE_HOME", self.state()).current_dir(&self.directory);
         // Ctrl-C is for the soak, which lets the run end.
         command.process_group(0);
         command
@@ -118,6 +123,8 @@ impl Ground {
         left.extend(
             names(&self.state().join("fsdyno/undo")).into_iter().map(|name| format!("journal {name}")),
         );
+        let kept = [self.state().join("fsdyno"), PathBuf::from(RUN)].into_iter().flat_map(|path| names(&path));
+        left.extend(kept.filter(|name| name.contains(KEPT)).map(|name| format!("kept record {name}")));
         left.extend(self.processes().into_iter().map(|process| format!("process {process}")));
         let ours = |disk: &&Disk| {
             scratch.disks.iter().chain(&self.decoys).chain(&self.below).any(|ours| ours.node == disk.node)

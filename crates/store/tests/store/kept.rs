@@ -81,8 +81,22 @@ fn nothing_kept_is_lost_or_added_to_the_wrong_sweep() {
     let mut store = lab.open();
     let id = store.create_sweep(&sweep("two")).unwrap();
     let added = store.add_kept(&[]);
-    assert!(added.left.iter().all(|line| line.contains("not the one")) && added.left.len() == 2, "{added:?}");
+    assert!(added.orphaned.iter().all(|line| line.contains("has another sweep 1")), "{added:?}");
+    assert_eq!((added.orphaned.len(), added.left.len()), (2, 0), "{added:?}");
     assert!(store.trials(id).unwrap().is_empty() && first.exists());
+}
+
+#[test]
+fn a_record_whose_store_is_gone_is_an_orphan() {
+    let lab = Lab::new();
+    let mut store = lab.open();
+    let id = store.create_sweep(&sweep("one")).unwrap();
+    let path = store.keep(id, &trial(0, 1), &[]).unwrap();
+    drop(store);
+    fs::remove_file(lab.path("results.db")).unwrap();
+    let added = lab.open().add_kept(&[]);
+    assert!(added.orphaned.len() == 1 && added.orphaned[0].contains("no sweep 1 any more"), "{added:?}");
+    assert!(added.left.is_empty() && path.exists(), "{added:?}");
 }
 
 #[test]
