@@ -26,6 +26,9 @@ pub const GUEST: &[Requirement] = &[
     Requirement::Root,
 ];
 
+/// For trials on this machine, too.
+pub const GUEST_AND_MACHINE: &[Requirement] = &[Requirement::All(GUEST), Requirement::Loop];
+
 /// A small load of readers and writers in guests.
 const PLAN: &str = r#"
 name = "guests"
@@ -53,10 +56,11 @@ pub fn tests() -> Vec<Test> {
             a_guest_answers_and_panics,
         ),
         test("guests::qemu_has_descriptors_and_no_rights", qemu_has_descriptors_and_no_rights),
-        test(
-            "guests::two_kernels_and_the_machine_share_one_table",
-            two_kernels_and_the_machine_share_one_table,
-        ),
+        Test {
+            name: "guests::two_kernels_and_the_machine_share_one_table",
+            requires: GUEST_AND_MACHINE,
+            body: two_kernels_and_the_machine_share_one_table,
+        },
         test(
             "guests::without_root_a_lost_and_a_hung_guest_fail_their_trials_only",
             a_lost_and_a_hung_guest_fail_their_trials_only,

@@ -1,6 +1,6 @@
 //! Filesystems that the machine's own kernel need not have, in guests: made, used, checked, and read back as asked.
 
-use crate::guests::{GUEST, fsdyno, opened, qemu, request, trials};
+use crate::guests::{GUEST, GUEST_AND_MACHINE, fsdyno, opened, qemu, request, trials};
 use crate::support::{Sandbox, Test, describe};
 use fsdyno_host::Command;
 use fsdyno_host::guest::{GuestProgram, GuestRequest, Guests};
@@ -11,7 +11,11 @@ use std::sync::atomic::AtomicBool;
 pub fn tests() -> Vec<Test> {
     let test = |name, body| Test { name, requires: GUEST, body };
     vec![
-        test("guests_filesystems::lost_filesystems_run_where_a_kernel_has_them", lost_filesystems),
+        Test {
+            name: "guests_filesystems::lost_filesystems_run_where_a_kernel_has_them",
+            requires: GUEST_AND_MACHINE,
+            body: lost_filesystems,
+        },
         test("guests_filesystems::a_kernel_without_ntfs_says_which_has_it", ntfs),
         test("guests_filesystems::a_machine_whose_own_kernel_has_one_needs_no_guest", on_the_machine_itself),
     ]

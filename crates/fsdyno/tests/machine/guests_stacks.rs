@@ -14,10 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 const NEEDED: &[Requirement] = &[
-    GUEST[0],
-    GUEST[1],
-    GUEST[2],
-    GUEST[3],
+    Requirement::All(GUEST),
     Requirement::Program("mdadm"),
     Requirement::Program("lvm"),
     Requirement::Program("dmsetup"),

@@ -1,4 +1,5 @@
-//! Tests on the real machine: loop devices, FUSE, the built binary. One process, one test at a time.
+//! Tests on the real machine: loop devices, FUSE, the built binary. One process, one test at a time on the machine itself,
+//! two where everything happens in guests.
 //!
 //! Each test declares what it requires. What is missing is printed, all of it, and the test counts as ignored, so that
 //! the closing line of the suite says how many were skipped. After each test the harness checks that no loop device,
@@ -13,11 +14,13 @@ mod device_read;
 mod engine_fuse;
 mod engine_tree;
 mod external;
+mod full_disk;
 mod guards;
 mod guards_confirmed;
 mod guests;
 mod guests_deaf;
 mod guests_filesystems;
+mod guests_power;
 mod guests_stacks;
 mod images;
 mod kill;
@@ -45,11 +48,13 @@ fn main() {
         engine_fuse::tests(),
         engine_tree::tests(),
         external::tests(),
+        full_disk::tests(),
         guards::tests(),
         guards_confirmed::tests(),
         guests::tests(),
         guests_deaf::tests(),
         guests_filesystems::tests(),
+        guests_power::tests(),
         guests_stacks::tests(),
         images::tests(),
         kill::tests(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Something that a test needs from the machine.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
     /// Effective user 0.
     Root,

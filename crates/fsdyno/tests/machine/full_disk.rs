@@ -1,0 +1,75 @@
+//! A store that cannot be written any more: the trial is kept, the sweep ends, and everything is undone.
+
+use crate::support::{Requirement, Sandbox, Test, describe, json};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+pub fn tests() -> Vec<Test> {
+    vec![Test {
+        name: "full_disk::a_full_disk_keeps_the_trial_for_later",
+        requires: &[Requirement::Root],
+        body: a_full_disk_keeps_the_trial_for_later,
+    }]
+}
+
+/// State on a tmpfs, unmounted when the test ends, however it ends.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn mount(path: std::path::PathBuf) -> Self {
+        fs::create_dir(&path).expect("a directory");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs"]).arg(&path);
+        assert!(mount.status().expect("mount runs").success());
+        Small(path)
+    }
+
+    /// Leaves no room in it.
+    fn fill(&self) {
+        let mut file = File::create(self.0.join("filler")).expect("a file");
+        while file.write_all(&[1; 4096]).is_ok() {}
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn a_full_disk_keeps_the_trial_for_later() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("work")).expect("a directory");
+    let small = Small::mount(sandbox.path("small"));
+    let state = small.0.join("fsdyno").display().to_string();
+    let bench =
+        ["bench", "work", "--tree-size", "8M", "--ramp", "0s", "--window", "500ms", "--state", &state];
+    let mut child =
+        sandbox.fsdyno(&bench).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start a bench");
+    while fs::read_dir(sandbox.path("work")).expect("the directory").count() == 0 {
+        assert!(child.try_wait().expect("look at it").is_none(), "the bench ended by itself");
+        thread::sleep(Duration::from_millis(5));
+    }
+    small.fill();
+    let output = child.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let kept = said.split("its record is kept in '").nth(1).and_then(|rest| rest.split('\'').next());
+    let kept = kept.unwrap_or_else(|| panic!("no record in {said}")).to_string();
+    assert!(kept.starts_with("/run/") && said.contains("full") && said.contains("hint: "), "{said}");
+    assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0, "{said}");
+
+    // The disk is still full: nothing is lost.
+    let restored = sandbox.run(&["restore", "--state", &state]);
+    assert_eq!(restored.status.code(), Some(1), "{}", describe(&restored));
+    assert!(Path::new(&kept).exists());
+    fs::remove_file(small.0.join("filler")).expect("room");
+    let restored = sandbox.run(&["restore", "--state", &state]);
+    assert!(restored.status.success() && !Path::new(&kept).exists(), "{}", describe(&restored));
+    let shown = json(&sandbox.run(&["show", "--format", "json", "--state", &state]));
+    assert_eq!(shown["trials"][0]["outcome"], "measured", "{shown}");
+}
