@@ -8,7 +8,7 @@
 //! nothing, as the kernel looks at that flag of a mount anyway.
 
 use crate::error::EngineError;
-use fsdyno_core::EngineRequest;
+use fsdyno_core::{EngineRequest, Workload};
 use fsdyno_sys::confine::{Access, Ruleset};
 use fsdyno_sys::view::{self, Granted};
 use std::path::Path;
@@ -35,10 +35,18 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
     // What is not there is for the work to find out, which says what it was wanted for.
     let writable: Vec<&Path> =
-        [Some(&*request.directory), cache].into_iter().flatten().filter(|path| path.exists()).collect();
+        [directory(request), cache].into_iter().flatten().filter(|path| path.exists()).collect();
     let devices: Vec<&Path> = request.device.as_deref().into_iter().filter(|node| node.exists()).collect();
     view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
     Ok(())
+}
+
+/// Where a request makes files, if it does.
+fn directory(request: &EngineRequest) -> Option<&Path> {
+    match request.workload {
+        Workload::Null(_) => None,
+        _ => Some(&request.directory),
+    }
 }
 
 /// What a request confines work to.
@@ -50,8 +58,10 @@ impl Confined {
     /// has no Landlock.
     pub(crate) fn to(request: &EngineRequest) -> Result<Self, EngineError> {
         let cache = request.drop_caches.then_some((Path::new(DROP_CACHES), Access::File));
-        let always = [(&*request.directory, Access::Tree), (Path::new(NULL), Access::File)];
-        let ruleset = Ruleset::new(always.into_iter().chain(cache)).map_err(EngineError::Confine)?;
+        let tree = directory(request).map(|directory| (directory, Access::Tree));
+        let null = Some((Path::new(NULL), Access::File));
+        let ruleset =
+            Ruleset::new([tree, null, cache].into_iter().flatten()).map_err(EngineError::Confine)?;
         Ok(Confined(ruleset.map(Arc::new)))
     }
 
@@ -79,7 +89,7 @@ mod tests {
     use super::*;
     use crate::aside;
     use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
-    use fsdyno_core::{Workload, workload::Null};
+    use fsdyno_core::workload::{Fileserver, Null};
     use fsdyno_sys::confine::abi;
     use std::fs;
     use std::process::Command;
@@ -88,7 +98,7 @@ mod tests {
         EngineRequest {
             version: PROTOCOL_VERSION,
             directory: directory.to_path_buf(),
-            workload: Workload::Null(Null::default()),
+            workload: Workload::Fileserver(Fileserver::default()),
             seed: 1,
             part: Part::WHOLE,
             precondition: None,
@@ -117,6 +127,12 @@ mod tests {
         let wrote = std::thread::scope(|scope| scope.spawn(engine).join().unwrap());
         assert_eq!(wrote, (true, false));
         assert_eq!(fs::read_to_string(&decoy).unwrap(), "whole");
+    }
+
+    #[test]
+    fn a_workload_without_files_may_change_nothing() {
+        let request = EngineRequest { workload: Workload::Null(Null::default()), ..request(Path::new("/")) };
+        assert_eq!(directory(&request), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -48,6 +48,10 @@ pub fn run() {
 fn live() -> io::Result<()> {
     for (kind, target, option) in MOUNTS {
         mount(*kind, *target, *kind, MountFlags::empty(), None).map_err(lacks(option))?;
+    }
+    // tmpfs is for everybody, these two are root's on any machine.
+    for directory in ["/", "/run"] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     }
     // Starting a process takes a pair of sockets: better said now than when the first one fails.
     UnixStream::pair().map_err(lacks("NET and CONFIG_UNIX"))?;

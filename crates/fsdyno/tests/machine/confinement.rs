@@ -200,7 +200,7 @@ fn a_running_engine_can_change_its_directory_only() {
     let sandbox = Sandbox::new();
     let plan = format!(
         "[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"fileserver\"\n\
-         tree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"1h\"\n",
+         tree_size = \"1M\"\nreaders = 1\nwriters = 1\nramp = 0\nwindow = \"20s\"\n",
         sandbox.path("disk.img").display()
     );
     let plan = sandbox.write("plan.toml", &plan).display().to_string();
@@ -212,15 +212,15 @@ fn a_running_engine_can_change_its_directory_only() {
         .expect("start a sweep");
     let writable = loop {
         assert_eq!(sweep.try_wait().expect("a look"), None, "the sweep has ended");
-        // Its mounts are all there when the last of its steps is done.
-        match writable_mounts_of_an_engine() {
-            Some(mounts) if mounts.len() <= 2 => break mounts,
-            _ => std::thread::sleep(std::time::Duration::from_millis(10)),
+        // An engine that measures only itself comes first; and it takes a moment until the mounts are as they are to be.
+        let mounts = writable_mounts_of_an_engine().unwrap_or_default();
+        if mounts.len() <= 2 && mounts.iter().any(|mount| mount.starts_with("/run/fsdyno-")) {
+            break mounts;
         }
+        std::thread::sleep(std::time::Duration::from_millis(10));
     };
     kill_process(Pid::from_child(&sweep), Signal::INT).expect("a signal");
     assert_eq!(sweep.wait().expect("its end").code(), Some(130));
-    assert!(writable.iter().any(|mount| mount.starts_with("/run/fsdyno-")), "{writable:?}");
     let others = writable.iter().filter(|mount| !mount.starts_with("/run/fsdyno-"));
     assert!(others.into_iter().all(|mount| mount == "/proc/sys/vm/drop_caches"), "{writable:?}");
 }

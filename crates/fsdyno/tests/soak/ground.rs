@@ -123,7 +123,8 @@ impl Ground {
         left.extend(
             names(&self.state().join("fsdyno/undo")).into_iter().map(|name| format!("journal {name}")),
         );
-        let kept = [self.state().join("fsdyno"), PathBuf::from(RUN)].into_iter().flat_map(|path| names(&path));
+        let kept =
+            [self.state().join("fsdyno"), PathBuf::from(RUN)].into_iter().flat_map(|path| names(&path));
         left.extend(kept.filter(|name| name.contains(KEPT)).map(|name| format!("kept record {name}")));
         left.extend(self.processes().into_iter().map(|process| format!("process {process}")));
         let ours = |disk: &&Disk| {
