@@ -225,11 +225,14 @@ fn an_interrupted_sweep_is_undone_and_goes_on() {
 
 fn a_full_device_fails_its_trial_only() {
     let sandbox = Sandbox::new();
-    let text = plan(&sandbox).replace("repetitions = 2", "repetitions = 1").replace(", \"none\"", "")
+    let text = plan(&sandbox)
+        .replace("repetitions = 2", "repetitions = 1")
+        .replace(", \"none\"", "")
+        .replace("256M", "96M")
         + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\nwriter_space = \"10G\"\n\
            ramp = \"0s\"\nwindow = \"1h\"\n";
     sandbox.write("plan.toml", &text);
-    let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=30s", "--format", "json"]);
+    let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=8s", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let document = json(&output);
     let trials = document["trials"].as_array().expect("trials");
