@@ -321,6 +321,12 @@ pub enum AxisError {
     },
 }
 
+/// Whether a mount option keeps a filesystem from flushing the disk's write cache: `nobarrier` of most, `barrier=0` of ext,
+/// `barrier=none` of ReiserFS (Linux, Documentation/filesystems).
+pub fn switches_barriers_off(option: &str) -> bool {
+    matches!(option, "nobarrier" | "barrier=0" | "barrier=none")
+}
+
 /// The axis of this name. A key of a sysctl under `sysctl.` is always one.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 //!
 //! A threshold divides what a healthy run shows anyway from what moves its figures by several percent.
 
+use fsdyno_core::axis;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
@@ -197,11 +198,7 @@ fn compresses(record: &TrialRecord) -> bool {
 /// A cache that loses its content with the power, and nobody who flushes it; or a device that does not say.
 fn write_cache(record: &TrialRecord) -> Option<Warning> {
     let state = |device: &DeviceFacts| device.queue.get("write_cache").map(|state| state.trim().to_string());
-    let unflushed = record
-        .built
-        .mount_options_in_force
-        .split(',')
-        .any(|option| matches!(option, "nobarrier" | "barrier=0"));
+    let unflushed = record.built.mount_options_in_force.split(',').any(axis::switches_barriers_off);
     let volatile =
         record.environment.devices.iter().find(|device| state(device).as_deref() == Some("write back"));
     if let Some(device) = volatile.filter(|_| unflushed) {
@@ -446,8 +443,10 @@ mod tests {
     #[test]
     fn a_volatile_cache_that_nobody_flushes_is_told_and_so_is_a_silent_device() {
         let mut record = healthy(&[]);
-        record.built.mount_options_in_force = "rw,nobarrier".to_string();
-        assert_eq!(only(&record).0, WarningKind::WriteCache);
+        for option in ["nobarrier", "barrier=0", "barrier=none"] {
+            record.built.mount_options_in_force = format!("rw,{option}");
+            assert_eq!(only(&record).0, WarningKind::WriteCache, "{option}");
+        }
         record.environment.devices = vec![device("write through")];
         assert_eq!(confounders(&record), []);
         record.environment.devices =

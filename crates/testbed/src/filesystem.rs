@@ -316,7 +316,7 @@ pub(crate) fn none_of<const N: usize>(words: [&str; N]) -> Shown {
 
 /// What is at stake without flushes, asked for by the axis or by a mount option.
 pub(crate) fn barrier_off(configuration: &Configuration) -> Option<String> {
-    let raw = raw_mount(configuration).any(|word| ["nobarrier", "barrier=0", "barrier=none"].contains(&word));
+    let raw = raw_mount(configuration).any(axis::switches_barriers_off);
     let off = configuration.level("barrier") == Some("0") || raw;
     off.then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
 }

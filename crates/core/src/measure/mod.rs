@@ -136,6 +136,19 @@ impl Unit {
         }
     }
 
+    /// The base unit in documents for programs, and at the end of a column's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::BytesPerSecond => "bytes_per_s",
+            Unit::OperationsPerSecond => "operations_per_s",
+            Unit::ItemsPerSecond => "items_per_s",
+            Unit::Nanoseconds => "ns",
+            Unit::Operations => "operations",
+            Unit::Extents => "extents_per_file",
+            Unit::Share => "share",
+        }
+    }
+
     /// A value in its base unit as the number to show before [`Unit::symbol`].
     pub fn shown(self, value: f64) -> f64 {
         match self {

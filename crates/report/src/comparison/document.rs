@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Version of the JSON document; raised when a key changes its meaning or goes away.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// A comparison as one JSON document. Values are in base units: bytes per second, nanoseconds, shares from 0 to 1.
 pub fn document(comparison: &Comparison) -> Value {
@@ -68,7 +68,7 @@ fn measure(row: &Row) -> Value {
     });
     json!({
         "measure": row.measure,
-        "unit": unit(row),
+        "unit": row.measure.unit().name(),
         "better": better(row),
         "values": [value(0), value(1)],
         "ratio": ratio,
@@ -78,20 +78,6 @@ fn measure(row: &Row) -> Value {
         "needs_trials": needs(row),
         "text": row.verdict(),
     })
-}
-
-/// The base unit, as values have it; [`fsdyno_core::measure::Unit::symbol`] is that of shown numbers.
-fn unit(row: &Row) -> &'static str {
-    use fsdyno_core::measure::Unit;
-    match row.measure.unit() {
-        Unit::BytesPerSecond => "bytes/s",
-        Unit::OperationsPerSecond => "operations/s",
-        Unit::ItemsPerSecond => "1/s",
-        Unit::Nanoseconds => "ns",
-        Unit::Operations => "operations",
-        Unit::Extents => "extents/file",
-        Unit::Share => "share",
-    }
 }
 
 fn better(row: &Row) -> &'static str {
@@ -166,7 +152,7 @@ pub fn csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
             csv_text(&case.names[1]),
             case.workload.kind().to_string(),
             csv_text(row.measure.name()),
-            unit(row).to_string(),
+            row.measure.unit().name().to_string(),
             better(row).to_string(),
         ];
         let values = [0, 1].map(|side| value(row, side)).concat();
@@ -237,7 +223,7 @@ mod tests {
             );
             assert_eq!(row["a_low"].parse::<f64>().unwrap(), same["values"][0]["low"].as_f64().unwrap());
         }
-        assert_eq!((rows[0]["verdict"].as_str(), rows[0]["unit"].as_str()), ("slower", "bytes/s"));
+        assert_eq!((rows[0]["verdict"].as_str(), rows[0]["unit"].as_str()), ("slower", "bytes_per_s"));
         assert_eq!(rows[1]["verdict"], "no material difference");
     }
 }

@@ -180,14 +180,7 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
 
 /// The value of a measure, its unit last, and whether it is only a lower bound.
 fn of_measure(measure: Measure) -> [Column; 2] {
-    let unit = match measure.unit() {
-        Unit::BytesPerSecond => "bytes_per_s",
-        Unit::OperationsPerSecond | Unit::ItemsPerSecond => "per_s",
-        Unit::Nanoseconds => "ns",
-        Unit::Operations => "operations",
-        Unit::Extents => "extents",
-        Unit::Share => "share",
-    };
+    let unit = measure.unit().name();
     let name = measure.name().replace('-', "_");
     let bound = measure.clone();
     [

@@ -174,7 +174,7 @@ fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload
         workload: workload.kind(),
         title: workload.load().title(),
         measure: measure.name().to_string(),
-        unit: standing::unit_word(measure.unit()),
+        unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
         sentences: Vec::new(),
         winner,

@@ -3,7 +3,7 @@
 //! Means decide, for a front has no intervals; where they are close, so are the points. The longest stall is the longest of
 //! all trials. Safety is an objective of its own: what weakens nothing is never beaten by what does.
 
-use super::standing::{Standing, of_case, unit_word};
+use super::standing::{Standing, of_case};
 use crate::ranking;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};
@@ -82,7 +82,7 @@ pub(super) fn front(
     points.iter_mut().zip(fronts).for_each(|(point, on_front)| point.on_front = on_front);
     let objectives = measures.iter().map(|measure| Objective {
         measure: measure.name().to_string(),
-        unit: unit_word(measure.unit()),
+        unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
     });
     ParetoFront { objectives: objectives.collect(), points }

@@ -8,7 +8,7 @@ use super::risks;
 use crate::comparison::proven;
 use crate::ranking::{Figure, Ranking};
 use fsdyno_core::axis;
-use fsdyno_core::measure::{Direction, Measure, Unit};
+use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
 use serde::Serialize;
@@ -241,19 +241,6 @@ pub(super) fn baseline(standings: &[Standing], winner: usize) -> Option<usize> {
     let simpler = durable().filter(|(_, one)| one.changes < standings[winner].changes);
     let simplest = simpler.min_by_key(|(_, one)| one.changes);
     simplest.or(durable().next()).or(others().next()).map(|(index, _)| index)
-}
-
-/// A unit in words for programs.
-pub(super) fn unit_word(unit: Unit) -> &'static str {
-    match unit {
-        Unit::BytesPerSecond => "bytes_per_s",
-        Unit::OperationsPerSecond => "operations_per_s",
-        Unit::ItemsPerSecond => "items_per_s",
-        Unit::Nanoseconds => "ns",
-        Unit::Operations => "operations",
-        Unit::Extents => "extents_per_file",
-        Unit::Share => "share",
-    }
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn barrier(case: &CaseView, options: &[&str], filesystem: &str) -> Option<String
     if let Some(level) = case.configuration.level("barrier") {
         return Some(level.to_string());
     }
-    let off = options.iter().any(|option| ["nobarrier", "barrier=0", "barrier=none"].contains(option));
+    let off = options.iter().any(|option| axis::switches_barriers_off(option));
     let known = axis::find("barrier").is_ok_and(|axis| axis.applies_to(filesystem));
     known.then(|| if off { "0" } else { "1" }.to_string())
 }
