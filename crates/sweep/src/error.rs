@@ -399,6 +399,18 @@ pub enum SweepError {
         /// Its name.
         name: String,
     },
+    /// A sweep cannot be resumed on another disk.
+    #[error("'{}' is not a disk that sweep {sweep} began with: that was {then}; this is {now}", path.display())]
+    DiskDiffers {
+        /// The sweep.
+        sweep: fsdyno_store::SweepId,
+        /// The disk, as the plan names it.
+        path: std::path::PathBuf,
+        /// What was there.
+        then: String,
+        /// What is there now.
+        now: String,
+    },
 }
 
 impl SweepError {
@@ -414,6 +426,11 @@ impl SweepError {
             SweepError::Engine { failure } => failure.hint.clone(),
             SweepError::PlanDiffers { .. } => Some(
                 "resume with the same plan and arguments, or begin a new sweep without --resume".to_string(),
+            ),
+            SweepError::DiskDiffers { .. } => Some(
+                "connect that disk again under this name, or begin a new sweep without --resume; names below \
+                 /dev/disk/by-id stay with their disk"
+                    .to_string(),
             ),
         }
     }

@@ -22,6 +22,7 @@ mod overhead;
 mod plan;
 mod progress;
 mod raw;
+mod resume;
 mod run;
 mod trial;
 mod watch;

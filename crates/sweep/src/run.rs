@@ -13,6 +13,7 @@ use crate::order::{Slot, further, order};
 use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::progress::{Clock, Position, Progress};
+use crate::resume;
 use crate::trial::{self, Bench};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
@@ -105,7 +106,7 @@ pub fn run(
     let unmet = estimate::unmet(plan, host, machines.guests, &cases, size);
     let slots = order(plan);
     let stored = match options.resume {
-        Some(sweep) => stored_trials(plan, store, sweep)?,
+        Some(sweep) => resume::stored_trials(plan, host, store, sweep)?,
         None => Default::default(),
     };
     let runnable = runnable(&cases, &unmet);
@@ -406,15 +407,6 @@ fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, S
         store.outlines(sweep)?.iter().for_each(|trial| tally.add(trial));
     }
     Ok(tally)
-}
-
-/// The trials that are stored of a sweep, which must be of the same plan.
-fn stored_trials(plan: &Plan, store: &Store, sweep: SweepId) -> Result<BTreeSet<u32>, SweepError> {
-    let stored = store.sweep(sweep)?;
-    if stored.plan_toml != plan.text || stored.overrides != plan.overrides {
-        return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name });
-    }
-    Ok(store.trial_numbers(sweep)?)
 }
 
 fn new_sweep(plan: &Plan, cases: &[Case], slots: &[Slot]) -> NewSweep {

@@ -92,6 +92,16 @@ fn every_use_refuses_with_a_reason_of_its_own() {
 }
 
 #[test]
+fn a_mount_of_a_trial_is_for_restore_to_take_down() {
+    let target = format!("/run/fsdyno-{}", "0123456789abcdef".repeat(2));
+    let mounted = |target: &str| Use::Mounted { target: target.into(), namespace_of_pid: None };
+    let found = DeviceProbe { uses: vec![mounted(&target), mounted("/run/fsdyno-x")], ..probe() };
+    let all = all_refusals(&found, None, &confirmation(CONFIRMED, &[]), false);
+    let hints: Vec<String> = all.into_iter().map(|refusal| refusal.hint).collect();
+    assert!(hints[0].contains("fsdyno restore") && !hints[1].contains("restore"), "{hints:?}");
+}
+
+#[test]
 fn what_is_unknown_refuses() {
     let probe = DeviceProbe { unknown: vec!["processes: permission denied".into()], ..probe() };
     assert!(reasons(&probe, None, CONFIRMED, &[], true)[0].contains("processes: permission denied"));

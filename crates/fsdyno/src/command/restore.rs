@@ -121,7 +121,8 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
 
 /// Adds records that could not be stored when they were measured. Without any the store is not even opened.
 fn kept_records(surroundings: &Surroundings) -> Status {
-    if fsdyno_store::kept(&surroundings.store, &surroundings.keep()).is_empty() {
+    let kept = fsdyno_store::kept(&surroundings.store, &surroundings.keep());
+    if kept.is_empty() {
         return Status::Well;
     }
     match surroundings.open_store() {
@@ -130,6 +131,9 @@ fn kept_records(surroundings: &Surroundings) -> Status {
             false => Status::TrialFailed,
         },
         Err(trouble) => {
+            for path in &kept {
+                say::note(&format!("kept record '{}' stays: the results cannot be opened", path.display()));
+            }
             trouble.tell();
             Status::TrialFailed
         }

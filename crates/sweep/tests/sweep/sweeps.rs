@@ -15,7 +15,7 @@ use fsdyno_host::guest::NoGuests;
 use fsdyno_store::SweepState;
 use fsdyno_sweep::{BenchOptions, Plan, Progress, SweepEnd, SweepError, bench_plan, dry_run, order};
 use fsdyno_testbed::TestbedError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn plan(overrides: &[&str]) -> Plan {
     lab::plan(PLAN, overrides)
@@ -228,6 +228,34 @@ fn ctrl_c_undoes_everything_and_resume_runs_exactly_the_missing_trials() {
     let numbers: Vec<u32> = lab.trials(&resumed).iter().map(|trial| trial.trial).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
     assert_eq!(lab.store.sweep(outcome.sweep).unwrap().summary.state, SweepState::Finished);
+}
+
+#[test]
+fn a_sweep_does_not_go_on_with_another_disk() {
+    let named = "[device]\nblock = \"/dev/fake1\"\n";
+    let text = PLAN.replace("[device]\nimage = \"/data/fsdyno.img\"\nsize = \"4G\"\n", named);
+    let plan = lab::plan(&text, &[]);
+    let mut lab = Lab::new();
+    lab.host.add_block("/dev/fake1", (259, 1), Bytes(8 << 30));
+    lab.engines((0..3).map(|_| measured()));
+    let stop = |progress: &Progress<'_>, interrupt: &AtomicBool| {
+        let third = matches!(progress, Progress::Running(at) if at.trial == 3);
+        interrupt.fetch_or(third, Ordering::Relaxed);
+    };
+    let outcome = lab.run_watched(&plan, None, stop).unwrap();
+    assert_eq!((outcome.end, outcome.measured), (SweepEnd::Interrupted, 2));
+    lab.interrupt.store(false, Ordering::Relaxed);
+
+    lab.host.add_block("/dev/fake1", (259, 1), Bytes(6 << 30));
+    let before = lab.host.snapshot();
+    let error = lab.run(&plan, Some(outcome.sweep)).unwrap_err();
+    assert!(matches!(error, SweepError::DiskDiffers { .. }), "{error}");
+    assert!(error.to_string().contains("that was 8589934592 bytes"), "{error}");
+    assert_eq!((lab.host.snapshot(), lab.trials(&outcome).len()), (before, 2));
+
+    lab.host.add_block("/dev/fake1", (259, 1), Bytes(8 << 30));
+    lab.engines((0..3).map(|_| measured()));
+    assert_eq!(lab.run(&plan, Some(outcome.sweep)).unwrap().end, SweepEnd::Finished);
 }
 
 #[test]

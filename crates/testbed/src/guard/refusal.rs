@@ -3,6 +3,7 @@
 use super::confirmation::{Confirmation, Overwrite};
 use super::identity::{identity_text, pin_differences};
 use crate::mark;
+use crate::undo::is_mount_directory;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
 use fsdyno_host::quoted;
@@ -174,6 +175,10 @@ fn describe_model(probe: &DeviceProbe) -> String {
 
 fn explain(usage: &Use) -> (String, String) {
     let (reason, hint): (String, &str) = match usage {
+        Use::Mounted { target, namespace_of_pid: None } if is_mount_directory(Path::new(target)) => (
+            format!("is mounted on '{target}' by a sweep"),
+            "wait until that sweep has ended; if it was killed, fsdyno restore takes down what it left",
+        ),
         Use::Mounted { target, namespace_of_pid: None } => {
             (format!("is mounted on '{target}'"), "unmount it, or name another device")
         }

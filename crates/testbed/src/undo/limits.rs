@@ -67,7 +67,8 @@ fn is_straight(path: &Path) -> bool {
     is_absolute(path) && path.components().all(straight)
 }
 
-fn is_mount_directory(path: &Path) -> bool {
+/// Whether a path is one where trials are mounted.
+pub(crate) fn is_mount_directory(path: &Path) -> bool {
     is_straight(path) && path.parent() == Some(Path::new(MOUNTS)) && has_name(path, "fsdyno-")
 }
 

@@ -9,6 +9,7 @@
 mod action;
 mod file;
 mod limits;
+pub(crate) use limits::is_mount_directory;
 mod step;
 
 pub use action::UndoAction;
