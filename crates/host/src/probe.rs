@@ -195,6 +195,9 @@ pub struct DeviceProbe {
     pub uses: Vec<Use>,
     /// What shows that it holds something.
     pub signatures: Vec<Signature>,
+    /// Its logical block size.
+    #[serde(default)]
+    pub sector_bytes: u64,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! What an open block device says of itself: `include/uapi/linux/fs.h`.
 
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 const SIZE: Opcode = opcode::read::<usize>(0x12, 114);
 const DISKSEQ: Opcode = opcode::read::<u64>(0x12, 128);
 const READ_ONLY: Opcode = opcode::none(0x12, 94);
+const SECTOR_SIZE: Opcode = opcode::none(0x12, 104);
 
 /// `BLKGETSIZE64`: its size in bytes.
 ///
@@ -35,4 +36,14 @@ pub fn diskseq(device: BorrowedFd<'_>) -> Result<u64> {
 pub fn read_only(device: BorrowedFd<'_>) -> Result<bool> {
     // SAFETY: the opcode, though declared without a direction, fills an int (block/ioctl.c, `put_int`).
     unsafe { ioctl(device, Getter::<READ_ONLY, c_int>::new()) }.map(|flag| flag != 0)
+}
+
+/// `BLKSSZGET`: its logical block size in bytes, the smallest unit that can be read or written.
+///
+/// # Errors
+/// `ENOTTY` for what is no block device, else the kernel's error number.
+pub fn sector_size(device: BorrowedFd<'_>) -> Result<u64> {
+    // SAFETY: the opcode, though declared without a direction, fills an int (block/ioctl.c, `put_int`).
+    let size = unsafe { ioctl(device, Getter::<SECTOR_SIZE, c_int>::new()) }?;
+    u64::try_from(size).map_err(|_| Errno::RANGE)
 }

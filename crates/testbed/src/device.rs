@@ -37,6 +37,8 @@ pub(crate) struct Device {
     pub identity: DeviceIdentity,
     pub model: String,
     pub target: Target,
+    /// Its logical block.
+    pub sector: Bytes,
     /// What a layer stands on; nothing for a disk.
     pub below: Vec<Device>,
     /// How a layer was made; nothing for a disk.
@@ -190,22 +192,25 @@ fn open_disk(
     images: &[Image],
     spec: &DeviceSpec,
 ) -> Result<Device> {
-    let (node, model, identity) = match spec {
+    let found = match spec {
         DeviceSpec::Image { path, direct_io, .. } => {
             let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
             let AttachedLoop { node, identity, .. } = attach(host, journal, images, path, &options)?;
-            (node, spec.to_string(), identity)
+            let (model, sector_bytes) = (spec.to_string(), SECTOR.into());
+            DeviceProbe { canonical: node, model, identity, sector_bytes, ..DeviceProbe::default() }
         }
         DeviceSpec::Block { path, .. } => {
             let probe = guard_again(host, testbed, spec)?;
             let verified = testbed.knowledge().identities.get(path).cloned();
-            (probe.canonical, probe.model, verified.unwrap_or_default())
+            DeviceProbe { identity: verified.unwrap_or_default(), ..probe }
         }
         other => return Err(contradiction(format!("'{other}' is no disk"))),
     };
+    let DeviceProbe { canonical: node, model, identity, sector_bytes, .. } = found;
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
     let target = Target { handle, node, planned: spec.path().to_path_buf() };
-    let disk = Device { spec: spec.clone(), identity, model, target, below: Vec::new(), made: None };
+    let (sector, below) = (Bytes(sector_bytes), Vec::new());
+    let disk = Device { spec: spec.clone(), identity, model, target, sector, below, made: None };
     if let DeviceSpec::Block { .. } = spec {
         // Whoever respects the lock keeps away from now on; whoever came before it is seen now.
         let probe = guard_again(host, testbed, spec)?;
@@ -253,7 +258,8 @@ fn build(
         return Err(TestbedError::Unmet { unmet: in_force.differences });
     }
     let node = Path::new("/dev").join(name);
-    let identity = host.probe_device(&node).map_err(TestbedError::at("device"))?.identity;
+    let DeviceProbe { identity, sector_bytes, .. } =
+        host.probe_device(&node).map_err(TestbedError::at("device"))?;
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
     let path = node.display().to_string();
     let target = Target { handle, node, planned: spec.path().to_path_buf() };
@@ -262,7 +268,15 @@ fn build(
         signature::wipe(host, &target, &[])?;
     }
     let made = Some(LayerFacts { path, commands, in_force: in_force.text });
-    Ok(Device { spec: spec.clone(), identity, model: spec.to_string(), target, below, made })
+    Ok(Device {
+        spec: spec.clone(),
+        identity,
+        model: spec.to_string(),
+        target,
+        sector: Bytes(sector_bytes),
+        below,
+        made,
+    })
 }
 
 /// The kernel's name of the device that holds all of these, which must be one and the same.

@@ -97,6 +97,8 @@ pub struct Target {
 pub struct Targets {
     /// Size of the data device; absent in a dry run on a block device.
     pub size: Option<Bytes>,
+    /// The largest logical block of its devices; absent in a dry run.
+    pub sector: Option<Bytes>,
     /// Where the filesystem is.
     pub data: Target,
     /// Where its external journal is.

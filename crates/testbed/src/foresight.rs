@@ -302,8 +302,12 @@ pub(crate) fn commands_on(
         node: planned_node(spec, blank, &mut lines),
         planned: spec.path().to_path_buf(),
     };
-    let targets =
-        Targets { size: data.size(), data: target(0, data), journal: journal.map(|spec| target(1, spec)) };
+    let targets = Targets {
+        size: data.size(),
+        sector: None,
+        data: target(0, data),
+        journal: journal.map(|spec| target(1, spec)),
+    };
     lines.extend(filesystem.mkfs(configuration, &targets, Some(seed)).iter().map(fsdyno_host::Command::line));
     let queues = planned_queues(data);
     lines.extend(tunable::settings(configuration, Some(&queues)).iter().map(write_line));

@@ -13,26 +13,26 @@ use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, DeviceHandle};
 use std::path::PathBuf;
 
-/// The recipe of a configuration on the devices of its trial. Their size counts: a filesystem and its external journal have
-/// to agree in the block size, which hangs on it.
+/// The recipe of a configuration on the devices of its trial. Their size and their sectors count: a filesystem and its external
+/// journal have to agree in the block size, which depends on both.
 pub(crate) fn recipe(configuration: &Configuration, volume: &Volume) -> Recipe {
-    let external_journal = volume.journal.is_some();
+    let Targets { size, sector, journal, .. } = volume.targets();
     Recipe {
         device: layer::all(&volume.data.spec).into_iter().rev().flat_map(Layer::recipe).collect(),
-        ..of_filesystem(volume.filesystem, configuration, volume.targets().size, external_journal)
+        ..of_filesystem(volume.filesystem, configuration, (size, sector), journal.is_some())
     }
 }
 
 fn of_filesystem(
     filesystem: &dyn Filesystem,
     configuration: &Configuration,
-    size: Option<Bytes>,
+    (size, sector): (Option<Bytes>, Option<Bytes>),
     external_journal: bool,
 ) -> Recipe {
     let target =
         |index, name: &str| Target { handle: DeviceHandle(index), node: name.into(), planned: name.into() };
     let journal = external_journal.then(|| target(1, Recipe::JOURNAL));
-    let targets = Targets { size, data: target(0, Recipe::DEVICE), journal };
+    let targets = Targets { size, sector, data: target(0, Recipe::DEVICE), journal };
     let journal = targets.journal.as_ref().map(|target| target.node.as_path());
     let queues = Queues::of_disk(PathBuf::from("queue"));
     let settings = tunable::settings(configuration, Some(&queues));
@@ -61,10 +61,16 @@ mod tests {
     use crate::filesystem;
 
     fn of(name: &str, settings: &[(&str, &str)], external: bool) -> Recipe {
+        on((8 << 30, 512), name, settings, external)
+    }
+
+    /// On devices of this size with sectors of this size.
+    fn on((size, sector): (u64, u64), name: &str, settings: &[(&str, &str)], external: bool) -> Recipe {
         let settings = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string()));
         let configuration =
             Configuration { name: String::new(), filesystem: name.to_string(), settings: settings.collect() };
-        of_filesystem(filesystem::find(name).unwrap(), &configuration, Some(Bytes(8 << 30)), external)
+        let device = (Some(Bytes(size)), Some(Bytes(sector)));
+        of_filesystem(filesystem::find(name).unwrap(), &configuration, device, external)
     }
 
     #[test]
@@ -113,5 +119,24 @@ mod tests {
         let recipe = of("xfs", &[("journal", "external")], true);
         assert_eq!(recipe.mkfs, ["mkfs.xfs -l logdev=JOURNAL DEVICE"]);
         assert_eq!(recipe.mount_options, ["logdev=JOURNAL"]);
+    }
+
+    #[test]
+    fn an_external_journal_fits_the_sectors_of_its_disk() {
+        let small = |sector, name: &str, mkfs: &str| {
+            let settings = [("journal", "external"), ("mkfs", mkfs)];
+            on((64 << 20, sector), name, &settings, true).mkfs
+        };
+        for (sector, block) in [(512, 1024), (4096, 4096)] {
+            let lines = small(sector, "ext4", "default");
+            assert_eq!(lines[0], format!("mke2fs -O journal_dev -b {block} JOURNAL"));
+            assert!(lines[1].starts_with(&format!("mkfs.ext4 -b {block} ")), "{lines:?}");
+        }
+        assert_eq!(small(512, "xfs", "default"), ["mkfs.xfs -l logdev=JOURNAL DEVICE"]);
+        assert_eq!(small(4096, "xfs", "default"), ["mkfs.xfs -s size=4096 -l logdev=JOURNAL DEVICE"]);
+        for raw in ["-l sectsize=8192", "-s size=8192", "-ssize=8192"] {
+            let told_once = format!("mkfs.xfs -l logdev=JOURNAL {raw} DEVICE");
+            assert_eq!(small(4096, "xfs", raw), [told_once]);
+        }
     }
 }

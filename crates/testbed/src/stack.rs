@@ -72,6 +72,7 @@ impl Volume {
     pub(crate) fn targets(&self) -> Targets {
         Targets {
             size: Some(Bytes(self.data.identity.size_bytes)),
+            sector: self.devices().map(|device| device.sector).max(),
             data: self.data.target.clone(),
             journal: self.journal.as_ref().map(|device| device.target.clone()),
         }

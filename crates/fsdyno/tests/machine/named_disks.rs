@@ -1,6 +1,6 @@
-//! The main job on disks that the user names: whole disks and partitions, in every order of filesystems.
+//! The main job on disks that the user names: whole disks with sectors of 512 and 4096 bytes, in every order of filesystems.
 
-use crate::support::disk::Disk;
+use crate::support::disk::{Disk, run};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
@@ -8,9 +8,8 @@ use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::SCRATCH_MARK;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 const NEEDED: &[Requirement] = &[
@@ -25,6 +24,7 @@ const FILESYSTEMS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 /// What mkfs.xfs and mkfs.btrfs accept.
 const SIZE: Bytes = Bytes(320 * Bytes::MIB);
 const JOURNAL: Bytes = Bytes(96 * Bytes::MIB);
+const SECTORS: [u32; 2] = [512, 4096];
 
 pub fn tests() -> Vec<Test> {
     let test = |name, body| Test { name, requires: NEEDED, body };
@@ -32,7 +32,13 @@ pub fn tests() -> Vec<Test> {
         test("named_disks::a_disk_is_swept_and_swept_again", a_disk_is_swept_and_swept_again),
         test("named_disks::each_filesystem_follows_each_other_one", each_filesystem_follows_each_other_one),
         test("named_disks::journals_are_on_a_second_disk", journals_are_on_a_second_disk),
+        test("named_disks::sectors_of_4096_bytes", sectors_of_4096_bytes),
     ]
+}
+
+/// Where images are quick, and understand discards.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
 // A sweep by the binary.
@@ -75,15 +81,12 @@ fn sweep(
 }
 
 fn signatures(device: &Path) -> String {
-    let output =
-        Command::new("wipefs").args(["--no-act", "--noheadings"]).arg(device).output().expect("wipefs");
-    assert!(output.status.success(), "{}", describe(&output));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    run(Command::new("wipefs").args(["--no-act", "--noheadings"]).arg(device))
 }
 
 fn a_disk_is_swept_and_swept_again() {
-    let sandbox = Sandbox::new();
-    let disk = Disk::new(&sandbox.path("disk.img"), SIZE);
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let disk = Disk::new(&memory.path().join("disk.img"), SIZE);
     let by_id = sandbox.path("ata-FAKE_S3R1AL");
     std::os::unix::fs::symlink(disk.node(), &by_id).expect("a link");
     sweep(&sandbox, &FILESYSTEMS, &by_id, None, "scheduler = \"bfq\"");
@@ -93,9 +96,9 @@ fn a_disk_is_swept_and_swept_again() {
 }
 
 fn journals_are_on_a_second_disk() {
-    let sandbox = Sandbox::new();
-    let disk = Disk::new(&sandbox.path("disk.img"), SIZE);
-    let log = Disk::new(&sandbox.path("log.img"), JOURNAL).without_discard();
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let disk = Disk::new(&memory.path().join("disk.img"), SIZE);
+    let log = Disk::new(&memory.path().join("log.img"), JOURNAL).without_discard();
     let filesystems = ["ext3", "ext4", "xfs"];
     let nodes = [&disk, &log].map(|disk| Path::new(disk.node()));
     let trials = sweep(&sandbox, &filesystems, nodes[0], Some(nodes[1]), "journal = \"external\"");
@@ -118,60 +121,85 @@ fn each_after_each<'a>(items: &[&'a str]) -> Vec<&'a str> {
     all
 }
 
-fn configuration(filesystem: &str) -> Configuration {
-    Configuration { name: filesystem.into(), filesystem: filesystem.into(), settings: BTreeMap::new() }
+fn configuration(filesystem: &str, journal: Option<&Path>) -> Configuration {
+    let external = journal.map(|_| ("journal".to_string(), "external".to_string()));
+    let settings = external.into_iter().collect();
+    Configuration { name: filesystem.into(), filesystem: filesystem.into(), settings }
 }
 
 /// One trial of each, from guards to check, all with one seed as the trials of a block have.
-fn run_in_turn(sandbox: &Sandbox, device: &Path, filesystems: &[&str], before: impl Fn(usize)) {
+fn run_in_turn(
+    sandbox: &Sandbox,
+    device: &Path,
+    journal: Option<&Path>,
+    filesystems: &[&str],
+    before: impl Fn(usize),
+) {
     let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
-    let data = DeviceSpec::Block { path: device.to_path_buf(), identity: None };
-    let devices = Devices { data, journals: BTreeMap::new() };
+    let block = |path: &Path| DeviceSpec::Block { path: path.to_path_buf(), identity: None };
+    let journals = journal.map(|path| ("log".to_string(), block(path))).into_iter().collect();
+    let devices = Devices { data: block(device), journals };
+    let all: Vec<&Path> = std::iter::once(device).chain(journal).collect();
     let mut testbed = None;
     for (index, filesystem) in filesystems.iter().enumerate() {
         before(index);
         let what = format!("{filesystem} as number {index} of {filesystems:?}");
-        let configuration = configuration(filesystem);
+        let configuration = configuration(filesystem, journal);
         let confirmation = Confirmation {
-            destroy: vec![device.to_path_buf()],
+            destroy: all.iter().map(|path| path.to_path_buf()).collect(),
             overwrite: FILESYSTEMS
                 .map(|kind| format!("{}={kind}", device.display()).parse().expect("a device and a kind"))
                 .to_vec(),
             ..Confirmation::default()
         };
         let testbed = testbed.get_or_insert_with(|| {
-            let all: Vec<Configuration> = FILESYSTEMS.iter().map(|name| self::configuration(name)).collect();
-            Testbed::verify(&mut host, &devices, &all, Bytes(0), &confirmation)
+            let configurations: Vec<Configuration> =
+                filesystems.iter().map(|name| self::configuration(name, journal)).collect();
+            Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation)
                 .unwrap_or_else(|error| panic!("{what}: {error}"))
         });
-        let mut journal = UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
-        let clean = build(&mut host, &mut journal, testbed, &configuration, 42, &AtomicBool::default())
-            .and_then(|stack| stack.format(&mut host)?.mount(&mut host, &mut journal))
-            .and_then(|mounted| mounted.unmount(&mut host, &mut journal)?.check(&mut host, &mut journal))
+        let mut undo = UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
+        let clean = build(&mut host, &mut undo, testbed, &configuration, 42, &AtomicBool::default())
+            .and_then(|stack| stack.format(&mut host)?.mount(&mut host, &mut undo))
+            .and_then(|mounted| mounted.unmount(&mut host, &mut undo)?.check(&mut host, &mut undo))
             .unwrap_or_else(|error| panic!("{what}: {error}: {}", error.failure().details));
         assert!(clean.expect("a check").clean, "{what}");
-        let report = journal.undo_all(&mut host);
+        let report = undo.undo_all(&mut host);
         assert_eq!((report.left, report.foreign), (Vec::new(), Vec::new()), "{what}");
-        let left = host.probe_device(device).expect("a probe").signatures;
-        assert!(left.iter().all(|signature| signature.kind == SCRATCH_MARK), "{what}: {left:?}");
-        assert_eq!(left.len(), 1, "the disk is known to be scratch: {what}");
-        journal.close().expect("nothing is left in it");
+        for path in &all {
+            let left = host.probe_device(path).expect("a probe").signatures;
+            assert!(left.iter().all(|signature| signature.kind == SCRATCH_MARK), "{what}: {left:?}");
+            assert_eq!(left.len(), 1, "'{}' is known to be scratch: {what}", path.display());
+        }
+        undo.close().expect("nothing is left in it");
     }
 }
 
 /// What was there before is of somebody else, who has said that it may go; and each filesystem follows itself, too.
 fn each_filesystem_follows_each_other_one() {
-    let sandbox = Sandbox::new();
-    let disk = Disk::new(&sandbox.path("disk.img"), SIZE).without_discard();
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let disk = Disk::new(&memory.path().join("disk.img"), SIZE).without_discard();
     let node = Path::new(disk.node());
     let all = each_after_each(&FILESYSTEMS);
     assert_eq!(all.len(), FILESYSTEMS.len() * FILESYSTEMS.len() + 1);
-    run_in_turn(&sandbox, node, &all, |index| {
+    run_in_turn(&sandbox, node, None, &all, |index| {
         let Some(index) = index.checked_sub(1) else { return };
         let force = if all[index].starts_with("ext") { "-F" } else { "-f" };
         let mkfs = format!("mkfs.{}", all[index]);
-        let made =
-            Command::new(mkfs).args(["-q", force]).arg(node).stdin(Stdio::null()).output().expect("mkfs");
-        assert!(made.status.success(), "{}", describe(&made));
+        run(Command::new(mkfs).args(["-q", force]).arg(node));
     });
+}
+
+/// Whole disks on which all is well with sectors of 512 bytes.
+fn sectors_of_4096_bytes() {
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let disk = |name: &str, size, sector| Disk::with_sectors(&memory.path().join(name), size, sector);
+    let data = SECTORS.map(|sector| disk(&format!("data-{sector}"), SIZE, sector));
+    let logs = SECTORS.map(|sector| disk(&format!("log-{sector}"), JOURNAL, sector));
+    let [_, data_4096] = &data;
+    run_in_turn(&sandbox, Path::new(data_4096.node()), None, &FILESYSTEMS, |_| ());
+    for (data, log) in [(&data[1], &logs[1]), (&data[0], &logs[1]), (&data[1], &logs[0])] {
+        let [data, log] = [data, log].map(|disk| Path::new(disk.node()));
+        run_in_turn(&sandbox, data, Some(log), &["ext4", "xfs"], |_| ());
+    }
 }

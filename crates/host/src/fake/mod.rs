@@ -212,6 +212,7 @@ impl FakeHost {
             canonical: path.clone(),
             block: true,
             identity,
+            sector_bytes: 512,
             ..DeviceProbe::default()
         };
         self.blocks.insert(path, probe);
@@ -386,6 +387,7 @@ impl FakeHost {
                     serial: None,
                 },
                 model: file.display().to_string(),
+                sector_bytes: 512,
                 uses: uses.collect(),
                 ..DeviceProbe::default()
             });
@@ -401,6 +403,7 @@ impl FakeHost {
                 canonical: path.to_path_buf(),
                 block: true,
                 identity: DeviceIdentity { size_bytes, ..identity },
+                sector_bytes: 512,
                 uses: uses.collect(),
                 ..DeviceProbe::default()
             });

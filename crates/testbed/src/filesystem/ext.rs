@@ -448,13 +448,16 @@ impl Ext {
 }
 
 /// The block size to name. A filesystem and its external journal must agree in it, so then it is named even where it is
-/// left to mkfs, with what mkfs takes by itself (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there on).
+/// left to mkfs, with what mkfs takes by itself (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there on; never less than a
+/// sector).
 fn block_size(configuration: &Configuration, targets: &Targets) -> Option<String> {
     let raw = given(configuration).filter(|option| option.name == "-b").last();
     let raw = raw.and_then(|option| option.value).map(str::to_string);
     let asked = raw.or(size_of(configuration, "block_size").map(|bytes| bytes.to_string()));
     let small = targets.size.is_some_and(|size| size.0 < SMALL);
-    asked.or(targets.journal.is_some().then(|| if small { "1024" } else { "4096" }.to_string()))
+    let usual = if small { 1024 } else { 4096 };
+    let least = targets.sector.map_or(usual, |sector| sector.0.max(usual));
+    asked.or(targets.journal.is_some().then(|| least.to_string()))
 }
 
 /// The plan's own words for mke2fs.

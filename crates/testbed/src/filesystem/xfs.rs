@@ -22,6 +22,9 @@ const GROUP_MIN: u64 = 16 * Bytes::MIB;
 const GROUPS_DEFAULT: u64 = 4;
 /// xfs_super.c: what `logbsize` may be.
 const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
+/// What mkfs.xfs 6.1 takes for the sectors of a log on a device of its own, whatever that has; and it reads and writes both devices
+/// in sectors of the data device. So larger ones are named, for both.
+const SECTOR: Bytes = Bytes(512);
 
 const NO_BARRIER: &str = "xfs has no nobarrier since Linux 4.19: it always flushes; nearest: barrier = 1";
 
@@ -181,6 +184,12 @@ impl Filesystem for Xfs {
             mkfs = mkfs.args(["-l".to_string(), format!("lazy-count={level}")]);
         }
         if let Some(journal) = &targets.journal {
+            // mkfs.xfs refuses to be told twice.
+            let raw =
+                raw_mkfs(configuration).any(|word| word.starts_with("-s") || word.contains("sectsize="));
+            let sector = targets.sector.filter(|sector| !raw && *sector > SECTOR);
+            let words = sector.map(|sector| ["-s".to_string(), format!("size={}", sector.0)]);
+            mkfs = mkfs.args(words.into_iter().flatten());
             mkfs = mkfs.args(["-l"]).device("logdev=", journal.handle, &journal.node);
         }
         mkfs = mkfs.args(raw_mkfs(configuration));

@@ -3,7 +3,7 @@
 use fsdyno_core::Bytes;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A disk that lasts as long as its test.
 pub struct Disk {
@@ -13,8 +13,15 @@ pub struct Disk {
 impl Disk {
     /// Makes its image and attaches it.
     pub fn new(image: &Path, size: Bytes) -> Self {
+        Disk::with_sectors(image, size, 512)
+    }
+
+    /// The same with logical blocks of this size.
+    pub fn with_sectors(image: &Path, size: Bytes, sector: u32) -> Self {
         File::create_new(image).and_then(|file| file.set_len(size.0)).expect("an image");
-        let node = run(Command::new("losetup").args(["--find", "--show"]).arg(image));
+        let sector = sector.to_string();
+        let attach = ["--find", "--show", "--sector-size", &sector];
+        let node = run(Command::new("losetup").args(attach).arg(image));
         Disk { node: node.trim().to_string() }
     }
 
@@ -45,8 +52,9 @@ impl Drop for Disk {
     }
 }
 
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+/// Runs a tool that must succeed; gives what it said.
+pub fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

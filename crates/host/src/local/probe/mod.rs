@@ -58,7 +58,7 @@ pub(super) fn probe(path: &Path, protected: &[(String, PathBuf)]) -> Result<Devi
     Ok(found)
 }
 
-/// Identity, write protection and signatures, from one descriptor, so that all three are of the same device.
+/// Identity, write protection, logical block size and signatures, from one descriptor, so that all are of the same device.
 fn look_at_descriptor(found: &mut DeviceProbe) {
     let device = match open(&found.canonical, OFlags::empty()) {
         Ok(device) => Arc::new(device),
@@ -76,6 +76,10 @@ fn look_at_descriptor(found: &mut DeviceProbe) {
         Ok(true) => found.uses.push(Use::ReadOnly),
         Ok(false) => {}
         Err(error) => found.unknown.push(format!("write protection: {}", crate::reason(error.into()))),
+    }
+    match fsdyno_sys::block::sector_size(device.as_fd()) {
+        Ok(bytes) => found.sector_bytes = bytes,
+        Err(error) => found.unknown.push(format!("logical block size: {}", crate::reason(error.into()))),
     }
     match signatures::read(&device, found.identity.size_bytes) {
         Ok(signatures) => found.signatures = signatures,
