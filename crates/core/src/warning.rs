@@ -61,6 +61,8 @@ warnings! {
     StealTime = "steal-time";
     /// Other processes read and wrote block devices.
     OtherIo = "other-io";
+    /// Others use other partitions of the disk.
+    SharedDisk = "shared-disk";
     /// The filesystem compresses, and the content compresses well.
     Compression = "compression";
     /// A volatile write cache is not flushed, or its state is not known.

@@ -13,8 +13,27 @@ pub struct DeviceIdentity {
     pub size_bytes: u64,
     /// The kernel's sequence number of the disk: another one after each re-attachment (Linux 5.15).
     pub diskseq: Option<u64>,
-    /// WWN or serial number, where the device has one.
+    /// WWN or serial number, where the device has one; a partition has that of its disk.
     pub serial: Option<String>,
+    /// Where it lies, when it is a partition.
+    #[serde(default)]
+    pub partition: Option<Partition>,
+}
+
+impl DeviceIdentity {
+    /// Device number of the disk: a partition's disk, or the device itself.
+    pub fn disk(&self) -> (u32, u32) {
+        self.partition.map_or(self.number, |partition| partition.disk)
+    }
+}
+
+/// Where a partition lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// Device number of its disk.
+    pub disk: (u32, u32),
+    /// Offset of its first byte on the disk.
+    pub start_bytes: u64,
 }
 
 /// What makes a file the same file.
@@ -87,11 +106,6 @@ pub enum Use {
     Partition {
         /// Name of the partition.
         name: String,
-    },
-    /// It is a partition itself, where a disk was planned.
-    IsPartition {
-        /// The disk.
-        of: String,
     },
     /// A process holds it open.
     OpenedBy {
@@ -193,6 +207,9 @@ pub struct DeviceProbe {
     pub model: String,
     /// Every use that forbids touching it.
     pub uses: Vec<Use>,
+    /// Other partitions of its disk that are in use, each with its use: `'sda1', which is mounted at '/'`.
+    #[serde(default)]
+    pub shared_with: Vec<String>,
     /// What shows that it holds something.
     pub signatures: Vec<Signature>,
     /// Its logical block size.

@@ -37,6 +37,8 @@ pub(crate) struct Device {
     pub identity: DeviceIdentity,
     pub model: String,
     pub target: Target,
+    /// Other partitions of the same disk that are in use, each with its use.
+    pub shared_with: Vec<String>,
     /// Its logical block.
     pub sector: Bytes,
     /// What a layer stands on; nothing for a disk.
@@ -206,11 +208,12 @@ fn open_disk(
         }
         other => return Err(contradiction(format!("'{other}' is no disk"))),
     };
-    let DeviceProbe { canonical: node, model, identity, sector_bytes, .. } = found;
+    let DeviceProbe { canonical: node, model, identity, shared_with, sector_bytes, .. } = found;
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
     let target = Target { handle, node, planned: spec.path().to_path_buf() };
     let (sector, below) = (Bytes(sector_bytes), Vec::new());
-    let disk = Device { spec: spec.clone(), identity, model, target, sector, below, made: None };
+    let mut disk =
+        Device { spec: spec.clone(), identity, model, target, shared_with, sector, below, made: None };
     if let DeviceSpec::Block { .. } = spec {
         // Whoever respects the lock keeps away from now on; whoever came before it is seen now.
         let probe = guard_again(host, testbed, spec)?;
@@ -220,6 +223,7 @@ fn open_disk(
             signature::wipe(host, &disk.target, &kinds)?;
             disk.mark(host, testbed)?;
         }
+        disk.shared_with = probe.shared_with;
     }
     Ok(disk)
 }
@@ -273,6 +277,7 @@ fn build(
         identity,
         model: spec.to_string(),
         target,
+        shared_with: Vec::new(),
         sector: Bytes(sector_bytes),
         below,
         made,

@@ -111,20 +111,21 @@ fn device_facts(host: &mut dyn Host, device: &Device) -> DeviceFacts {
         model: device.model.clone(),
         serial: device.identity.serial.clone(),
         size_bytes: device.identity.size_bytes,
-        queue: queue(host, device.identity.number),
+        queue: queue(host, &tunable::queue_directory(&device.identity)),
     }
 }
 
 /// The device under a directory, where its filesystem has a single one.
-fn directory_facts(host: &mut dyn Host, directory: &Path) -> Option<DeviceFacts> {
+fn directory_facts(host: &mut dyn Host, path: &Path) -> Option<DeviceFacts> {
     let mounts = host.mounts().ok()?;
-    let mount = mount_of(&mounts, directory)?;
+    let mount = mount_of(&mounts, path)?;
+    let directory = tunable::queue_of_mount(host, mount.device);
     Some(DeviceFacts {
         path: mount.source.clone(),
         model: mount.filesystem.clone(),
         serial: None,
-        size_bytes: host.room(directory).map(|room| room.size.0).unwrap_or(0),
-        queue: queue(host, mount.device),
+        size_bytes: host.room(path).map(|room| room.size.0).unwrap_or(0),
+        queue: queue(host, &directory),
     })
 }
 
@@ -136,9 +137,8 @@ pub(crate) fn mount_of<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a M
         .max_by_key(|mount| mount.target.as_os_str().len())
 }
 
-fn queue(host: &mut dyn Host, number: (u32, u32)) -> BTreeMap<String, String> {
-    let directory = tunable::queue_directory(number);
-    let names = host.list_directory(&directory).unwrap_or_default();
+fn queue(host: &mut dyn Host, directory: &Path) -> BTreeMap<String, String> {
+    let names = host.list_directory(directory).unwrap_or_default();
     names
         .into_iter()
         .filter_map(|name| {

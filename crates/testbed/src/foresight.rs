@@ -209,7 +209,7 @@ fn missing_scheduler(
     // Every disk of a stack gets it; what one offers, all do.
     let path = match *device.disks().first()? {
         DeviceSpec::Block { path, .. } => {
-            tunable::queue_directory(host.probe_device(path).ok()?.identity.number).join("scheduler")
+            tunable::queue_directory(&host.probe_device(path).ok()?.identity).join("scheduler")
         }
         // Every loop device offers the same.
         _ => PathBuf::from("/sys/block/loop0/queue/scheduler"),
@@ -353,9 +353,7 @@ fn planned_queues(spec: &DeviceSpec) -> Queues {
         };
         Path::new("/sys/block").join(name).join("queue")
     };
-    let mut disks: Vec<PathBuf> = spec.disks().into_iter().map(directory).collect();
-    disks.dedup();
-    Queues { top: directory(spec), disks }
+    Queues::new(directory(spec), spec.disks().into_iter().map(directory))
 }
 
 fn write_line(setting: &tunable::Setting) -> String {

@@ -169,9 +169,24 @@ fn examine(
             (other, None) => refusals.extend(directory_refusals(host, other.path())),
         }
     }
+    refusals.extend(named_twice(&found));
     let known = probes.iter().filter_map(|(path, probe)| Some((path.to_path_buf(), probe.as_ref().ok()?)));
     let identities = known.map(|(path, probe)| (path, probe.identity.clone())).collect();
     Examined { refusals, identities, confirmation }
+}
+
+/// Devices that the plan names by two paths: what is written by one name would destroy what is there by the other.
+fn named_twice(probes: &[&DeviceProbe]) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    for (index, probe) in probes.iter().enumerate() {
+        let same = |other: &&&DeviceProbe| other.identity.number == probe.identity.number;
+        if let Some(other) = probes[..index].iter().find(same) {
+            let reason =
+                format!("is the same device as '{}', which the plan names, too", other.path.display());
+            refusals.push(refusal(&probe.path, reason, "name two devices"));
+        }
+    }
+    refusals
 }
 
 fn not_examined(path: &Path, error: &HostError) -> Refusal {

@@ -279,7 +279,7 @@ fn use_directory(
     let mounts = host.mounts().map_err(TestbedError::at("mount"))?;
     let queue = environment::mount_of(&mounts, &directory).map(|mount| {
         trial.built.mount_options_in_force = mount.options.clone();
-        tunable::queue_directory(mount.device)
+        tunable::queue_of_mount(host, mount.device)
     });
     if let Some(text) = queue.and_then(|queue| host.read_text(&queue.join("scheduler")).ok()) {
         trial.built.scheduler_in_force = tunable::active(&text);
@@ -309,6 +309,9 @@ fn mount_volume(
     risks.extend(journal_in_memory(host, volume));
     trial.warnings.extend(risks.into_iter().map(|risk| Warning::new(WarningKind::Durability, risk)));
     trial.warnings.extend(filesystem.caveats());
+    trial
+        .warnings
+        .extend(volume.devices().flat_map(Device::disks).filter_map(|disk| shared(disk, &settings)));
     if filesystem.check(&volume.targets()).is_none() {
         let text = format!("{} has no check: nothing tells whether it came out sound", filesystem.name());
         trial.warnings.push(Warning::new(WarningKind::NotChecked, text));
@@ -393,8 +396,8 @@ fn wrong_mount(request: &MountRequest, found: String) -> TestbedError {
 
 /// Requests wait at the disks; reading ahead is decided where the filesystem reads.
 fn queues(device: &Device) -> Queues {
-    let of = |device: &Device| tunable::queue_directory(device.identity.number);
-    Queues { top: of(device), disks: device.disks().into_iter().map(of).collect() }
+    let of = |device: &Device| tunable::queue_directory(&device.identity);
+    Queues::new(of(device), device.disks().into_iter().map(of))
 }
 
 /// The scheduler of the disks, all of them where they differ.
@@ -406,6 +409,26 @@ fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
     }
     found.dedup();
     Ok(found.join(", "))
+}
+
+/// A disk whose other partitions are in use. Settings of its queue hold for these, too.
+fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
+    if disk.shared_with.is_empty() {
+        return None;
+    }
+    let queue = tunable::queue_directory(&disk.identity);
+    let set = settings.iter().filter(|setting| setting.path.starts_with(&queue));
+    let names: Vec<&str> = set.map(|setting| setting.axis.as_str()).collect();
+    let also = match names.is_empty() {
+        true => String::new(),
+        false => format!(", and the trial's {} applied to them, too", names.join(", ")),
+    };
+    let text = format!(
+        "'{}' shares its disk with {}: what others read and write there is in the figures{also}",
+        disk.target.planned.display(),
+        disk.shared_with.join(", ")
+    );
+    Some(Warning::new(WarningKind::SharedDisk, text))
 }
 
 /// An external journal that a power cut takes away.

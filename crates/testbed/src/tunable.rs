@@ -8,6 +8,7 @@ use crate::error::TestbedError;
 use crate::undo::{UndoAction, UndoJournal};
 use fsdyno_core::axis::{self, DEFAULT, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration};
+use fsdyno_host::probe::DeviceIdentity;
 use fsdyno_host::{Host, HostError};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,17 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
+    /// Each queue of a disk counts once: partitions of one disk share it.
+    pub fn new(top: PathBuf, disks: impl Iterator<Item = PathBuf>) -> Self {
+        let mut queues = Queues { top, disks: Vec::new() };
+        for disk in disks {
+            if !queues.disks.contains(&disk) {
+                queues.disks.push(disk);
+            }
+        }
+        queues
+    }
+
     /// Those of a disk as it is.
     pub fn of_disk(queue: PathBuf) -> Self {
         Queues { top: queue.clone(), disks: vec![queue] }
@@ -231,14 +243,41 @@ pub(crate) fn same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }
 
-/// The `queue` directory of a whole disk.
-pub(crate) fn queue_directory(number: (u32, u32)) -> PathBuf {
-    PathBuf::from(format!("/sys/dev/block/{}:{}/queue", number.0, number.1))
+/// The `queue` directory of a device: that of its disk, when it is a partition.
+pub(crate) fn queue_directory(identity: &DeviceIdentity) -> PathBuf {
+    let (major, minor) = identity.disk();
+    PathBuf::from(format!("/sys/dev/block/{major}:{minor}/queue"))
+}
+
+/// The same of the device under a mount.
+pub(crate) fn queue_of_mount(host: &mut dyn Host, (major, minor): (u32, u32)) -> PathBuf {
+    let device = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    match host.read_text(&device.join("partition")) {
+        // The link is followed before `..` is, so this is the disk's.
+        Ok(_) => device.join("../queue"),
+        Err(_) => device.join("queue"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_host::probe::Partition;
+
+    #[test]
+    fn partitions_have_the_queue_of_their_disk() {
+        let partition = |number, start_bytes| DeviceIdentity {
+            number,
+            partition: Some(Partition { disk: (8, 0), start_bytes }),
+            ..DeviceIdentity::default()
+        };
+        let queue = PathBuf::from("/sys/dev/block/8:0/queue");
+        let both = [partition((8, 1), 1 << 20), partition((8, 2), 2 << 20)];
+        let queues = Queues::new(PathBuf::from("top"), both.iter().map(queue_directory));
+        assert_eq!(queues.disks, [queue]);
+        let disk = DeviceIdentity { number: (8, 16), ..DeviceIdentity::default() };
+        assert_eq!(queue_directory(&disk), Path::new("/sys/dev/block/8:16/queue"));
+    }
 
     #[test]
     fn the_word_in_brackets_is_in_force() {

@@ -1,7 +1,9 @@
 //! The guards as a function of what was found out about a device.
 
 use fsdyno_core::{Bytes, DeviceSpec};
-use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, SCRATCH_MARK, Signature, UNKNOWN_DATA, Use};
+use fsdyno_host::probe::{
+    DeviceIdentity, DeviceProbe, Partition, SCRATCH_MARK, Signature, UNKNOWN_DATA, Use,
+};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::guard::{Need, Overwrite, Refusal, identity_text, refusals};
 use proptest::prelude::*;
@@ -17,6 +19,7 @@ fn probe() -> DeviceProbe {
             size_bytes: Bytes::GIB,
             diskseq: Some(7),
             serial: Some("naa,5000".into()),
+            partition: None,
         },
         model: "Fake Disk".into(),
         ..DeviceProbe::default()
@@ -76,7 +79,6 @@ fn every_use_refuses_with_a_reason_of_its_own() {
         Use::Holder { name: name() },
         Use::Slave { name: name() },
         Use::Partition { name: name() },
-        Use::IsPartition { of: name() },
         Use::OpenedBy { pid: 12, command: "dd".into() },
         Use::Alias { name: name(), how: "mounted".into() },
         Use::Member { filesystem: "btrfs".into(), uuid: "u".into() },
@@ -184,7 +186,6 @@ fn a_use() -> impl Strategy<Value = Use> {
         word().prop_map(|name| Use::Holder { name }),
         word().prop_map(|name| Use::Slave { name }),
         word().prop_map(|name| Use::Partition { name }),
-        word().prop_map(|of| Use::IsPartition { of }),
         (any::<u32>(), word()).prop_map(|(pid, command)| Use::OpenedBy { pid, command }),
         (word(), word()).prop_map(|(name, how)| Use::Alias { name, how }),
         (word(), word()).prop_map(|(filesystem, uuid)| Use::Member { filesystem, uuid }),
@@ -298,6 +299,21 @@ fn a_pin_holds_what_it_names() {
     }
     let anonymous = DeviceIdentity { serial: None, ..probe.identity.clone() };
     assert_eq!(identity_text(&anonymous), "diskseq=7,size=1073741824");
+}
+
+#[test]
+fn a_partition_is_confirmed_by_path_and_pinned_by_where_it_begins() {
+    let place = Partition { disk: (8, 0), start_bytes: Bytes::MIB };
+    let identity = DeviceIdentity { partition: Some(place), ..probe().identity };
+    let partition = DeviceProbe { identity, ..probe() };
+    assert_eq!(reasons(&partition, None, &["/dev/sdb"], &[], false), [""; 0]);
+    let by_serial = reasons(&partition, None, &["naa,5000"], &[], false);
+    assert!(by_serial[0].contains("not confirmed"), "the number is that of the whole disk");
+    let text = identity_text(&partition.identity);
+    assert_eq!(text, "serial=naa,5000,start=1048576,size=1073741824");
+    let with = |pin: &str| reasons(&partition, Some(pin), CONFIRMED, &[], false).len();
+    assert_eq!((with(&text), with("serial=naa,5000"), with("start=1048576")), (0, 0, 0));
+    assert_eq!(with("serial=naa,5000,start=2097152,size=1073741824"), 1);
 }
 
 #[test]

@@ -312,6 +312,19 @@ fn a_crash_while_restoring_is_restored_again() {
 }
 
 #[test]
+fn one_device_by_two_names_is_refused() {
+    let mut lab = Lab::new();
+    lab.host.add_block("/dev/disk/by-id/fake2", (259, 0), Bytes(8 * Bytes::GIB));
+    let case = Case {
+        name: "a journal on the data device",
+        devices: devices(block(DISK), &[("disk", block("/dev/disk/by-id/fake2"))]),
+        configuration: configuration("ext4", &[("journal", "external")]),
+    };
+    let error = lab.verify(&case).unwrap_err().to_string();
+    assert!(error.contains("is the same device as '/dev/disk/by-id/fake2'"), "{error}");
+}
+
+#[test]
 fn the_journal_of_a_running_sweep_is_left_alone() {
     let mut lab = Lab::new();
     lab.run(&case("ext4, internal journal")).unwrap();

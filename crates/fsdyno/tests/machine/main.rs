@@ -17,6 +17,7 @@ mod external;
 mod full_disk;
 mod guards;
 mod guards_confirmed;
+mod guards_partitions;
 mod guests;
 mod guests_deaf;
 mod guests_filesystems;
@@ -51,6 +52,7 @@ fn main() {
         full_disk::tests(),
         guards::tests(),
         guards_confirmed::tests(),
+        guards_partitions::tests(),
         guests::tests(),
         guests_deaf::tests(),
         guests_filesystems::tests(),

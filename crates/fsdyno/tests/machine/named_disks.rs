@@ -1,4 +1,5 @@
-//! The main job on disks that the user names: whole disks with sectors of 512 and 4096 bytes, in every order of filesystems.
+//! The main job on disks that the user names: whole disks and partitions, with sectors of 512 and 4096 bytes, in every order of
+//! filesystems.
 
 use crate::support::disk::{Disk, run};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
@@ -6,15 +7,20 @@ use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::SCRATCH_MARK;
+use fsdyno_testbed::guard::identity_text;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
 use serde_json::Value;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 const NEEDED: &[Requirement] = &[
     Requirement::All(MAKING_FILESYSTEMS),
     Requirement::Program("losetup"),
+    Requirement::Program("addpart"),
     Requirement::Program("wipefs"),
     Requirement::Program("blkid"),
 ];
@@ -33,7 +39,16 @@ pub fn tests() -> Vec<Test> {
         test("named_disks::each_filesystem_follows_each_other_one", each_filesystem_follows_each_other_one),
         test("named_disks::journals_are_on_a_second_disk", journals_are_on_a_second_disk),
         test("named_disks::sectors_of_4096_bytes", sectors_of_4096_bytes),
+        test(
+            "named_disks::partitions_are_swept_and_others_left_alone",
+            partitions_are_swept_and_others_left_alone,
+        ),
+        test("named_disks::a_partition_that_moved_is_refused", a_partition_that_moved_is_refused),
     ]
+}
+
+fn mib(count: u64) -> Bytes {
+    Bytes(count * Bytes::MIB)
 }
 
 /// Where images are quick, and understand discards.
@@ -106,6 +121,94 @@ fn journals_are_on_a_second_disk() {
         let command = trial["configuration"]["mkfs_command"].as_str().expect("a command");
         assert!(command.contains(log.node()), "{command}");
     }
+}
+
+/// The first of three partitions is somebody else's, and mounted. Sectors are larger than the blocks that mkfs takes by itself
+/// for devices of this size.
+fn partitions_are_swept_and_others_left_alone() {
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let image = memory.path().join("disk.img");
+    let mut disk = Disk::with_sectors(&image, mib(504), 4096);
+    let [theirs, data, log] =
+        [(1, 16), (32, 352), (400, 96)].map(|(start, size)| disk.add_partition(mib(start), mib(size)));
+    run(Command::new("mkfs.ext4").arg("-q").arg(&theirs));
+    let directory = sandbox.path("theirs");
+    fs::create_dir(&directory).expect("a directory");
+    run(Command::new("mount").args(["-o", "ro"]).arg(&theirs).arg(&directory));
+    let mounted = Mounted(directory);
+    let around = [(0, 32), (384, 16), (496, 8)].map(|(start, size)| (mib(start), mib(size)));
+    let before = bytes_of(&image, &around);
+
+    let trials =
+        sweep(&sandbox, &["ext4", "xfs"], &data, Some(&log), "journal = \"external\"\nscheduler = \"bfq\"");
+    for trial in &trials {
+        assert_eq!(trial["configuration"]["scheduler_in_force"], "bfq", "{trial}");
+        let warnings = trial["warnings"].as_array().expect("warnings");
+        let shared = warnings.iter().find(|warning| warning["kind"] == "shared-disk").expect("a warning");
+        let text = shared["text"].as_str().expect("a text");
+        let name = theirs.file_name().expect("a name").to_string_lossy();
+        assert!(
+            text.contains(&format!("'{name}', which is mounted"))
+                && text.contains("the trial's scheduler applied"),
+            "{text}"
+        );
+        let queue = &trial["environment"]["devices"][0]["queue"];
+        assert_eq!(queue["logical_block_size"], "4096", "{queue}");
+        let watched = trial["phases"][0]["telemetry"]["devices"].to_string();
+        let disk = Path::new(disk.node()).file_name().expect("a name").to_string_lossy();
+        assert!(watched.contains(&format!("\"{disk}\"")), "the disk of {} is in {watched}", data.display());
+    }
+    let each = each_after_each(&FILESYSTEMS);
+    run_in_turn(&sandbox, &data, None, &each, |_| ());
+    assert!(bytes_of(&image, &around) == before, "a byte outside of both partitions has changed");
+    drop(mounted);
+}
+
+/// As somebody does who divides a disk anew while a sweep runs: number and size are those of before.
+fn a_partition_that_moved_is_refused() {
+    let (sandbox, memory) = (Sandbox::new(), in_memory());
+    let mut disk = Disk::new(&memory.path().join("disk.img"), mib(128));
+    let data = disk.add_partition(mib(1), mib(48));
+    let mut host = LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new());
+    let pin = identity_text(&host.probe_device(&data).expect("a probe").identity);
+    let mut verify = |identity: Option<String>| {
+        let devices =
+            Devices { data: DeviceSpec::Block { path: data.clone(), identity }, journals: BTreeMap::new() };
+        let confirmation = Confirmation { destroy: vec![data.clone()], ..Confirmation::default() };
+        Testbed::verify(&mut host, &devices, &[configuration("ext4", None)], Bytes(0), &confirmation)
+    };
+    verify(Some(pin.clone())).expect("it is where the plan pins it");
+    let testbed = verify(None).expect("verified");
+    disk.move_first_partition(mib(64), mib(48));
+    let refused = verify(Some(pin)).expect_err("it is somewhere else").to_string();
+    assert!(refused.contains("start is 67108864, the plan has 1048576"), "{refused}");
+    let mut journal = UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
+    let error =
+        build(&mut host, &mut journal, &testbed, &configuration("ext4", None), 1, &AtomicBool::default())
+            .expect_err("it has moved");
+    assert!(error.failure().message.contains("its place on a disk was byte 1048576"), "{error:?}");
+    assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
+}
+
+/// A filesystem of somebody else, mounted as long as its test lasts.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// What lies in these places of an image: start and size.
+fn bytes_of(image: &Path, places: &[(Bytes, Bytes)]) -> Vec<Vec<u8>> {
+    rustix::fs::sync();
+    let mut file = File::open(image).expect("the image");
+    let mut read = |(start, size): &(Bytes, Bytes)| {
+        let mut bytes = vec![0; size.0 as usize];
+        file.seek(SeekFrom::Start(start.0)).and_then(|_| file.read_exact(&mut bytes)).expect("read it");
+        bytes
+    };
+    places.iter().map(&mut read).collect()
 }
 
 // Trials in this process, one after the other on one device.

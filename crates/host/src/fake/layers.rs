@@ -225,6 +225,7 @@ impl FakeHost {
             size_bytes: 0,
             diskseq: Some(layer.sequence),
             serial: Some(layer.known_by.clone()),
+            partition: None,
         })
     }
 

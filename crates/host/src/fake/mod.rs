@@ -206,6 +206,7 @@ impl FakeHost {
             size_bytes: size.0,
             diskseq: Some(1),
             serial: Some("FAKE1".to_string()),
+            partition: None,
         };
         let probe = DeviceProbe {
             path: path.clone(),
@@ -385,6 +386,7 @@ impl FakeHost {
                     size_bytes: size.0,
                     diskseq: self.attachments.get(path).copied(),
                     serial: None,
+                    partition: None,
                 },
                 model: file.display().to_string(),
                 sector_bytes: 512,

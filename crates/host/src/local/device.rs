@@ -1,7 +1,7 @@
 //! Open devices: locked against udev and other runs, and verified on the descriptor itself.
 
 use super::{device_number, while_busy};
-use crate::probe::DeviceIdentity;
+use crate::probe::{DeviceIdentity, Partition};
 use crate::{HostError, Result};
 use fsdyno_sys::block;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
@@ -21,17 +21,59 @@ const SECTOR: usize = 512;
 pub(super) struct OpenDevice {
     path: PathBuf,
     descriptor: Arc<OwnedFd>,
+    /// The disk of a partition. All partitions of one disk that are open here share it, for its lock excludes any other.
+    disk: Option<Arc<DiskLock>>,
+}
+
+/// The disk of a partition, open for reading only, under an exclusive flock: udev looks at no lock but that of the disk
+/// (systemd, "Locking Block Device Access").
+pub(super) struct DiskLock {
+    number: (u32, u32),
+    _descriptor: OwnedFd,
+}
+
+impl DiskLock {
+    fn take(number: (u32, u32)) -> Result<Self> {
+        let (major, minor) = number;
+        let uevent = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/uevent"));
+        let text = fs::read_to_string(&uevent).map_err(|error| HostError::system("read", &uevent, error))?;
+        let name = text.lines().find_map(|line| line.strip_prefix("DEVNAME=")).unwrap_or_default();
+        let node = Path::new("/dev").join(name);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(&node, flags, Mode::empty())
+            .map_err(|error| HostError::system("open the disk", &node, error))?;
+        let found = rustix::fs::fstat(&descriptor)
+            .map_err(|error| HostError::system("identify the disk", &node, error))?;
+        if device_number(found.st_rdev) != number {
+            return Err(HostError::system("find the disk", &node, Errno::NODEV));
+        }
+        while_busy(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive))
+            .map_err(|error| HostError::system("lock the disk", &node, error))?;
+        Ok(DiskLock { number, _descriptor: descriptor })
+    }
 }
 
 impl OpenDevice {
     /// The lock is the one that udev respects (systemd, "Locking Block Device Access"). `O_EXCL` is not used: with it held
-    /// here, every mkfs fails as busy.
-    pub(super) fn open(path: &Path, expected: &DeviceIdentity) -> Result<Self> {
+    /// here, every mkfs fails as busy. `others` are open already.
+    pub(super) fn open<'a>(
+        path: &Path,
+        expected: &DeviceIdentity,
+        others: impl Iterator<Item = &'a OpenDevice>,
+    ) -> Result<Self> {
         let descriptor = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| HostError::system("open for writing", path, error))?;
         while_busy(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive))
             .map_err(|error| HostError::system("lock", path, error))?;
-        let device = OpenDevice { path: path.to_path_buf(), descriptor: Arc::new(descriptor) };
+        let disk = match expected.partition {
+            None => None,
+            Some(Partition { disk, .. }) => {
+                let mut shared = others.filter_map(|other| other.disk.as_ref());
+                let known = shared.find(|lock| lock.number == disk).map(Arc::clone);
+                Some(known.map_or_else(|| DiskLock::take(disk).map(Arc::new), Ok)?)
+            }
+        };
+        let device = OpenDevice { path: path.to_path_buf(), descriptor: Arc::new(descriptor), disk };
         device.verify(expected)?;
         Ok(device)
     }
@@ -64,6 +106,7 @@ impl OpenDevice {
             .open_again(OFlags::RDONLY)
             .map_err(|error| HostError::system("open for reading", &self.path, error))?;
         self.descriptor = Arc::new(reader);
+        self.disk = None;
         Ok(())
     }
 
@@ -122,7 +165,22 @@ pub(super) fn identity(device: BorrowedFd<'_>, path: &Path) -> Result<DeviceIden
         size_bytes: block::size(device).map_err(failed)?,
         diskseq: block::diskseq(device).ok(),
         serial: serial(number),
+        partition: partition(number),
     })
+}
+
+/// Where a partition lies; none for a disk.
+pub(super) fn partition((major, minor): (u32, u32)) -> Option<Partition> {
+    let own = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    if !own.join("partition").exists() {
+        return None;
+    }
+    let read = |file: &str| fs::read_to_string(own.join(file)).map(|text| text.trim().to_string());
+    // In sectors of 512 bytes, whatever the disk's own (Documentation/ABI/stable/sysfs-block).
+    let start = read("start").ok()?.parse::<u64>().ok()? * 512;
+    let number = read("../dev").ok()?;
+    let (major, minor) = number.split_once(':')?;
+    Some(Partition { disk: (major.parse().ok()?, minor.parse().ok()?), start_bytes: start })
 }
 
 /// WWN or serial number, from the places where drivers put it; a partition has that of its disk.
@@ -152,8 +210,14 @@ fn attribute((major, minor): (u32, u32), places: &[&str]) -> Option<String> {
 fn difference(expected: &DeviceIdentity, found: &DeviceIdentity) -> Option<String> {
     let number = |(major, minor): (u32, u32)| format!("{major}:{minor}");
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_string());
+    let place = |identity: &DeviceIdentity| {
+        let text = |part: Partition| format!("byte {} of {}", part.start_bytes, number(part.disk));
+        or_none(identity.partition.map(text))
+    };
     let diskseq = |identity: &DeviceIdentity| or_none(identity.diskseq.map(|number| number.to_string()));
+    // A partition that moved may have another number, too, and its place says more.
     let facts = [
+        ("place on a disk", place(expected), place(found)),
         ("device number", number(expected.number), number(found.number)),
         ("size in bytes", expected.size_bytes.to_string(), found.size_bytes.to_string()),
         ("disk sequence number", diskseq(expected), diskseq(found)),
@@ -174,6 +238,7 @@ mod tests {
             size_bytes: 1024,
             diskseq: Some(9),
             serial: Some("naa.5000".to_string()),
+            partition: Some(Partition { disk: (8, 0), start_bytes: 1 << 20 }),
         };
         assert_eq!(difference(&before, &before), None);
         let changed = [
@@ -182,6 +247,13 @@ mod tests {
             (DeviceIdentity { diskseq: Some(10), ..before.clone() }, "9 and is 10"),
             (DeviceIdentity { diskseq: None, ..before.clone() }, "9 and is none"),
             (DeviceIdentity { serial: None, ..before.clone() }, "naa.5000 and is none"),
+            (
+                DeviceIdentity {
+                    partition: Some(Partition { disk: (8, 0), start_bytes: 2 << 20 }),
+                    ..before.clone()
+                },
+                "byte 1048576 of 8:0 and is byte 2097152 of 8:0",
+            ),
         ];
         for (now, words) in changed {
             let text = difference(&before, &now).expect("a difference");

@@ -229,7 +229,7 @@ impl Host for LocalHost {
     }
 
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle> {
-        let device = OpenDevice::open(path, expected)?;
+        let device = OpenDevice::open(path, expected, self.devices.values())?;
         self.verify_backing(&device, expected)?;
         let handle = DeviceHandle(self.new_handle());
         self.devices.insert(handle, device);

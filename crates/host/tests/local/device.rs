@@ -1,13 +1,13 @@
 //! Open devices: identity, locks, and tools on the descriptor.
 
 use crate::support::Requirement::{Loop, Program, Root};
-use crate::support::{Sandbox, Test, attach, detach, host};
+use crate::support::{Afterwards, Sandbox, Test, attach, detach, host, sh};
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::DeviceIdentity;
 use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -24,6 +24,11 @@ pub const TESTS: &[Test] = &[
         name: "device::the_lock_excludes_others_and_others_exclude_us",
         requires: &[Root, Loop, Program("wipefs")],
         body: locked,
+    },
+    Test {
+        name: "device::a_partition_locks_its_disk",
+        requires: &[Root, Loop, Program("addpart")],
+        body: partition_locked,
     },
     Test {
         name: "device::mkfs_works_on_the_descriptor",
@@ -75,7 +80,7 @@ fn changed(sandbox: &Sandbox) {
     let handle = host.open_device(&device, &expected).unwrap();
     host.verify_device(handle, &expected).unwrap();
     fs::File::options().write(true).open(&image).unwrap().set_len(128 << 20).unwrap();
-    crate::support::sh(&format!("losetup --set-capacity {}", device.display()));
+    sh(&format!("losetup --set-capacity {}", device.display()));
     let error = host.verify_device(handle, &expected).unwrap_err();
     assert!(error.to_string().contains("67108864 and is 134217728"), "{error}");
     host.close_device(handle).unwrap();
@@ -99,6 +104,33 @@ fn locked(sandbox: &Sandbox) {
     ours.close_device(handle).unwrap();
     drop(other);
     detach(&device);
+}
+
+/// udev looks at no lock but that of the whole disk, whichever partition it is about.
+fn partition_locked(sandbox: &Sandbox) {
+    let disk = sandbox.device("image", 64);
+    let node = disk.display();
+    let undo = Afterwards(format!("delpart {node} 1; delpart {node} 2"));
+    sh(&format!("addpart {node} 1 2048 32768; addpart {node} 2 65536 32768"));
+    let [one, two] = [1, 2].map(|number| PathBuf::from(format!("{node}p{number}")));
+    let mut ours = host();
+    let open = |host: &mut LocalHost, device: &Path| host.open_device(device, &identity(device));
+    let handles = [&one, &two].map(|partition| open(&mut ours, partition).unwrap());
+    let udev = fs::File::open(&disk).unwrap();
+    let locked = |file: &fs::File| flock(file, FlockOperation::NonBlockingLockShared).is_err();
+    assert!(locked(&udev), "both of one disk");
+    ours.close_device(handles[0]).unwrap();
+    assert!(locked(&udev), "the other one is open");
+    ours.downgrade_device(handles[1]).unwrap();
+    assert!(!locked(&udev), "it can be mounted");
+    let error = open(&mut ours, &one).unwrap_err();
+    assert_eq!(error.errno(), Some(11), "{error}");
+    ours.close_device(handles[1]).unwrap();
+    drop(udev);
+    let handle = open(&mut ours, &one).unwrap();
+    ours.close_device(handle).unwrap();
+    drop(undo);
+    detach(&disk);
 }
 
 fn mkfs(sandbox: &Sandbox) {

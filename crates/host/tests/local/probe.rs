@@ -1,7 +1,7 @@
 //! What the guards get to see, one use of a device a test.
 
 use crate::support::Requirement::{Filesystem, Loop, Program, Root};
-use crate::support::{Requirement, Sandbox, Test, attach, binary, detach, host, request, sh};
+use crate::support::{Afterwards, Requirement, Sandbox, Test, attach, binary, detach, host, request, sh};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::probe::{DeviceProbe, Use};
@@ -37,7 +37,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "probe::partitions",
-        requires: &[Root, Loop, Program("wipefs"), Program("partx")],
+        requires: &[Root, Loop, Program("wipefs"), Program("partx"), Program("addpart")],
         body: partitions,
     },
     Test {
@@ -95,15 +95,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
-    }
-}
-
-/// A script that runs when this is dropped, a panic included.
-struct Afterwards(String);
-
-impl Drop for Afterwards {
-    fn drop(&mut self) {
-        sh(&self.0);
     }
 }
 
@@ -282,12 +273,23 @@ fn partitions(sandbox: &Sandbox) {
     let partition = PathBuf::from(format!("{}p1", device.display()));
     let undo = Afterwards(format!("partx --delete {}", device.display()));
     let (whole, part) = (probe(&device), probe(&partition));
+    sh(&format!("addpart {} 2 81920 8192", device.display()));
+    let sibling = PathBuf::from(format!("{}p2", device.display()));
+    let other = Running::start(Command::new("sleep").arg("1000").stdin(fs::File::open(&sibling).unwrap()));
+    let (beside, pid) = (probe(&partition), other.0.id());
+    drop(other);
     drop(undo);
     detach(&device);
     assert_eq!(kinds(&whole), ["dos"]);
     assert_eq!(whole.uses, [Use::Partition { name: name(&partition) }]);
-    assert_eq!(part.uses, [Use::IsPartition { of: name(&device) }]);
+    assert_eq!(part.uses, []);
+    let place = part.identity.partition.expect("a place on a disk");
+    assert_eq!((place.disk, place.start_bytes), (whole.identity.number, 1 << 20));
+    assert_eq!(part.identity.diskseq, whole.identity.diskseq);
     assert_eq!((part.identity.size_bytes, part.model), (32 << 20, whole.model));
+    assert_eq!((part.sector_bytes, part.shared_with), (512, Vec::<String>::new()));
+    let opened = format!("'{}', which is opened by process {pid} (sleep)", name(&sibling));
+    assert_eq!((beside.uses, beside.shared_with), (Vec::new(), vec![opened]));
 }
 
 fn read_only(sandbox: &Sandbox) {

@@ -144,6 +144,15 @@ pub fn sh(script: &str) -> String {
     said[0].clone()
 }
 
+/// A script that runs when this is dropped, a panic included.
+pub struct Afterwards(pub String);
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        sh(&self.0);
+    }
+}
+
 pub fn request(filesystem: &str, source: &Path, target: &Path, options: &[&str]) -> MountRequest {
     MountRequest {
         filesystem: filesystem.to_string(),

@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// What the user has confirmed on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confirmation {
-    /// Paths or serial numbers of block devices that may be destroyed.
+    /// Paths of block devices that may be destroyed, or serial numbers of whole disks.
     pub destroy: Vec<PathBuf>,
     /// What may be overwritten on them.
     pub overwrite: Vec<Overwrite>,
@@ -20,7 +20,7 @@ pub struct Confirmation {
 /// A kind of signature that may be overwritten on a device: `/dev/sdb=ext4`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overwrite {
-    /// Path or serial number of the device.
+    /// Path of the device, or serial number of a whole disk.
     pub device: PathBuf,
     /// The kind, in libblkid's words.
     pub kind: String,
@@ -87,7 +87,8 @@ impl Confirmation {
 
 /// Whether this is a name of the device.
 fn names(name: &Path, probe: &DeviceProbe) -> bool {
-    let serial = probe.identity.serial.as_deref();
+    // A serial number is that of a disk, and does not tell which of its partitions is meant.
+    let serial = probe.identity.serial.as_deref().filter(|_| probe.identity.partition.is_none());
     *name == probe.path || *name == probe.canonical || serial.is_some_and(|serial| name.as_os_str() == serial)
 }
 

@@ -195,12 +195,8 @@ fn explain(usage: &Use) -> (String, String) {
             (format!("stands on the block device '{name}'"), "name the device that it stands on, or another")
         }
         Use::Partition { name } => {
-            (format!("has the partition '{name}'"), "remove its partitions yourself, or name another device")
+            (format!("has the partition '{name}'"), "name one of its partitions, or remove them yourself")
         }
-        Use::IsPartition { of } => (
-            format!("is a partition of '{of}', not a disk"),
-            "name a whole disk, or use an image on this partition",
-        ),
         Use::OpenedBy { pid, command } => {
             (format!("is held open by process {pid} ({command})"), "end that process, or name another device")
         }

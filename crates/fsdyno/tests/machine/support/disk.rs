@@ -5,9 +5,13 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What a sector is in sysfs and in the words of addpart(8), whatever the disk's own.
+const SECTOR: u64 = 512;
+
 /// A disk that lasts as long as its test.
 pub struct Disk {
     node: String,
+    partitions: u32,
 }
 
 impl Disk {
@@ -22,12 +26,30 @@ impl Disk {
         let sector = sector.to_string();
         let attach = ["--find", "--show", "--sector-size", &sector];
         let node = run(Command::new("losetup").args(attach).arg(image));
-        Disk { node: node.trim().to_string() }
+        Disk { node: node.trim().to_string(), partitions: 0 }
     }
 
     /// Its node.
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// Adds a partition, told to the kernel and written nowhere, and gives its node.
+    pub fn add_partition(&mut self, start: Bytes, size: Bytes) -> PathBuf {
+        self.partitions += 1;
+        self.tell(self.partitions, start, size);
+        PathBuf::from(format!("{}p{}", self.node, self.partitions))
+    }
+
+    /// Takes the first partition away and puts another one in its place.
+    pub fn move_first_partition(&mut self, start: Bytes, size: Bytes) {
+        run(Command::new("delpart").args([&self.node, "1"]));
+        self.tell(1, start, size);
+    }
+
+    fn tell(&self, number: u32, start: Bytes, size: Bytes) {
+        let words = [u64::from(number), start.0 / SECTOR, size.0 / SECTOR].map(|word| word.to_string());
+        run(Command::new("addpart").arg(&self.node).args(words));
     }
 
     /// Takes its discards away.
@@ -45,6 +67,9 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // A test that fails has more to say than this.
+        for number in 1..=self.partitions {
+            let _ = Command::new("delpart").args([&self.node, &number.to_string()]).status();
+        }
         if let Ok(most) = fs::read_to_string(self.queue("discard_max_hw_bytes")) {
             let _ = fs::write(self.queue("discard_max_bytes"), most.trim());
         }

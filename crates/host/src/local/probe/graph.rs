@@ -17,6 +17,8 @@ pub(super) struct Node {
     pub(super) name: String,
     /// Its disk, when it is a partition.
     pub(super) disk: Option<Number>,
+    /// First byte on the disk, and size in bytes, when it is a partition.
+    pub(super) extent: Option<(u64, u64)>,
     pub(super) partitions: Vec<Number>,
     /// What it is made of (md, dm).
     pub(super) slaves: Vec<Number>,
@@ -66,6 +68,12 @@ impl Graph {
         let mut graph = Graph::connect(&links, &|directory| names_in(directory));
         for (number, node) in &mut graph.nodes {
             node.wwid = wwid(*number).filter(|_| node.disk.is_none());
+            if node.disk.is_some() {
+                node.extent = extent(*number);
+                if node.extent.is_none() {
+                    unknown.push(format!("partitions: '{}' does not tell where it lies", node.name));
+                }
+            }
         }
         graph.attach_loops(unknown);
         graph.join_btrfs(unknown);
@@ -176,7 +184,7 @@ impl Graph {
     }
 
     /// Other devices that reach the same bytes: loop devices over the same file or over each other, the disk of a
-    /// partition for what stands on that, and the block device under a loop device.
+    /// partition, and the block device under a loop device. What overlaps is another matter ([`Graph::overlapping`]).
     pub(super) fn aliases(&self, number: Number) -> BTreeSet<Number> {
         let mut found = BTreeSet::new();
         let mut open = vec![number];
@@ -194,16 +202,40 @@ impl Graph {
             }));
         }
         found.remove(&number);
-        if let Some(disk) = self.nodes.get(&number).and_then(|node| node.disk) {
-            found.remove(&disk);
-        }
         found
+    }
+
+    /// Other partitions of the same disk.
+    pub(super) fn siblings(&self, number: Number) -> impl Iterator<Item = Number> {
+        let disk = self.nodes.get(&number).and_then(|node| node.disk);
+        let all = disk.and_then(|disk| self.nodes.get(&disk)).into_iter().flat_map(|disk| &disk.partitions);
+        all.copied().filter(move |other| *other != number)
+    }
+
+    /// Other partitions of the same disk that have bytes in common with this one, which a table may well say.
+    pub(super) fn overlapping(&self, number: Number) -> Vec<Number> {
+        let extent = |number: Number| self.nodes.get(&number).and_then(|node| node.extent);
+        let Some((start, size)) = extent(number) else { return Vec::new() };
+        let overlaps = |other: &Number| {
+            extent(*other).is_some_and(|(from, length)| from < start + size && start < from + length)
+        };
+        self.siblings(number).filter(overlaps).collect()
     }
 
     pub(super) fn name(&self, number: Number) -> String {
         let name = self.nodes.get(&number).map(|node| node.name.clone());
         name.unwrap_or_else(|| format!("{}:{}", number.0, number.1))
     }
+}
+
+/// In sysfs both are in sectors of 512 bytes.
+fn extent((major, minor): Number) -> Option<(u64, u64)> {
+    let directory = PathBuf::from(DEVICES).join(format!("{major}:{minor}"));
+    let bytes = |file: &str| {
+        let text = fs::read_to_string(directory.join(file)).ok()?;
+        Some(text.trim().parse::<u64>().ok()? * 512)
+    };
+    Some((bytes("start")?, bytes("size")?))
 }
 
 fn wwid((major, minor): Number) -> Option<String> {
@@ -286,6 +318,18 @@ pub(super) mod tests {
         assert_eq!(machine().aliases((7, 2)), [(8, 16)].into());
         assert_eq!(machine().aliases((8, 16)), [(7, 2)].into());
         assert_eq!(machine().aliases((7, 3)), [].into());
-        assert_eq!(machine().aliases((8, 1)), [].into());
+        assert_eq!(machine().aliases((8, 1)), [(8, 0)].into());
+    }
+
+    #[test]
+    fn partitions_that_share_bytes_overlap() {
+        let mut graph = machine();
+        let mut place = |number, extent| graph.nodes.get_mut(&number).expect("a node").extent = Some(extent);
+        place((8, 1), (1 << 20, 1 << 20));
+        place((8, 2), (2 << 20, 1 << 20));
+        assert_eq!(graph.overlapping((8, 1)), []);
+        graph.nodes.get_mut(&(8, 2)).expect("a node").extent = Some(((2 << 20) - 1, 1 << 20));
+        assert_eq!(graph.overlapping((8, 1)), [(8, 2)]);
+        assert_eq!(graph.overlapping((8, 2)), [(8, 1)]);
     }
 }

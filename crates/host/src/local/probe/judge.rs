@@ -65,7 +65,6 @@ impl Facts {
         uses.extend(node.holders.iter().map(|one| Use::Holder { name: name(one) }));
         uses.extend(node.slaves.iter().map(|one| Use::Slave { name: name(one) }));
         uses.extend(node.partitions.iter().map(|one| Use::Partition { name: name(one) }));
-        uses.extend(node.disk.iter().map(|one| Use::IsPartition { of: name(one) }));
         uses.extend(
             node.btrfs.iter().map(|uuid| Use::Member { filesystem: "btrfs".to_string(), uuid: uuid.clone() }),
         );
@@ -74,22 +73,38 @@ impl Facts {
 
     fn aliases_of(&self, number: Number) -> Vec<Use> {
         let Some(node) = self.graph.nodes.get(&number) else { return Vec::new() };
+        let disk = node.disk.and_then(|disk| self.graph.nodes.get(&disk));
         let aliases = self.graph.aliases(number);
         let mut uses: Vec<Use> = Vec::new();
         for alias in &aliases {
+            if node.disk == Some(*alias) {
+                let how = self.used_whole(*alias);
+                uses.extend(how.map(|how| Use::Alias { name: self.graph.name(*alias), how }));
+                continue;
+            }
             let attached = self.graph.nodes.get(alias).is_some_and(|other| other.backing.is_some());
             let how = self.how_used(*alias).or_else(|| attached.then(|| "attached".to_string()));
             uses.extend(how.map(|how| Use::Alias { name: self.graph.name(*alias), how }));
         }
-        if let Some(backing) = node.backing.as_ref().filter(|backing| backing.block.is_none()) {
+        let overlapping = self.graph.overlapping(number).into_iter();
+        uses.extend(overlapping.map(|other| Use::Alias {
+            name: self.graph.name(other),
+            how: "another partition, in part".to_string(),
+        }));
+        let backing = node.backing.as_ref().or(disk.and_then(|disk| disk.backing.as_ref()));
+        if let Some(backing) = backing.filter(|backing| backing.block.is_none()) {
             let openers = self.openers.iter().filter(|opener| opener.opened == Opened::File(backing.file));
             uses.extend(openers.map(|opener| Use::Alias {
                 name: backing.path.clone(),
                 how: format!("opened by process {} ({})", opener.pid, opener.command),
             }));
         }
+        let whole = disk.unwrap_or(node);
         let twins = self.graph.nodes.iter().filter(|(other, twin)| {
-            **other != number && node.wwid.is_some() && twin.wwid == node.wwid && !node.slaves.contains(other)
+            ![Some(number), node.disk].contains(&Some(**other))
+                && whole.wwid.is_some()
+                && twin.wwid == whole.wwid
+                && !whole.slaves.contains(other)
         });
         uses.extend(twins.map(|(other, _)| Use::Alias {
             name: self.graph.name(*other),
@@ -98,12 +113,30 @@ impl Facts {
         uses
     }
 
+    /// Other partitions of its disk that are in use, for a person.
+    pub(super) fn shared_with(&self, number: Number) -> Vec<String> {
+        let used = |other| Some(format!("'{}', which is {}", self.graph.name(other), self.how_used(other)?));
+        self.graph.siblings(number).filter_map(used).collect()
+    }
+
+    /// The first way in which the disk of a partition is in use as a whole, beside by its other partitions.
+    fn used_whole(&self, disk: Number) -> Option<String> {
+        let node = self.graph.nodes.get(&disk)?;
+        let slave = node.slaves.first().map(|slave| format!("made of {}", self.graph.name(*slave)));
+        let alone = Node { partitions: Vec::new(), ..node.clone() };
+        slave.or_else(|| self.how_used_as(disk, &alone))
+    }
+
     /// The first way in which another device over the same bytes is in use.
     fn how_used(&self, alias: Number) -> Option<String> {
-        let uses = self
-            .mounts_of(alias)
-            .into_iter()
-            .chain(self.graph.nodes.get(&alias).map(|node| self.neighbours(node)).unwrap_or_default());
+        let node = self.graph.nodes.get(&alias).cloned().unwrap_or_default();
+        let carried =
+            self.carried.get(&alias).and_then(|all| all.first()).map(|what| format!("carries {what}"));
+        self.how_used_as(alias, &node).or(carried)
+    }
+
+    fn how_used_as(&self, alias: Number, node: &Node) -> Option<String> {
+        let uses = self.mounts_of(alias).into_iter().chain(self.neighbours(node));
         let of_neighbours = uses.filter_map(|one| match one {
             Use::Mounted { target, .. } => Some(format!("mounted at '{target}'")),
             Use::Holder { name } => Some(format!("held by {name}")),
@@ -114,9 +147,7 @@ impl Facts {
         let swap = self.swaps.iter().any(|swap| swap.block == Some(alias)).then(|| "swap".to_string());
         let opener = self.openers.iter().find(|opener| opener.opened == Opened::Block(alias));
         let opened = opener.map(|opener| format!("opened by process {} ({})", opener.pid, opener.command));
-        let carried =
-            self.carried.get(&alias).and_then(|all| all.first()).map(|what| format!("carries {what}"));
-        of_neighbours.chain(swap).chain(opened).chain(carried).next()
+        of_neighbours.chain(swap).chain(opened).next()
     }
 }
 
@@ -164,13 +195,52 @@ mod tests {
 
     #[test]
     fn partitions_swap_holders_slaves_and_openers() {
-        let of = "sda".to_string();
-        assert_eq!(facts().uses_of((8, 1)), [Use::Swap, Use::IsPartition { of: of.clone() }]);
+        assert_eq!(facts().uses_of((8, 1)), [Use::Swap]);
         let holder = Use::Holder { name: "dm-0".to_string() };
-        assert_eq!(facts().uses_of((8, 2)), [holder, Use::IsPartition { of }]);
+        assert_eq!(facts().uses_of((8, 2)), [holder]);
         assert!(facts().uses_of((252, 0)).contains(&Use::Slave { name: "sda2".to_string() }));
         let opened = Use::OpenedBy { pid: 12, command: "dd".to_string() };
         assert_eq!(facts().uses_of((7, 3)), [opened]);
+    }
+
+    #[test]
+    fn a_partition_is_free_beside_others_in_use_but_not_on_a_disk_that_is_used_whole() {
+        let free = |change: &dyn Fn(&mut Facts)| {
+            let mut facts = facts();
+            facts.graph.nodes.get_mut(&(8, 2)).unwrap().holders.clear();
+            change(&mut facts);
+            facts.uses_of((8, 2))
+        };
+        assert_eq!(free(&|_| ()), [], "sda carries / and swap, and none of them on this partition");
+        let used = |how: &str| [Use::Alias { name: "sda".to_string(), how: how.to_string() }];
+        let opener = Opener { opened: Opened::Block((8, 0)), pid: 7, command: "qemu".to_string() };
+        let opened = used("opened by process 7 (qemu)");
+        assert_eq!(free(&|facts| facts.openers.push(opener.clone())), opened);
+        let held = |facts: &mut Facts| facts.graph.nodes.get_mut(&(8, 0)).unwrap().holders.push((252, 0));
+        assert_eq!(free(&held), used("held by dm-0"));
+        let mounted = |facts: &mut Facts| {
+            facts.namespaces[0].mounts[0].device = (8, 0);
+        };
+        assert_eq!(free(&mounted), used("mounted at '/'"));
+        let swap = |facts: &mut Facts| facts.swaps[0].block = Some((8, 0));
+        assert_eq!(free(&swap), used("swap"));
+        let looped = |facts: &mut Facts| {
+            facts.graph.nodes.get_mut(&(7, 2)).unwrap().backing.as_mut().unwrap().block = Some((8, 0));
+        };
+        let expected = Use::Alias { name: "loop2".to_string(), how: "attached".to_string() };
+        assert_eq!(free(&looped), [expected]);
+        let twin = |facts: &mut Facts| {
+            for number in [(8, 0), (8, 16)] {
+                facts.graph.nodes.get_mut(&number).unwrap().wwid = Some("naa.1".to_string());
+            }
+        };
+        assert!(matches!(&free(&twin)[..], [Use::Alias { name, .. }] if name == "sdb"));
+    }
+
+    #[test]
+    fn the_other_partitions_in_use_are_told() {
+        assert_eq!(facts().shared_with((8, 2)), ["'sda1', which is swap"]);
+        assert_eq!(facts().shared_with((8, 0)), [""; 0]);
     }
 
     #[test]
@@ -198,5 +268,7 @@ mod tests {
     fn watched_are_the_device_its_aliases_and_the_files_under_them() {
         let expected = [Opened::Block((7, 0)), Opened::Block((7, 1)), Opened::File(((252, 0), 77))];
         assert_eq!(watched(&machine(), (7, 0)), expected.into());
+        let expected = [Opened::Block((8, 1)), Opened::Block((8, 0))];
+        assert_eq!(watched(&machine(), (8, 1)), expected.into(), "a partition and its disk");
     }
 }

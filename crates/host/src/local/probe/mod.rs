@@ -17,7 +17,7 @@ mod signatures;
 mod tables;
 mod users;
 
-use super::device::{identity, model, serial};
+use super::device::{identity, model, partition, serial};
 use super::{BUSY_PATIENCE, device_number, files, while_busy};
 use crate::probe::{DeviceIdentity, DeviceProbe, Signature, Use};
 use crate::{HostError, Result};
@@ -95,8 +95,10 @@ fn identity_from_sysfs(number: Number) -> DeviceIdentity {
         number,
         // Sectors of 512 bytes, whatever the device's own (Documentation/ABI/stable/sysfs-block).
         size_bytes: value("size").unwrap_or(0) * 512,
-        diskseq: value("diskseq"),
+        // A partition has none of its own.
+        diskseq: value("diskseq").or_else(|| value("../diskseq")),
         serial: serial(number),
+        partition: partition(number),
     }
 }
 
@@ -111,26 +113,24 @@ fn look_at_uses(found: &mut DeviceProbe, protected: &[(String, PathBuf)]) {
     let carried = carried::by_device(&graph, users::own_mounts(&namespaces), &swaps, &protected, unknown);
     let number = found.identity.number;
     let watched = judge::watched(&graph, number);
-    let announced = announced(&graph, number, &watched, &found.signatures, unknown);
-    let openers = lasting_openers(&watched, unknown);
+    let announced = announced(number, &watched, &found.signatures, unknown);
+    let siblings = graph.siblings(number).map(Opened::Block).collect();
+    let openers = lasting_openers(&watched, &siblings, unknown);
     let facts = judge::Facts { graph, namespaces, swaps, carried, openers };
     found.uses.extend(facts.uses_of(number));
+    found.shared_with = facts.shared_with(number);
     found.uses.extend(announced);
 }
 
 /// Uses that are written down somewhere: what the kernel serves to other machines, and the tables of the system. For a
 /// partition those of its disk count, too.
 fn announced(
-    graph: &Graph,
     number: Number,
     watched: &BTreeSet<Opened>,
     signatures: &[Signature],
     unknown: &mut Vec<String>,
 ) -> Vec<Use> {
-    let disk = graph.nodes.get(&number).and_then(|node| node.disk).map(Opened::Block);
-    let leads_here = |path: &Path| {
-        tables::opened_at(path).is_some_and(|opened| watched.contains(&opened) || disk == Some(opened))
-    };
+    let leads_here = |path: &Path| tables::opened_at(path).is_some_and(|opened| watched.contains(&opened));
     let exports = exports::exports(Path::new(exports::CONFIGFS), Path::new(exports::MODULES), unknown);
     let served = exports.into_iter().filter(|export| leads_here(&export.path));
     let mut uses: Vec<Use> = served.map(|export| Use::Exported { by: export.by }).collect();
@@ -142,13 +142,20 @@ fn announced(
     uses
 }
 
-/// udev opens every new device for a moment, and so does what it runs: only who stays counts.
-fn lasting_openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> Vec<Opener> {
+/// udev opens every new device for a moment, and so does what it runs: only who stays counts. Who has a sibling open is told
+/// along, and not waited for: it is in nobody's way.
+fn lasting_openers(
+    watched: &BTreeSet<Opened>,
+    siblings: &BTreeSet<Opened>,
+    unknown: &mut Vec<String>,
+) -> Vec<Opener> {
+    let all = watched.union(siblings).copied().collect();
     let start = Instant::now();
     loop {
         let mut unseen = Vec::new();
-        let openers = users::openers(watched, &mut unseen);
-        if openers.is_empty() || start.elapsed() >= BUSY_PATIENCE {
+        let openers = users::openers(&all, &mut unseen);
+        let in_the_way = openers.iter().any(|opener| watched.contains(&opener.opened));
+        if !in_the_way || start.elapsed() >= BUSY_PATIENCE {
             unknown.extend(unseen);
             return openers;
         }
@@ -164,7 +171,6 @@ fn look_for_claim(found: &mut DeviceProbe) {
             Use::OpenedBy { .. }
                 | Use::Alias { .. }
                 | Use::ReadOnly
-                | Use::IsPartition { .. }
                 | Use::Exported { .. }
                 | Use::Configured { .. }
         )

@@ -1,0 +1,57 @@
+//! The guards on partitions: free beside neighbours in use, never on a disk that is used as a whole.
+
+use crate::guards::{Loop, Mount, PARTX, Partitions, Process, ask, block, confirming, ext4, refused};
+use crate::support::{Sandbox, Test};
+use std::path::{Path, PathBuf};
+
+pub fn tests() -> Vec<Test> {
+    let test = |name, requires, body| Test { name, requires, body };
+    vec![
+        test("guards_partitions::the_name_of_its_disk_confirms_none", PARTX, confirmed_by_its_disk),
+        test(
+            "guards_partitions::on_a_disk_that_is_used_as_a_whole",
+            PARTX,
+            on_a_disk_that_is_used_as_a_whole,
+        ),
+    ]
+}
+
+/// The node of a partition.
+fn partition(disk: &Path, number: u32) -> PathBuf {
+    PathBuf::from(format!("{}p{number}", disk.display()))
+}
+
+fn confirmed_by_its_disk() {
+    let sandbox = Sandbox::new();
+    let disk = Loop::new(&sandbox, "image", 64);
+    let _partitions = Partitions::new(&disk.node);
+    let partition = partition(&disk.node, 1);
+    let data = block(&partition);
+    let refusals = ask(&sandbox, &data, &confirming(&disk.node));
+    assert!(refusals.iter().any(|refusal| refusal.reason.contains("not confirmed")), "{refusals:#?}");
+    assert_eq!(ask(&sandbox, &data, &confirming(&partition)), [], "confirmed, it may be used");
+}
+
+/// Mounted, open in a process, below a loop device.
+fn on_a_disk_that_is_used_as_a_whole() {
+    let sandbox = Sandbox::new();
+    let disk = Loop::new(&sandbox, "image", 64);
+    ext4(&disk.node);
+    let _partitions = Partitions::new(&disk.node);
+    let data = block(&partition(&disk.node, 1));
+    let name = disk.node.file_name().expect("a name").display();
+    let whole = format!("holds the same bytes as '{name}', which is");
+    let is_refused = |word: &str| {
+        let refusals = ask(&sandbox, &data, &confirming(data.path()));
+        assert!(refusals.iter().any(|refusal| refusal.reason.contains(word)), "'{word}' in {refusals:#?}");
+    };
+    let mount = Mount::new(&sandbox, &disk.node);
+    refused(&sandbox, &data, &format!("{whole} mounted at"), &[&disk.image]);
+    drop(mount);
+    let script = format!("exec 9<{}; echo ready; read nothing", disk.node.display());
+    let process = Process::shell(&[], &script);
+    is_refused(&format!("{whole} opened by process"));
+    drop(process);
+    let _second = Loop::over(&disk.node);
+    is_refused("which is attached");
+}
