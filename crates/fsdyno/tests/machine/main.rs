@@ -20,6 +20,7 @@ mod guards_confirmed;
 mod guards_partitions;
 mod guests;
 mod guests_deaf;
+mod guests_disks;
 mod guests_filesystems;
 mod guests_power;
 mod guests_stacks;
@@ -55,6 +56,7 @@ fn main() {
         guards_partitions::tests(),
         guests::tests(),
         guests_deaf::tests(),
+        guests_disks::tests(),
         guests_filesystems::tests(),
         guests_power::tests(),
         guests_stacks::tests(),
