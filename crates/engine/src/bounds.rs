@@ -36,7 +36,9 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     // What is not there is for the work to find out, which says what it was wanted for.
     let writable: Vec<&Path> =
         [directory(request), cache].into_iter().flatten().filter(|path| path.exists()).collect();
-    let devices: Vec<&Path> = request.device.as_deref().into_iter().filter(|node| node.exists()).collect();
+    let reads_device = matches!(request.workload, Workload::DeviceRead(_));
+    let device = request.device.as_deref().filter(|node| reads_device && node.exists());
+    let devices: Vec<&Path> = device.into_iter().collect();
     view::enter(Granted { writable: &writable, devices: &devices }).map_err(EngineError::Confine)?;
     Ok(())
 }
@@ -44,7 +46,7 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
 /// Where a request makes files, if it does.
 fn directory(request: &EngineRequest) -> Option<&Path> {
     match request.workload {
-        Workload::Null(_) => None,
+        Workload::Null(_) if request.precondition.is_none() => None,
         _ => Some(&request.directory),
     }
 }
@@ -88,6 +90,7 @@ impl<'a> From<&'a AtomicBool> for Bounds<'a> {
 mod tests {
     use super::*;
     use crate::aside;
+    use fsdyno_core::Precondition;
     use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
     use fsdyno_core::workload::{Fileserver, Null};
     use fsdyno_sys::confine::abi;
@@ -133,6 +136,9 @@ mod tests {
     fn a_workload_without_files_may_change_nothing() {
         let request = EngineRequest { workload: Workload::Null(Null::default()), ..request(Path::new("/")) };
         assert_eq!(directory(&request), None);
+        let filled = Precondition { fill_percent: 50, age_rounds: 0 };
+        let request = EngineRequest { precondition: Some(filled), ..request };
+        assert_eq!(directory(&request), Some(Path::new("/")), "a fill makes files");
     }
 
     #[test]

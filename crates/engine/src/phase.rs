@@ -404,11 +404,13 @@ fn work(job: Job, lineup: Lineup) {
     let (record, timer) = (Arc::clone(&lineup.record), lineup.timer);
     record.thread.set(thread::id().into());
     thread::block_signals();
-    let set_up = thread::unshare_files().and_then(|()| thread::release_standard_streams());
+    let set_up = thread::unshare_files()
+        .and_then(|()| thread::release_standard_streams())
+        .and_then(|()| thread::drop_capabilities_beyond_files());
     let halt = match set_up {
         Ok(()) => catch_unwind(AssertUnwindSafe(|| job(lineup))),
         Err(errno) => {
-            let path = "descriptor table of a worker".to_string();
+            let path = "set-up of a worker".to_string();
             Ok(Halt::Failed(OperationFailure { operation: None, path, errno }))
         }
     };

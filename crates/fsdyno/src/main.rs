@@ -3,6 +3,7 @@
 mod cli;
 mod command;
 mod exit;
+mod file;
 mod interrupt;
 mod out;
 mod progress;

@@ -138,6 +138,16 @@ struct Draft {
     finished: String,
 }
 
+impl Draft {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let fixed = [&self.configuration.name, &self.scheduler].map(String::as_str);
+        fixed.into_iter().chain(self.phases.iter().map(|phase| phase.name.as_str()))
+    }
+}
+
+/// Bytes of a name; tables are laid out by names, and no person reads longer ones.
+pub const LONGEST_NAME: usize = 256;
+
 /// The trials of some files, in their order. Those of one configuration under one workload are trials of one case.
 ///
 /// `configuration` names the configuration of all of them; else the files do, as far as they can.
@@ -156,6 +166,12 @@ pub fn trials(
             Format::Fio => fio::drafts(file)?,
             Format::BonnieCsv => bonnie::drafts(file)?,
         };
+        if let Some(long) = of_file.iter().flat_map(Draft::names).find(|name| name.len() > LONGEST_NAME) {
+            let begin: String = long.chars().take(20).collect();
+            let problem =
+                format!("the name '{begin}...' has {} bytes; {LONGEST_NAME} are the most", long.len());
+            return Err(ImportError::NoResult { file: file.path.clone(), problem });
+        }
         if !of_file.iter().all(|draft| is_possible(&draft.phases)) {
             let problem = "it has figures that nothing can measure".to_string();
             return Err(ImportError::NoResult { file: file.path.clone(), problem });
@@ -254,6 +270,17 @@ mod tests {
         let error = File::read("-", io::repeat(b' ')).unwrap().unwrap_err();
         assert_eq!(error.to_string(), "'-': it has more than 256 MiB");
         assert_eq!(File::read("a", &b"text"[..]).unwrap().unwrap().text, "text");
+    }
+
+    #[test]
+    fn a_name_that_nobody_can_read_is_refused() {
+        let named = |length: usize| {
+            let text = format!("{},300M,100,10,200,20,,,,,,,,,,,,,,,,,,,,,\n", "a".repeat(length));
+            trials(Format::BonnieCsv, &[File { path: "bonnie".to_string(), text }], None)
+        };
+        assert!(named(LONGEST_NAME - 32).is_ok());
+        let error = named(1 << 20).unwrap_err().to_string();
+        assert!(error.contains("the name 'aaaaaaaaaaaaaaaaaaaa...' has") && error.len() < 200, "{error}");
     }
 
     #[test]

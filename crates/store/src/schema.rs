@@ -3,6 +3,7 @@
 use crate::error::{Result, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use rusqlite_migration::{M, Migrations};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
@@ -100,30 +101,48 @@ fn copy(connection: &Connection, path: &Path, latest: i64) -> Result<Option<Path
     if std::fs::symlink_metadata(&copy).is_ok() {
         return Ok(Some(copy));
     }
-    let mut unfinished = copy.as_os_str().to_os_string();
-    unfinished.push(format!(".{}", std::process::id()));
-    let unfinished = PathBuf::from(unfinished);
-    let made = copy_to(connection, &unfinished, &copy);
-    if made.is_err() {
-        // Half a copy would be taken for a whole one.
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    match made {
+    match copy_to(connection, &copy) {
         Ok(()) => Ok(Some(copy)),
         Err(reason) => Err(StoreError::Copy { path: path.to_path_buf(), copy, reason }),
     }
 }
 
-fn copy_to(connection: &Connection, unfinished: &Path, copy: &Path) -> std::result::Result<(), String> {
+/// SQLite follows links and writes into what is there, so that the copy is made in a new directory that only this user may
+/// enter, and gets its name once it is whole.
+fn copy_to(connection: &Connection, copy: &Path) -> std::result::Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
+    let directory = copy.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    if let Some(reason) = belongs_to_others(directory).map_err(|error| text(&error))? {
+        return Err(reason);
+    }
+    let room = tempfile::Builder::new()
+        .prefix(".fsdyno-copy-")
+        .tempdir_in(directory)
+        .map_err(|error| text(&error))?;
+    let unfinished = room.path().join("copy");
     let name = unfinished.to_str().ok_or("its path is not UTF-8")?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| text(&error))?;
-    let file = std::fs::File::open(unfinished).map_err(|error| text(&error))?;
+    let file = std::fs::File::open(&unfinished).map_err(|error| text(&error))?;
     file.sync_all().map_err(|error| text(&error))?;
-    std::fs::rename(unfinished, copy).map_err(|error| text(&error))?;
-    let directory = copy.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let directory = std::fs::File::open(directory.unwrap_or(Path::new("."))).map_err(|error| text(&error))?;
+    std::fs::rename(&unfinished, copy).map_err(|error| text(&error))?;
+    let directory = std::fs::File::open(directory).map_err(|error| text(&error))?;
     directory.sync_all().map_err(|error| text(&error))
+}
+
+/// Why root makes no copy in a directory: somebody else could put another one in its place meanwhile.
+fn belongs_to_others(directory: &Path) -> std::io::Result<Option<String>> {
+    const OTHERS_MAY_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let found = std::fs::metadata(directory)?;
+    let open = found.mode() & OTHERS_MAY_WRITE != 0 && found.mode() & STICKY == 0;
+    let others = rustix::process::geteuid().is_root() && (found.uid() != 0 || open);
+    Ok(others.then(|| {
+        format!(
+            "root makes none in '{}', which others may change: run fsdyno as its owner",
+            directory.display()
+        )
+    }))
 }
 
 /// All of it at one moment: another process may just be making the tables.

@@ -122,6 +122,27 @@ fn keep_across_exec(descriptor: &OwnedFd) -> io::Result<()> {
     Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
 }
 
+/// Keeps from every child what this process itself has inherited beyond the standard streams: a descriptor that is open for
+/// writing is bound by no rules about paths. To be called before anything is opened to be inherited.
+///
+/// # Errors
+/// What the kernel says of `/proc/self/fd`.
+pub fn keep_what_is_open_from_children() -> io::Result<()> {
+    let names = std::fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
+    let open: Vec<RawFd> =
+        names.filter_map(|name| name.to_str()?.parse().ok()).filter(|fd| *fd > 2).collect();
+    for descriptor in open {
+        // SAFETY: it is borrowed for this call only; the one that was the directory's own is closed by now, which the kernel
+        // answers with an error that says just that.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        match fcntl_setfd(descriptor, FdFlags::CLOEXEC) {
+            Ok(()) | Err(rustix::io::Errno::BADF) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
 /// The path under which a child that inherits a descriptor finds it.
 pub fn path_of(descriptor: BorrowedFd<'_>) -> String {
     let number: RawFd = descriptor.as_raw_fd();

@@ -8,7 +8,7 @@ use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io;
 use rustix::process::Signal;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, set_capabilities};
 use std::mem::MaybeUninit;
 
 /// Gives the calling thread a descriptor table of its own, with copies of the descriptors that are open now.
@@ -33,6 +33,26 @@ pub fn release_standard_streams() -> io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)
+}
+
+/// Takes from the calling thread the capabilities that lead past a view of the filesystems (capabilities(7)): to other
+/// processes' roots (`/proc/PID/root`), mounts, device nodes and raw I/O. Those that decide about files stay.
+///
+/// # Errors
+/// What `capset(2)` says.
+pub fn drop_capabilities_beyond_files() -> io::Result<()> {
+    let beyond = CapabilitySet::SYS_PTRACE
+        | CapabilitySet::SYS_ADMIN
+        | CapabilitySet::SYS_CHROOT
+        | CapabilitySet::SYS_RAWIO
+        | CapabilitySet::SYS_MODULE
+        | CapabilitySet::SYS_BOOT
+        | CapabilitySet::MKNOD;
+    let mut sets = capabilities(None)?;
+    for set in [&mut sets.effective, &mut sets.permitted, &mut sets.inheritable] {
+        set.remove(beyond);
+    }
+    set_capabilities(None, sets)
 }
 
 /// Blocks every signal that can be blocked, in the calling thread and in those that it starts.

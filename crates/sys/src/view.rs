@@ -43,8 +43,9 @@ pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
     if set(Path::new(""), 0, 0, 0) == Err(Errno::NOSYS) {
         return Ok(false);
     }
-    // SAFETY: descriptors stay shared; only the mounts, the root and the working directory become this thread's own.
-    match unsafe { unshare_unsafe(UnshareFlags::NEWNS) } {
+    // SAFETY: descriptors stay shared; only the mounts, the root, the working directory and the memory shared by System V's
+    // calls become this thread's own. The latter goes with the last process of the view, which otherwise nobody removes.
+    match unsafe { unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWIPC) } {
         Ok(()) => {}
         Err(Errno::PERM) => return Ok(false),
         Err(errno) => return Err(errno.into()),

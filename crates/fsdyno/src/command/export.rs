@@ -3,11 +3,12 @@
 use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{Export, TableFormat, TableKind};
 use crate::exit::{Status, Trouble};
+use crate::file;
 use crate::out;
 use anyhow::{Context, anyhow};
 use fsdyno_report::export::{Format, Kind, Table};
 use fsdyno_report::json;
-use std::fs::{self, File};
+use std::fs;
 
 pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     let store = surroundings.open_store()?;
@@ -32,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
             for kind in kind.as_ref().map_or(Kind::ALL, std::slice::from_ref) {
                 let path = directory.join(format!("{}.{ending}", kind.name()));
                 let failed = || format!("cannot write '{}'", path.display());
-                let mut file = File::create(&path).with_context(failed)?;
+                let mut file = file::create(&path).with_context(failed)?;
                 Table::new(*kind, &header, &trials).write(&mut file, format).with_context(failed)?;
             }
         }

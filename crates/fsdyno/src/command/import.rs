@@ -5,7 +5,7 @@ use crate::cli::{Import, ImportFormat};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::{Context, anyhow};
-use fsdyno_import::{File, Format, ImportError, measure, trials};
+use fsdyno_import::{File, Format, ImportError, LONGEST_NAME, measure, trials};
 use fsdyno_report::terminal::plural;
 use fsdyno_store::NewSweep;
 use std::collections::BTreeSet;
@@ -18,6 +18,12 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         ImportFormat::Fio => Format::Fio,
         ImportFormat::BonnieCsv => Format::BonnieCsv,
     };
+    for name in [&options.name, &options.configuration].into_iter().flatten() {
+        if name.len() > LONGEST_NAME {
+            let problem = anyhow!("a name of {} bytes is too long: {LONGEST_NAME} are the most", name.len());
+            return Err(Trouble::new(Status::Usage, problem).hint("nothing was imported"));
+        }
+    }
     let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
     let broken = |error| Trouble::new(Status::Usage, anyhow::Error::from(error)).hint("nothing was imported");
     let trials = trials(format, &files, options.configuration.as_deref()).map_err(broken)?;

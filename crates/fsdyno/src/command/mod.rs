@@ -38,6 +38,11 @@ type Result = std::result::Result<Status, Trouble>;
 
 /// Executes what was typed.
 pub fn run(cli: &Cli) -> Result {
+    // What these three have inherited is meant for their children, too.
+    if !matches!(cli.command, Command::Engine | Command::Agent | Command::Guest) {
+        fsdyno_sys::child::keep_what_is_open_from_children()
+            .context("cannot keep open files from the programs that run")?;
+    }
     let here = || Surroundings::new(cli);
     match &cli.command {
         Command::Bench(options) => bench::run(&here()?, options),

@@ -3,8 +3,10 @@
 use super::{Result, print_json};
 use crate::cli::Profile;
 use crate::exit::Status;
+use crate::file;
 use crate::say;
 use anyhow::Context;
+use std::io::Write;
 
 pub fn run(options: &Profile) -> Result {
     let profile = fsdyno_engine::profile::scan(&options.directory)?;
@@ -13,7 +15,8 @@ pub fn run(options: &Profile) -> Result {
         Some(path) => {
             let mut text = serde_json::to_string_pretty(&profile)?;
             text.push('\n');
-            std::fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
+            let written = file::create(path).and_then(|mut file| Ok(file.write_all(text.as_bytes())?));
+            written.with_context(|| format!("cannot write '{}'", path.display()))?;
             say::note(&format!(
                 "{} files in {} directories; in a plan: tree = \"profile:{}\"",
                 profile.files,

@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, find, header};
 use crate::cli::Report;
 use crate::exit::{Status, Trouble};
+use crate::file;
 use crate::say;
 use anyhow::{Context, anyhow};
 use fsdyno_report::html::{Sources, page};
@@ -49,12 +50,13 @@ fn default_path(sweep: &SweepSummary) -> PathBuf {
 /// written to and stays what it is.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     // A link stays one.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    match fs::metadata(&target) {
+    let target = file::destination(path)?;
+    let mode = match fs::metadata(&target) {
         Ok(known) if known.is_dir() => return Err(anyhow!("it is a directory")),
         Ok(known) if !known.is_file() => return Ok(fs::write(&target, bytes)?),
-        _ => {}
-    }
+        Ok(known) => Some(known.permissions()),
+        Err(_) => None,
+    };
     let directory =
         target.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
@@ -63,6 +65,9 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         .tempfile_in(directory)
         .map_err(|error| io::Error::from(error.kind()))?;
     file.write_all(bytes)?;
+    if let Some(mode) = mode {
+        file.as_file().set_permissions(mode)?;
+    }
     file.persist(&target).map_err(|error| error.error)?;
     Ok(())
 }
@@ -79,11 +84,13 @@ mod tests {
         write(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let link = directory.path().join("link.html");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         write(&link, b"newer").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&path).unwrap(), b"newer");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "it stays as secret");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::fixture::{sweep, trial};
 use fsdyno_store::{Store, StoreError};
 use rusqlite::Connection;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 /// The schema as version 1 made it, and the version that this build makes.
 const VERSION_1: &str = include_str!("../../src/schema/1.sql");
@@ -61,6 +62,27 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     assert_eq!((found.summary.id.0, found.seed, found.overrides.len()), (7, 42, 0));
     store.add_trial(found.summary.id, &trial(0, 1)).unwrap();
     assert_eq!(version(&path), LATEST_VERSION);
+}
+
+/// Somebody else could make it a link to any file of root's.
+#[test]
+fn root_makes_no_copy_where_others_may_write() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    drop(Store::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", LATEST_VERSION - 1).unwrap();
+    let set = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+    set(0o777);
+    let error = Store::open(&path).unwrap_err().to_string();
+    assert!(error.contains("which others may change"), "{error}");
+    set(0o755);
+    std::os::unix::fs::chown(directory.path(), Some(65534), None).unwrap();
+    assert!(Store::open(&path).unwrap_err().to_string().contains("run fsdyno as its owner"));
+    let names = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["results.db"], "nothing was made there");
 }
 
 #[test]

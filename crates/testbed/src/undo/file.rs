@@ -85,8 +85,12 @@ impl JournalFile {
         file.try_lock().map_err(|error| fail("lock")(error.into()))?;
         let header = Header { fsdyno_undo_journal: VERSION, boot_id: boot_id(), pid: std::process::id() };
         let line = json_line(&header).map_err(fail("write"))?;
-        file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"))?;
-        fs::rename(&unlocked, &path).map_err(fail("name"))?;
+        let written = file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"));
+        if let Err(error) = written.and_then(|()| fs::rename(&unlocked, &path).map_err(fail("name"))) {
+            // Nothing looks at it under this name.
+            let _ = fs::remove_file(&unlocked);
+            return Err(error);
+        }
         let steps = open_steps(&path).map_err(fail("create the lock of"))?;
         steps.try_lock().map_err(|error| fail("lock")(error.into()))?;
         File::open(directory)

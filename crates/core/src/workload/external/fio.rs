@@ -92,6 +92,15 @@ impl JobFile {
                         "no option '{key}', which reaches out of the engine's directory"
                     ));
                 }
+                Line::Option("lockmem", _) => {
+                    return refuse("no option 'lockmem', which takes memory from the whole machine");
+                }
+                Line::Option("mem" | "iomem", kind) if kind.starts_with("shm") => {
+                    return refuse("memory that ends with fio: mem=malloc or mem=mmap");
+                }
+                Line::Option(key @ ("numjobs" | "iodepth"), value) if !is_at_most(value, MOST) => {
+                    return refuse(&format!("{key} of at most {MOST}"));
+                }
                 Line::Option("ioengine", engine) if !ENGINES.contains(&engine) => {
                     return refuse(&format!("an ioengine that works on files: {}", ENGINES.join(", ")));
                 }
@@ -157,6 +166,14 @@ fn first_word(key: &str) -> &str {
     key.split_whitespace().next().unwrap_or("")
 }
 
+/// Processes and requests at once that a job may have, as many as readers of a native workload.
+const MOST: u64 = 1024;
+
+/// Whether a value is a number up to a limit; fio's own sizes are understood, and what is no number is for fio to refuse.
+fn is_at_most(value: &str, most: u64) -> bool {
+    value.parse::<Bytes>().is_ok_and(|number| number.0 <= most)
+}
+
 /// Whether some part of a value is an absolute path, or one that climbs. Lists are separated by colons and commas.
 fn leads_elsewhere(value: &str) -> bool {
     value
@@ -204,6 +221,11 @@ mod tests {
             "opendir=/",
             "uid=0",
             "filename_format=/tmp/$jobname",
+            "lockmem=1g",
+            "mem=shm",
+            "iomem=shmhuge",
+            "numjobs=100000",
+            "iodepth=1000000000",
         ] {
             let refused = job(&format!("[a]\nrw=read\n{bad}\n")).check().unwrap_err();
             assert!(refused.ends_with("see its line 3"), "{bad}: {refused}");
