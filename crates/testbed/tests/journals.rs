@@ -1,12 +1,13 @@
 //! Journals that nobody should follow: each is put aside or left, told, and in nobody's way.
 
 use fsdyno_core::Bytes;
-use fsdyno_host::Host;
 use fsdyno_host::fake::FakeHost;
-use fsdyno_testbed::undo::{RestoreReport, restore};
+use fsdyno_host::{Host, MountRequest};
+use fsdyno_testbed::undo::{RestoreReport, restore, restore_within};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
 
@@ -133,4 +134,27 @@ fn what_is_no_file_of_our_own_is_put_aside() {
         assert_eq!(report.aside.len(), 1, "{what}: {report:?}");
         assert!(fs::symlink_metadata(lab.path("a.journal")).is_err(), "{what}");
     }
+}
+
+#[test]
+fn who_has_no_patience_does_not_wait_for_what_is_busy() {
+    let mut lab = Lab::new();
+    let target = PathBuf::from(format!("/run/fsdyno-{ID}"));
+    lab.host.create_directory(&target).unwrap();
+    lab.host.add_block("/dev/sdb", (8, 16), Bytes(1 << 30));
+    let request = MountRequest {
+        filesystem: "ext4".into(),
+        source: "/dev/sdb".into(),
+        device: None,
+        options: Vec::new(),
+        target: target.clone(),
+    };
+    lab.host.as_somebody_else(|host| host.mount(&request)).unwrap();
+    let entry = format!("{{\"undo\":\"remove_directory\",\"path\":\"{}\"}}", target.display());
+    lab.write("a.journal", &[&header(1), &entry]);
+    let start = Instant::now();
+    let report = restore_within(&mut lab.host, lab.directory.path(), Duration::ZERO).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let [left] = &report.report.left[..] else { panic!("{report:?}") };
+    assert!(left.starts_with(&format!("directory '{}'", target.display())), "{left}");
 }

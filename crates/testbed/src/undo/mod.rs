@@ -63,12 +63,20 @@ pub struct UndoJournal {
     actions: Vec<UndoAction>,
     open: Vec<DeviceHandle>,
     images: Vec<ImageHandle>,
+    patience: Duration,
 }
 
 impl UndoJournal {
     /// A journal for a host that ends with this process: nothing done on it can outlive what would undo it.
     pub fn in_memory() -> Self {
-        UndoJournal { file: None, rebooted: false, actions: Vec::new(), open: Vec::new(), images: Vec::new() }
+        UndoJournal {
+            file: None,
+            rebooted: false,
+            actions: Vec::new(),
+            open: Vec::new(),
+            images: Vec::new(),
+            patience: PATIENCE,
+        }
     }
 
     /// Makes a journal in this directory, which is made too where it is missing. From now on no process that carries out
@@ -85,6 +93,7 @@ impl UndoJournal {
             actions: Vec::new(),
             open: Vec::new(),
             images: Vec::new(),
+            patience: PATIENCE,
         })
     }
 
@@ -192,7 +201,7 @@ impl UndoJournal {
                 }
                 result
             };
-            match patiently(step) {
+            match patiently(self.patience, step) {
                 Ok(Undone::Nothing) => {}
                 Ok(Undone::Done(text)) => report.undone.push(text),
                 // Another setting of ours took it along, and its own entry brings it back.
@@ -228,10 +237,10 @@ impl UndoJournal {
         self.actions.iter().rev().map(UndoAction::describe).collect()
     }
 
-    fn adopted(host: &mut dyn Host, adopted: Adopted) -> Self {
+    fn adopted(host: &mut dyn Host, adopted: Adopted, patience: Duration) -> Self {
         let Adopted { file, rebooted, actions } = adopted;
         host.hold(file.steps());
-        UndoJournal { file: Some(file), rebooted, actions, open: Vec::new(), images: Vec::new() }
+        UndoJournal { file: Some(file), rebooted, actions, open: Vec::new(), images: Vec::new(), patience }
     }
 }
 
@@ -254,10 +263,18 @@ impl Drop for UndoJournal {
 /// # Errors
 /// [`TestbedError::Journal`](crate::TestbedError::Journal) when the directory cannot be read.
 pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
+    restore_within(host, directory, PATIENCE)
+}
+
+/// [`restore`], waiting at most this long for each thing that is busy. On a machine in memory, nothing busy becomes free by itself.
+///
+/// # Errors
+/// As [`restore`].
+pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration) -> Result<RestoreReport> {
     let mut result = RestoreReport::default();
     for path in file::journals(directory)? {
         let mut journal = match JournalFile::adopt(&path) {
-            Ok(Some(Ok(adopted))) => UndoJournal::adopted(host, adopted),
+            Ok(Some(Ok(adopted))) => UndoJournal::adopted(host, adopted, patience),
             Ok(Some(Err(unusable))) => {
                 result.report.left.push(not_followed(&path, &unusable));
                 continue;
@@ -306,12 +323,15 @@ fn not_followed(path: &Path, unusable: &Unusable) -> String {
     }
 }
 
-fn patiently(mut step: impl FnMut() -> fsdyno_host::Result<Undone>) -> fsdyno_host::Result<Undone> {
+fn patiently(
+    patience: Duration,
+    mut step: impl FnMut() -> fsdyno_host::Result<Undone>,
+) -> fsdyno_host::Result<Undone> {
     let start = Instant::now();
     loop {
         match step() {
             // udev looks at a device when it is closed, under a lock.
-            Err(HostError::System { errno: EBUSY | EAGAIN, .. }) if start.elapsed() < PATIENCE => {
+            Err(HostError::System { errno: EBUSY | EAGAIN, .. }) if start.elapsed() < patience => {
                 std::thread::sleep(PAUSE)
             }
             result => return result,
