@@ -4,6 +4,7 @@
 //! and one for engines, so that an event is never behind an answer. A guest runs one engine at a time.
 
 use fsdyno_core::{EngineEvent, EngineRequest, figures};
+use fsdyno_host::lines::excerpt;
 use serde::{Deserialize, Serialize};
 
 /// The name of the agent's port, as `/sys/class/virtio-ports/*/name` has it.
@@ -53,15 +54,26 @@ pub enum News {
 impl News {
     /// What a line from the guest says. One that says nothing is garbage, too.
     pub fn understand(line: &[u8]) -> News {
-        let garbage = |problem: String| {
-            let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
-            News::Garbage(format!("{} ({problem})", start.trim_end()))
-        };
+        let garbage = |problem: String| News::Garbage(excerpt(line, &problem));
         let news = serde_json::from_slice(line).unwrap_or_else(|error| garbage(error.to_string()));
         let is_phase = matches!(&news, News::Event(event) if matches!(**event, EngineEvent::Phase(_)));
         match figures::impossible(line).filter(|_| is_phase) {
             Some(figure) => garbage(format!("no measurement is {figure}")),
             None => news,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn garbage_is_told_in_a_few_words_however_long_it_is() {
+        let word = "x".repeat(1 << 20);
+        let News::Garbage(text) = News::understand(format!("{{\"{word}\":1}}").as_bytes()) else {
+            panic!("no news is called that");
+        };
+        assert!(text.len() < 1000 && text.contains("unknown variant"), "{} bytes", text.len());
     }
 }

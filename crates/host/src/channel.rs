@@ -3,6 +3,7 @@
 //! What crosses the channel is [`crate::wire`]: one line for each call of a method of [`Host`]. Whoever can carry a
 //! question to the other end and the answer back, and give up an end that does not answer, is a host by that alone.
 
+use crate::lines::shortened;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::wire::{self, Request};
 use crate::{
@@ -98,7 +99,7 @@ pub fn understand<T: DeserializeOwned>(host: &str, line: &[u8]) -> Result<T> {
     serde_json::from_slice::<Result<T>>(line).unwrap_or_else(|error| {
         Err(HostError::Lost {
             host: host.to_string(),
-            reason: format!("the agent's answer is not understood: {error}"),
+            reason: format!("the agent's answer is not understood: {}", shortened(&error.to_string())),
         })
     })
 }
@@ -248,5 +249,17 @@ impl<C: Channel> Host for C {
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {
         self.engine(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_not_understood_is_told_in_a_few_words() {
+        let line = format!("{{\"{}\":1}}", "x".repeat(1 << 20));
+        let error = understand::<bool>("guest", line.as_bytes()).unwrap_err().to_string();
+        assert!(error.len() < 1000 && error.contains("unknown variant"), "{} bytes", error.len());
     }
 }

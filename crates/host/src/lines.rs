@@ -4,6 +4,7 @@
 //! than that is not listened to until somebody reads. So memory stays bounded, whatever the other end does. A stream that
 //! breaks one of the first two limits makes no sense any more, and nothing further is read from it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,6 +18,9 @@ pub const LINE_MAX: usize = 32 << 20;
 pub const STREAM_MAX: usize = 256 << 20;
 /// The longest text file that a host reads: sysfs and procfs have far shorter ones.
 pub const TEXT_MAX: usize = 4 << 20;
+
+/// Bytes of a line that are told when it is not understood, and of each end of what is wrong with it.
+const EXCERPT: usize = 200;
 
 /// How much may wait to be read: bytes, and lines.
 const WAITING_BYTES: usize = 2 * LINE_MAX;
@@ -63,6 +67,21 @@ pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()>
     match line.len() > LINE_MAX {
         true => Err(io::Error::new(io::ErrorKind::FileTooLarge, Excess::Line.to_string())),
         false => Ok(()),
+    }
+}
+
+/// What is told of a line that is not understood: how it begins, and what is wrong with it.
+pub fn excerpt(line: &[u8], problem: &str) -> String {
+    let start = String::from_utf8_lossy(&line[..line.len().min(EXCERPT)]);
+    format!("{} ({})", start.trim_end(), shortened(problem))
+}
+
+/// What is wrong with a line, in no more than a few words: parsers quote what they do not know, at any length.
+pub fn shortened(problem: &str) -> Cow<'_, str> {
+    let at = |place: usize| (0..=place).rev().find(|at| problem.is_char_boundary(*at)).unwrap_or(0);
+    match problem.len() > 2 * EXCERPT {
+        true => format!("{} ... {}", &problem[..at(EXCERPT)], &problem[at(problem.len() - EXCERPT)..]).into(),
+        false => problem.into(),
     }
 }
 
@@ -199,6 +218,15 @@ mod tests {
     fn endless(pattern: &'static [u8]) -> (Endless, Arc<AtomicUsize>) {
         let taken = Arc::new(AtomicUsize::new(0));
         (Endless(pattern, Arc::clone(&taken)), taken)
+    }
+
+    #[test]
+    fn what_is_told_of_a_line_has_both_ends_of_the_problem_and_whole_characters() {
+        assert_eq!(excerpt(b"some text\n", "no event"), "some text (no event)");
+        let problem = format!("unknown {}, at the end", "\u{e9}".repeat(1000));
+        let told = shortened(&problem);
+        assert!(told.starts_with("unknown \u{e9}") && told.ends_with("\u{e9}, at the end"), "{told}");
+        assert!(told.len() < 2 * EXCERPT + 10, "{} bytes", told.len());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A running engine: its events as they come, the end of its complaints, and its end.
 
 use super::command::keep_end;
-use crate::lines::{Heard, Lines};
+use crate::lines::{Heard, Lines, excerpt};
 use crate::{EngineOutput, EngineProcess, HostError, Result};
 use fsdyno_core::{EngineEvent, EngineRequest, figures};
 use fsdyno_sys::child;
@@ -129,10 +129,7 @@ impl Drop for LocalEngine {
 
 /// What a line of an engine's output says: an event, or garbage.
 pub fn understand_event(line: &[u8]) -> EngineOutput {
-    let garbage = |problem: String| {
-        let start: String = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_string();
-        EngineOutput::Garbage(format!("{start} ({problem})"))
-    };
+    let garbage = |problem: String| EngineOutput::Garbage(excerpt(line, &problem));
     match serde_json::from_slice(line) {
         Ok(EngineEvent::Phase(phase)) => match figures::impossible(line) {
             Some(figure) => garbage(format!("no measurement is {figure}")),
@@ -169,5 +166,17 @@ mod tests {
         let garbage = understand_event(phase(u64::MAX).as_bytes());
         let EngineOutput::Garbage(text) = garbage else { panic!("{garbage:?}") };
         assert!(text.ends_with("(no measurement is 18446744073709551615)"), "{text}");
+    }
+
+    /// A parser quotes the word that it does not know, and that has any length.
+    #[test]
+    fn garbage_is_told_in_a_few_words_however_long_it_is() {
+        let word = "x".repeat(1 << 20);
+        let EngineOutput::Garbage(text) = understand_event(format!("{{\"event\":\"{word}\"}}").as_bytes())
+        else {
+            panic!("no event is called that");
+        };
+        assert!(text.len() < 1000, "{} bytes", text.len());
+        assert!(text.starts_with("{\"event\":\"xxx") && text.contains("unknown variant"), "{text}");
     }
 }
