@@ -11,6 +11,17 @@ pub fn is_possible(number: f64) -> bool {
     number.abs() <= LARGEST as f64
 }
 
+/// A sum. What is added up may come from a store that somebody has changed: it stays at the largest number then, and never begins
+/// again at zero.
+pub fn total(figures: impl IntoIterator<Item = u64>) -> u64 {
+    figures.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Adds to a sum, as [`total`] does.
+pub fn grow(sum: &mut u64, figure: u64) {
+    *sum = sum.saturating_add(figure);
+}
+
 /// The first number of a JSON document that no measurement can have.
 pub fn impossible(json: &[u8]) -> Option<String> {
     let mut rest = json;
@@ -52,6 +63,15 @@ fn after_string(mut rest: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_never_begins_again_at_zero() {
+        assert_eq!((total([]), total([1, 2]), total([u64::MAX, 2, 3])), (0, 3, u64::MAX));
+        let mut sum = u64::MAX - 1;
+        grow(&mut sum, 1);
+        grow(&mut sum, 1);
+        assert_eq!(sum, u64::MAX);
+    }
 
     #[test]
     fn figures_are_held_against_what_can_be_measured() {

@@ -7,6 +7,7 @@
 
 use crate::error::ReportError;
 use fsdyno_core::Nanos;
+use fsdyno_core::figures::total;
 use fsdyno_core::result::{Latency, OperationResult, Rates, RoleResult, WorkerResult};
 use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,7 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
     // An operation that covered the whole window counts for the maximum alone, so even an empty sample may have one.
     let max = parts.iter().map(|(_, part)| part.lat_ns.max).max().unwrap_or(0);
     let distribution = distribution(parts)?;
-    let count: u64 = samples().map(|latency| latency.count).sum();
+    let count = total(samples().map(|latency| latency.count));
     let weighted_sum = |of: &dyn Fn(&Latency) -> f64| -> f64 {
         samples().map(|latency| latency.count as f64 / count as f64 * of(latency)).sum()
     };
@@ -111,9 +112,9 @@ pub fn rates(parts: &[Rates]) -> Rates {
         with_overhead_bytes_per_s: average(&|rates| rates.with_overhead_bytes_per_s),
         aggregate_bytes_per_s: average(&|rates| Some(rates.aggregate_bytes_per_s)).unwrap_or(0.0),
         operations_per_s: average(&|rates| Some(rates.operations_per_s)).unwrap_or(0.0),
-        bytes: parts.iter().map(|rates| rates.bytes).sum(),
+        bytes: total(parts.iter().map(|rates| rates.bytes)),
         items_per_s: average(&|rates| Some(rates.items_per_s)).unwrap_or(0.0),
-        items: parts.iter().map(|rates| rates.items).sum(),
+        items: total(parts.iter().map(|rates| rates.items)),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::drift::{self, Drift};
 use crate::error::ReportError;
 use crate::merge::{self, Time};
 use crate::ranking::{self, Ranking};
+use fsdyno_core::figures::{grow, total};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
@@ -311,9 +312,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportE
         // Where a program was too quick to tell in one of them, nothing is known of all.
         window_ns: match parts.iter().any(|(_, phase)| phase.window_ns == Nanos(0)) {
             true => Nanos(0),
-            false => {
-                Nanos(parts.iter().map(|(_, phase)| phase.window_ns.0).sum::<u64>() / parts.len() as u64)
-            }
+            false => Nanos(total(parts.iter().map(|(_, phase)| phase.window_ns.0)) / parts.len() as u64),
         },
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),
@@ -343,7 +342,7 @@ fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
     for one in &parts {
         let kinds = one.telemetry.window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage());
         for (kind, time_ns) in kinds {
-            *view.by_kind.entry(*kind).or_default() += time_ns;
+            grow(view.by_kind.entry(*kind).or_default(), *time_ns);
         }
     }
     let bytes: f64 = parts.iter().map(|one| one.bytes() as f64).sum();
@@ -375,11 +374,9 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
         longest_item: parts.iter().filter_map(|(_, _, part)| part.longest_item_ns).max(),
         fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
         rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
-        completed: parts
-            .iter()
-            .flat_map(|(_, _, part)| &part.worker_results)
-            .map(|worker| worker.completed)
-            .sum(),
+        completed: total(
+            parts.iter().flat_map(|(_, _, part)| &part.worker_results).map(|worker| worker.completed),
+        ),
         counts: merge::counts(&parts.iter().map(|(_, _, part)| &part.counts).collect::<Vec<_>>()),
         operations: merge_operations(&parts)?,
         remarks: parts
@@ -400,7 +397,7 @@ fn merge_operations(parts: &[(u32, &PhaseResult, &RoleResult)]) -> Result<Vec<Op
         if !same.is_empty() {
             views.push(OperationView {
                 operation: *operation,
-                censored: same.iter().map(|(_, result)| result.censored).sum(),
+                censored: total(same.iter().map(|(_, result)| result.censored)),
                 latency: merge::latencies(&same)?,
             });
         }

@@ -33,7 +33,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// Whether a character is not shown as what it is.
 fn is_dangerous(letter: char) -> bool {
     match letter {
-        '\n' => false,
+        // Most text is nothing else.
+        ' '..='~' | '\n' => false,
         _ if letter.is_control() => true,
         // The direction of text, and what has no width.
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,

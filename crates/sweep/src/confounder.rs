@@ -9,6 +9,7 @@
 
 use fsdyno_core::axis;
 use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::figures::total;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::device_read::CACHED;
@@ -77,7 +78,7 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         return None;
     }
     let read = |one: &Watched<'_>| -> u64 {
-        one.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes).sum()
+        total(one.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes))
     };
     let meant = |one: &Watched<'_>| matches!(record.workload, Workload::DeviceRead(_)) && one.name == CACHED;
     let (one, share) = worst(seen, CACHED_SHARE, |one| {
@@ -142,7 +143,7 @@ fn steal_time(seen: &[Watched<'_>]) -> Option<Warning> {
 /// they can only be on the disk below it, and there on no more than what it moved beside our own.
 fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     let others = |one: &Watched<'_>| -> u64 {
-        one.telemetry.other_processes.iter().map(|other| other.read_bytes + other.write_bytes).sum()
+        total(one.telemetry.other_processes.iter().flat_map(|other| [other.read_bytes, other.write_bytes]))
     };
     let moved = |disk: &DeviceActivity| disk.read_bytes.saturating_add(disk.write_bytes);
     let on_disk = |one: &Watched<'_>| -> Option<(u64, u64)> {

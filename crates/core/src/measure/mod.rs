@@ -12,6 +12,7 @@ mod named;
 pub use goal::Goal;
 pub use name::MeasureError;
 
+use crate::figures::total;
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{Latency, Layout, Lifecycle, PhaseResult, RoleResult, TrialRecord, Watched};
@@ -455,7 +456,7 @@ impl Figure {
             Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),
             Figure::TimeOver1S => role.is_watched().then(|| exact(role.time_over_1s)),
             Figure::CpuPerOperation => {
-                let completed: u64 = role.worker_results.iter().map(|worker| worker.completed).sum();
+                let completed = total(role.worker_results.iter().map(|worker| worker.completed));
                 (completed > 0).then(|| exact(role.cpu.total().0 as f64 / completed as f64))
             }
         }

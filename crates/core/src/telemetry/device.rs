@@ -1,6 +1,7 @@
 //! What a block device did, and the columns of `iostat -x`.
 
 use super::ratio;
+use crate::figures::grow;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -123,7 +124,7 @@ impl DeviceActivity {
     pub fn value(&self, column: Column, length: Nanos) -> f64 {
         let rate = |count: u64| ratio(count as f64, length.as_secs_f64());
         let kib = |bytes: u64| rate(bytes) / 1024.0;
-        let share = |merged: u64, issued: u64| ratio(100.0 * merged as f64, (merged + issued) as f64);
+        let share = |merged: u64, issued: u64| ratio(100.0 * merged as f64, merged as f64 + issued as f64);
         let wait = |time_ns: u64, issued: u64| ratio(time_ns as f64 / 1e6, issued as f64);
         let size = |bytes: u64, issued: u64| ratio(bytes as f64 / 1024.0, issued as f64);
         match column {
@@ -153,21 +154,21 @@ impl DeviceActivity {
     }
 
     pub(super) fn add(&mut self, next: &DeviceActivity) {
-        self.reads += next.reads;
-        self.reads_merged += next.reads_merged;
-        self.read_bytes += next.read_bytes;
-        self.read_ns += next.read_ns;
-        self.writes += next.writes;
-        self.writes_merged += next.writes_merged;
-        self.write_bytes += next.write_bytes;
-        self.write_ns += next.write_ns;
-        self.discards += next.discards;
-        self.discards_merged += next.discards_merged;
-        self.discard_bytes += next.discard_bytes;
-        self.discard_ns += next.discard_ns;
-        self.flushes += next.flushes;
-        self.flush_ns += next.flush_ns;
-        self.busy_ns += next.busy_ns;
-        self.queued_ns += next.queued_ns;
+        grow(&mut self.reads, next.reads);
+        grow(&mut self.reads_merged, next.reads_merged);
+        grow(&mut self.read_bytes, next.read_bytes);
+        grow(&mut self.read_ns, next.read_ns);
+        grow(&mut self.writes, next.writes);
+        grow(&mut self.writes_merged, next.writes_merged);
+        grow(&mut self.write_bytes, next.write_bytes);
+        grow(&mut self.write_ns, next.write_ns);
+        grow(&mut self.discards, next.discards);
+        grow(&mut self.discards_merged, next.discards_merged);
+        grow(&mut self.discard_bytes, next.discard_bytes);
+        grow(&mut self.discard_ns, next.discard_ns);
+        grow(&mut self.flushes, next.flushes);
+        grow(&mut self.flush_ns, next.flush_ns);
+        grow(&mut self.busy_ns, next.busy_ns);
+        grow(&mut self.queued_ns, next.queued_ns);
     }
 }

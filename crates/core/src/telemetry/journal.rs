@@ -1,5 +1,6 @@
 //! What filesystems say of their journals.
 
+use crate::figures::grow;
 use serde::{Deserialize, Serialize};
 
 /// What a journal did.
@@ -86,22 +87,22 @@ impl Log {
             (Log::Jbd2(log), Log::Jbd2(next)) => {
                 let (transactions, requested) = (log.transactions, log.requested);
                 *log = *next;
-                log.transactions += transactions;
-                log.requested += requested;
+                grow(&mut log.transactions, transactions);
+                grow(&mut log.requested, requested);
             }
             (Log::Xfs(log), Log::Xfs(next)) => {
-                log.writes += next.writes;
-                log.bytes += next.bytes;
-                log.no_buffer += next.no_buffer;
-                log.forces += next.forces;
-                log.force_sleeps += next.force_sleeps;
-                log.space_sleeps += next.space_sleeps;
-                log.sync_transactions += next.sync_transactions;
-                log.async_transactions += next.async_transactions;
+                grow(&mut log.writes, next.writes);
+                grow(&mut log.bytes, next.bytes);
+                grow(&mut log.no_buffer, next.no_buffer);
+                grow(&mut log.forces, next.forces);
+                grow(&mut log.force_sleeps, next.force_sleeps);
+                grow(&mut log.space_sleeps, next.space_sleeps);
+                grow(&mut log.sync_transactions, next.sync_transactions);
+                grow(&mut log.async_transactions, next.async_transactions);
             }
             (Log::Btrfs(log), Log::Btrfs(next)) => {
-                log.commits += next.commits;
-                log.commit_ns += next.commit_ns;
+                grow(&mut log.commits, next.commits);
+                grow(&mut log.commit_ns, next.commit_ns);
                 log.commit_ns_max = log.commit_ns_max.max(next.commit_ns_max);
             }
             // A name is that of one filesystem; a device that was formatted anew begins again.

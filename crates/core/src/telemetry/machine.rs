@@ -1,6 +1,7 @@
 //! Processors, memory and pressure of the whole machine.
 
 use super::ratio;
+use crate::figures::{grow, total};
 use serde::{Deserialize, Serialize};
 
 /// Time of all processors together by what they did, from the first line of `/proc/stat`; resolution 10 ms.
@@ -27,7 +28,7 @@ pub struct CpuSplit {
 impl CpuSplit {
     /// All of it.
     pub fn total_ns(&self) -> u64 {
-        self.parts().iter().map(|(_, time_ns)| time_ns).sum()
+        total(self.parts().map(|(_, time_ns)| time_ns))
     }
 
     /// Each part with the name that `top` and `mpstat` give it, in the order of the fields.
@@ -50,14 +51,14 @@ impl CpuSplit {
     }
 
     pub(super) fn add(&mut self, next: &CpuSplit) {
-        self.user_ns += next.user_ns;
-        self.nice_ns += next.nice_ns;
-        self.system_ns += next.system_ns;
-        self.iowait_ns += next.iowait_ns;
-        self.irq_ns += next.irq_ns;
-        self.softirq_ns += next.softirq_ns;
-        self.steal_ns += next.steal_ns;
-        self.idle_ns += next.idle_ns;
+        grow(&mut self.user_ns, next.user_ns);
+        grow(&mut self.nice_ns, next.nice_ns);
+        grow(&mut self.system_ns, next.system_ns);
+        grow(&mut self.iowait_ns, next.iowait_ns);
+        grow(&mut self.irq_ns, next.irq_ns);
+        grow(&mut self.softirq_ns, next.softirq_ns);
+        grow(&mut self.steal_ns, next.steal_ns);
+        grow(&mut self.idle_ns, next.idle_ns);
     }
 }
 
@@ -109,7 +110,7 @@ pub struct Stalls {
 
 impl Stalls {
     pub(super) fn add(&mut self, next: &Stalls) {
-        self.some_ns += next.some_ns;
-        self.full_ns += next.full_ns;
+        grow(&mut self.some_ns, next.some_ns);
+        grow(&mut self.full_ns, next.full_ns);
     }
 }

@@ -16,6 +16,7 @@ pub use journal::{BtrfsCommits, Jbd2, JournalActivity, Log, XfsLog};
 pub use machine::{CpuSplit, Memory, Pressure, Stalls};
 pub use task::{ProcessIo, TaskKind, TaskTime, busiest};
 
+use crate::figures::{grow, total};
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -98,7 +99,7 @@ impl Telemetry {
     /// CPU time of the kernel threads that worked for the filesystem under test.
     pub fn storage_threads_ns(&self) -> u64 {
         let kinds = self.window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage());
-        kinds.map(|(_, cpu_ns)| cpu_ns).sum()
+        total(kinds.map(|(_, cpu_ns)| *cpu_ns))
     }
 
     /// Activity of the device with the filesystem, the first of the stack.
@@ -133,10 +134,15 @@ impl Telemetry {
 }
 
 impl Sample {
+    /// Its end, relative to the first reading of the window.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.length_ns.0)
+    }
+
     /// Makes this the sample of itself and the one that follows it, with the `most` busiest tasks of both. A task that
     /// was among the busiest in one of them only is missing what it did in the other.
     pub fn append(&mut self, next: &Sample, most: usize) {
-        self.length_ns.0 += next.length_ns.0;
+        grow(&mut self.length_ns.0, next.length_ns.0);
         self.devices.resize(self.devices.len().max(next.devices.len()), None);
         for (device, next) in self.devices.iter_mut().zip(&next.devices) {
             merge(device, next, DeviceActivity::add);
@@ -147,11 +153,11 @@ impl Sample {
         merge(&mut self.pressure.cpu, &next.pressure.cpu, Stalls::add);
         merge(&mut self.pressure.memory, &next.pressure.memory, Stalls::add);
         for (kind, cpu_ns) in &next.task_ns {
-            *self.task_ns.entry(*kind).or_default() += cpu_ns;
+            grow(self.task_ns.entry(*kind).or_default(), *cpu_ns);
         }
         for task in &next.tasks {
             match self.tasks.iter_mut().find(|known| known.pid == task.pid && known.name == task.name) {
-                Some(known) => known.cpu_ns += task.cpu_ns,
+                Some(known) => grow(&mut known.cpu_ns, task.cpu_ns),
                 None => self.tasks.push(task.clone()),
             }
         }

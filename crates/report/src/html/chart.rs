@@ -79,16 +79,17 @@ pub fn wide_figure(name: &str, chart: &Chart, size: (usize, u32), label: &str, c
 /// What [`figure`] draws, where the figure stands elsewhere.
 pub fn data(name: &str, chart: &Chart) -> Markup {
     let json = serde_json::to_string(chart).unwrap_or_default();
-    packed(name, &json)
+    script(name, &pack(&json))
 }
 
-/// Text that the script finds under this name.
-pub fn packed(name: &str, text: &str) -> Markup {
+/// Packed text that the script finds under this name.
+pub fn script(name: &str, packed: &str) -> Markup {
     // Base64 has no character that ends an element.
-    html! { script type="application/gzip" id=(name) { (PreEscaped(pack(text))) } }
+    html! { script type="application/gzip" id=(name) { (PreEscaped(packed)) } }
 }
 
-fn pack(text: &str) -> String {
+/// Text compressed, in base64.
+pub fn pack(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     // Writing into memory does not fail.
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());

@@ -34,11 +34,24 @@ use chart::Names;
 use fsdyno_core::TrialRecord;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 /// From the package plotly.js-cartesian-dist-min 3.7.0 of the npm registry, unchanged.
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian-3.7.0.min.js");
+
+/// The library as every page has it: to compress it takes longer than all the rest of a page.
+static PACKED: LazyLock<String> = LazyLock::new(|| chart::pack(PLOTLY));
+/// The policy of every page.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let scripts =
+        [SCRIPT, PLOTLY].map(|script| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script))));
+    format!(
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        scripts.join(" ")
+    )
+});
 
 /// What a page is made from.
 pub struct Sources<'a> {
@@ -76,7 +89,7 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
                 }
                 footer { p { "Made by fsdyno " (env!("CARGO_PKG_VERSION")) ". Charts by plotly.js 3.7.0 (MIT licence), part of this file." } }
                 div.unseen role="status" id="said" {}
-                (chart::packed("plotly", PLOTLY))
+                (chart::script("plotly", &PACKED))
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -86,16 +99,10 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
 }
 
 fn head(header: &Header) -> Markup {
-    let scripts =
-        [SCRIPT, PLOTLY].map(|script| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script))));
-    let policy = format!(
-        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
-        scripts.join(" ")
-    );
     html! {
         head {
             meta charset="utf-8";
-            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta http-equiv="Content-Security-Policy" content=(*POLICY);
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
             title { (header.name) " · fsdyno report" }

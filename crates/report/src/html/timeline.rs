@@ -9,6 +9,7 @@ mod tables;
 use super::chart::{self, Chart, Table, plain, rounded, seconds};
 use crate::merge::Time;
 use crate::text;
+use fsdyno_core::figures::total;
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult, Timeline};
 use fsdyno_core::telemetry::{Sample, Telemetry};
 use fsdyno_core::{Nanos, Operation};
@@ -136,9 +137,9 @@ fn scale(phase: &PhaseResult) -> (u64, u64) {
 /// A timeline with intervals of such length that there are not too many of them.
 fn thinned(timeline: &Timeline) -> Timeline {
     let every = timeline.count.len().div_ceil(POINTS_MAX).max(1);
-    let sums = |values: &[u64]| values.chunks(every).map(|part| part.iter().sum()).collect();
+    let sums = |values: &[u64]| values.chunks(every).map(|part| total(part.iter().copied())).collect();
     Timeline {
-        interval_ns: Nanos(timeline.interval_ns.0 * every as u64),
+        interval_ns: Nanos(timeline.interval_ns.0.saturating_mul(every as u64)),
         count: sums(&timeline.count),
         sum_ns: sums(&timeline.sum_ns),
         max_ns: timeline.max_ns.chunks(every).map(|part| part.iter().copied().max().unwrap_or(0)).collect(),
@@ -291,9 +292,10 @@ fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)
     let interval = values.first()?.0;
     let length = values.iter().map(|(_, values)| values.len()).max()?;
     let unit = if bytes { 1e6 } else { 1.0 };
-    let sum = |index: usize| -> u64 { values.iter().filter_map(|(_, values)| values.get(index)).sum() };
+    let sum =
+        |index: usize| -> u64 { total(values.iter().filter_map(|(_, values)| values.get(index).copied())) };
     // The window may end within the last interval.
-    let end_ns = |index: usize| window.0.min(interval.0 * index as u64);
+    let end_ns = |index: usize| window.0.min(interval.0.saturating_mul(index as u64));
     let lasted = |index: usize| Nanos(end_ns(index + 1) - end_ns(index)).as_secs_f64();
     let per_second = |index| rounded(sum(index) as f64 / unit / lasted(index));
     Some((interval.as_secs_f64(), (0..length).map(per_second).collect()))
@@ -307,7 +309,7 @@ fn steps(telemetry: &Telemetry, value: impl Fn(&Sample) -> Option<f64>) -> Optio
         if let Some(value) = value(sample) {
             x.push(rounded(sample.start_ns as f64 / 1e9));
             y.push(rounded(value));
-            end = (sample.start_ns + sample.length_ns.0) as f64 / 1e9;
+            end = sample.end_ns() as f64 / 1e9;
         }
     }
     let last = *y.last()?;
@@ -373,7 +375,7 @@ fn device_busy(sample: &Sample) -> Option<f64> {
 
 fn processors_busy(sample: &Sample) -> Option<f64> {
     let cpu = sample.cpu.as_ref()?;
-    Some(100.0 * (1.0 - cpu.share(cpu.idle_ns + cpu.iowait_ns)))
+    Some(100.0 * (1.0 - cpu.share(cpu.idle_ns.saturating_add(cpu.iowait_ns))))
 }
 
 #[cfg(test)]

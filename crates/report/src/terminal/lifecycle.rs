@@ -4,6 +4,7 @@ use super::{Paint, Style};
 use crate::merge::Time;
 use crate::text;
 use crate::view::CaseView;
+use fsdyno_core::figures::total;
 use fsdyno_core::result::{Filled, Layout};
 use std::io::{self, Write};
 
@@ -64,7 +65,7 @@ fn layout(layouts: &[Layout]) -> Option<String> {
     let first = layouts.first()?;
     let used = |layout: &Layout| 1.0 - layout.free_bytes as f64 / layout.size_bytes.max(1) as f64;
     let full = layouts.iter().map(used).sum::<f64>() / layouts.len() as f64;
-    let sum = |of: fn(&Layout) -> u64| layouts.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Layout) -> u64| total(layouts.iter().map(of));
     let all = Layout {
         sampled: sum(|layout| layout.sampled),
         extents: sum(|layout| layout.extents),

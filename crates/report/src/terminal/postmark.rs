@@ -11,6 +11,7 @@
 use super::{Paint, Style};
 use crate::view::{CaseView, RoleView};
 use fsdyno_core::Workload;
+use fsdyno_core::figures::total;
 use fsdyno_core::workload::external::postmark::SECONDS;
 use std::io::{self, Write};
 
@@ -36,7 +37,7 @@ pub fn report(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
     let total_s = transactions.role.counts.get(SECONDS).map_or(sum_s, |seconds| *seconds as f64);
     // Several trials have fractions, whatever each of them has.
     let decimals = if real && case.trials.len() == 1 { 0 } else { 3 };
-    let all = |name: &str| parts.iter().map(|part| part.count(name)).sum::<u64>();
+    let all = |name: &str| total(parts.iter().map(|part| part.count(name)));
 
     writeln!(out, "Time:")?;
     writeln!(out, "\t{total_s:.decimals$} seconds total")?;

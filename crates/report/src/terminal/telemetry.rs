@@ -8,6 +8,7 @@ use super::{Paint, Style, write_table};
 use crate::merge::Time;
 use crate::text;
 use crate::view::is_measured;
+use fsdyno_core::figures::total;
 use fsdyno_core::result::{TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
     Column, CpuSplit, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost, Stalls,
@@ -140,14 +141,14 @@ fn write_averages(out: &mut dyn Write, phase: &str, parts: &[Part<'_>], style: S
         style.paragraph(out, Paint::Plain, 0, &journal_line(journal, window.length_ns))?;
     }
     let mut others: Vec<&ProcessIo> = parts.iter().flat_map(|part| &part.telemetry.other_processes).collect();
-    others.sort_by_key(|other| std::cmp::Reverse(other.read_bytes + other.write_bytes));
+    others.sort_by_key(|other| std::cmp::Reverse(other.read_bytes.saturating_add(other.write_bytes)));
     if !others.is_empty() {
         let named: Vec<String> = others.iter().take(MOST_OTHERS).map(|other| other_process(other)).collect();
         let line = format!("other processes on block devices: {}", named.join("; "));
         style.paragraph(out, Paint::Plain, 0, &line)?;
     }
     style.paragraph(out, Paint::Plain, 0, &cost(parts, window.length_ns))?;
-    let unparsed: u64 = parts.iter().map(|part| part.telemetry.unparsed_lines).sum();
+    let unparsed = total(parts.iter().map(|part| part.telemetry.unparsed_lines));
     if unparsed > 0 {
         let lines = text::plural(unparsed, "line");
         let text = format!("{lines} of /proc and /sys could not be understood and are missing here");
@@ -233,7 +234,7 @@ fn write_devices(
 
 /// The end of a sample, from the beginning of its window.
 fn seconds(sample: &Sample) -> String {
-    format!("{:.1}", (sample.start_ns + sample.length_ns.0) as f64 / 1e9)
+    format!("{:.1}", sample.end_ns() as f64 / 1e9)
 }
 
 /// The busiest tasks, as `top` has them, and all kernel threads by what they work for.
@@ -285,7 +286,7 @@ fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
              space, {} for a buffer",
             rate(log.writes),
             text::size(Bytes(log.bytes)),
-            rate(log.async_transactions + log.sync_transactions),
+            rate(log.async_transactions.saturating_add(log.sync_transactions)),
             rate(log.forces),
             log.force_sleeps,
             log.space_sleeps,
@@ -314,7 +315,7 @@ fn other_process(other: &ProcessIo) -> String {
 /// What sampling cost, beside what it tells.
 fn cost(parts: &[Part<'_>], length: Nanos) -> String {
     let costs = || parts.iter().map(|part| &part.telemetry.cost);
-    let sum = |of: fn(&SamplingCost) -> u64| costs().map(of).sum::<u64>();
+    let sum = |of: fn(&SamplingCost) -> u64| total(costs().map(of));
     let (readings, cpu_ns) = (sum(|cost| cost.readings), sum(|cost| cost.cpu_ns));
     let longest_ns = costs().map(|cost| cost.wall_ns_max).max().unwrap_or(0);
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
@@ -377,8 +378,8 @@ fn machine_columns(samples: &[Sample]) -> Vec<Head> {
     };
     let task = |sample: &Sample| sample.tasks.first().map_or("-".to_string(), |task| task.name.clone());
     vec![
-        cpu("us", |cpu| cpu.user_ns + cpu.nice_ns),
-        cpu("sy", |cpu| cpu.system_ns + cpu.irq_ns + cpu.softirq_ns),
+        cpu("us", |cpu| cpu.user_ns.saturating_add(cpu.nice_ns)),
+        cpu("sy", |cpu| total([cpu.system_ns, cpu.irq_ns, cpu.softirq_ns])),
         cpu("wa", |cpu| cpu.iowait_ns),
         cpu("st", |cpu| cpu.steal_ns),
         cpu("id", |cpu| cpu.idle_ns),

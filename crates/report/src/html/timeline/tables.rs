@@ -4,6 +4,7 @@ use super::{device_busy, of_device, processors_busy, slowest};
 use crate::html::chart::Table;
 use crate::merge::Time;
 use crate::text;
+use fsdyno_core::figures::{grow, total};
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::telemetry::Telemetry;
 use std::ops::Range;
@@ -34,10 +35,10 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
     let interval_ns = timelines.map(|timeline| timeline.interval_ns.0).max().unwrap_or(0);
     let slice_ns = match interval_ns {
         0 => 0,
-        interval_ns => interval_ns * window_ns.div_ceil(interval_ns).div_ceil(SLICES).max(1),
+        interval_ns => interval_ns.saturating_mul(window_ns.div_ceil(interval_ns).div_ceil(SLICES).max(1)),
     };
     let row = |from_ns: u64| {
-        let to_ns = window_ns.min(from_ns + slice_ns);
+        let to_ns = window_ns.min(from_ns.saturating_add(slice_ns));
         let mut cells = vec![text::number(from_ns as f64 / 1e9)];
         for role in &phase.roles {
             cells.extend(role_slice(role, from_ns..to_ns));
@@ -47,7 +48,8 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
         }
         cells
     };
-    let begins = (0..SLICES).map(|index| index * slice_ns).take_while(|from_ns| *from_ns < window_ns);
+    let begins =
+        (0..SLICES).map(|index| slice_ns.saturating_mul(index)).take_while(|from_ns| *from_ns < window_ns);
     let rows = if slice_ns > 0 { begins.map(row).collect() } else { Vec::new() };
     Table { caption: format!("{}, by slices of the window", phase.name), head, rows }
 }
@@ -55,13 +57,13 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
 fn role_slice(role: &RoleResult, slice_ns: Range<u64>) -> [String; 2] {
     let (mut longest_ns, mut bytes) = (0, 0);
     for operation in &role.operations {
-        let begins = |index: usize| index as u64 * operation.timeline.interval_ns.0;
+        let begins = |index: usize| (index as u64).saturating_mul(operation.timeline.interval_ns.0);
         let of = |values: &[u64]| -> Vec<u64> {
             let within = values.iter().enumerate().filter(|(index, _)| slice_ns.contains(&begins(*index)));
             within.map(|(_, value)| *value).collect()
         };
         longest_ns = longest_ns.max(of(&operation.timeline.max_ns).into_iter().max().unwrap_or(0));
-        bytes += of(&operation.timeline.bytes).into_iter().sum::<u64>();
+        grow(&mut bytes, total(of(&operation.timeline.bytes)));
     }
     let longest = match longest_ns {
         0 => "-".to_string(),
@@ -72,7 +74,7 @@ fn role_slice(role: &RoleResult, slice_ns: Range<u64>) -> [String; 2] {
 }
 
 fn telemetry_slice(telemetry: &Telemetry, at_ns: u64) -> [String; 4] {
-    let sample = telemetry.samples.iter().find(|sample| at_ns < sample.start_ns + sample.length_ns.0);
+    let sample = telemetry.samples.iter().find(|sample| at_ns < sample.end_ns());
     let cell = |value: Option<f64>| value.map_or_else(|| "-".to_string(), text::number);
     [
         cell(sample.and_then(|sample| of_device(sample, |activity| activity.read_bytes))),
