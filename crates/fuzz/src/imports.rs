@@ -1,0 +1,55 @@
+//! Files of other programs, imported and shown.
+
+use crate::{lot, show};
+use fsdyno_core::TrialRecord;
+use fsdyno_import::{File, Format, measure, trials};
+use serde_json::Value;
+
+/// A line of bonnie++ is a trial, and many are like few.
+const MOST_SHOWN: usize = 4;
+
+/// Tables of FsOpBench.
+pub fn fsopbench(data: &[u8]) {
+    import(Format::FsOpBench, data);
+}
+
+/// JSON of fio.
+pub fn fio(data: &[u8]) {
+    import(Format::Fio, data);
+}
+
+/// Lines of bonnie++.
+pub fn bonnie(data: &[u8]) {
+    import(Format::BonnieCsv, data);
+}
+
+/// What is taken can be stored and shown.
+fn import(format: Format, data: &[u8]) {
+    let Ok(file) = File::new("fuzz.txt", data.to_vec()) else { return };
+    let imported = match trials(format, &[file], None) {
+        Ok(imported) => imported,
+        Err(error) => return assert!(error.to_string().contains("'fuzz.txt'"), "{error}"),
+    };
+    let _ = measure(&imported);
+    imported.iter().for_each(assert_storable);
+    show::some(&imported[..imported.len().min(MOST_SHOWN)], lot(data, u64::MAX));
+}
+
+/// The store keeps integers with a sign, and JSON neither infinities nor what is not a number.
+fn assert_storable(trial: &TrialRecord) {
+    let json = serde_json::to_value(trial).expect("a record is JSON");
+    assert_fits(&json);
+    let again: TrialRecord = serde_json::from_value(json).expect("every number is finite");
+    assert_eq!(&again, trial);
+}
+
+fn assert_fits(value: &Value) {
+    match value {
+        Value::Number(number) => {
+            assert!(number.is_i64() || number.is_f64(), "{number} does not fit into a column");
+        }
+        Value::Array(values) => values.iter().for_each(assert_fits),
+        Value::Object(members) => members.values().for_each(assert_fits),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,219 @@
+//! The store: records as it takes them, its fields changed behind our back, and its file damaged.
+
+use crate::{journal, lot, sample, show};
+use fsdyno_core::TrialRecord;
+use fsdyno_store::{NewSweep, Store};
+use rusqlite::Connection;
+use std::cell::RefCell;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
+
+const TABLES: &[&str] =
+    &["sweeps", "trials", "phases", "roles", "workers", "operations", "telemetry", "warnings"];
+
+/// A store with a sweep in it, and a second connection that changes it.
+struct Bench {
+    store: Store,
+    editor: Connection,
+    /// Tables with their columns.
+    columns: Vec<(&'static str, String)>,
+    /// The bytes of such a store in a file, and where damaged ones are written.
+    whole: Vec<u8>,
+    directory: TempDir,
+}
+
+thread_local! {
+    static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
+}
+
+/// By the first byte: a record (`r`), damage (`d`), or a field. A field is its type, its name until the end of the line (or what
+/// stands for one), and its value.
+pub fn stored(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else { return };
+    BENCH.with_borrow_mut(|bench| {
+        let bench = bench.get_or_insert_with(Bench::new);
+        match kind {
+            b'r' => bench.record(rest),
+            b'd' => bench.damage(rest),
+            kind => bench.change(*kind, rest),
+        }
+    });
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = journal::scratch();
+        let path = directory.path().join("whole.db");
+        let mut store = Store::open(&path).expect("a store");
+        store.import_sweep(&sweep(), &sample::repeated()).expect("a sweep");
+        drop(store);
+        let whole = fs::read(&path).expect("its file");
+
+        let name = in_memory();
+        let mut store = Store::open(&name).expect("a store");
+        store.import_sweep(&sweep(), &sample::repeated()).expect("a sweep");
+        let editor = Connection::open(&name).expect("a connection");
+        forget_types(&editor);
+        let columns = TABLES.iter().flat_map(|table| columns(&editor, table)).collect();
+        for table in TABLES {
+            let copy = format!("CREATE TEMP TABLE kept_{table} AS SELECT * FROM {table}");
+            editor.execute_batch(&copy).expect("a copy");
+        }
+        // It has read no schema yet, and so takes the one that says nothing of types.
+        let store = Store::open(&name).expect("a store");
+        Bench { store, editor, columns, whole, directory }
+    }
+
+    /// What the store takes, it gives back as it was, and all of that can be shown.
+    fn record(&mut self, json: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<TrialRecord>(json) else { return };
+        let Ok(id) = self.store.import_sweep(&sweep(), std::slice::from_ref(&record)) else { return };
+        let read = self.store.trials(id).expect("what was just stored");
+        let away = format!(
+            "PRAGMA foreign_keys = on; DELETE FROM sweeps WHERE id = {id}; PRAGMA foreign_keys = off"
+        );
+        self.editor.execute_batch(&away).expect("a sweep less");
+        assert_eq!(read, [record]);
+        show::some(&read, lot(json, u64::MAX));
+    }
+
+    /// Gives a field of every row a value: text, bytes, an integer, a number or nothing.
+    fn change(&mut self, kind: u8, data: &[u8]) {
+        let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+        let (name, value) = (&data[..end], data.get(end + 1..).unwrap_or_default());
+        let (table, column) = self.column(name);
+        let sql = format!("UPDATE {table} SET {column} = ?");
+        let text = String::from_utf8_lossy(value);
+        let changed = match kind {
+            b'b' => self.editor.execute(&sql, [value]),
+            b'i' => self.editor.execute(&sql, [text.trim().parse::<i64>().ok()]),
+            b'f' => self.editor.execute(&sql, [text.trim().parse::<f64>().ok()]),
+            b'n' => self.editor.execute(&sql, [None::<i64>]),
+            _ => self.editor.execute(&sql, [text]),
+        };
+        if changed.is_ok() {
+            read(&self.store, lot(data, u64::MAX));
+        }
+        // A value that two rows may not both have changed nothing.
+        let whole = format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM temp.kept_{table}");
+        self.editor.execute_batch(&whole).expect("what was there before");
+    }
+
+    /// A column by its name; by any other text some column, so that no input is wasted.
+    fn column(&self, name: &[u8]) -> &(&'static str, String) {
+        let named = |(table, column): &&(&str, String)| format!("{table}.{column}").as_bytes() == name;
+        let any = || &self.columns[lot(name, self.columns.len() as u64) as usize];
+        self.columns.iter().find(named).unwrap_or_else(any)
+    }
+
+    /// Overwrites bytes of the file: three for a place, one for a length, and as many as that.
+    fn damage(&self, mut patches: &[u8]) {
+        let seed = lot(patches, u64::MAX);
+        let mut file = self.whole.clone();
+        while let [a, b, c, length, rest @ ..] = patches {
+            let place = u32::from_be_bytes([0, *a, *b, *c]) as usize % file.len();
+            let length = usize::from(*length).min(rest.len()).min(file.len() - place);
+            file[place..place + length].copy_from_slice(&rest[..length]);
+            patches = &rest[length..];
+        }
+        for old in fs::read_dir(self.directory.path()).expect("a directory") {
+            fs::remove_file(old.expect("an entry").path()).expect("a file less");
+        }
+        let path = self.directory.path().join("damaged.db");
+        fs::write(&path, file).expect("memory");
+        if let Ok(store) = Store::open(&path) {
+            read(&store, seed);
+        }
+    }
+}
+
+/// The name of a new store in memory, which connections of this process share.
+fn in_memory() -> PathBuf {
+    static STORES: AtomicU32 = AtomicU32::new(0);
+    let number = STORES.fetch_add(1, Ordering::Relaxed);
+    PathBuf::from(format!("file:fsdyno-fuzz-{number}?mode=memory&cache=shared"))
+}
+
+fn sweep() -> NewSweep {
+    NewSweep {
+        name: "sample".to_string(),
+        plan_toml: String::new(),
+        overrides: Vec::new(),
+        seed: 1,
+        measure: "read".to_string(),
+        environment: None,
+        cases: 1,
+        trials: 3,
+    }
+}
+
+/// Takes types and checks out of the schema: a store from elsewhere has any value in any column.
+fn forget_types(editor: &Connection) {
+    let schema = "PRAGMA foreign_keys = off; PRAGMA ignore_check_constraints = on; PRAGMA writable_schema = on;
+        UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT, ', ''), 'STRICT', '') WHERE type = 'table';
+        UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table';
+        PRAGMA writable_schema = reset;";
+    editor.execute_batch(schema).expect("another schema");
+}
+
+fn columns(editor: &Connection, table: &'static str) -> Vec<(&'static str, String)> {
+    let sql = format!("SELECT name FROM pragma_table_info('{table}') WHERE name NOT LIKE '%id'");
+    let mut statement = editor.prepare(&sql).expect("a statement");
+    let names = statement.query_map([], |row| row.get(0)).expect("its columns");
+    names.map(|name| (table, name.expect("a name"))).collect()
+}
+
+/// Reads all that a store has, and shows it. What is damaged is an error.
+fn read(store: &Store, lot: u64) {
+    let Ok(sweeps) = store.sweeps() else { return };
+    for summary in sweeps.into_iter().take(2) {
+        let trials =
+            if lot.is_multiple_of(3) { store.outlines(summary.id) } else { store.trials(summary.id) };
+        let (Ok(sweep), Ok(trials)) = (store.sweep(summary.id), trials) else { continue };
+        let mut header = show::header("read");
+        header.name = summary.name;
+        header.measure = sweep.measure.parse().unwrap_or(header.measure);
+        let _ = fsdyno_sweep::study(&sweep.plan_toml, &sweep.overrides);
+        show::with_header(&trials, &header, lot / 3);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seeds by what they change, which names a column; a column that is called otherwise by now would be a wasted seed.
+    #[test]
+    fn each_seed_names_a_column() {
+        let bench = Bench::new();
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/stored");
+        for entry in fs::read_dir(corpus).expect("a corpus") {
+            let path = entry.expect("an entry").path();
+            let seed = path.file_name().and_then(|name| name.to_str()?.strip_prefix("seed-"));
+            let Some((table, column)) = seed.and_then(|name| name.split_once('-')) else { continue };
+            let name = format!("{table}.{column}");
+            assert!(
+                bench.columns.iter().any(|(of, known)| (*of, known.as_str()) == (table, column)),
+                "{name}"
+            );
+            assert!(fs::read(&path).expect("a seed")[1..].starts_with(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_changed_field_is_read_and_put_back() {
+        let mut bench = Bench::new();
+        let sweep = bench.store.sweeps().expect("a list")[0].id;
+        let before = bench.store.trials(sweep).expect("trials");
+        assert_eq!(before, sample::repeated());
+        bench.change(b't', b"trials.environment\n{");
+        bench.change(b'n', b"phases.name\n");
+        bench.change(b'b', b"operations.histogram\n\xff");
+        bench.record(include_bytes!("sample.json"));
+        bench.damage(b"\0\0\x10\x04\xff\xff\xff\xff");
+        assert_eq!(bench.store.trials(sweep).expect("trials"), before);
+        assert_eq!(bench.store.sweeps().expect("a list").len(), 1);
+    }
+}

@@ -1,0 +1,27 @@
+//! libFuzzer around the body that `FSDYNO_FUZZ_TARGET` names; without it, the list of all targets. scripts/fuzz uses both.
+
+#![no_main]
+
+use fsdyno_fuzz::TARGETS;
+use libfuzzer_sys::fuzz_target;
+use std::sync::OnceLock;
+
+static BODY: OnceLock<fn(&[u8])> = OnceLock::new();
+
+fuzz_target!(
+    init: choose(),
+    |data: &[u8]| BODY.get().expect("libFuzzer initialises a target before it runs it")(data)
+);
+
+fn choose() {
+    let Ok(name) = std::env::var("FSDYNO_FUZZ_TARGET") else {
+        for target in TARGETS {
+            println!("{} {} {}", target.name, target.longest, target.seeds.join(" "));
+        }
+        std::process::exit(0);
+    };
+    match fsdyno_fuzz::find(&name) {
+        Some(target) => BODY.get_or_init(|| target.run),
+        None => panic!("FSDYNO_FUZZ_TARGET names no target: '{name}'"),
+    };
+}
