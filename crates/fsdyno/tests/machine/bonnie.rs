@@ -16,6 +16,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const SIZE: u64 = 32 << 20;
 const CHUNK: u64 = 8192;
@@ -96,28 +98,57 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
     let place = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"]
         .map(|path| Path::new(path).join("bonnie++"));
     let place = place.iter().find(|place| place.exists()).expect("bonnie++");
-    let (original, printed) = (sandbox.path("original"), sandbox.path("printed"));
+    let (original, heard) = (sandbox.path("original"), sandbox.path("heard-").display().to_string());
     fs::copy(place, &original).expect("a copy of bonnie++");
-    // What the engine starts may open no file outside of the trial's directory for writing: it inherits this one.
+    // What the engine starts can write to no file outside of the trial's directory, and inherits none. So it stands by with what
+    // was printed as its last word, until somebody has seen that and says so.
     let script = format!(
-        "#!/bin/sh\nsaid=$({} \"$@\") || exit\nprintf '%s\\n' \"$said\"\nprintf '%s\\n' \"$said\" >&9\n",
+        "#!/bin/sh\nsaid=$({} \"$@\") || exit\nprintf '%s\\n' \"$said\"\n\
+         exec sh -c 'until [ -e \"$0\" ]; do sleep 0.05; done' {heard}$$ \"$said\"\n",
         original.display()
     );
     let in_its_place = sandbox.write("in-its-place", &script);
     fs::set_permissions(&in_its_place, fs::Permissions::from_mode(0o755)).expect("make it a program");
     // The mount is seen by nobody else, and ends with the sweep.
-    let swept = Command::new("unshare")
+    let mut sweep = Command::new("unshare");
+    sweep
         .args(["--mount", "sh", "-c"])
-        .args(["mount --bind \"$1\" \"$2\" && exec 9>\"$3\" && shift 3 && exec \"$@\"", "sh"])
-        .args([&in_its_place, place, &printed])
+        .args(["mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"", "sh"])
+        .args([&in_its_place, place])
         .args([env!("CARGO_BIN_EXE_fsdyno"), "sweep"])
         .arg(plan)
-        .env("XDG_STATE_HOME", sandbox.path("state"))
-        .output()
-        .expect("unshare runs");
+        .env("XDG_STATE_HOME", sandbox.path("state"));
+    let over = AtomicBool::new(false);
+    let (swept, said) = std::thread::scope(|scope| {
+        let listener = scope.spawn(|| listen(&heard, &over));
+        let swept = sweep.output();
+        over.store(true, Ordering::Relaxed);
+        (swept.expect("unshare runs"), listener.join().expect("the listener"))
+    });
     assert!(swept.status.success(), "{}", describe(&swept));
-    let text = fs::read_to_string(printed).expect("what bonnie++ printed");
-    text.lines().filter(|line| line.starts_with("1.98,")).map(str::to_string).collect()
+    said.lines().filter(|line| line.starts_with("1.98,")).map(str::to_string).collect()
+}
+
+/// What processes have as their last word that stand by for a file of this prefix, until it is over.
+fn listen(heard: &str, over: &AtomicBool) -> String {
+    let mut said = String::new();
+    while !over.load(Ordering::Relaxed) {
+        for process in fs::read_dir("/proc").expect("processes").flatten() {
+            let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).into_owned();
+            let words: Vec<&str> = words.split('\0').collect();
+            if let ["sh", "-c", _, file, text, ""] = words[..]
+                && file.starts_with(heard)
+                && !Path::new(file).exists()
+            {
+                said.push_str(text);
+                said.push('\n');
+                fs::write(file, "").expect("a file");
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    said
 }
 
 /// Where the original's line has the rate of each part.
