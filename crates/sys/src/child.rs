@@ -148,3 +148,18 @@ pub fn path_of(descriptor: BorrowedFd<'_>) -> String {
     let number: RawFd = descriptor.as_raw_fd();
     format!("/proc/self/fd/{number}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_open_goes_to_no_child() {
+        let file = tempfile::tempfile().unwrap();
+        fcntl_setfd(&file, FdFlags::empty()).unwrap();
+        keep_what_is_open_from_children().unwrap();
+        let its_own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let seen = Command::new("test").args(["-e", &its_own]).status().unwrap();
+        assert!(!seen.success());
+    }
+}
