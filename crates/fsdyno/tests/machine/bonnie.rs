@@ -101,10 +101,11 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
     let (original, heard) = (sandbox.path("original"), sandbox.path("heard-").display().to_string());
     fs::copy(place, &original).expect("a copy of bonnie++");
     // What the engine starts can write to no file outside of the trial's directory, and inherits none. So it stands by with what
-    // was printed as its last word, until somebody has seen that and says so.
+    // was printed as its last word, until somebody has seen that and says so. Its process number is the same in each trial.
     let script = format!(
         "#!/bin/sh\nsaid=$({} \"$@\") || exit\nprintf '%s\\n' \"$said\"\n\
-         exec sh -c 'until [ -e \"$0\" ]; do sleep 0.05; done' {heard}$$ \"$said\"\n",
+         read -r unique < /proc/sys/kernel/random/uuid\n\
+         exec sh -c 'until [ -e \"$0\" ]; do sleep 0.05; done' \"{heard}$unique\" \"$said\"\n",
         original.display()
     );
     let in_its_place = sandbox.write("in-its-place", &script);
