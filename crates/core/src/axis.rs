@@ -6,6 +6,7 @@
 //! form (`4096` and `4K` both become `4k`), so that two plans that mean the same compare equal.
 
 use crate::did_you_mean;
+use crate::filesystem;
 use crate::kernel::HOST_KERNEL;
 use crate::sysctl;
 use crate::units::{Bytes, Nanos};
@@ -14,6 +15,8 @@ use std::fmt;
 /// What the levels of an axis look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Levels {
+    /// A filesystem that fsdyno builds.
+    Filesystem,
     /// One of these words.
     Words(&'static [&'static str]),
     /// A size in bytes.
@@ -43,11 +46,11 @@ pub struct Axis {
     pub name: &'static str,
     /// What its levels look like.
     pub levels: Levels,
-    /// The filesystems that have this setting; empty: all.
-    pub filesystems: &'static [&'static str],
-    /// The level that a setting has when nobody sets it, for the filesystems named (empty: for all); absent where it hangs on
-    /// the machine or the device.
-    pub defaults: &'static [(&'static [&'static str], &'static str)],
+    /// Whether every filesystem has this setting. Otherwise those have it whose descriptor names it.
+    pub general: bool,
+    /// The level of a setting that the plan does not set, unless the filesystem has its own; absent where it depends on the
+    /// machine or the device.
+    pub default: Option<&'static str>,
     /// One sentence for the reference.
     pub help: &'static str,
 }
@@ -67,211 +70,195 @@ const RENAMED: &[(&str, &str, &str, &str)] = &[
 /// The level that leaves a setting to mkfs, mount or the kernel.
 pub const DEFAULT: &str = "default";
 
-const EXT: &[&str] = &["ext2", "ext3", "ext4"];
-const EXT_JOURNALED: &[&str] = &["ext3", "ext4"];
-const EXT4: &[&str] = &["ext4"];
-const XFS: &[&str] = &["xfs"];
-const BTRFS: &[&str] = &["btrfs"];
-
-const EXT_AND_REISERFS: &[&str] = &["ext3", "ext4", "reiserfs"];
-/// Filesystems whose blocks are of 4 KiB unless somebody says otherwise; vfat takes what fits the size of the device.
-const BLOCKS_OF_4K: &[&str] =
-    &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "jfs", "reiserfs", "ntfs"];
-
-/// Filesystems that fsdyno builds, the most usual ones first.
-pub const FILESYSTEMS: &[&str] =
-    &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "jfs", "reiserfs", "vfat", "ntfs"];
-
 /// Every axis. The order is that of displays, and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {
         name: "filesystem",
-        levels: Levels::Words(FILESYSTEMS),
-        filesystems: &[],
-        defaults: &[],
+        levels: Levels::Filesystem,
+        general: true,
+        default: None,
         help: "what mkfs makes",
     },
     Axis {
         name: "kernel",
         levels: Levels::Kernel,
-        filesystems: &[],
-        defaults: &[(&[], HOST_KERNEL)],
+        general: true,
+        default: Some(HOST_KERNEL),
         help: "the kernel that trials run on: the machine's own, or another one in a virtual machine",
     },
     Axis {
         name: "block_size",
         levels: Levels::Size,
-        filesystems: &[],
-        defaults: &[(BLOCKS_OF_4K, "4k")], // ext from 512 MiB on
+        general: true,
+        default: None,
         help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster of vfat and ntfs)",
     },
     Axis {
         name: "scheduler",
         levels: Levels::Words(&["none", "mq-deadline", "kyber", "bfq"]),
-        filesystems: &[],
-        defaults: &[],
+        general: true,
+        default: None,
         help: "I/O scheduler of the device",
     },
     Axis {
         name: "readahead",
         levels: Levels::Size,
-        filesystems: &[],
-        defaults: &[],
+        general: true,
+        default: None,
         help: "readahead of the device (`queue/read_ahead_kb`)",
     },
     Axis {
         name: "nr_requests",
         levels: Levels::Count,
-        filesystems: &[],
-        defaults: &[],
+        general: true,
+        default: None,
         help: "requests that the scheduler may queue (`queue/nr_requests`)",
     },
     Axis {
         name: "atime",
         levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
-        filesystems: &[],
-        defaults: &[(&[], "relatime")],
+        general: true,
+        default: Some("relatime"),
         help: "when reading updates access times",
     },
     Axis {
         name: "barrier",
         levels: Levels::Switch,
-        // The others flush when they commit, or have nothing to commit, and cannot be told otherwise.
-        filesystems: &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "reiserfs"],
-        defaults: &[(&[], "1")],
+        general: false,
+        default: None,
         help: "cache flushes around commits; 0 risks the filesystem on power loss",
     },
     Axis {
         name: "journal",
         levels: Levels::Journal,
-        filesystems: &["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"],
-        defaults: &[(&["ext2"], "none"), (&[], "internal")],
+        general: false,
+        default: None,
         help: "where the journal (ext) or log (xfs) is: internal, external (a device of `[device.journals]`), none",
     },
     Axis {
         name: "data",
         levels: Levels::Words(&["journal", "ordered", "writeback"]),
-        filesystems: EXT_AND_REISERFS,
-        defaults: &[(&[], "ordered")],
+        general: false,
+        default: None,
         help: "journalling mode of file data",
     },
     Axis {
         name: "commit",
         levels: Levels::Seconds,
-        filesystems: &["ext3", "ext4", "btrfs", "reiserfs"],
-        defaults: &[(EXT_JOURNALED, "5"), (&["btrfs", "reiserfs"], "30")],
+        general: false,
+        default: None,
         help: "seconds between periodic commits",
     },
     Axis {
         name: "delalloc",
         levels: Levels::Switch,
-        filesystems: EXT4,
-        defaults: &[(&[], "1")],
+        general: false,
+        default: None,
         help: "delayed allocation",
     },
     Axis {
         name: "journal_async_commit",
         levels: Levels::Switch,
-        filesystems: EXT4,
-        defaults: &[(&[], "0")],
+        general: false,
+        default: None,
         help: "write the commit block without waiting for the rest; excludes data=ordered",
     },
     Axis {
         name: "journal_size",
         levels: Levels::Size,
-        filesystems: &["ext3", "ext4", "jfs", "reiserfs"],
-        defaults: &[],
+        general: false,
+        default: None,
         help: "size of the journal (ext `-J size=`, jfs `-s`, reiserfs `-s`)",
     },
     Axis {
         name: "inode_size",
         levels: Levels::Size,
-        filesystems: EXT,
-        defaults: &[(&[], "256")],
+        general: false,
+        default: None,
         help: "size of an inode (`-I`)",
     },
     Axis {
         name: "agcount",
         levels: Levels::Count,
-        filesystems: XFS,
-        defaults: &[],
+        general: false,
+        default: None,
         help: "allocation groups (`-d agcount=`)",
     },
     Axis {
         name: "log_size",
         levels: Levels::Size,
-        filesystems: XFS,
-        defaults: &[],
+        general: false,
+        default: None,
         help: "size of the log (`-l size=`)",
     },
     Axis {
         name: "logbufs",
         levels: Levels::Count,
-        filesystems: XFS,
-        defaults: &[(&[], "8")],
+        general: false,
+        default: None,
         help: "log buffers in memory, 2 to 8 (mount `logbufs=`)",
     },
     Axis {
         name: "logbsize",
         levels: Levels::Size,
-        filesystems: XFS,
-        defaults: &[(&[], "32k")],
+        general: false,
+        default: None,
         help: "size of each log buffer, 16k to 256k (mount `logbsize=`)",
     },
     Axis {
         name: "lazy_count",
         levels: Levels::Switch,
-        filesystems: XFS,
-        defaults: &[(&[], "1")],
+        general: false,
+        default: None,
         help: "superblock counters written lazily (`-l lazy-count=`)",
     },
     Axis {
         name: "compress",
         levels: Levels::Words(&["no", "zlib", "lzo", "zstd"]),
-        filesystems: BTRFS,
-        defaults: &[(&[], "no")],
+        general: false,
+        default: None,
         help: "compression of file data",
     },
     Axis {
         name: "datacow",
         levels: Levels::Switch,
-        filesystems: BTRFS,
-        defaults: &[(&[], "1")],
+        general: false,
+        default: None,
         help: "copy on write of file data",
     },
     Axis {
         name: "profile",
         levels: Levels::Words(&["single", "dup"]),
-        filesystems: BTRFS,
-        defaults: &[(&[], "dup")],
+        general: false,
+        default: None,
         help: "copies of the metadata (`--metadata`)",
     },
     Axis {
         name: "fill",
         levels: Levels::Percent,
-        filesystems: &[],
-        defaults: &[],
+        general: true,
+        default: None,
         help: "how full the filesystem is made before measuring, with files of the model `home`",
     },
     Axis {
         name: "age",
         levels: Levels::Count,
-        filesystems: &[],
-        defaults: &[(&[], "0")],
+        general: true,
+        default: Some("0"),
         help: "rounds before measuring in which a random half of the files of `fill` goes and others take their place",
     },
     Axis {
         name: "mkfs",
         levels: Levels::Text,
-        filesystems: &[],
-        defaults: &[],
+        general: true,
+        default: None,
         help: "further words for mkfs, as typed",
     },
     Axis {
         name: "mount",
         levels: Levels::Text,
-        filesystems: &[],
-        defaults: &[],
+        general: true,
+        default: None,
         help: "further mount options, comma-separated",
     },
 ];
@@ -285,8 +272,8 @@ pub const SYSCTL_PREFIX: &str = "sysctl.";
 static SYSCTL: Axis = Axis {
     name: "sysctl",
     levels: Levels::Sysctl,
-    filesystems: &[],
-    defaults: &[],
+    general: true,
+    default: None,
     help: "a sysctl, as `sysctl.vm.dirty_ratio`",
 };
 
@@ -319,12 +306,6 @@ pub enum AxisError {
         /// The nearest known level.
         nearest: Option<String>,
     },
-}
-
-/// Whether a mount option keeps a filesystem from flushing the disk's write cache: `nobarrier` of most, `barrier=0` of ext,
-/// `barrier=none` of ReiserFS (Linux, Documentation/filesystems).
-pub fn switches_barriers_off(option: &str) -> bool {
-    matches!(option, "nobarrier" | "barrier=0" | "barrier=none")
 }
 
 /// The axis of this name. A key of a sysctl under `sysctl.` is always one.
@@ -367,6 +348,7 @@ impl Axis {
             return Ok(Level { text: (*new).to_string(), note: Some(format!("{old} -> {new}: {why}")) });
         }
         let canonical = match self.levels {
+            Levels::Filesystem => filesystem::find(&lower).map(|known| known.name.to_string()),
             Levels::Words(words) => words.contains(&lower.as_str()).then_some(lower),
             Levels::Size => {
                 lower.parse::<Bytes>().ok().filter(|size| size.0 > 0).map(|size| size.to_string())
@@ -405,18 +387,23 @@ impl Axis {
                 level: text.to_string(),
                 expected: self.levels.to_string(),
                 nearest: match self.levels {
-                    Levels::Words(words) => crate::nearest(text, words.iter().copied()).map(str::to_string),
+                    Levels::Filesystem => crate::nearest(text, filesystem::names()),
+                    Levels::Words(words) => crate::nearest(text, words.iter().copied()),
                     _ => None,
-                },
+                }
+                .map(str::to_string),
             }),
         }
     }
 
-    /// The level that this filesystem has when nobody sets one, in canonical form; `None` where that is not the same
+    /// The level that this filesystem has when the plan sets none, in canonical form; `None` where that is not the same
     /// everywhere.
     pub fn default_level(&self, filesystem: &str) -> Option<&'static str> {
-        let own = self.defaults.iter().find(|(names, _)| names.is_empty() || names.contains(&filesystem));
-        own.map(|(_, level)| *level).filter(|_| self.applies_to(filesystem))
+        let own = filesystem::find(filesystem).and_then(|known| known.own_axis(self.name));
+        match own {
+            Some(own) => own.default,
+            None => self.default.filter(|_| self.general),
+        }
     }
 
     /// Whether a filesystem with this level is as it would be without.
@@ -426,13 +413,19 @@ impl Axis {
 
     /// Whether the setting exists for this filesystem.
     pub fn applies_to(&self, filesystem: &str) -> bool {
-        self.filesystems.is_empty() || self.filesystems.contains(&filesystem)
+        self.general || filesystem::find(filesystem).is_some_and(|known| known.own_axis(self.name).is_some())
+    }
+
+    /// The filesystems that have this setting, by their names.
+    pub fn filesystems(&self) -> impl Iterator<Item = &'static str> {
+        filesystem::names().filter(|name| self.applies_to(name))
     }
 }
 
 impl fmt::Display for Levels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Levels::Filesystem => f.write_str(&filesystem::names().collect::<Vec<_>>().join(", ")),
             Levels::Words(words) => f.write_str(&words.join(", ")),
             Levels::Size => f.write_str("a size such as 4k or 64M"),
             Levels::Count => f.write_str("a whole number"),
@@ -509,18 +502,12 @@ mod tests {
     }
 
     #[test]
-    fn every_axis_is_declared_once_and_applies_to_known_filesystems() {
+    fn every_axis_is_declared_once_and_some_filesystem_has_it() {
         for (index, axis) in AXES.iter().enumerate() {
-            assert!(
-                AXES[..index].iter().all(|other| other.name != axis.name),
-                "{} is declared twice",
-                axis.name
-            );
-            assert!(axis.filesystems.iter().all(|name| FILESYSTEMS.contains(name)), "{}", axis.name);
-            for (filesystems, level) in axis.defaults {
-                assert!(filesystems.iter().all(|name| axis.applies_to(name)), "{}", axis.name);
-                assert_eq!(axis.level(level).unwrap().text, *level, "{}", axis.name);
-            }
+            assert!(AXES[..index].iter().all(|other| other.name != axis.name), "{} twice", axis.name);
+            assert!(axis.filesystems().next().is_some(), "{}", axis.name);
+            let default = axis.default.map(|level| axis.level(level).unwrap().text);
+            assert_eq!(default.as_deref(), axis.default, "{}", axis.name);
         }
     }
 }

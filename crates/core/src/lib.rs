@@ -11,6 +11,7 @@ pub mod configuration;
 pub mod device;
 pub mod environment;
 pub mod figures;
+pub mod filesystem;
 pub mod kernel;
 pub mod measure;
 pub mod operation;

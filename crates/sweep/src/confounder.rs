@@ -7,9 +7,9 @@
 //!
 //! A threshold divides what a healthy run shows anyway from what moves its figures by several percent.
 
-use fsdyno_core::axis;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::figures::total;
+use fsdyno_core::filesystem;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::device_read::CACHED;
@@ -80,7 +80,8 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     let read = |one: &Watched<'_>| -> u64 {
         total(one.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes))
     };
-    let meant = |one: &Watched<'_>| matches!(record.workload, Workload::DeviceRead(_)) && one.name == CACHED;
+    let meant =
+        |one: &Watched<'_>| matches!(record.workload, Workload::DeviceRead(_)) && one.name == CACHED.name;
     let (one, share) = worst(seen, CACHED_SHARE, |one| {
         if meant(one) {
             return None;
@@ -199,7 +200,8 @@ fn compresses(record: &TrialRecord) -> bool {
 /// A cache that loses its content with the power, and nobody who flushes it; or a device that does not say.
 fn write_cache(record: &TrialRecord) -> Option<Warning> {
     let state = |device: &DeviceFacts| device.queue.get("write_cache").map(|state| state.trim().to_string());
-    let unflushed = record.built.mount_options_in_force.split(',').any(axis::switches_barriers_off);
+    let options = record.built.mount_options_in_force.split(',');
+    let unflushed = filesystem::switches_barriers_off(&record.configuration.filesystem, options);
     let volatile =
         record.environment.devices.iter().find(|device| state(device).as_deref() == Some("write back"));
     if let Some(device) = volatile.filter(|_| unflushed) {
@@ -345,7 +347,7 @@ mod tests {
     fn reads_that_are_meant_to_come_from_memory_are_not_told() {
         let mut record = healthy(&[]);
         window(&mut record).devices[0] = Some(DeviceActivity::default());
-        record.phases[0].name = CACHED.to_string();
+        record.phases[0].name = CACHED.name.to_string();
         assert_eq!(only(&record).0, WarningKind::PageCache, "of any other workload");
         record.workload = Workload::DeviceRead(Default::default());
         assert_eq!(confounders(&record), []);
@@ -444,9 +446,12 @@ mod tests {
     #[test]
     fn a_volatile_cache_that_nobody_flushes_is_told_and_so_is_a_silent_device() {
         let mut record = healthy(&[]);
-        for option in ["nobarrier", "barrier=0", "barrier=none"] {
-            record.built.mount_options_in_force = format!("rw,{option}");
-            assert_eq!(only(&record).0, WarningKind::WriteCache, "{option}");
+        for filesystem in filesystem::all() {
+            record.configuration.filesystem = filesystem.name.to_string();
+            for option in filesystem.barrier_off {
+                record.built.mount_options_in_force = format!("rw,{option}");
+                assert_eq!(only(&record).0, WarningKind::WriteCache, "{option}");
+            }
         }
         record.environment.devices = vec![device("write through")];
         assert_eq!(confounders(&record), []);

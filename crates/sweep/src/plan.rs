@@ -353,7 +353,7 @@ fn check_axes(document: &Document, raw: &RawPlan, filesystems: Option<&RawAxis>)
 fn not_for(name: &str, axis: &fsdyno_core::Axis, filesystems: &str) -> PlanProblem {
     PlanProblem::AxisNotForFilesystem {
         axis: name.to_string(),
-        takes: axis.filesystems.join(", "),
+        takes: axis.filesystems().collect::<Vec<_>>().join(", "),
         filesystems: filesystems.to_string(),
     }
 }

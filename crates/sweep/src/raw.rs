@@ -7,7 +7,8 @@ use crate::device;
 use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::axis::{self, Axis, FILESYSTEMS, SYSCTL_PREFIX};
+use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
+use fsdyno_core::filesystem;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::units::Size;
 use fsdyno_core::{
@@ -252,19 +253,19 @@ fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanErr
     let table = Section::new(document, node, "[axes]")?;
     let mut axes = Vec::new();
     for (key, entry) in table.entries() {
-        match FILESYSTEMS.iter().find(|name| **name == key) {
+        match filesystem::find(key).map(|filesystem| filesystem.name) {
             Some(filesystem) => {
                 let nested = Section::new(document, &entry.node, format!("[axes.{filesystem}]"))?;
                 for (key, entry) in nested.entries() {
-                    for (name, axis, entry) in settings(document, key, entry, &[])? {
+                    for (name, axis, entry) in settings(document, key, entry, std::iter::empty())? {
                         let levels = levels(document, &name, axis, &entry.node)?;
-                        let within = Some(*filesystem);
+                        let within = Some(filesystem);
                         axes.push(RawAxis { name, axis, within, levels, at: entry.key.clone() });
                     }
                 }
             }
             None => {
-                for (name, axis, entry) in settings(document, key, entry, FILESYSTEMS)? {
+                for (name, axis, entry) in settings(document, key, entry, filesystem::names())? {
                     let levels = levels(document, &name, axis, &entry.node)?;
                     axes.push(RawAxis { name, axis, within: None, levels, at: entry.key.clone() });
                 }
@@ -281,7 +282,7 @@ fn settings<'d>(
     document: &Document,
     key: &str,
     entry: &'d Entry,
-    also_known: &[&str],
+    also_known: impl Iterator<Item = &'static str>,
 ) -> Result<Vec<(String, &'static Axis, &'d Entry)>, PlanError> {
     let nested_sysctl = key == SYSCTL_PREFIX.trim_end_matches('.');
     if nested_sysctl && let Value::Table(inner) = &entry.node.value {
@@ -295,7 +296,7 @@ fn settings<'d>(
     match axis::find(key) {
         Ok(axis) => Ok(vec![(key.to_string(), axis, entry)]),
         Err(axis::AxisError::UnknownAxis { name, .. }) => {
-            let known = AXES.iter().map(|axis| axis.name).chain(also_known.iter().copied());
+            let known = AXES.iter().map(|axis| axis.name).chain(also_known);
             let nearest = fsdyno_core::nearest(&name, known).map(str::to_string);
             let error = axis::AxisError::UnknownAxis { name, nearest };
             Err(document.error(&entry.key, PlanProblem::Axis(error)))
@@ -368,7 +369,7 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
         table.required_string("filesystem")?;
         let mut settings_of = Vec::new();
         for (key, entry) in table.entries().filter(|(key, _)| !CONFIGURATION_KEYS.contains(key)) {
-            for (name, axis, entry) in settings(document, key, entry, CONFIGURATION_KEYS)? {
+            for (name, axis, entry) in settings(document, key, entry, CONFIGURATION_KEYS.iter().copied())? {
                 settings_of.push((name.clone(), axis, level(document, &name, axis, &entry.node)?));
             }
         }

@@ -4,6 +4,7 @@
 //! they work for (`kworker/u8:3-flush-7:0`; kernel/workqueue.c, `wq_worker_comm`). A name that holds a device says for
 //! whom the thread works; where that is no device of the stack, the thread is none of ours.
 
+use fsdyno_core::filesystem::{self, ThreadName};
 use fsdyno_core::telemetry::TaskKind;
 
 /// The devices of the stack, by which threads are told from those of other filesystems.
@@ -82,6 +83,12 @@ fn without_inode(device: &str) -> &str {
     }
 }
 
+/// The longest beginning that a filesystem knows: `xfs-log/` and not `xfs-`.
+fn thread_of_a_filesystem(work: &str) -> Option<&'static ThreadName> {
+    let names = filesystem::all().flat_map(|filesystem| filesystem.threads);
+    names.filter(|name| work.starts_with(name.prefix)).max_by_key(|name| name.prefix.len())
+}
+
 fn by_work(work: &str) -> (TaskKind, Device<'_>) {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| work.starts_with(prefix));
     let behind_slash = || work.split_once('/').map_or(Device::Unknown, |(_, device)| Device::Name(device));
@@ -93,17 +100,12 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
     if work == "writeback" {
         return (TaskKind::Writeback, Device::Unknown);
     }
-    if work == "ext4lazyinit" {
-        return (TaskKind::LazyInit, Device::Unknown);
+    if let Some(thread) = thread_of_a_filesystem(work) {
+        let device = if thread.names_device { behind_slash() } else { Device::Unknown };
+        return (thread.kind, device);
     }
-    if starts(&["jbd2/", "xfsaild/", "xfs-cil/", "xfs-log/"]) {
-        return (TaskKind::Journal, behind_slash());
-    }
-    // Without a device: `btrfs-transacti` is what kernels before 5.17 show.
-    if starts(&["btrfs-transacti", "f2fs_ckpt", "jfsCommit", "jfsIO", "jfsSync", "reiserfs/", "segctord"]) {
-        return (TaskKind::Journal, Device::Unknown);
-    }
-    if starts(&["xfs-", "xfs_", "xfsalloc", "btrfs-", "ext4-", "f2fs", "dio/"]) {
+    // Direct I/O that ends, of any filesystem (fs/direct-io.c).
+    if starts(&["dio/"]) {
         return (TaskKind::Filesystem, behind_slash());
     }
     if starts(&["kswapd", "kcompactd"]) {

@@ -28,15 +28,19 @@ pub enum KernelSupport {
 /// Whether the kernel of a host has a filesystem.
 pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> KernelSupport {
     let Ok(known) = host.read_text(Path::new("/proc/filesystems")) else { return KernelSupport::Unknown };
-    if known.split_whitespace().any(|word| word == filesystem.kernel_type()) {
+    if known.split_whitespace().any(|word| word == filesystem.descriptor().kernel_type) {
         return KernelSupport::Present;
     }
-    if has_module(host, filesystem.module()) { KernelSupport::Module } else { KernelSupport::Absent }
+    if has_module(host, filesystem.descriptor().module) {
+        KernelSupport::Module
+    } else {
+        KernelSupport::Absent
+    }
 }
 
 /// Where there is a kernel with a filesystem, for those whose own has none.
 pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
-    format!("kernel = \"debian:{}\" has it", filesystem.debian_kernel())
+    format!("kernel = \"debian:{}\" has it", filesystem.descriptor().debian_kernel)
 }
 
 /// What a host has of what a kind of layer needs.

@@ -1,19 +1,11 @@
-//! What each filesystem knows: one type per family, and nothing about a filesystem anywhere else.
+//! How each filesystem is made, mounted, seen and checked: one type per family, and nothing of that anywhere else.
 //!
-//! Adding a filesystem is adding a file here and a line in [`ALL`] (and its name in `core`).
-
-mod btrfs;
-mod ext;
-mod f2fs;
-mod jfs;
-mod nilfs2;
-mod ntfs;
-mod reiserfs;
-mod vfat;
-mod xfs;
+//! What is known of it without a machine is its descriptor ([`fsdyno_core::filesystem`]), where both are registered.
 
 use crate::words::Words;
 use fsdyno_core::axis::{self, SYSCTL_PREFIX};
+pub use fsdyno_core::filesystem::Tool;
+use fsdyno_core::filesystem::{Descriptor, Identifier, switches_barriers_off};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Output};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,53 +13,22 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+macro_rules! register {
+    ($($family:ident)*) => {
+        $(mod $family;)*
+        static FAMILIES: &[&[&dyn Filesystem]] = &[$($family::FAMILY),*];
+    };
+}
+fsdyno_core::for_each_filesystem!(register);
+
 /// Every filesystem that can be built.
-pub static ALL: &[&dyn Filesystem] = &[
-    &ext::Ext::Two,
-    &ext::Ext::Three,
-    &ext::Ext::Four,
-    &xfs::Xfs,
-    &btrfs::Btrfs,
-    &f2fs::F2fs,
-    &nilfs2::Nilfs2,
-    &jfs::Jfs,
-    &reiserfs::Reiserfs,
-    &vfat::Vfat,
-    &ntfs::Ntfs,
-];
+pub fn all() -> impl Iterator<Item = &'static dyn Filesystem> {
+    FAMILIES.iter().copied().flatten().copied()
+}
 
 /// The filesystem of this name.
 pub fn find(name: &str) -> Option<&'static dyn Filesystem> {
-    ALL.iter().copied().find(|filesystem| filesystem.name() == name)
-}
-
-/// A program that a filesystem needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tool {
-    /// Its name.
-    pub program: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
-    /// The argument that makes it print its version.
-    pub version_argument: &'static str,
-}
-
-impl Tool {
-    /// Programs of one package, which print their versions at the same argument.
-    const fn of_package<const N: usize>(
-        package: &'static str,
-        version_argument: &'static str,
-        programs: [&'static str; N],
-    ) -> [Tool; N] {
-        let mut tools = [Tool { program: "", package, version_argument }; N];
-        // No iterator runs in a constant.
-        let mut index = 0;
-        while index < N {
-            tools[index].program = programs[index];
-            index += 1;
-        }
-        tools
-    }
+    all().find(|filesystem| filesystem.name() == name)
 }
 
 /// Facts about a kernel that decide which settings it knows.
@@ -145,20 +106,11 @@ impl Expectation {
 pub trait Filesystem: std::fmt::Debug + Sync {
     /// Its name in plans.
     fn name(&self) -> &'static str;
-    /// Its type in the kernel, by which it is mounted.
-    fn kernel_type(&self) -> &'static str {
-        self.name()
+    /// What is known of it without a machine.
+    fn descriptor(&self) -> &'static Descriptor {
+        fsdyno_core::filesystem::find(self.name())
+            .expect("both halves of a filesystem are registered at once")
     }
-    /// The kernel's module for it.
-    fn module(&self) -> &'static str {
-        self.kernel_type()
-    }
-    /// A version of Debian's kernel that has it, for machines whose kernel has not.
-    fn debian_kernel(&self) -> &'static str {
-        "6.1"
-    }
-    /// The programs that it needs; the first is its mkfs.
-    fn tools(&self) -> &'static [Tool];
     /// The smallest device that its mkfs accepts.
     fn minimum_size(&self, configuration: &Configuration) -> Bytes;
     /// Settings that contradict each other or this filesystem, one line each.
@@ -173,7 +125,11 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     /// What it is known by on its data device, as libblkid tells it: the UUID that a trial's mkfs gives it, or the serial
     /// number of a filesystem that has no UUID.
     fn identifier(&self, seed: u64, data: &Path) -> String {
-        uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data })
+        let uuid = uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data });
+        match self.descriptor().identifier {
+            Identifier::Uuid => uuid,
+            serial => uuid.replace('-', "")[..serial.digits()].to_string(),
+        }
     }
     /// The same of its journal on a device of its own, where it has one.
     fn journal_identifier(&self, _seed: u64, _data: &Path, _journal: &Path) -> Option<String> {
@@ -318,7 +274,7 @@ pub(crate) fn none_of<const N: usize>(words: [&str; N]) -> Shown {
 
 /// What is at stake without flushes, asked for by the axis or by a mount option.
 pub(crate) fn barrier_off(configuration: &Configuration) -> Option<String> {
-    let raw = raw_mount(configuration).any(axis::switches_barriers_off);
+    let raw = switches_barriers_off(&configuration.filesystem, raw_mount(configuration));
     let off = configuration.level("barrier") == Some("0") || raw;
     off.then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
 }
@@ -423,8 +379,8 @@ mod tests {
 
     #[test]
     fn every_filesystem_that_a_plan_may_name_can_be_built() {
-        let built: Vec<&str> = ALL.iter().map(|filesystem| filesystem.name()).collect();
-        assert_eq!(built, axis::FILESYSTEMS);
+        let built: Vec<&str> = all().map(|filesystem| filesystem.name()).collect();
+        assert_eq!(built, fsdyno_core::filesystem::names().collect::<Vec<_>>());
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     let Some(filesystem) = filesystem else { return missing };
     let kernel = kernel_facts(host);
     missing.extend(missing_kernel_filesystem(host, filesystem));
-    missing.extend(missing_tools(absent_tools(host, filesystem.tools())));
+    missing.extend(missing_tools(absent_tools(host, filesystem.descriptor().tools)));
     missing.extend(missing_scheduler(host, configuration, &devices.data));
     let used =
         || [Some(&devices.data), journal_spec(configuration, devices).ok().flatten()].into_iter().flatten();
@@ -196,7 +196,11 @@ fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
 fn missing_kernel_filesystem(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Option<String> {
     let absent = kernel_support(host, filesystem) == KernelSupport::Absent;
     absent.then(|| {
-        format!("no filesystem {} in the kernel ({})", filesystem.kernel_type(), kernel_elsewhere(filesystem))
+        format!(
+            "no filesystem {} in the kernel ({})",
+            filesystem.descriptor().kernel_type,
+            kernel_elsewhere(filesystem)
+        )
     })
 }
 
@@ -313,7 +317,7 @@ pub(crate) fn commands_on(
     lines.extend(tunable::settings(configuration, Some(&queues)).iter().map(write_line));
     let journal_node = targets.journal.as_ref().map(|target| target.node.as_path());
     let request = MountRequest {
-        filesystem: filesystem.kernel_type().to_string(),
+        filesystem: filesystem.descriptor().kernel_type.to_string(),
         source: targets.data.node.clone(),
         device: None,
         options: all_mount_options(filesystem, configuration, journal_node),

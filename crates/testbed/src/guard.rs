@@ -237,7 +237,7 @@ fn versions(
     let tools: BTreeSet<_> = names
         .into_iter()
         .filter_map(filesystem::find)
-        .flat_map(|filesystem| filesystem.tools())
+        .flat_map(|filesystem| filesystem.descriptor().tools)
         .chain(devices.all().flat_map(layer::all).flat_map(|layer| layer.tools()))
         .map(|tool| (tool.program, tool.version_argument))
         .collect();

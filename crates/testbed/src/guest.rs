@@ -89,7 +89,7 @@ pub fn confirmation(configuration: &Configuration, disks: &[PathBuf]) -> Confirm
 /// What the kernel must be able to do for a configuration, by the names of its modules.
 pub fn modules(configuration: &Configuration, devices: &Devices) -> Vec<GuestModule> {
     let filesystem = filesystem::find(&configuration.filesystem).map(|filesystem| GuestModule {
-        name: filesystem.module().to_string(),
+        name: filesystem.descriptor().module.to_string(),
         hint: Some(kernel_elsewhere(filesystem)),
     });
     let scheduler = match configuration.level("scheduler") {
@@ -104,8 +104,8 @@ pub fn modules(configuration: &Configuration, devices: &Devices) -> Vec<GuestMod
 
 /// The programs that a configuration takes.
 pub fn programs(configuration: &Configuration, devices: &Devices) -> Vec<Tool> {
-    let filesystem =
-        filesystem::find(&configuration.filesystem).map_or(&[][..], |filesystem| filesystem.tools());
+    let filesystem = filesystem::find(&configuration.filesystem)
+        .map_or(&[][..], |filesystem| filesystem.descriptor().tools);
     let layers = layers(configuration, devices).into_iter().flat_map(|layer| layer.tools());
     filesystem.iter().chain(layers).copied().collect()
 }

@@ -4,6 +4,7 @@
 //! the trial. Arrays and volume groups are known by the names that they get. What bears such a mark was made to be
 //! destroyed, so it needs no confirmation. A mark is no proof: whoever wants to can write one (docs/internals/safety.md).
 
+use fsdyno_core::filesystem::{self, Identifier};
 use fsdyno_host::probe::{SCRATCH_MARK, Signature};
 
 /// `fsdyno` in ASCII, the first 48 bits of each UUID.
@@ -29,10 +30,6 @@ pub(crate) fn is_ours(signature: &Signature) -> bool {
     let label = signature.label.as_deref().unwrap_or_default();
     match signature.kind.as_str() {
         SCRATCH_MARK => true,
-        // A serial number of 32 bits, which the tag fills.
-        "vfat" => uuid == MARKED[..8],
-        // One of 64 bits.
-        "ntfs" => uuid.len() == 16 && uuid.starts_with(MARKED),
         // Its name begins with that of the machine, where it has one, and ends in the first digits of its UUID.
         "linux_raid_member" => {
             let name = label.rsplit(':').next().unwrap_or_default();
@@ -40,7 +37,10 @@ pub(crate) fn is_ours(signature: &Signature) -> bool {
         }
         // The label of a physical volume is the name of its volume group.
         "LVM2_member" => label.strip_prefix("fsdyno_").is_some_and(|id| is_random(id, GROUP_DIGITS)),
-        _ => uuid.len() == 32 && uuid.starts_with(MARKED),
+        kind => {
+            let identifier = filesystem::find(kind).map_or(Identifier::Uuid, |known| known.identifier);
+            uuid.len() == identifier.digits() && is_identifier(&uuid)
+        }
     }
 }
 

@@ -42,7 +42,7 @@ fn of_filesystem(
     Recipe {
         device: Vec::new(),
         mkfs: filesystem.mkfs(configuration, &targets, None).iter().map(Command::line).collect(),
-        filesystem: filesystem.kernel_type().to_string(),
+        filesystem: filesystem.descriptor().kernel_type.to_string(),
         mount_options: all_mount_options(filesystem, configuration, journal),
         check_order: filesystem.check_order(),
         queue: of_queue
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn nothing_is_forced_and_no_uuid_is_given() {
-        for filesystem in filesystem::ALL {
+        for filesystem in filesystem::all() {
             for line in of(filesystem.name(), &[], false).mkfs {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 for silencing in ["-f", "-F", "-U", "-m"] {

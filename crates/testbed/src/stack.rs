@@ -348,7 +348,7 @@ pub(crate) fn mount_again(
 fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
     let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
     MountRequest {
-        filesystem: volume.filesystem.kernel_type().to_string(),
+        filesystem: volume.filesystem.descriptor().kernel_type.to_string(),
         source: volume.data.target.node.clone(),
         device: Some(open),
         options: all_mount_options(volume.filesystem, &trial.configuration, log),

@@ -78,7 +78,7 @@ pub(crate) struct Given<'a> {
 
 /// Everything that speaks against the plan's `mkfs` and `mount` texts, one line each.
 pub(crate) fn contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
-    let tool = filesystem.tools().first().map_or("mkfs", |tool| tool.program);
+    let tool = filesystem.descriptor().tools.first().map_or("mkfs", |tool| tool.program);
     let words: Vec<&str> = raw_mkfs(configuration).collect();
     let (_, mut found) = read(tool, filesystem.mkfs_words(), &words);
     let mount = raw_mount(configuration).filter_map(|word| of_mount(filesystem, word));

@@ -1,6 +1,7 @@
 //! What each level of each axis becomes in the words of mkfs, mount and sysfs.
 
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Md, RaidLevel};
+use fsdyno_core::filesystem::Identifier;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
 use fsdyno_host::fake::FakeHost;
 use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal, build, commands};
@@ -123,7 +124,7 @@ fn each_level_has_its_words() {
 
 #[test]
 fn levels_that_are_left_to_the_defaults_give_no_words() {
-    for filesystem in fsdyno_core::axis::FILESYSTEMS {
+    for filesystem in fsdyno_core::filesystem::names() {
         let default =
             lines(filesystem, &[("barrier", "default"), ("scheduler", "default"), ("block_size", "default")]);
         assert_eq!(default, lines(filesystem, &[]));
@@ -153,15 +154,16 @@ fn lazy_initialisation_is_off_and_no_tool_can_ask() {
 
 #[test]
 fn only_the_seed_changes_identifiers_and_it_does_where_they_have_room() {
-    for filesystem in fsdyno_core::axis::FILESYSTEMS {
-        let name = (*filesystem).to_string();
-        let configuration = Configuration { name: String::new(), filesystem: name, settings: [].into() };
+    for filesystem in fsdyno_core::filesystem::all() {
+        let name = filesystem.name;
+        let configuration =
+            Configuration { name: String::new(), filesystem: name.into(), settings: [].into() };
         let one = commands(&configuration, &devices(), 1);
         assert_eq!(one, commands(&configuration, &devices(), 1));
         let differ = one.iter().zip(commands(&configuration, &devices(), 2)).filter(|(a, b)| *a != b).count();
-        // The serial number of vfat has 32 bits, and they say that it is ours.
-        let room = *filesystem != "vfat";
-        assert_eq!(differ, usize::from(room), "{filesystem}: only one line of mkfs");
+        // A serial number of 32 bits only says that it is ours.
+        let room = filesystem.identifier != Identifier::Serial32;
+        assert_eq!(differ, usize::from(room), "{name}: only one line of mkfs");
     }
 }
 

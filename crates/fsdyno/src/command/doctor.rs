@@ -87,13 +87,13 @@ fn loops() -> Finding {
 
 /// Kernel and tools of every filesystem.
 fn filesystems(host: &mut dyn Host) -> Vec<Finding> {
-    filesystem::ALL.iter().map(|filesystem| one_filesystem(host, *filesystem)).collect()
+    filesystem::all().map(|filesystem| one_filesystem(host, filesystem)).collect()
 }
 
 /// A kernel without a filesystem is nothing that could be installed here: a guest has one, and brings its own tools.
 fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) -> Finding {
     let kernel = kernel_support(host, filesystem);
-    let missing = absent_tools(host, filesystem.tools());
+    let missing = absent_tools(host, filesystem.descriptor().tools);
     let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     packages.dedup();
     let remedy = match (kernel, packages.as_slice()) {

@@ -50,8 +50,8 @@ fn axes(page: &mut String) -> std::fmt::Result {
     )?;
     writeln!(page, "| axis | filesystems | levels | meaning |\n|---|---|---|---|")?;
     for axis in AXES {
-        let filesystems =
-            if axis.filesystems.is_empty() { "all".to_string() } else { axis.filesystems.join(", ") };
+        let of_some = || axis.filesystems().collect::<Vec<_>>().join(", ");
+        let filesystems = if axis.general { "all".to_string() } else { of_some() };
         writeln!(page, "| `{}` | {filesystems} | {} | {} |", axis.name, axis.levels, axis.help)?;
     }
     writeln!(

@@ -5,10 +5,11 @@
 //! refused of them is tried everywhere, and the rest in guests (`guests_filesystems`).
 
 use crate::support::{MAKING_FILESYSTEMS, Test};
-use fsdyno_core::axis::{AXES, FILESYSTEMS, Levels};
+use fsdyno_core::axis::{AXES, Levels};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
 use fsdyno_host::local::LocalHost;
 use fsdyno_testbed::capability::{KernelSupport, absent_tools, kernel_support};
+use fsdyno_testbed::words::Takes;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build, contradictions, filesystem, unmet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +20,7 @@ pub fn tests() -> Vec<Test> {
     let test = |name, body| Test { name, requires: MAKING_FILESYSTEMS, body };
     vec![
         test("axes::levels_of_all_filesystems_are_in_force", || {
-            FILESYSTEMS.iter().for_each(|name| run(&common(name)))
+            fsdyno_core::filesystem::names().for_each(|name| run(&common(name)))
         }),
         test("axes::levels_of_ext_are_in_force", || run(&ext())),
         test("axes::levels_of_xfs_are_in_force", || run(&xfs())),
@@ -70,7 +71,12 @@ fn row(filesystem: &'static str, settings: &[(&'static str, &'static str)], evid
 }
 
 fn common(name: &'static str) -> Vec<Row> {
+    let words = filesystem::find(name).expect("a filesystem").mkfs_words().iter();
+    let mut flags = words.filter(|(takes, _)| matches!(takes, Takes::Nothing)).flat_map(|(_, names)| *names);
+    // How much its mkfs says changes nothing else.
+    let verbosity = flags.find(|flag| ["-q", "-v"].contains(*flag)).expect("a flag");
     vec![
+        row(name, &[("block_size", "4k"), ("mkfs", verbosity)], &[BlockSize(4096)]),
         row(
             name,
             &[("atime", "strictatime"), ("scheduler", "none"), ("readahead", "256k")],
@@ -172,7 +178,6 @@ fn ext() -> Vec<Row> {
                 &[("block_size", "2k"), ("inode_size", "512")],
                 &[BlockSize(2048), Geometry("Inode size: 512")],
             ),
-            row(name, &[("block_size", "4k")], &[BlockSize(4096)]),
             row(name, &[("block_size", "16k")], &[Unmet("memory pages of that size")]),
             row(name, &[("block_size", "3k")], &[Contradiction("power of two")]),
             row(name, &[("mkfs", "-m 1")], &[Geometry("Reserved block count:")]),
@@ -244,7 +249,6 @@ fn btrfs() -> Vec<Row> {
         row("btrfs", &[("datacow", "0"), ("compress", "lzo")], &[Contradiction("excludes compression")]),
         row("btrfs", &[("profile", "single")], &[Geometry("Metadata: single")]),
         row("btrfs", &[("profile", "dup")], &[Geometry("Metadata: DUP")]),
-        row("btrfs", &[("block_size", "4k")], &[BlockSize(4096)]),
         row("btrfs", &[("block_size", "2k")], &[Contradiction("power of two")]),
         row("btrfs", &[("mkfs", "--nodesize 32768")], &[Geometry("Node size: 32768")]),
     ]
@@ -255,7 +259,6 @@ fn others() -> Vec<Row> {
     vec![
         row("f2fs", &[("barrier", "0")], &[Shows("nobarrier")]),
         row("f2fs", &[("barrier", "1")], &[NoOption("nobarrier")]),
-        row("f2fs", &[("block_size", "4k")], &[BlockSize(4096)]),
         row("f2fs", &[("block_size", "1k")], &[Contradiction("f2fs has no blocks of 1k: 4k")]),
         row("f2fs", &[("mkfs", "-o 10")], &[Geometry("Overprovision ratio = 10")]),
         row("nilfs2", &[("barrier", "0")], &[Shows("nobarrier")]),
@@ -270,7 +273,6 @@ fn others() -> Vec<Row> {
         row("jfs", &[("journal_size", "8M")], &[Geometry("JFS_INLINELOG")]),
         row("jfs", &[("journal_size", "64M")], &[Unmet("jfs needs at least 640M")]),
         row("jfs", &[("journal_size", "100k")], &[Contradiction("whole MiB")]),
-        row("jfs", &[("block_size", "4k")], &[BlockSize(4096)]),
         row("jfs", &[("block_size", "1k")], &[Contradiction("jfs has no blocks of 1k: 4k")]),
         row("jfs", &[("mkfs", "-L fsdyno")], &[Geometry("'fsdyno'")]),
         row("reiserfs", &[("barrier", "0")], &[Shows("barrier=none")]),
@@ -301,7 +303,7 @@ fn others() -> Vec<Row> {
 
 /// Every row of every filesystem.
 fn all() -> impl Iterator<Item = Row> {
-    let common = FILESYSTEMS.iter().flat_map(|name| common(name));
+    let common = fsdyno_core::filesystem::names().flat_map(common);
     common.chain(ext()).chain(xfs()).chain(btrfs()).chain(others())
 }
 
@@ -323,11 +325,12 @@ fn no_level_is_forgotten() {
             | Levels::Seconds
             | Levels::Kernel
             | Levels::Sysctl
-            | Levels::Text => &[],
+            | Levels::Text
+            | Levels::Filesystem => &[],
         };
-        for filesystem in FILESYSTEMS.iter().filter(|name| axis.applies_to(name)) {
-            let any = tried.iter().any(|(name, tried, _)| name == filesystem && *tried == axis.name);
-            let missing = levels.iter().filter(|level| !tried.contains(&(*filesystem, axis.name, **level)));
+        for filesystem in axis.filesystems() {
+            let any = tried.iter().any(|(name, tried, _)| *name == filesystem && *tried == axis.name);
+            let missing = levels.iter().filter(|level| !tried.contains(&(filesystem, axis.name, **level)));
             forgotten.extend(missing.map(|level| format!("{filesystem} {} = {level}", axis.name)));
             if !any {
                 forgotten.push(format!("{filesystem} {}", axis.name));
@@ -407,7 +410,7 @@ const REQUIRED: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 fn is_here(host: &mut LocalHost, name: &str) -> bool {
     let filesystem = filesystem::find(name).expect("a filesystem");
     kernel_support(host, filesystem) != KernelSupport::Absent
-        && absent_tools(host, filesystem.tools()).is_empty()
+        && absent_tools(host, filesystem.descriptor().tools).is_empty()
 }
 
 fn trial(

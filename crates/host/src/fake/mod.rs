@@ -23,6 +23,7 @@ use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
 use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
 use fsdyno_core::environment::Confinement;
+use fsdyno_core::filesystem;
 use fsdyno_core::{Bytes, EngineRequest, Nanos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,8 @@ const MEMORY: (u32, u32) = (0, 21);
 const LOOP_MAJOR: u32 = 7;
 /// So many loop devices there are.
 const LOOPS: u32 = 4;
+/// The filesystems of its kernel.
+const KERNEL_HAS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 /// What is to go wrong at a step.
@@ -143,32 +146,19 @@ pub struct FakeHost {
 }
 
 impl FakeHost {
-    /// A machine with the directories `/tmp` and `/run`, four free loop devices, an ext2/3/4, xfs and btrfs kernel, and every
-    /// tool of those.
+    /// A machine with the directories `/tmp` and `/run`, four free loop devices, the filesystems that every distribution's
+    /// kernel has, and every tool of those.
     pub fn new() -> Self {
         let mut host = FakeHost { space: (Bytes(1 << 40), Bytes(1 << 40)), ..FakeHost::default() };
         host.machine.directories.extend(["/", "/tmp", "/run", "/data", "/dev/shm"].map(PathBuf::from));
-        for program in [
-            "mkfs.ext2",
-            "mkfs.ext3",
-            "mkfs.ext4",
-            "mke2fs",
-            "e2fsck",
-            "dumpe2fs",
-            "mkfs.xfs",
-            "xfs_repair",
-            "mkfs.btrfs",
-            "btrfs",
-            "sync",
-            "wipefs",
-            "mdadm",
-            "lvm",
-            "dmsetup",
-        ] {
+        let known = || KERNEL_HAS.iter().filter_map(|name| filesystem::find(name));
+        let tools = known().flat_map(|known| known.tools).map(|tool| tool.program);
+        for program in tools.chain(["sync", "wipefs", "mdadm", "lvm", "dmsetup"]) {
             host.install(program, &format!("{program} 1.0"));
         }
+        let types: Vec<String> = known().map(|known| format!("\t{}\n", known.kernel_type)).collect();
+        host.write_setting("/proc/filesystems", &format!("nodev\tsysfs\n{}", types.concat()));
         for (path, text) in [
-            ("/proc/filesystems", "nodev\tsysfs\n\text3\n\text2\n\text4\n\txfs\n\tbtrfs\n"),
             ("/proc/sys/kernel/osrelease", "6.18.0\n"),
             ("/proc/sys/vm/dirty_ratio", "20\n"),
             ("/proc/sys/vm/dirty_bytes", "0\n"),

@@ -10,7 +10,7 @@ use super::{Paint, Style};
 use crate::merge::Time;
 use crate::view::{CaseView, OperationView, PhaseView, RoleView};
 use fsdyno_core::DeviceSpec;
-use fsdyno_core::{Operation, Role, axis};
+use fsdyno_core::{Operation, Role, axis, filesystem};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -117,7 +117,7 @@ fn barrier(case: &CaseView, options: &[&str], filesystem: &str) -> Option<String
     if let Some(level) = case.configuration.level("barrier") {
         return Some(level.to_string());
     }
-    let off = options.iter().any(|option| axis::switches_barriers_off(option));
+    let off = filesystem::switches_barriers_off(filesystem, options.iter().copied());
     let known = axis::find("barrier").is_ok_and(|axis| axis.applies_to(filesystem));
     known.then(|| if off { "0" } else { "1" }.to_string())
 }
@@ -130,10 +130,12 @@ fn journal(case: &CaseView) -> Option<String> {
         Some(None) => return Some("ext".to_string()),
         None => {}
     }
-    match (configuration.filesystem.as_str(), configuration.level("journal")) {
-        (_, Some("none")) | ("ext2", _) => Some("none".to_string()),
-        ("ext3" | "ext4" | "xfs" | "jfs" | "reiserfs", _) => Some("int".to_string()),
-        _ => None,
+    let filesystem = configuration.filesystem.as_str();
+    let default = || axis::find("journal").ok().and_then(|axis| axis.default_level(filesystem));
+    let has_journal = filesystem::find(filesystem).is_some_and(|known| known.has_journal);
+    match configuration.level("journal").or_else(default) {
+        Some("none") => Some("none".to_string()),
+        _ => has_journal.then(|| "int".to_string()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
+    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect,
     no_such_blocks, none_of, raw_mkfs, raw_mount, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
@@ -9,9 +9,10 @@ use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Btrfs];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Btrfs;
+struct Btrfs;
 
 /// What mkfs.btrfs 6.2 accepts with metadata twice, and once.
 const SIZE_MIN_DUP: u64 = 109 * Bytes::MIB;
@@ -93,10 +94,6 @@ const MOUNT_WORDS: Words = &[
 impl Filesystem for Btrfs {
     fn name(&self) -> &'static str {
         "btrfs"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const { &Tool::of_package("btrfs-progs", "--version", ["mkfs.btrfs", "btrfs"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {

@@ -1,7 +1,7 @@
 //! ext2, ext3 and ext4: one family of tools, one driver in today's kernel, one table of differences.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, Tool, barrier_off, expect, no_such_blocks,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, barrier_off, expect, no_such_blocks,
     none_of, size_of, uuid,
 };
 use crate::words::{self, ELSEWHERE, Given, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
@@ -9,9 +9,11 @@ use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
 
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Ext::Two, &Ext::Three, &Ext::Four];
+
 /// A member of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ext {
+enum Ext {
     Two,
     Three,
     Four,
@@ -26,9 +28,6 @@ const SMALL: u64 = 512 * Bytes::MIB;
 
 const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
 
-const fn tool(program: &'static str) -> Tool {
-    Tool { program, package: "e2fsprogs", version_argument: "-V" }
-}
 
 /// mke2fs(8) of e2fsprogs 1.47.
 const MKFS_WORDS: Words = &[
@@ -152,22 +151,6 @@ impl Filesystem for Ext {
             Ext::Two => "ext2",
             Ext::Three => "ext3",
             Ext::Four => "ext4",
-        }
-    }
-
-    /// One driver serves all three (CONFIG_EXT4_USE_FOR_EXT2; ext3 has none of its own since Linux 4.3).
-    fn module(&self) -> &'static str {
-        "ext4"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const TWO: &[Tool] = &[tool("mkfs.ext2"), tool("e2fsck"), tool("dumpe2fs")];
-        const THREE: &[Tool] = &[tool("mkfs.ext3"), tool("mke2fs"), tool("e2fsck"), tool("dumpe2fs")];
-        const FOUR: &[Tool] = &[tool("mkfs.ext4"), tool("mke2fs"), tool("e2fsck"), tool("dumpe2fs")];
-        match self {
-            Ext::Two => TWO,
-            Ext::Three => THREE,
-            Ext::Four => FOUR,
         }
     }
 

@@ -1,16 +1,17 @@
 //! F2FS, which writes in segments as flash likes it. It is a log itself, so that it has no journal to place.
 
 use super::{
-    Expectation, Filesystem, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs,
+    Expectation, Filesystem, Targets, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&F2fs];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct F2fs;
+struct F2fs;
 
 /// What mkfs.f2fs 1.15 accepts.
 const SIZE_MIN: Bytes = Bytes(52 * Bytes::MIB);
@@ -79,10 +80,6 @@ const MOUNT_WORDS: Words = &[
 impl Filesystem for F2fs {
     fn name(&self) -> &'static str {
         "f2fs"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const { &Tool::of_package("f2fs-tools", "-V", ["mkfs.f2fs", "fsck.f2fs"]) }
     }
 
     fn minimum_size(&self, _configuration: &Configuration) -> Bytes {

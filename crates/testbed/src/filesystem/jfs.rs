@@ -1,16 +1,17 @@
 //! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the size of its log.
 
 use super::{
-    Filesystem, Kernel, Targets, Tool, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs,
+    Filesystem, Kernel, Targets, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs,
     size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Jfs];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Jfs;
+struct Jfs;
 
 /// What mkfs.jfs 1.1.15 accepts.
 const SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
@@ -32,10 +33,6 @@ const MOUNT_WORDS: Words =
 impl Filesystem for Jfs {
     fn name(&self) -> &'static str {
         "jfs"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const { &Tool::of_package("jfsutils", "-V", ["mkfs.jfs", "jfs_tune", "fsck.jfs"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {

@@ -6,7 +6,7 @@
 //! nothing that a new one could show; every result says so.
 
 use super::{
-    Expectation, Filesystem, Kernel, Targets, Tool, barrier_off, no_such_blocks, nobarrier_in_force,
+    Expectation, Filesystem, Kernel, Targets, barrier_off, no_such_blocks, nobarrier_in_force,
     raw_mkfs, size_of,
 };
 use crate::words::{MAKES_NOTHING, ON_ERRORS, Takes, Words};
@@ -14,9 +14,10 @@ use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Nilfs2];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Nilfs2;
+struct Nilfs2;
 
 /// What mkfs.nilfs2 2.2.9 makes; the kernel mounts no blocks beyond a page (mkfs.nilfs2(8)).
 const BLOCKS: std::ops::RangeInclusive<u64> = 1024..=65536;
@@ -40,14 +41,6 @@ const MOUNT_WORDS: Words = &[(Takes::Value, &["cp", "order"]), (ON_ERRORS, &["er
 impl Filesystem for Nilfs2 {
     fn name(&self) -> &'static str {
         "nilfs2"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const TOOLS: &[Tool] = &[
-            Tool { program: "mkfs.nilfs2", package: "nilfs-tools", version_argument: "-V" },
-            Tool { program: "nilfs-tune", package: "nilfs-tools", version_argument: "-h" },
-        ];
-        TOOLS
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {

@@ -3,15 +3,15 @@
 //! The driver replays the journal that another system has left and writes none itself ("full journaling support" is on its
 //! list of what is to do, Documentation/filesystems/ntfs3.rst), so that there is no journal to set and nothing that flushes.
 
-use super::{Filesystem, Purpose, Targets, Tool, clean_by_status, no_such_blocks, raw_mkfs, size_of, uuid};
+use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
 use crate::words::{MAKES_NOTHING, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
-use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Ntfs];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ntfs;
+struct Ntfs;
 
 /// What mkfs.ntfs 2022.10 accepts on sectors of 512 bytes.
 const SIZE_MIN: Bytes = Bytes(2 * Bytes::MIB);
@@ -73,19 +73,6 @@ impl Filesystem for Ntfs {
         "ntfs"
     }
 
-    fn kernel_type(&self) -> &'static str {
-        "ntfs3"
-    }
-
-    /// Debian builds the driver since 6.12.
-    fn debian_kernel(&self) -> &'static str {
-        "6.12"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const { &Tool::of_package("ntfs-3g", "--version", ["mkfs.ntfs", "ntfslabel", "ntfsfix"]) }
-    }
-
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {
         let cluster = size_of(configuration, "block_size").unwrap_or(4096);
         SIZE_MIN.max(Bytes(OWN_CLUSTERS * cluster))
@@ -116,12 +103,6 @@ impl Filesystem for Ntfs {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    /// A serial number of 64 bits.
-    fn identifier(&self, seed: u64, data: &Path) -> String {
-        let uuid = uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data });
-        uuid.replace('-', "")[..16].to_string()
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

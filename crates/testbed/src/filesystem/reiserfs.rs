@@ -1,7 +1,7 @@
 //! ReiserFS (version 3), which was part of Linux until 6.12.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, Tool, barrier_off, clean_by_status, expect,
+    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect,
     journal_inside_only, no_such_blocks, none_of, raw_mkfs, raw_mount, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
@@ -9,9 +9,10 @@ use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Grant, Output};
 use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Reiserfs];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reiserfs;
+struct Reiserfs;
 
 /// mkfs.reiserfs 3.6.27 makes none below 4k ("not supported"); it knows 8k, but the kernel mounts no blocks beyond a page
 /// (fs/reiserfs/super.c).
@@ -64,10 +65,6 @@ const MOUNT_WORDS: Words = &[
 impl Filesystem for Reiserfs {
     fn name(&self) -> &'static str {
         "reiserfs"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const { &Tool::of_package("reiserfsprogs", "-V", ["mkfs.reiserfs", "reiserfsck"]) }
     }
 
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {

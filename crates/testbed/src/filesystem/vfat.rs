@@ -1,16 +1,16 @@
 //! FAT32 with long names. It has no journal, no owners, and no flushes but those that a program asks for; files end at 4 GiB.
 
 use super::{
-    Filesystem, Kernel, Purpose, Targets, Tool, clean_by_status, no_such_blocks, raw_mkfs, size_of, uuid,
+    Filesystem, Kernel, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of,
 };
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
-use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Vfat];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Vfat;
+struct Vfat;
 
 /// FAT32 has 65,525 clusters at least and 2^28 less a few at most (Microsoft's specification of 2000).
 const CLUSTERS_MIN: u64 = 65_525;
@@ -61,15 +61,6 @@ impl Filesystem for Vfat {
         "vfat"
     }
 
-    fn tools(&self) -> &'static [Tool] {
-        const TOOLS: &[Tool] = &[
-            Tool { program: "mkfs.vfat", package: "dosfstools", version_argument: "--help" },
-            // It has no such argument, and begins with its version whatever it is to check.
-            Tool { program: "fsck.vfat", package: "dosfstools", version_argument: "/dev/null" },
-        ];
-        TOOLS
-    }
-
     fn minimum_size(&self, configuration: &Configuration) -> Bytes {
         let cluster = size_of(configuration, "block_size").unwrap_or(SECTOR);
         Bytes(CLUSTERS_MIN * cluster + Bytes::MIB)
@@ -107,11 +98,6 @@ impl Filesystem for Vfat {
 
     fn mount_words(&self) -> Words {
         MOUNT_WORDS
-    }
-
-    /// A serial number of 32 bits.
-    fn identifier(&self, seed: u64, data: &Path) -> String {
-        uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data })[..8].to_string()
     }
 
     fn risks(&self, _configuration: &Configuration) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! XFS. Its log can be on another device, but never be left out.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, Tool, barrier_off, expect, no_such_blocks, raw_mkfs,
+    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, expect, no_such_blocks, raw_mkfs,
     raw_mount, size_of,
 };
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
@@ -9,9 +9,10 @@ use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
 use std::path::Path;
 
-/// The type of it.
+pub(super) const FAMILY: &[&dyn Filesystem] = &[&Xfs];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Xfs;
+struct Xfs;
 
 /// mkfs.xfs refuses smaller filesystems and logs since xfsprogs 5.19.
 const SIZE_MIN: u64 = 300 * Bytes::MIB;
@@ -108,10 +109,6 @@ const MOUNT_WORDS: Words = &[
 impl Filesystem for Xfs {
     fn name(&self) -> &'static str {
         "xfs"
-    }
-
-    fn tools(&self) -> &'static [Tool] {
-        const { &Tool::of_package("xfsprogs", "-V", ["mkfs.xfs", "xfs_repair"]) }
     }
 
     fn minimum_size(&self, _configuration: &Configuration) -> Bytes {

@@ -23,7 +23,7 @@ fn passes(filesystem: &str, axis: &str, texts: &[&str]) {
 
 #[test]
 fn no_tool_takes_a_further_device_a_size_or_an_option_that_is_not_known() {
-    for filesystem in crate::filesystem::ALL {
+    for filesystem in crate::filesystem::all() {
         let name = filesystem.name();
         let flag = filesystem
             .mkfs_words()
@@ -489,7 +489,7 @@ fn tables_name_each_word_once() {
             }
         }
     }
-    for filesystem in crate::filesystem::ALL {
+    for filesystem in crate::filesystem::all() {
         check(filesystem.mkfs_words(), filesystem.name());
         check(filesystem.mount_words(), filesystem.name());
     }

@@ -2,7 +2,8 @@
 //! one that is meant to do harm.
 
 use super::machine::{ALIAS, DECOY_DISK, DECOY_LOOP, DISKS, PRECIOUS};
-use fsdyno_core::axis::{AXES, Axis, FILESYSTEMS, Levels};
+use fsdyno_core::axis::{AXES, Axis, Levels};
+use fsdyno_core::filesystem;
 use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Measure, Workload};
 use rand::RngExt;
@@ -384,7 +385,13 @@ impl<'a> Grammar<'a> {
         let number = self.count(&[1, 1, 2, 3]);
         let usual = ["ext4", "xfs", "btrfs", "ext2", "ext3"];
         let names: Vec<String> = (0..number)
-            .map(|_| if self.is(0.8) { self.text(&usual, HOSTILE) } else { self.text(FILESYSTEMS, HOSTILE) })
+            .map(|_| {
+                if self.is(0.8) {
+                    self.text(&usual, HOSTILE)
+                } else {
+                    self.text(&filesystem::names().collect::<Vec<_>>(), HOSTILE)
+                }
+            })
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
@@ -453,6 +460,7 @@ impl<'a> Grammar<'a> {
                 let number = self.count(&[1, 1, 2]);
                 quoted(&words(number, list, self.random, ","))
             }
+            (_, Levels::Filesystem) => self.text(&filesystem::names().collect::<Vec<_>>(), HOSTILE),
             (_, Levels::Words(known)) => self.text(known, HOSTILE),
             (_, Levels::Size) => self.text(SIZES, HUGE),
             (_, Levels::Count) => self.text(&["2", "4", "8", "64", "128"], HUGE),

@@ -1,0 +1,20 @@
+//! F2FS, which is a log itself.
+
+use super::{Descriptor, Identifier, ThreadName, Tool, axis};
+use crate::telemetry::TaskKind;
+
+pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
+    name: "f2fs",
+    kernel_type: "f2fs",
+    module: "f2fs",
+    debian_kernel: "6.1",
+    tools: &Tool::of_package("f2fs-tools", "-V", ["mkfs.f2fs", "fsck.f2fs"]),
+    axes: &[axis("block_size", "4k"), axis("barrier", "1")],
+    has_journal: false,
+    barrier_off: &["nobarrier"],
+    threads: &[
+        ThreadName::anonymous(TaskKind::Journal, "f2fs_ckpt"),
+        ThreadName::of_device(TaskKind::Filesystem, "f2fs"),
+    ],
+    identifier: Identifier::Uuid,
+}];

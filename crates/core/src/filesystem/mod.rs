@@ -1,0 +1,212 @@
+//! The filesystems: what is known of each without a machine, declared once.
+//!
+//! A filesystem is a descriptor here, and a type that knows the words of its tools in the testbed. Axes, the names of kernel
+//! threads, what switches barriers off, the reference and the tests all follow from the descriptor. Both halves have a file
+//! of the same name, and one line in [`for_each_filesystem`] registers both.
+
+use crate::telemetry::TaskKind;
+
+/// Calls a macro with the modules of every family of filesystems, the most usual ones first. A module of this name lies in
+/// `core/src/filesystem/` and another one in `testbed/src/filesystem/`; each exports its `FAMILY`.
+#[macro_export]
+macro_rules! for_each_filesystem {
+    ($register:ident) => {
+        $register! {
+            ext
+            xfs
+            btrfs
+            f2fs
+            nilfs2
+            jfs
+            reiserfs
+            vfat
+            ntfs
+        }
+    };
+}
+
+macro_rules! register {
+    ($($family:ident)*) => {
+        $(mod $family;)*
+        static FAMILIES: &[&[Descriptor]] = &[$($family::FAMILY),*];
+    };
+}
+for_each_filesystem!(register);
+
+/// What is known of a filesystem without a machine.
+#[derive(Debug, PartialEq)]
+pub struct Descriptor {
+    /// Its name in plans, and the one by which libblkid knows it.
+    pub name: &'static str,
+    /// Its type in the kernel, by which it is mounted (`/proc/filesystems`).
+    pub kernel_type: &'static str,
+    /// The kernel's module for it.
+    pub module: &'static str,
+    /// A version of Debian's kernel that has it.
+    pub debian_kernel: &'static str,
+    /// The programs that it needs; the first is its mkfs.
+    pub tools: &'static [Tool],
+    /// The axes that not every filesystem has, and those whose default is its own.
+    pub axes: &'static [OwnAxis],
+    /// Whether it has a journal or a log that is apart from the rest, so that one can say where.
+    pub has_journal: bool,
+    /// Mount options by which it does not flush the disk's write cache any more (Linux, Documentation/filesystems).
+    pub barrier_off: &'static [&'static str],
+    /// What its kernel threads are called.
+    pub threads: &'static [ThreadName],
+    /// What mkfs gives it, so that it is known again.
+    pub identifier: Identifier,
+}
+
+/// An axis that a filesystem has, with the level it has when the plan sets none; `None` where that depends on the machine or
+/// the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OwnAxis {
+    /// The axis.
+    pub name: &'static str,
+    /// Its default, in canonical form.
+    pub default: Option<&'static str>,
+}
+
+/// An axis with a default.
+const fn axis(name: &'static str, default: &'static str) -> OwnAxis {
+    OwnAxis { name, default: Some(default) }
+}
+
+/// An axis whose default depends on the machine or the device.
+const fn sized(name: &'static str) -> OwnAxis {
+    OwnAxis { name, default: None }
+}
+
+/// A program that a filesystem or a layer needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub program: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// The argument that makes it print its version.
+    pub version_argument: &'static str,
+}
+
+impl Tool {
+    /// Programs of one package, which print their versions at the same argument.
+    const fn of_package<const N: usize>(
+        package: &'static str,
+        version_argument: &'static str,
+        programs: [&'static str; N],
+    ) -> [Tool; N] {
+        let mut tools = [Tool { program: "", package, version_argument }; N];
+        // No iterator runs in a constant.
+        let mut index = 0;
+        while index < N {
+            tools[index].program = programs[index];
+            index += 1;
+        }
+        tools
+    }
+}
+
+/// How the name of a kernel thread begins, or that of the queue which a shared worker works for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ThreadName {
+    /// Its beginning.
+    pub prefix: &'static str,
+    /// What such a thread does.
+    pub kind: TaskKind,
+    /// Whether the name of the device follows after the first slash, where there is one.
+    pub names_device: bool,
+}
+
+impl ThreadName {
+    const fn of_device(kind: TaskKind, prefix: &'static str) -> Self {
+        ThreadName { prefix, kind, names_device: true }
+    }
+
+    const fn anonymous(kind: TaskKind, prefix: &'static str) -> Self {
+        ThreadName { prefix, kind, names_device: false }
+    }
+}
+
+/// What libblkid shows as the UUID of a filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identifier {
+    /// A UUID.
+    Uuid,
+    /// A serial number of 64 bits.
+    Serial64,
+    /// A serial number of 32 bits.
+    Serial32,
+}
+
+impl Identifier {
+    /// How many hexadecimal digits it has.
+    pub const fn digits(self) -> usize {
+        match self {
+            Identifier::Uuid => 32,
+            Identifier::Serial64 => 16,
+            Identifier::Serial32 => 8,
+        }
+    }
+}
+
+/// Every filesystem that fsdyno builds, the most usual ones first.
+pub fn all() -> impl Iterator<Item = &'static Descriptor> + Clone {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// The names of all.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    all().map(|filesystem| filesystem.name)
+}
+
+/// The filesystem of this name.
+pub fn find(name: &str) -> Option<&'static Descriptor> {
+    all().find(|filesystem| filesystem.name == name)
+}
+
+/// Whether one of these mount options keeps this filesystem from flushing the disk's write cache. Of a filesystem that
+/// fsdyno does not know, the options of all others count.
+pub fn switches_barriers_off<'a>(name: &str, options: impl IntoIterator<Item = &'a str>) -> bool {
+    let known = find(name);
+    let off = |option: &str| match known {
+        Some(filesystem) => filesystem.barrier_off.contains(&option),
+        None => all().any(|filesystem| filesystem.barrier_off.contains(&option)),
+    };
+    options.into_iter().any(off)
+}
+
+impl Descriptor {
+    /// What it has instead of the general rule for an axis.
+    pub(crate) fn own_axis(&self, name: &str) -> Option<&'static OwnAxis> {
+        self.axes.iter().find(|axis| axis.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axis;
+
+    #[test]
+    fn no_name_is_taken_twice_and_every_axis_exists() {
+        for (index, filesystem) in all().enumerate() {
+            assert!(names().take(index).all(|name| name != filesystem.name), "{}", filesystem.name);
+            assert!(!filesystem.tools.is_empty());
+            for own in filesystem.axes {
+                let axis = axis::find(own.name).unwrap();
+                let default = own.default.map(|level| axis.level(level).unwrap().text);
+                assert_eq!(default.as_deref(), own.default, "{} {}", filesystem.name, own.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_filesystem_has_its_own_word_for_no_barriers() {
+        assert!(switches_barriers_off("ext4", ["rw", "nobarrier"]));
+        assert!(switches_barriers_off("ext4", ["barrier=0"]));
+        assert!(switches_barriers_off("reiserfs", ["barrier=none"]));
+        assert!(switches_barriers_off("some-other", ["nobarrier"]));
+        assert!(!switches_barriers_off("vfat", ["rw", "noatime"]));
+    }
+}

@@ -1,0 +1,16 @@
+//! NTFS, by the kernel's own driver, ntfs3, since Linux 5.15. Debian builds that since 6.12. It writes no journal.
+
+use super::{Descriptor, Identifier, Tool, axis};
+
+pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
+    name: "ntfs",
+    kernel_type: "ntfs3",
+    module: "ntfs3",
+    debian_kernel: "6.12",
+    tools: &Tool::of_package("ntfs-3g", "--version", ["mkfs.ntfs", "ntfslabel", "ntfsfix"]),
+    axes: &[axis("block_size", "4k")],
+    has_journal: false,
+    barrier_off: &[],
+    threads: &[],
+    identifier: Identifier::Serial64,
+}];

@@ -1,0 +1,21 @@
+//! FAT32 with long names. It has no journal, and flushes only when a program asks for it.
+
+use super::{Descriptor, Identifier, Tool, sized};
+
+pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
+    name: "vfat",
+    kernel_type: "vfat",
+    module: "vfat",
+    debian_kernel: "6.1",
+    tools: &[
+        Tool { program: "mkfs.vfat", package: "dosfstools", version_argument: "--help" },
+        // It has no such argument, and begins with its version whatever it is to check.
+        Tool { program: "fsck.vfat", package: "dosfstools", version_argument: "/dev/null" },
+    ],
+    // mkfs.vfat takes what fits the size of the device.
+    axes: &[sized("block_size")],
+    has_journal: false,
+    barrier_off: &[],
+    threads: &[],
+    identifier: Identifier::Serial32,
+}];
