@@ -32,8 +32,8 @@ mod window;
 mod workload;
 
 pub use error::{EngineError, OperationFailure};
+pub use fsdyno_core::workload::Step;
 pub use observer::Observer;
-pub use record::Step;
 pub use workload::external::{
     BonnieLine, BonnieLineError, BonnieTold, FioError, Report as ExternalReport, read_fio,
 };

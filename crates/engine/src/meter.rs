@@ -9,9 +9,10 @@
 //! an operation is that from the submission that carried it to the look that found it done.
 
 use crate::error::OperationFailure;
-use crate::record::{Crossing, OperationRecord, Step, WorkerRecord};
+use crate::record::{Crossing, OperationRecord, WorkerRecord};
 use crate::window::{Standing, Window};
 use fsdyno_core::result::SlowOperation;
+use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::io::Errno;

@@ -15,6 +15,7 @@ use crate::window::Window;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::workload::Timing;
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
 use fsdyno_sys::thread;
@@ -48,6 +49,14 @@ pub(crate) struct Phase {
     pub(crate) span: Span,
     /// In the order of the result.
     pub(crate) teams: Vec<Team>,
+}
+
+impl Phase {
+    /// A phase of one role.
+    pub(crate) fn of(spec: PhaseSpec, span: Span, jobs: Vec<Job>) -> Self {
+        let PhaseSpec { name, role, steps } = spec;
+        Phase { name: name.to_string(), span, teams: vec![Team { role, steps, jobs }] }
+    }
 }
 
 /// How long a phase lasts.
@@ -423,7 +432,7 @@ fn work(job: Job, lineup: Lineup) {
 mod tests {
     use super::*;
     use crate::meter::{Place, timed};
-    use crate::record::Step;
+    use fsdyno_core::workload::Step;
 
     const STEPS: &[Operation] = &[Operation::Null];
 

@@ -15,7 +15,7 @@
 //! rule says. A request that never comes back keeps the worker here; the coordinator finds it in its slot.
 
 use crate::meter::{Halt, Meter, Place};
-use crate::record::Step;
+use fsdyno_core::workload::Step;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
 

@@ -10,6 +10,7 @@ use crate::counter::Counter;
 use crate::window::{Tally, Window};
 use fsdyno_core::result::{CpuTime, SlowOperation};
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,10 +23,6 @@ const TIMELINE_INTERVALS: u64 = 6000;
 
 /// Length of the intervals of a timeline before it has to grow.
 const SHORTEST_INTERVAL_NS: u64 = 100_000_000;
-
-/// Position of an operation in the list that its role performs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step(pub u32);
 
 /// Length of the intervals of a timeline: 100 ms, doubled until no more than 6000 of them fill the window.
 fn timeline_interval(window_ns: u64) -> u64 {

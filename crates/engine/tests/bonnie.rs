@@ -2,7 +2,7 @@
 
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, RoleResult};
-use fsdyno_core::workload::{Bonnie, bonnie};
+use fsdyno_core::workload::{Bonnie, PhaseSpec, bonnie};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, WarningKind, Workload};
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,14 +61,14 @@ fn run(workload: Bonnie, seed: u64) -> Run {
 }
 
 impl Run {
-    fn role(&self, test: bonnie::Test) -> &RoleResult {
-        let phase = self.phases.iter().find(|phase| phase.name == test.phase).expect("a phase");
+    fn role(&self, test: PhaseSpec) -> &RoleResult {
+        let phase = self.phases.iter().find(|phase| phase.name == test.name).expect("a phase");
         let [role] = &phase.roles[..] else { panic!("{phase:?}") };
         assert_eq!(role.role, test.role);
         role
     }
 
-    fn counts(&self, test: bonnie::Test) -> BTreeMap<Operation, u64> {
+    fn counts(&self, test: PhaseSpec) -> BTreeMap<Operation, u64> {
         self.role(test).operations.iter().map(|row| (row.operation, row.lat_ns.count)).collect()
     }
 }
@@ -81,20 +81,20 @@ fn expected(counts: &[(Operation, u64)]) -> BTreeMap<Operation, u64> {
 fn every_phase_has_its_name_role_and_longest_item() {
     let run = run(small(), 1);
     let names: Vec<&str> = run.phases.iter().map(|phase| phase.name.as_str()).collect();
-    assert_eq!(names, bonnie::TESTS.map(|test| test.phase));
+    assert_eq!(names, bonnie::TESTS.map(|test| test.name));
     for test in bonnie::TESTS {
         let role = run.role(test);
         // Looking into a directory before its files are removed is part of none of them.
         let of_items = |operation: Operation| match operation {
             Operation::Fsync | Operation::Syncfs | Operation::Rmdir | Operation::Readdir => false,
-            Operation::Openat => !test.phase.starts_with("delete"),
+            Operation::Openat => !test.name.starts_with("delete"),
             _ => true,
         };
         let longest_operation =
             role.operations.iter().filter(|row| of_items(row.operation)).map(|row| row.lat_ns.max).max();
         let longest_item = role.longest_item_ns.unwrap();
-        assert!(longest_item > Nanos(0), "{}", test.phase);
-        assert!(Some(longest_item.0) >= longest_operation, "{}: an item has operations", test.phase);
+        assert!(longest_item > Nanos(0), "{}", test.name);
+        assert!(Some(longest_item.0) >= longest_operation, "{}: an item has operations", test.name);
         assert!(role.rates.items_per_s > 0.0);
     }
     assert!(run.warnings.contains(&WarningKind::TreeSmallerThanMemory));
@@ -120,8 +120,8 @@ fn the_large_file_moves_what_its_size_says() {
         (bonnie::READ_BLOCK, size, chunks, with(&[(Operation::Read, chunks)])),
     ] {
         let role = run.role(test);
-        assert_eq!((role.rates.bytes, role.rates.items), (bytes, items), "{}", test.phase);
-        assert_eq!(run.counts(test), counts, "{}", test.phase);
+        assert_eq!((role.rates.bytes, role.rates.items), (bytes, items), "{}", test.name);
+        assert_eq!(run.counts(test), counts, "{}", test.name);
     }
     let seeks = run.counts(bonnie::SEEKS);
     let rewrites = seeks[&Operation::Write];
@@ -139,7 +139,7 @@ fn the_small_files_are_made_looked_at_and_removed() {
         (bonnie::RANDOM_CREATE, bonnie::RANDOM_STAT, bonnie::RANDOM_DELETE),
     ] {
         for test in [create, stat, delete] {
-            assert_eq!(run.role(test).rates.items, 1024, "{}", test.phase);
+            assert_eq!(run.role(test).rates.items, 1024, "{}", test.name);
         }
         let written = run.role(create).rates.bytes;
         assert_eq!(written, run.role(stat).rates.bytes, "all that was written is read");

@@ -48,14 +48,14 @@ enum Source {
     /// Processor time of workers and kernel threads over the bytes moved, of all phases together.
     CpuPerMegabyte,
     /// How long a step outside the phases took.
-    Lifecycle(Step),
+    Lifecycle(LifecycleStep),
     /// Into how many extents files are divided after the load.
     ExtentsPerFile,
 }
 
 /// A step of a trial outside its phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Step {
+enum LifecycleStep {
     Boot,
     Mkfs,
     Mount,
@@ -64,18 +64,18 @@ enum Step {
     Check,
 }
 
-impl Step {
+impl LifecycleStep {
     fn of(self, lifecycle: &Lifecycle) -> Option<Nanos> {
         match self {
-            Step::Boot => lifecycle.boot,
-            Step::Mkfs => lifecycle.mkfs,
-            Step::Mount => lifecycle.mount,
-            Step::Remount => {
+            LifecycleStep::Boot => lifecycle.boot,
+            LifecycleStep::Mkfs => lifecycle.mkfs,
+            LifecycleStep::Mount => lifecycle.mount,
+            LifecycleStep::Remount => {
                 let [umount, mount] = [lifecycle.umount_between?, lifecycle.mount_between?];
                 Some(Nanos(umount.0.saturating_add(mount.0)))
             }
-            Step::Umount => lifecycle.umount,
-            Step::Check => lifecycle.check,
+            LifecycleStep::Umount => lifecycle.umount,
+            LifecycleStep::Check => lifecycle.check,
         }
     }
 }

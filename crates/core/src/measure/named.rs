@@ -1,8 +1,8 @@
 //! The measures that have a short name: a table, one entry each.
 
-use super::{Figure, Phase, Source, Statistic, Step};
+use super::{Figure, LifecycleStep, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
-use crate::workload::bonnie;
+use crate::workload::{PhaseSpec, Stage, bonnie, collection, device_read, postmark};
 use std::borrow::Cow;
 
 /// A measure with a short name.
@@ -18,24 +18,13 @@ const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, 
 }
 
 /// The rate of a stage of `streaming`.
-const fn streaming(name: &'static str, help: &'static str, stage: &'static str, of: Role) -> Named {
-    role(name, help, Phase::Named(Cow::Borrowed(stage)), of, Figure::Rate)
+const fn streaming(name: &'static str, help: &'static str, stage: Stage, of: Role) -> Named {
+    role(name, help, Phase::Named(Cow::Borrowed(stage.name())), of, Figure::Rate)
 }
 
-/// The rate of a test of bonnie++: in bytes where it moves a large file, else in seeks or files.
-const fn bonnie(name: &'static str, help: &'static str, test: bonnie::Test, figure: Figure) -> Named {
-    role(name, help, Phase::Named(Cow::Borrowed(test.phase)), test.role, figure)
-}
-
-/// A figure of a role in a phase of this name.
-const fn in_phase(
-    name: &'static str,
-    help: &'static str,
-    phase: &'static str,
-    of: Role,
-    figure: Figure,
-) -> Named {
-    role(name, help, Phase::Named(Cow::Borrowed(phase)), of, figure)
+/// A figure of a phase of one role.
+const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figure: Figure) -> Named {
+    role(name, help, Phase::Named(Cow::Borrowed(phase.name)), phase.role, figure)
 }
 
 pub(super) static NAMED: &[Named] = &[
@@ -74,32 +63,37 @@ pub(super) static NAMED: &[Named] = &[
     streaming(
         "streaming-write",
         "bytes per second of all streams writing in sequence",
-        "write",
+        Stage::Write,
         Role::Writer,
     ),
-    streaming("streaming-read", "bytes per second of all streams reading in sequence", "read", Role::Reader),
+    streaming(
+        "streaming-read",
+        "bytes per second of all streams reading in sequence",
+        Stage::Read,
+        Role::Reader,
+    ),
     streaming(
         "streaming-random-write",
         "bytes per second of all streams writing at random places",
-        "random-write",
+        Stage::RandomWrite,
         Role::Writer,
     ),
     streaming(
         "streaming-random-read",
         "bytes per second of all streams reading at random places",
-        "random-read",
+        Stage::RandomRead,
         Role::Reader,
     ),
     streaming(
         "streaming-mixed-write",
         "bytes per second of the streams that write while others read",
-        "mixed",
+        Stage::Mixed,
         Role::Writer,
     ),
     streaming(
         "streaming-mixed-read",
         "bytes per second of the streams that read while others write",
-        "mixed",
+        Stage::Mixed,
         Role::Reader,
     ),
     Named {
@@ -128,134 +122,133 @@ pub(super) static NAMED: &[Named] = &[
         help: "bytes that postmark wrote per second of its whole run",
         source: Source::CountRate("bytes written"),
     },
-    bonnie("bonnie-write-char", "bytes per second written one by one", bonnie::WRITE_CHAR, Figure::Rate),
-    bonnie("bonnie-write-block", "bytes per second written in chunks", bonnie::WRITE_BLOCK, Figure::Rate),
-    bonnie(
+    of_phase("bonnie-write-char", "bytes per second written one by one", bonnie::WRITE_CHAR, Figure::Rate),
+    of_phase("bonnie-write-block", "bytes per second written in chunks", bonnie::WRITE_BLOCK, Figure::Rate),
+    of_phase(
         "bonnie-rewrite",
         "bytes per second read, changed and written back",
         bonnie::REWRITE,
         Figure::Rate,
     ),
-    role(
+    of_phase(
         "device-read-cached",
         "bytes per second of the device's first block, from memory",
-        Phase::Named(Cow::Borrowed("cached reads")),
-        Role::Reader,
+        device_read::CACHED,
         Figure::Rate,
     ),
-    role(
+    of_phase(
         "device-read-buffered",
         "bytes per second of the device, one block after the other",
-        Phase::Named(Cow::Borrowed("buffered reads")),
-        Role::Reader,
+        device_read::BUFFERED,
         Figure::Rate,
     ),
-    bonnie("bonnie-read-char", "bytes per second read one by one", bonnie::READ_CHAR, Figure::Rate),
-    bonnie("bonnie-read-block", "bytes per second read in chunks", bonnie::READ_BLOCK, Figure::Rate),
-    bonnie("bonnie-seeks", "random seeks per second", bonnie::SEEKS, Figure::ItemRate),
-    bonnie(
+    of_phase("bonnie-read-char", "bytes per second read one by one", bonnie::READ_CHAR, Figure::Rate),
+    of_phase("bonnie-read-block", "bytes per second read in chunks", bonnie::READ_BLOCK, Figure::Rate),
+    of_phase("bonnie-seeks", "random seeks per second", bonnie::SEEKS, Figure::ItemRate),
+    of_phase(
         "bonnie-seq-create",
         "files per second made in the order of their names",
         bonnie::SEQ_CREATE,
         Figure::ItemRate,
     ),
-    bonnie(
+    of_phase(
         "bonnie-seq-stat",
         "files per second looked at and read in the order of the directory",
         bonnie::SEQ_STAT,
         Figure::ItemRate,
     ),
-    bonnie(
+    of_phase(
         "bonnie-seq-delete",
         "files per second removed in the order of the directory",
         bonnie::SEQ_DELETE,
         Figure::ItemRate,
     ),
-    bonnie(
+    of_phase(
         "bonnie-random-create",
         "files per second made with names in no order",
         bonnie::RANDOM_CREATE,
         Figure::ItemRate,
     ),
-    bonnie(
+    of_phase(
         "bonnie-random-stat",
         "files per second looked at and read in random order",
         bonnie::RANDOM_STAT,
         Figure::ItemRate,
     ),
-    bonnie(
+    of_phase(
         "bonnie-random-delete",
         "files per second removed in random order",
         bonnie::RANDOM_DELETE,
         Figure::ItemRate,
     ),
-    in_phase(
+    of_phase(
         "collection-write",
         "bytes per second of writing a collection of files",
-        "write",
-        Role::Writer,
+        collection::WRITE,
         Figure::Rate,
     ),
-    in_phase(
+    of_phase(
         "collection-read",
         "bytes per second of reading a collection of files",
-        "read",
-        Role::Reader,
+        collection::READ,
         Figure::Rate,
     ),
-    in_phase(
+    of_phase(
         "collection-copy",
         "bytes per second of copying a collection within the filesystem",
-        "copy",
-        Role::Copier,
+        collection::COPY,
         Figure::Rate,
     ),
-    in_phase(
+    of_phase(
         "collection-delete",
         "files per second of deleting a collection",
-        "delete",
-        Role::Deleter,
+        collection::DELETE,
         Figure::ItemRate,
     ),
-    in_phase(
+    of_phase(
         "postmark-tps",
         "transactions of postmark per second of transactions",
-        "transactions",
-        Role::Transactor,
+        postmark::TRANSACTIONS,
         Figure::ItemRate,
     ),
-    in_phase(
+    of_phase(
         "postmark-create",
         "files per second that postmark creates before the transactions",
-        "create",
-        Role::Creator,
+        postmark::CREATE,
         Figure::ItemRate,
     ),
-    in_phase(
+    of_phase(
         "postmark-delete",
         "files per second that postmark deletes after the transactions",
-        "delete",
-        Role::Deleter,
+        postmark::DELETE,
         Figure::ItemRate,
     ),
     Named {
         name: "boot-time",
         help: "starting the guest, until its agent answers",
-        source: Source::Lifecycle(Step::Boot),
+        source: Source::Lifecycle(LifecycleStep::Boot),
     },
-    Named { name: "mkfs-time", help: "making the filesystem", source: Source::Lifecycle(Step::Mkfs) },
-    Named { name: "mount-time", help: "mounting it", source: Source::Lifecycle(Step::Mount) },
+    Named {
+        name: "mkfs-time",
+        help: "making the filesystem",
+        source: Source::Lifecycle(LifecycleStep::Mkfs),
+    },
+    Named { name: "mount-time", help: "mounting it", source: Source::Lifecycle(LifecycleStep::Mount) },
     Named {
         name: "remount-time",
         help: "unmounting it between writing and reading, and mounting it again",
-        source: Source::Lifecycle(Step::Remount),
+        source: Source::Lifecycle(LifecycleStep::Remount),
     },
     Named {
         name: "umount-time",
         help: "unmounting it after the load, writing back included",
-        source: Source::Lifecycle(Step::Umount),
+        source: Source::Lifecycle(LifecycleStep::Umount),
     },
-    Named { name: "check-time", help: "checking it after the load", source: Source::Lifecycle(Step::Check) },
+    Named {
+        name: "check-time",
+        help: "checking it after the load",
+        source: Source::Lifecycle(LifecycleStep::Check),
+    },
     Named {
         name: "extents-per-file",
         help: "mean number of extents of the files that the load has left",

@@ -1,7 +1,9 @@
 //! Parameters of `collection` (RAID 1 study, 2008).
 
-use super::parameter::{Parameter, Refusal, parameters, words};
+use super::parameter::{Refusal, parameters, words};
+use super::steps::{PhaseSpec, steps, up_to};
 use super::{Content, Load, Timing};
+use crate::operation::{Operation, Role};
 use crate::units::Bytes;
 
 words! {
@@ -27,6 +29,32 @@ parameters! {
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }
+
+steps! {
+    /// Writing, reading and copying files.
+    files {
+        READDIR = Readdir,
+        OPENAT = Openat,
+        READ = Read,
+        CLOSE = Close,
+        CREATE = Create,
+        WRITE = Write,
+        MKDIRAT = Mkdirat,
+        FSYNC = Fsync,
+    }
+    /// Deleting them.
+    removal { UNLINKAT = Unlinkat, RMDIR = Rmdir, FSYNC = Fsync }
+}
+
+/// The files are made, out of memory or from a real directory.
+pub const WRITE: PhaseSpec = PhaseSpec { name: "write", role: Role::Writer, steps: files::STEPS };
+/// They are read.
+pub const READ: PhaseSpec =
+    PhaseSpec { name: "read", role: Role::Reader, steps: up_to(files::STEPS, files::CLOSE) };
+/// They are copied within the filesystem.
+pub const COPY: PhaseSpec = PhaseSpec { name: "copy", role: Role::Copier, steps: files::STEPS };
+/// They are deleted.
+pub const DELETE: PhaseSpec = PhaseSpec { name: "delete", role: Role::Deleter, steps: removal::STEPS };
 
 impl Collection {
     /// How many files, none where they come from a real directory.
@@ -92,7 +120,7 @@ impl Load for Collection {
     fn title(&self) -> String {
         match &self.source {
             Some(source) => format!("collection, the files of '{source}'"),
-            None => format!("collection {} of {} files", self.collection.written(), self.files()),
+            None => format!("collection {} of {} files", self.collection.name(), self.files()),
         }
     }
 
@@ -101,7 +129,7 @@ impl Load for Collection {
     }
 
     fn latency(&self) -> Option<String> {
-        Some("read/reader/read/p99.9".to_string())
+        Some(READ.p999(Operation::Read))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Parameters of `device-read` (`hdparm -tT`).
 
 use super::parameter::{Refusal, parameters};
+use super::steps::{PhaseSpec, steps};
 use super::{Load, Need, Timing};
+use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 parameters! {
@@ -14,10 +16,16 @@ parameters! {
     }
 }
 
-/// Name of the phase that reads one block again and again, from memory.
-pub const CACHED: &str = "cached reads";
-/// Name of the phase that reads one block after the other.
-pub const BUFFERED: &str = "buffered reads";
+steps! {
+    /// Reading the device.
+    reading { PREAD = Pread }
+}
+
+/// One block is read again and again, from memory.
+pub const CACHED: PhaseSpec = PhaseSpec { name: "cached reads", role: Role::Reader, steps: reading::STEPS };
+/// One block is read after the other.
+pub const BUFFERED: PhaseSpec =
+    PhaseSpec { name: "buffered reads", role: Role::Reader, steps: reading::STEPS };
 
 impl Load for DeviceRead {
     fn check(&self) -> Result<(), Refusal> {
@@ -51,7 +59,7 @@ impl Load for DeviceRead {
     }
 
     fn latency(&self) -> Option<String> {
-        Some("buffered reads/reader/pread64/p99.9".to_string())
+        Some(BUFFERED.p999(Operation::Pread))
     }
 
     fn needs(&self) -> &'static [Need] {

@@ -1,7 +1,9 @@
 //! Parameters of `fileserver` (FsOpBench, 2009).
 
 use super::parameter::{Refusal, parameters};
+use super::steps::steps;
 use super::{Content, Load, Timing, TreeModel};
+use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 parameters! {
@@ -18,6 +20,36 @@ parameters! {
         direct: bool = false, "`true`: `O_DIRECT`, with sizes rounded up to whole 4 KiB";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
         writer_space: Option<Bytes> = None, "what one writer may occupy before it removes its tree and starts anew; by default 80 % of the free space, shared by the writers";
+    }
+}
+
+steps! {
+    /// What a reader performs.
+    reader {
+        READDIR = Readdir,
+        STATX = Statx,
+        OPENAT = Openat,
+        READ_FIRST_BYTE = ReadFirstByte,
+        READ = Read,
+        CLOSE = Close,
+    }
+    /// What a writer performs.
+    writer {
+        OPENAT = Openat,
+        WRITE_FIRST_BYTE = WriteFirstByte,
+        WRITE = Write,
+        CLOSE = Close,
+        MKDIRAT = Mkdirat,
+        UNLINKAT = Unlinkat,
+        RMDIR = Rmdir,
+    }
+}
+
+/// The name of a phase with so many readers and writers: `3 readers, 3 writers`.
+pub fn phase_name(readers: u32, writers: u32) -> String {
+    match writers {
+        0 => super::plural(readers, "reader"),
+        _ => format!("{}, {}", super::plural(readers, "reader"), super::plural(writers, "writer")),
     }
 }
 
@@ -100,10 +132,10 @@ impl Load for Fileserver {
 
     fn latency(&self) -> Option<String> {
         let measure = match self.writers {
-            0 => "1 reader/reader/read first byte/p99.9",
-            _ => "first-byte-p999",
+            0 => format!("{}/{}/{}/p99.9", phase_name(1, 0), Role::Reader, Operation::ReadFirstByte),
+            _ => "first-byte-p999".to_string(),
         };
-        Some(measure.to_string())
+        Some(measure)
     }
 }
 

@@ -1,14 +1,15 @@
 //! Workloads as a plan describes them and the engine executes them: one file each, and a line in `workloads!`.
 
 pub mod bonnie;
-mod collection;
+pub mod collection;
 pub mod device_read;
 pub mod external;
-mod fileserver;
-mod null;
+pub mod fileserver;
+pub mod null;
 pub mod parameter;
-mod postmark;
-mod streaming;
+pub mod postmark;
+pub mod steps;
+pub mod streaming;
 
 pub use bonnie::Bonnie;
 pub use collection::{Collection, CollectionSize};
@@ -17,6 +18,7 @@ pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
+pub use steps::{PhaseSpec, Step};
 pub use streaming::{IoEngine, Stage, Streaming};
 
 use crate::units::{Bytes, Nanos};

@@ -1,7 +1,9 @@
 //! Parameters of `null`, which measures the tool.
 
 use super::parameter::{Refusal, parameters};
+use super::steps::{PhaseSpec, steps};
 use super::{Load, Timing};
+use crate::operation::Role;
 use crate::units::{Bytes, Nanos};
 
 parameters! {
@@ -12,6 +14,14 @@ parameters! {
         window: Nanos = Nanos::from_millis(100), "the measured part";
     }
 }
+
+steps! {
+    /// Nothing.
+    nothing { NULL = Null }
+}
+
+/// Its only phase.
+pub const NULL: PhaseSpec = PhaseSpec { name: "null", role: Role::Null, steps: nothing::STEPS };
 
 impl Load for Null {
     fn check(&self) -> Result<(), Refusal> {

@@ -408,7 +408,14 @@ macro_rules! words {
             }
 
             fn written(&self) -> String {
-                match self { $($name::$variant => $word.to_string(),)* }
+                self.name().to_string()
+            }
+        }
+
+        impl $name {
+            /// The word in plans and results.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
             }
         }
     };

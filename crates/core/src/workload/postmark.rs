@@ -3,7 +3,9 @@
 use super::parameter::{
     Literal, Parameter, ParameterError, Refusal, Shorthand, ShorthandError, Surroundings, parameters,
 };
+use super::steps::{PhaseSpec, steps, up_to};
 use super::{Content, Load, Timing};
+use crate::operation::{Operation, Role};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,32 @@ parameters! {
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }
+
+steps! {
+    /// Transactions. What the creator performs, too, comes first.
+    transaction {
+        CREATE = Create,
+        FSTAT = Fstat,
+        WRITE = Write,
+        CLOSE = Close,
+        OPENAT = Openat,
+        READ = Read,
+        OPEN_APPEND = OpenAppend,
+        LSEEK = Lseek,
+        UNLINKAT = Unlinkat,
+    }
+    /// Removing the pool.
+    removal { UNLINKAT = Unlinkat }
+}
+
+/// The pool is made.
+pub const CREATE: PhaseSpec =
+    PhaseSpec { name: "create", role: Role::Creator, steps: up_to(transaction::STEPS, transaction::CLOSE) };
+/// Transactions are performed on it.
+pub const TRANSACTIONS: PhaseSpec =
+    PhaseSpec { name: "transactions", role: Role::Transactor, steps: transaction::STEPS };
+/// It is removed.
+pub const DELETE: PhaseSpec = PhaseSpec { name: "delete", role: Role::Deleter, steps: removal::STEPS };
 
 /// Sizes of files, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +158,7 @@ impl Load for Postmark {
     }
 
     fn latency(&self) -> Option<String> {
-        Some("transactions/transactor/openat create/p99.9".to_string())
+        Some(TRANSACTIONS.p999(Operation::Create))
     }
 
     fn shorthand(&self) -> Option<Shorthand> {

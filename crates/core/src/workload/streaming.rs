@@ -1,7 +1,9 @@
 //! Parameters of `streaming` (aiod, aio-stress).
 
-use super::parameter::{Parameter, Refusal, parameters, words};
+use super::parameter::{Refusal, parameters, words};
+use super::steps::steps;
 use super::{Content, Load, Need, Timing};
+use crate::operation::{Operation, Role};
 use crate::protocol::Part;
 use crate::units::{Bytes, Nanos};
 
@@ -53,15 +55,25 @@ parameters! {
     }
 }
 
+steps! {
+    /// Reading in sequence.
+    read { MOVE = Read }
+    /// Reading at random places.
+    pread { MOVE = Pread }
+    /// Reading through a ring.
+    uring_read { MOVE = UringRead }
+    /// Writing in sequence.
+    write { MOVE = Write, SYNC = Fsync }
+    /// Writing at random places.
+    pwrite { MOVE = Pwrite, SYNC = Fsync }
+    /// Writing through a ring.
+    uring_write { MOVE = UringWrite, SYNC = Fsync }
+}
+
 /// Most memory for the buffers of one worker.
 const MAX_BUFFERS: Bytes = Bytes(Bytes::GIB);
 
 impl Stage {
-    /// The name in plans, and of the phase in results.
-    pub fn name(self) -> String {
-        self.written()
-    }
-
     /// Whether it lasts a given time, and not until its work is done.
     pub fn timed(self) -> bool {
         matches!(self, Stage::RandomRead | Stage::RandomWrite | Stage::Mixed)
@@ -172,18 +184,18 @@ impl Load for Streaming {
 
     fn latency(&self) -> Option<String> {
         let ring = self.io == IoEngine::IoUring;
-        let [read, write] = if ring { ["io_uring read", "io_uring write"] } else { ["read", "write"] };
-        Some(match self.stages.first() {
-            Some(Stage::Read) => format!("read/reader/{read}/p99.9"),
-            Some(Stage::RandomRead) => {
-                format!("random-read/reader/{}/p99.9", if ring { read } else { "pread64" })
+        let stage = self.stages.first().copied().unwrap_or(Stage::Write);
+        let (role, operation) = match stage {
+            Stage::Read | Stage::Mixed => {
+                (Role::Reader, if ring { Operation::UringRead } else { Operation::Read })
             }
-            Some(Stage::RandomWrite) => {
-                format!("random-write/writer/{}/p99.9", if ring { write } else { "pwrite64" })
+            Stage::RandomRead => (Role::Reader, if ring { Operation::UringRead } else { Operation::Pread }),
+            Stage::RandomWrite => {
+                (Role::Writer, if ring { Operation::UringWrite } else { Operation::Pwrite })
             }
-            Some(Stage::Mixed) => format!("mixed/reader/{read}/p99.9"),
-            Some(Stage::Write) | None => format!("write/writer/{write}/p99.9"),
-        })
+            Stage::Write => (Role::Writer, if ring { Operation::UringWrite } else { Operation::Write }),
+        };
+        Some(format!("{}/{role}/{operation}/p99.9", stage.name()))
     }
 
     fn needs(&self) -> &'static [Need] {

@@ -3,11 +3,12 @@
 mod sample;
 
 use crate::phase::Span;
-use crate::record::{Closing, Crossing, OperationRecord, Slot, Step, WorkerRecord};
+use crate::record::{Closing, Crossing, OperationRecord, Slot, WorkerRecord};
 use crate::window::{Stalls, Window};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{CpuTime, InFlight, Rates, RoleResult, WorkerResult};
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use sample::Sample;

@@ -2,12 +2,13 @@
 
 use super::{Finished, Flight};
 use crate::buckets;
-use crate::record::{OperationRecord, SLOWEST, Step, WorkerRecord};
+use crate::record::{OperationRecord, SLOWEST, WorkerRecord};
 use crate::window::Window;
 use fsdyno_core::Operation;
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{Latency, OperationResult, SlowOperation, Timeline};
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::Step;
 use hdrhistogram::Histogram;
 
 /// One operation of all workers of a role.

@@ -9,15 +9,16 @@ use crate::aside;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Place, timed, watched};
-use crate::phase::{Job, Phase, Span, Team};
+use crate::phase::{Job, Phase, Span};
 use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
-use crate::record::Step;
 use crate::removal::{self, ENTRIES, Remover};
 use crate::session::Session;
 use crate::tree::derive_seed;
+use fsdyno_core::Operation;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::workload::Collection;
-use fsdyno_core::{Operation, Role};
+use fsdyno_core::workload::collection::files::{CLOSE, CREATE, FSYNC, MKDIRAT, OPENAT, READ, READDIR, WRITE};
+use fsdyno_core::workload::collection::removal as deleted;
+use fsdyno_core::workload::{Collection, PhaseSpec, collection};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
@@ -28,31 +29,6 @@ use std::time::Instant;
 
 /// Files in one directory of a collection that is made.
 const FILES_PER_DIRECTORY: u64 = 100;
-
-/// Operations of all tests, each of which performs some of them.
-const WRITE_STEPS: &[Operation] = &[
-    Operation::Readdir,
-    Operation::Openat,
-    Operation::Read,
-    Operation::Close,
-    Operation::Create,
-    Operation::Write,
-    Operation::Mkdirat,
-    Operation::Fsync,
-];
-const READ_STEPS: &[Operation] = &[Operation::Readdir, Operation::Openat, Operation::Read, Operation::Close];
-const DELETE_STEPS: &[Operation] = &[Operation::Unlinkat, Operation::Rmdir, Operation::Fsync];
-const READDIR: Step = Step(0);
-const OPENAT: Step = Step(1);
-const READ: Step = Step(2);
-const CLOSE: Step = Step(3);
-const CREATE: Step = Step(4);
-const WRITE: Step = Step(5);
-const MKDIRAT: Step = Step(6);
-const FSYNC: Step = Step(7);
-const UNLINKAT: Step = Step(0);
-const RMDIR: Step = Step(1);
-const FSYNC_DELETED: Step = Step(2);
 
 const COLLECTION: &CStr = c"collection";
 const COPY: &CStr = c"copy";
@@ -65,11 +41,11 @@ enum Test {
     Delete,
 }
 
-const TESTS: [(Test, &str, Role, &[Operation]); 4] = [
-    (Test::Write, "write", Role::Writer, WRITE_STEPS),
-    (Test::Read, "read", Role::Reader, READ_STEPS),
-    (Test::Copy, "copy", Role::Copier, WRITE_STEPS),
-    (Test::Delete, "delete", Role::Deleter, DELETE_STEPS),
+const TESTS: [(Test, PhaseSpec); 4] = [
+    (Test::Write, collection::WRITE),
+    (Test::Read, collection::READ),
+    (Test::Copy, collection::COPY),
+    (Test::Delete, collection::DELETE),
 ];
 
 /// Runs the workload.
@@ -77,16 +53,15 @@ pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Res
     let base = session.make_base()?;
     let found = prepare(parameters, session)?;
     let buffers = (found.bytes / parameters.io_size.0).max(found.files);
-    for (test, name, role, steps) in TESTS {
-        session.settle(name, 0)?;
+    for (test, spec) in TESTS {
+        session.settle(spec.name, 0)?;
         let operations = match test {
             Test::Write | Test::Read => 3 * found.files + buffers,
             Test::Copy => 6 * found.files + 2 * buffers,
             Test::Delete => found.files,
         };
         let jobs = vec![job(test, parameters.clone(), base.clone(), session.request.seed)];
-        let span = Span::Whole { operations };
-        session.phase(Phase { name: name.to_string(), span, teams: vec![Team { role, steps, jobs }] })?;
+        session.phase(Phase::of(spec, Span::Whole { operations }, jobs))?;
     }
     Ok(())
 }
@@ -205,7 +180,7 @@ impl Worker {
         let step = match test {
             Test::Read => return Ok(()),
             Test::Write | Test::Copy => FSYNC,
-            Test::Delete => FSYNC_DELETED,
+            Test::Delete => deleted::FSYNC,
         };
         if parameters.sync {
             let top = Place { directory: b"", name: c"" };
@@ -384,7 +359,7 @@ impl Remover for Timed<'_> {
 
     fn unlink(&mut self, directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Halt> {
         let removes_directory = flags.contains(AtFlags::REMOVEDIR);
-        let step = if removes_directory { RMDIR } else { UNLINKAT };
+        let step = if removes_directory { deleted::RMDIR } else { deleted::UNLINKAT };
         let place = Place { directory: b"", name };
         let unlink = || rustix::fs::unlinkat(directory.as_fd(), name, flags);
         timed(self.meter, step, place, |()| 0, unlink)?;

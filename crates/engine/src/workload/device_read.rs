@@ -11,19 +11,16 @@
 use crate::content::AlignedBuffer;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Place, timed, watched};
-use crate::phase::{Job, Phase, Team};
-use crate::record::Step;
+use crate::phase::{Job, Phase};
 use crate::session::Session;
+use fsdyno_core::Operation;
+use fsdyno_core::workload::device_read::reading::PREAD;
 use fsdyno_core::workload::device_read::{BUFFERED, CACHED};
 use fsdyno_core::workload::{DeviceRead, Load};
-use fsdyno_core::{Operation, Role};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-
-const STEPS: &[Operation] = &[Operation::Pread];
-const PREAD: Step = Step(0);
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
@@ -31,16 +28,11 @@ pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Res
     // The caches are settled by the filesystem of the engine's own directory.
     session.make_base()?;
     let window_ns = parameters.window.0;
-    for (name, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {
+    for (spec, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {
         session.progress.expect(after_ns);
-        session.settle(name, window_ns)?;
+        session.settle(spec.name, window_ns)?;
         let job = job(device.clone(), parameters.block.0 as usize, cached);
-        let team = Team { role: Role::Reader, steps: STEPS, jobs: vec![job] };
-        session.phase(Phase {
-            name: name.to_string(),
-            span: parameters.timing().into(),
-            teams: vec![team],
-        })?;
+        session.phase(Phase::of(spec, parameters.timing().into(), vec![job]))?;
     }
     Ok(())
 }

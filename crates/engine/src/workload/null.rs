@@ -2,17 +2,14 @@
 
 use crate::error::EngineError;
 use crate::meter::{Place, timed};
-use crate::phase::{self, Phase, Team};
+use crate::phase::{self, Phase};
 use crate::progress::Progress;
-use crate::record::Step;
 use crate::session::Session;
+use fsdyno_core::EngineEvent;
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::{Load, Null};
-use fsdyno_core::{EngineEvent, Operation, Role};
+use fsdyno_core::workload::{Load, Null, null};
 use fsdyno_sys::timer::Timer;
 use std::sync::atomic::AtomicBool;
-
-const STEPS: &[Operation] = &[Operation::Null];
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
@@ -40,17 +37,12 @@ fn phase(parameters: &Null) -> Phase {
             let mut meter = lineup.start();
             let place = Place { directory: b"", name: c"" };
             loop {
-                if let Err(halt) = timed(&mut meter, Step(0), place, |()| 0, || Ok(())) {
+                if let Err(halt) = timed(&mut meter, null::nothing::NULL, place, |()| 0, || Ok(())) {
                     return halt;
                 }
             }
         })
     };
     let jobs = (0..parameters.workers).map(|_| job()).collect();
-    let timing = parameters.timing();
-    Phase {
-        name: "null".to_string(),
-        span: timing.into(),
-        teams: vec![Team { role: Role::Null, steps: STEPS, jobs }],
-    }
+    Phase::of(null::NULL, parameters.timing().into(), jobs)
 }

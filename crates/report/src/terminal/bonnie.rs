@@ -128,7 +128,7 @@ fn figures(case: &CaseView, run: &Run) -> [Option<Figures>; TESTS.len()] {
     let shortest = if run.original.is_some() { f64::MIN_POSITIVE } else { SHORTEST };
     let trials = case.trials.len().max(1) as f64;
     let mut tests = (0..).zip(TESTS).map(|(index, test)| {
-        let phase = case.phases.iter().find(|phase| phase.name == test.phase)?;
+        let phase = case.phases.iter().find(|phase| phase.name == test.name)?;
         let role = phase.roles.iter().find(|view| view.role == test.role)?;
         let is_seeks = test == SEEKS;
         let in_bytes = index < LARGE && !is_seeks;
@@ -152,7 +152,7 @@ fn figures(case: &CaseView, run: &Run) -> [Option<Figures>; TESTS.len()] {
 /// Size of the large file: what was written, where the plan leaves it to the machine.
 fn large_size(case: &CaseView, run: &Run) -> Bytes {
     let written = || {
-        let phase = case.phases.iter().find(|phase| phase.name == WRITE_BLOCK.phase)?;
+        let phase = case.phases.iter().find(|phase| phase.name == WRITE_BLOCK.name)?;
         let role = phase.roles.iter().find(|view| view.role == WRITE_BLOCK.role)?;
         Some(Bytes(role.rates.bytes / case.trials.len().max(1) as u64))
     };
@@ -365,7 +365,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
                 let in_bytes = index < LARGE && TESTS[index] != SEEKS;
                 let (bytes, items) =
                     if in_bytes { (rates[index] * 1024.0, 0.0) } else { (0.0, rates[index]) };
-                let mut phase = fixture::rated(TESTS[index].phase, TESTS[index].role, bytes, items);
+                let mut phase = fixture::rated(TESTS[index].name, TESTS[index].role, bytes, items);
                 phase.window_ns =
                     if cpu[index] > 1.0 { Nanos::from_secs(2) } else { Nanos::from_millis(400) };
                 let system_ns = (phase.window_ns.0 as f64 * cpu[index] / 100.0) as u64;

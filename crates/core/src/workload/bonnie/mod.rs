@@ -8,6 +8,7 @@ mod options;
 pub(crate) use options::command_line;
 
 use super::parameter::{Refusal, Shorthand, parameters};
+use super::steps::{PhaseSpec, steps};
 use super::{Content, Load, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::Bytes;
@@ -48,17 +49,37 @@ const BYTES_PER_CALL: u64 = 200;
 /// What a name made or removed is worth in bytes that are moved.
 const BYTES_PER_NAME: u64 = 4096;
 
-/// A test of bonnie++: a phase with one role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Test {
-    /// Name of the phase.
-    pub phase: &'static str,
-    /// Who works in it.
-    pub role: Role,
+steps! {
+    /// What is done to the large file.
+    large { READ = Read, WRITE = Write, LSEEK = Lseek, FSYNC = Fsync, CLOSE = Close }
+    /// What is done to the small files.
+    small {
+        READDIR = Readdir,
+        STATX = Statx,
+        OPENAT = Openat,
+        READ = Read,
+        CREATE = Create,
+        WRITE = Write,
+        FSYNC = Fsync,
+        CLOSE = Close,
+        UNLINKAT = Unlinkat,
+        RMDIR = Rmdir,
+        SYNCFS = Syncfs,
+    }
+}
+
+/// A test of the large file.
+const fn of_large(name: &'static str, role: Role) -> PhaseSpec {
+    PhaseSpec { name, role, steps: large::STEPS }
+}
+
+/// A test of the small files.
+const fn of_small(name: &'static str, role: Role) -> PhaseSpec {
+    PhaseSpec { name, role, steps: small::STEPS }
 }
 
 /// The tests in the order in which they run and stand in tables.
-pub const TESTS: [Test; 12] = [
+pub const TESTS: [PhaseSpec; 12] = [
     WRITE_CHAR,
     WRITE_BLOCK,
     REWRITE,
@@ -74,29 +95,29 @@ pub const TESTS: [Test; 12] = [
 ];
 
 /// Writing the large file, one byte per call.
-pub const WRITE_CHAR: Test = Test { phase: "write per character", role: Role::Writer };
+pub const WRITE_CHAR: PhaseSpec = of_large("write per character", Role::Writer);
 /// Writing it in chunks.
-pub const WRITE_BLOCK: Test = Test { phase: "write block", role: Role::Writer };
+pub const WRITE_BLOCK: PhaseSpec = of_large("write block", Role::Writer);
 /// Reading each chunk, changing it, and writing it back.
-pub const REWRITE: Test = Test { phase: "rewrite", role: Role::Rewriter };
+pub const REWRITE: PhaseSpec = of_large("rewrite", Role::Rewriter);
 /// Reading the large file, one byte per call.
-pub const READ_CHAR: Test = Test { phase: "read per character", role: Role::Reader };
+pub const READ_CHAR: PhaseSpec = of_large("read per character", Role::Reader);
 /// Reading it in chunks.
-pub const READ_BLOCK: Test = Test { phase: "read block", role: Role::Reader };
+pub const READ_BLOCK: PhaseSpec = of_large("read block", Role::Reader);
 /// Reading chunks anywhere, and writing some of them back.
-pub const SEEKS: Test = Test { phase: "random seeks", role: Role::Seeker };
+pub const SEEKS: PhaseSpec = of_large("random seeks", Role::Seeker);
 /// Making the small files, their names in order.
-pub const SEQ_CREATE: Test = Test { phase: "create sequential", role: Role::Creator };
+pub const SEQ_CREATE: PhaseSpec = of_small("create sequential", Role::Creator);
 /// Looking at them and reading them in the order of the directory.
-pub const SEQ_STAT: Test = Test { phase: "stat sequential", role: Role::Examiner };
+pub const SEQ_STAT: PhaseSpec = of_small("stat sequential", Role::Examiner);
 /// Removing them in the order of the directory.
-pub const SEQ_DELETE: Test = Test { phase: "delete sequential", role: Role::Deleter };
+pub const SEQ_DELETE: PhaseSpec = of_small("delete sequential", Role::Deleter);
 /// Making them again, their names in no order.
-pub const RANDOM_CREATE: Test = Test { phase: "create random", role: Role::Creator };
+pub const RANDOM_CREATE: PhaseSpec = of_small("create random", Role::Creator);
 /// Looking at them and reading them in random order.
-pub const RANDOM_STAT: Test = Test { phase: "stat random", role: Role::Examiner };
+pub const RANDOM_STAT: PhaseSpec = of_small("stat random", Role::Examiner);
 /// Removing them in another random order.
-pub const RANDOM_DELETE: Test = Test { phase: "delete random", role: Role::Deleter };
+pub const RANDOM_DELETE: PhaseSpec = of_small("delete random", Role::Deleter);
 
 impl Bonnie {
     /// Size of the large file on a machine with this memory.
@@ -219,7 +240,7 @@ impl Load for Bonnie {
     fn latency(&self) -> Option<String> {
         let (test, operation) =
             if self.has_large_file() { (SEEKS, Operation::Read) } else { (SEQ_CREATE, Operation::Create) };
-        Some(format!("{}/{}/{operation}/p99.9", test.phase, test.role.name()))
+        Some(test.p999(operation))
     }
 }
 

@@ -9,10 +9,10 @@ use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Place, timed};
 use crate::phase::{Job, Phase};
 use crate::plant::{CREATE, FILE_MODE};
-use crate::record::Step;
 use crate::tree::derive_seed;
-use fsdyno_core::workload::bonnie::{READ_BLOCK, READ_CHAR, REWRITE, SEEKS, Test, WRITE_BLOCK, WRITE_CHAR};
-use fsdyno_core::workload::{self, Bonnie};
+use fsdyno_core::workload::bonnie::large::{CLOSE, FSYNC, LSEEK, READ, WRITE};
+use fsdyno_core::workload::bonnie::{READ_BLOCK, READ_CHAR, REWRITE, SEEKS, WRITE_BLOCK, WRITE_CHAR};
+use fsdyno_core::workload::{self, Bonnie, PhaseSpec};
 use fsdyno_core::{Bytes, Operation};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -27,14 +27,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Its name.
 pub(super) const NAME: &CStr = c"large";
 const PLACE: Place<'_> = Place { directory: b"", name: NAME };
-
-const STEPS: &[Operation] =
-    &[Operation::Read, Operation::Write, Operation::Lseek, Operation::Fsync, Operation::Close];
-const READ: Step = Step(0);
-const WRITE: Step = Step(1);
-const LSEEK: Step = Step(2);
-const FSYNC: Step = Step(3);
-const CLOSE: Step = Step(4);
 
 /// What seeds are derived from beside that of the trial.
 const WRITTEN: u64 = 10;
@@ -84,7 +76,7 @@ impl Large {
     /// The phases in their order.
     pub(super) fn phases(&self) -> Vec<Phase> {
         let characters = self.char_chunks * self.chunk as u64;
-        let alone = |test: Test, operations: u64, job: Job| phase(test, STEPS, operations, vec![job]);
+        let alone = |test: PhaseSpec, operations: u64, job: Job| phase(test, operations, vec![job]);
         let mut phases = vec![
             alone(WRITE_BLOCK, self.chunks, self.write_blocks()),
             alone(REWRITE, 3 * self.chunks, self.rewrite()),
@@ -179,7 +171,7 @@ impl Large {
         let jobs = (0..self.seekers).map(|_| self.seeker(Arc::clone(&next))).collect();
         // Some write, and then there are two operations more.
         let operations = self.seeks as f64 * (2.0 + 2.0 * self.rewrite_share);
-        phase(SEEKS, STEPS, operations as u64, jobs)
+        phase(SEEKS, operations as u64, jobs)
     }
 
     fn seeker(&self, next: Arc<AtomicU64>) -> Job {

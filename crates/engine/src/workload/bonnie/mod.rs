@@ -20,13 +20,11 @@ mod small;
 use crate::aside;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Place, timed};
-use crate::phase::{Job, Phase, Span, Team};
+use crate::phase::{Job, Phase, Span};
 use crate::plant::DIRECTORY;
-use crate::record::Step;
 use crate::session::{self, Session};
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::workload::Bonnie;
-use fsdyno_core::workload::bonnie::Test;
+use fsdyno_core::workload::{Bonnie, PhaseSpec, Step};
 use fsdyno_core::{Bytes, Operation, WarningKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode};
@@ -60,12 +58,8 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
 }
 
 /// A phase of one of the tests: about so many operations, shared by these workers.
-fn phase(test: Test, steps: &'static [Operation], operations: u64, jobs: Vec<Job>) -> Phase {
-    Phase {
-        name: test.phase.to_string(),
-        span: Span::Whole { operations },
-        teams: vec![Team { role: test.role, steps, jobs }],
-    }
+fn phase(test: PhaseSpec, operations: u64, jobs: Vec<Job>) -> Phase {
+    Phase::of(test, Span::Whole { operations }, jobs)
 }
 
 /// A worker that prepares, lines up, and works. What it has prepared is let go after the end of the phase.

@@ -8,10 +8,12 @@ use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Place, timed};
 use crate::phase::{Job, Phase};
-use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
-use crate::record::Step;
+use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::ENTRIES;
 use crate::tree::derive_seed;
+use fsdyno_core::workload::bonnie::small::{
+    CLOSE, CREATE, FSYNC, OPENAT, READ, READDIR, RMDIR, STATX, SYNCFS, UNLINKAT, WRITE,
+};
 use fsdyno_core::workload::bonnie::{
     RANDOM_CREATE, RANDOM_DELETE, RANDOM_STAT, SEQ_CREATE, SEQ_DELETE, SEQ_STAT,
 };
@@ -27,31 +29,6 @@ use std::path::{Path, PathBuf};
 /// The directory that holds them, or their directories.
 const TOP: &CStr = c"small";
 const TOP_PLACE: Place<'_> = Place { directory: b"", name: TOP };
-
-const STEPS: &[Operation] = &[
-    Operation::Readdir,
-    Operation::Statx,
-    Operation::Openat,
-    Operation::Read,
-    Operation::Create,
-    Operation::Write,
-    Operation::Fsync,
-    Operation::Close,
-    Operation::Unlinkat,
-    Operation::Rmdir,
-    Operation::Syncfs,
-];
-const READDIR: Step = Step(0);
-const STATX: Step = Step(1);
-const OPENAT: Step = Step(2);
-const READ: Step = Step(3);
-const CREATE_STEP: Step = Step(4);
-const WRITE: Step = Step(5);
-const FSYNC: Step = Step(6);
-const CLOSE: Step = Step(7);
-const UNLINKAT: Step = Step(8);
-const RMDIR: Step = Step(9);
-const SYNCFS: Step = Step(10);
 
 /// What seeds are derived from beside that of the trial.
 const STAT_ORDER: u64 = 30;
@@ -87,8 +64,7 @@ impl Small {
     /// The phases in their order.
     pub(super) fn phases(&self) -> Vec<Phase> {
         let count = self.sequential.count;
-        let alone =
-            |test, calls_per_file: u64, job: Job| phase(test, STEPS, calls_per_file * count, vec![job]);
+        let alone = |test, calls_per_file: u64, job: Job| phase(test, calls_per_file * count, vec![job]);
         vec![
             alone(SEQ_CREATE, 3, self.create(self.sequential.clone())),
             alone(SEQ_STAT, 5, self.in_directory_order(Role::Examiner)),
@@ -130,8 +106,8 @@ impl Small {
     ) -> Result<(), Halt> {
         let (name, size) = (files.name(number), files.size(number));
         let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
-        let open = || rustix::fs::openat(&ground.top, name.as_c_str(), CREATE, FILE_MODE);
-        let file = timed(meter, CREATE_STEP, place, |_| 0, open)?;
+        let open = || rustix::fs::openat(&ground.top, name.as_c_str(), CREATE_FLAGS, FILE_MODE);
+        let file = timed(meter, CREATE, place, |_| 0, open)?;
         // Both passes make files of their own.
         let identity = FileIdentity::new(files.content_seed(), number);
         let mut position = 0;

@@ -10,6 +10,7 @@ use super::process::Invocation;
 use super::{Report, nanos};
 use fsdyno_core::result::RoleResult;
 use fsdyno_core::workload::external::postmark;
+use fsdyno_core::workload::postmark as native;
 use fsdyno_core::{PhaseResult, Role, WarningKind};
 
 /// Below this, whole seconds are coarser than one in ten.
@@ -18,9 +19,9 @@ const FINE_SECONDS: f64 = 10.0;
 const NUMBERS: usize = 13;
 
 const PARTS: &[Part] = &[
-    Part { phase: "create", announced: "Creating files..." },
-    Part { phase: "transactions", announced: "Performing transactions" },
-    Part { phase: "delete", announced: "Deleting files..." },
+    Part { phase: native::CREATE.name, announced: "Creating files..." },
+    Part { phase: native::TRANSACTIONS.name, announced: "Performing transactions" },
+    Part { phase: native::DELETE.name, announced: "Deleting files..." },
 ];
 
 /// How to start it: commands from its standard input, for a file would lie on the filesystem that is measured.
@@ -88,9 +89,9 @@ pub(super) fn parse(stdout: &str) -> Result<Report, String> {
     let took = |items: f64, rate: f64| nanos(if rate > 0.0 { (items / rate).round() } else { 0.0 });
     let mut report = Report {
         phases: vec![
-            PhaseResult::lasting("create", took(number, created_alone), vec![create]),
-            PhaseResult::lasting("transactions", nanos(transaction_seconds), vec![transact]),
-            PhaseResult::lasting("delete", took(deleted_last as f64, deleted_alone), vec![delete]),
+            PhaseResult::lasting(native::CREATE.name, took(number, created_alone), vec![create]),
+            PhaseResult::lasting(native::TRANSACTIONS.name, nanos(transaction_seconds), vec![transact]),
+            PhaseResult::lasting(native::DELETE.name, took(deleted_last as f64, deleted_alone), vec![delete]),
         ],
         warnings: Vec::new(),
     };

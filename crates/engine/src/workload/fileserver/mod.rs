@@ -18,7 +18,7 @@ use crate::session::{self, Session};
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::workload::{Fileserver, Load};
+use fsdyno_core::workload::{Fileserver, Load, fileserver};
 use fsdyno_core::{Role, WarningKind};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -48,7 +48,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
 
     for (index, (readers, writers)) in phases.iter().cloned().enumerate() {
         session.progress.expect(phase_ns * (phases.len() - index - 1) as u64);
-        let name = phase_name(readers.len() as u32, writers);
+        let name = fileserver::phase_name(readers.len() as u32, writers);
         session.settle(&name, phase_ns)?;
         let mut teams = Vec::new();
         if writers > 0 {
@@ -65,7 +65,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                     space,
                 })
             });
-            teams.push(Team { role: Role::Writer, steps: writer::STEPS, jobs: jobs.collect() });
+            teams.push(Team { role: Role::Writer, steps: fileserver::writer::STEPS, jobs: jobs.collect() });
         }
         let jobs = readers.map(|tree| {
             reader::job(reader::Assignment {
@@ -75,7 +75,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
                 direct: parameters.direct,
             })
         });
-        teams.push(Team { role: Role::Reader, steps: reader::STEPS, jobs: jobs.collect() });
+        teams.push(Team { role: Role::Reader, steps: fileserver::reader::STEPS, jobs: jobs.collect() });
         session.phase(Phase { name, span: parameters.timing().into(), teams })?;
     }
     Ok(())
@@ -95,14 +95,6 @@ fn phases(parameters: &Fileserver) -> Vec<(Range<u32>, u32)> {
         phases.push((many, parameters.writers));
     }
     phases
-}
-
-fn phase_name(readers: u32, writers: u32) -> String {
-    let count = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    match writers {
-        0 => count(readers, "reader"),
-        _ => format!("{}, {}", count(readers, "reader"), count(writers, "writer")),
-    }
 }
 
 fn tree_name(tree: u32) -> String {
@@ -203,7 +195,7 @@ mod tests {
     fn phases_have_names_of_their_own() {
         let names = |readers, writers| -> Vec<String> {
             let parameters = Fileserver { readers, writers, ..Fileserver::default() };
-            phases(&parameters).into_iter().map(|(r, w)| phase_name(r.len() as u32, w)).collect()
+            phases(&parameters).into_iter().map(|(r, w)| fileserver::phase_name(r.len() as u32, w)).collect()
         };
         assert_eq!(names(3, 3), ["1 reader", "3 readers", "3 readers, 3 writers"]);
         assert_eq!(names(3, 0), ["1 reader", "3 readers"]);

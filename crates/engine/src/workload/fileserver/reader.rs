@@ -13,8 +13,8 @@ use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Place, timed, watched};
 use crate::phase::Job;
 use crate::plant::DIRECTORY;
-use crate::record::Step;
 use crate::removal::ENTRIES;
+use fsdyno_core::workload::fileserver::reader::{self, CLOSE, OPENAT, READ, READ_FIRST_BYTE, READDIR, STATX};
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::OwnedFd;
@@ -23,21 +23,6 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-
-pub(super) const STEPS: &[Operation] = &[
-    Operation::Readdir,
-    Operation::Statx,
-    Operation::Openat,
-    Operation::ReadFirstByte,
-    Operation::Read,
-    Operation::Close,
-];
-const READDIR: Step = Step(0);
-const STATX: Step = Step(1);
-const OPENAT: Step = Step(2);
-const READ_FIRST_BYTE: Step = Step(3);
-const READ: Step = Step(4);
-const CLOSE: Step = Step(5);
 
 /// What one reader is to do.
 pub(super) struct Assignment {
@@ -78,7 +63,7 @@ pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation,
     };
     let found = Found::look_for(base, &name.to_string_lossy())
         .map_err(|failure| EngineError::operation(step, failure))?;
-    let mut meter = Meter::alone(Timer::calibrate(), Role::Reader, STEPS, u64::MAX);
+    let mut meter = Meter::alone(Timer::calibrate(), Role::Reader, reader::STEPS, u64::MAX);
     match Reader::new(Settings { io_size, direct }, &found).pass(&mut meter, &found) {
         Ok(()) => Ok(meter.counts()),
         Err(Halt::Failed(failure)) => Err(EngineError::operation(step, failure)),

@@ -9,9 +9,11 @@ use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Place, timed, watched};
 use crate::phase::Job;
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
-use crate::record::Step;
 use crate::removal::{self, Remover};
 use crate::tree::{Entry, Limits, Model, Tree, derive_seed};
+use fsdyno_core::workload::fileserver::writer::{
+    CLOSE, MKDIRAT, OPENAT, RMDIR, UNLINKAT, WRITE, WRITE_FIRST_BYTE,
+};
 use fsdyno_core::{Operation, workload};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -19,23 +21,6 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-pub(super) const STEPS: &[Operation] = &[
-    Operation::Openat,
-    Operation::WriteFirstByte,
-    Operation::Write,
-    Operation::Close,
-    Operation::Mkdirat,
-    Operation::Unlinkat,
-    Operation::Rmdir,
-];
-const OPENAT: Step = Step(0);
-const WRITE_FIRST_BYTE: Step = Step(1);
-const WRITE: Step = Step(2);
-const CLOSE: Step = Step(3);
-const MKDIRAT: Step = Step(4);
-const UNLINKAT: Step = Step(5);
-const RMDIR: Step = Step(6);
 
 /// What one writer is to do.
 pub(super) struct Assignment {

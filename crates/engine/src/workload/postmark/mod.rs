@@ -14,15 +14,16 @@ use crate::aside;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Place, timed};
-use crate::phase::{Job, Phase, Span, Team};
+use crate::phase::{Job, Phase, Span};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE, FILE_MODE};
-use crate::record::Step;
 use crate::session::Session;
 use crate::tree::derive_seed;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
-use fsdyno_core::workload::Postmark;
-use fsdyno_core::{Operation, Role};
+use fsdyno_core::workload::postmark::transaction::{
+    CLOSE, CREATE, FSTAT, LSEEK, OPEN_APPEND, OPENAT, READ, UNLINKAT, WRITE,
+};
+use fsdyno_core::workload::{PhaseSpec, Postmark, Step, postmark};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -42,45 +43,12 @@ enum Part {
 
 const PARTS: [Part; 3] = [Part::Create, Part::Transactions, Part::Delete];
 
-/// Those that the creator performs stand first, so that a step means the same in both parts.
-const TRANSACTION_STEPS: &[Operation] = &[
-    Operation::Create,
-    Operation::Fstat,
-    Operation::Write,
-    Operation::Close,
-    Operation::Openat,
-    Operation::Read,
-    Operation::OpenAppend,
-    Operation::Lseek,
-    Operation::Unlinkat,
-];
-const CREATE_STEPS: &[Operation] = &[Operation::Create, Operation::Fstat, Operation::Write, Operation::Close];
-const DELETE_STEPS: &[Operation] = &[Operation::Unlinkat];
-const CREATE: Step = Step(0);
-const FSTAT: Step = Step(1);
-const WRITE: Step = Step(2);
-const CLOSE: Step = Step(3);
-const OPENAT: Step = Step(4);
-const READ: Step = Step(5);
-const OPEN_APPEND: Step = Step(6);
-const LSEEK: Step = Step(7);
-const UNLINKAT: Step = Step(8);
-const UNLINKAT_ALONE: Step = Step(0);
-
 impl Part {
-    fn name(self) -> &'static str {
+    fn spec(self) -> PhaseSpec {
         match self {
-            Part::Create => "create",
-            Part::Transactions => "transactions",
-            Part::Delete => "delete",
-        }
-    }
-
-    fn role(self) -> (Role, &'static [Operation]) {
-        match self {
-            Part::Create => (Role::Creator, CREATE_STEPS),
-            Part::Transactions => (Role::Transactor, TRANSACTION_STEPS),
-            Part::Delete => (Role::Deleter, DELETE_STEPS),
+            Part::Create => postmark::CREATE,
+            Part::Transactions => postmark::TRANSACTIONS,
+            Part::Delete => postmark::DELETE,
         }
     }
 }
@@ -89,15 +57,14 @@ impl Part {
 pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let base = session.make_base()?;
     let foreseen = prepare(parameters, &base, session)?;
-    session.settle(Part::Create.name(), 0)?;
+    session.settle(postmark::CREATE.name, 0)?;
     let worker = Worker::new(parameters, base, session.request.seed);
     let worker = Arc::new(Mutex::new(Some(worker)));
     // Like the original, nothing is settled between the parts.
     for (part, sum) in PARTS.into_iter().zip(foreseen) {
-        let (role, steps) = part.role();
         let jobs = vec![job(part, Arc::clone(&worker))];
         let span = Span::Whole { operations: operations(&sum, parameters) };
-        let phase = Phase { name: part.name().to_string(), span, teams: vec![Team { role, steps, jobs }] };
+        let phase = Phase::of(part.spec(), span, jobs);
         session.counted_phase(phase, |result| {
             let sum = at(&worker).as_mut().map(|worker| std::mem::take(&mut worker.sum)).unwrap_or_default();
             for role in &mut result.roles {
@@ -270,7 +237,7 @@ impl Worker {
             Part::Delete => {
                 let mut place = 0;
                 while let Some(task) = self.script.delete_next(&mut place) {
-                    delete(meter, UNLINKAT_ALONE, directory, task.file)?;
+                    delete(meter, postmark::removal::UNLINKAT, directory, task.file)?;
                     self.sum.add(task);
                     meter.item();
                 }

@@ -66,8 +66,8 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
         let after_ns = if stage.timed() { window_ns } else { 0 };
         left_ns -= after_ns;
         session.progress.expect(left_ns);
-        session.settle(&stage.name(), after_ns)?;
-        plan.forget(session, &stage.name(), after_ns)?;
+        session.settle(stage.name(), after_ns)?;
+        plan.forget(session, stage.name(), after_ns)?;
         session.phase(plan.phase(*stage))?;
     }
     Ok(())
@@ -114,7 +114,7 @@ impl Plan<'_> {
         };
         let operations = streams.iter().filter_map(Stream::operations).sum();
         let span = if stage.timed() { self.parameters.timing().into() } else { Span::Whole { operations } };
-        Phase { name: stage.name(), span, teams: self.teams(streams) }
+        Phase { name: stage.name().to_string(), span, teams: self.teams(streams) }
     }
 
     /// A worker for each stream, those of one role together.

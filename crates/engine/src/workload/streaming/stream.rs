@@ -5,8 +5,9 @@ use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;
 use crate::meter::{Halt, Meter, Place, timed, watched};
 use crate::queue::{self, Piece, Supply};
-use crate::record::Step;
-use fsdyno_core::workload;
+use fsdyno_core::workload::steps::{Step, up_to};
+use fsdyno_core::workload::streaming::{pread, pwrite, read, uring_read, uring_write, write};
+use fsdyno_core::workload::{self};
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::ring::Ring;
 use rand::{RngExt, SeedableRng};
@@ -17,9 +18,9 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::path::Path;
 
-/// The first operation of every list below moves data; a writer's second one syncs.
-const MOVE: Step = Step(0);
-const SYNC: Step = Step(1);
+/// Every list begins with the operation that moves data; a writer's second one syncs.
+const MOVE: Step = write::MOVE;
+const SYNC: Step = write::SYNC;
 
 /// How a worker goes through its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,17 +68,15 @@ impl Stream {
     /// What the worker performs.
     pub(crate) fn steps(&self) -> &'static [Operation] {
         let random = matches!(self.course, Course::Random { .. });
-        match (self.depth.is_some(), self.writes, random, self.fsync) {
-            (true, false, ..) => &[Operation::UringRead],
-            (true, true, _, false) => &[Operation::UringWrite],
-            (true, true, _, true) => &[Operation::UringWrite, Operation::Fsync],
-            (false, false, false, _) => &[Operation::Read],
-            (false, false, true, _) => &[Operation::Pread],
-            (false, true, false, false) => &[Operation::Write],
-            (false, true, false, true) => &[Operation::Write, Operation::Fsync],
-            (false, true, true, false) => &[Operation::Pwrite],
-            (false, true, true, true) => &[Operation::Pwrite, Operation::Fsync],
-        }
+        let steps = match (self.depth.is_some(), self.writes, random) {
+            (true, false, _) => uring_read::STEPS,
+            (true, true, _) => uring_write::STEPS,
+            (false, false, false) => read::STEPS,
+            (false, false, true) => pread::STEPS,
+            (false, true, false) => write::STEPS,
+            (false, true, true) => pwrite::STEPS,
+        };
+        if self.writes && self.fsync { steps } else { up_to(steps, MOVE) }
     }
 
     /// How many operations its course takes; none where it has no end.

@@ -8,7 +8,8 @@
 
 use fsdyno_core::result::{CpuTime, RoleResult};
 use fsdyno_core::units::{Bytes, Nanos};
-use fsdyno_core::workload::bonnie::{FILE_UNIT, READ_CHAR, SEEKS, TESTS, Test, WRITE_CHAR};
+use fsdyno_core::workload::PhaseSpec;
+use fsdyno_core::workload::bonnie::{FILE_UNIT, READ_CHAR, SEEKS, TESTS, WRITE_CHAR};
 use fsdyno_core::{PhaseResult, Role};
 
 /// How many tests are of the large file; they stand first.
@@ -201,7 +202,7 @@ impl<'t> Line<'t> {
         told.filter_map(Result::transpose).collect()
     }
 
-    fn test(&self, index: usize, test: Test, whole: &Whole) -> Result<Option<Told>, LineError> {
+    fn test(&self, index: usize, test: PhaseSpec, whole: &Whole) -> Result<Option<Told>, LineError> {
         let Layout { large, small, latencies, .. } = *self.layout;
         let at = if index < LARGE { large + 2 * index } else { small + 2 * (index - LARGE) };
         let rate = match self.figure(at, "a rate above 0, +++++ or nothing", |rate| rate > 0.0)? {
@@ -230,7 +231,7 @@ impl<'t> Line<'t> {
         result.longest_stall_ns = self.latency(latencies.map(|first| first + index))?;
         result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));
         let took = seconds.map(super::nanos).unwrap_or_default();
-        let phase = PhaseResult::lasting(test.phase, took, vec![result]);
+        let phase = PhaseResult::lasting(test.name, took, vec![result]);
         Ok(Some(Told { phase, too_quick: rate.is_none() }))
     }
 
@@ -323,11 +324,11 @@ struct Whole {
 }
 
 impl Whole {
-    fn amount(&self, test: Test) -> Option<f64> {
+    fn amount(&self, test: PhaseSpec) -> Option<f64> {
         match test {
             WRITE_CHAR | READ_CHAR => self.by_character,
             SEEKS => self.seeks,
-            Test { role: Role::Creator | Role::Examiner | Role::Deleter, .. } => self.files,
+            PhaseSpec { role: Role::Creator | Role::Examiner | Role::Deleter, .. } => self.files,
             _ => self.file,
         }
     }

@@ -13,9 +13,10 @@ use crate::error::EngineError;
 use fsdyno_core::WarningKind;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::External;
+use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::workload::bonnie::{
     RANDOM_CREATE, RANDOM_DELETE, RANDOM_STAT, READ_BLOCK, READ_CHAR, REWRITE, SEEKS, SEQ_CREATE, SEQ_DELETE,
-    SEQ_STAT, Test, WRITE_BLOCK, WRITE_CHAR,
+    SEQ_STAT, WRITE_BLOCK, WRITE_CHAR,
 };
 use fsdyno_core::workload::parameter::Refusal;
 
@@ -39,8 +40,8 @@ const ANNOUNCED: &[cut::Part] = &[
     announced(RANDOM_DELETE, "Delete files in random order..."),
 ];
 
-const fn announced(test: Test, announced: &'static str) -> cut::Part {
-    cut::Part { phase: test.phase, announced }
+const fn announced(test: PhaseSpec, announced: &'static str) -> cut::Part {
+    cut::Part { phase: test.name, announced }
 }
 
 /// How to start it. The seed decides the order of what it does at random, unless the arguments name one.

@@ -1,0 +1,72 @@
+//! What the roles of a workload perform: declared once, with the place of each operation in its list.
+
+use crate::operation::{Operation, Role};
+
+/// Position of an operation in the list that its role performs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step(pub u32);
+
+/// A phase of one role, as plans and results name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseSpec {
+    /// Name of the phase.
+    pub name: &'static str,
+    /// Who works in it.
+    pub role: Role,
+    /// What they perform.
+    pub steps: &'static [Operation],
+}
+
+impl PhaseSpec {
+    /// The name of the measure that is the 99.9th percentile of an operation in it.
+    pub(crate) fn p999(self, operation: Operation) -> String {
+        format!("{}/{}/{operation}/p99.9", self.name, self.role)
+    }
+}
+
+/// The beginning of a list, up to this step, for a role that performs no more. Steps have the same places in both.
+pub const fn up_to(steps: &'static [Operation], last: Step) -> &'static [Operation] {
+    steps.split_at(last.0 as usize + 1).0
+}
+
+/// Declares what a role performs: a module with the list and, for each operation, its place in it. A place that is typed by
+/// hand could file one system call under the name of another.
+macro_rules! steps {
+    ($($(#[$doc:meta])* $module:ident { $($step:ident = $operation:ident),+ $(,)? })+) => {$(
+        $(#[$doc])*
+        pub mod $module {
+            use crate::operation::Operation;
+            use crate::workload::steps::Step;
+
+            #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+            enum Place { $($step),+ }
+
+            /// The list.
+            pub const STEPS: &[Operation] = &[$(Operation::$operation),+];
+            $(
+                #[doc = concat!("The place of [`Operation::", stringify!($operation), "`].")]
+                pub const $step: Step = Step(Place::$step as u32);
+            )+
+        }
+    )+};
+}
+
+pub(crate) use steps;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    steps! {
+        /// For the test.
+        declared { READ = Read, CREATE = Create, UNLINK = Unlinkat }
+    }
+
+    #[test]
+    fn a_step_is_the_place_of_its_operation() {
+        assert_eq!(declared::READ, Step(0));
+        assert_eq!(declared::STEPS[declared::CREATE.0 as usize], Operation::Create);
+        assert_eq!(declared::STEPS[declared::UNLINK.0 as usize], Operation::Unlinkat);
+        assert_eq!(up_to(declared::STEPS, declared::CREATE), [Operation::Read, Operation::Create]);
+    }
+}
