@@ -1,5 +1,5 @@
-//! Tests on the real machine: loop devices, FUSE, the built binary. One process, one test at a time on the machine itself,
-//! two where everything happens in guests.
+//! Tests on the real machine: loop devices, FUSE, the built binary. One process, one test at a time on the machine itself, and
+//! beside it those where everything happens in guests.
 //!
 //! Each test declares what it requires. What is missing is printed, all of it, and the test counts as ignored, so that
 //! the closing line of the suite says how many were skipped. After each test the harness checks that no loop device,

@@ -12,9 +12,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::{Mutex, RwLock};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Number of the user and of the group without privileges.
@@ -43,10 +44,10 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Filesystem("btrfs"),
 ];
 
-/// Whoever uses the machine's own devices is alone on it, so that what differs afterwards is its own doing; tests in guests
-/// run side by side, for a guest is an emulation that keeps one processor busy and changes nothing outside.
-static MACHINE: RwLock<()> = RwLock::new(());
-const GUESTS_AT_ONCE: usize = 2;
+/// Whoever uses the machine's own devices is alone with them, so that what differs afterwards is its own doing. A guest
+/// changes nothing outside and keeps one processor busy, so tests in guests run beside the others.
+static MACHINE: Mutex<()> = Mutex::new(());
+const AT_ONCE: usize = 2;
 
 impl Test {
     fn is_in_guests_only(&self) -> bool {
@@ -61,20 +62,32 @@ impl Test {
     }
 
     fn run(&self) -> Result<(), Failed> {
-        let (_some, _alone);
-        match self.is_in_guests_only() {
-            true => _some = MACHINE.read().expect("no panic leaves a test"),
-            false => _alone = MACHINE.write().expect("no panic leaves a test"),
+        if self.is_in_guests_only() {
+            return timed(self.name, || outcome(catch_unwind(self.body)));
         }
-        timed(self.name, self.body)
+        let _alone = MACHINE.lock().expect("no panic leaves a test");
+        timed(self.name, || guarded(self.body))
     }
 }
 
-/// Runs the tests, each between two looks at the machine.
+/// Spreads the tests in guests evenly among the others, so that one of them runs beside the others all the time.
+fn spread(tests: Vec<Test>) -> Vec<Test> {
+    let (guests, machine): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(Test::is_in_guests_only);
+    let mut order: Vec<(usize, Test)> = Vec::new();
+    for (kind, tests) in [guests, machine].into_iter().enumerate() {
+        let count = tests.len().max(1);
+        // In millionths of the way, the guests first.
+        order.extend(tests.into_iter().enumerate().map(|(at, test)| (at * 1_000_000 / count + kind, test)));
+    }
+    order.sort_by_key(|(place, _)| *place);
+    order.into_iter().map(|(_, test)| test).collect()
+}
+
+/// Runs the tests, those on the machine itself between two looks at it.
 pub fn run(tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(GUESTS_AT_ONCE);
-    let trials = tests
+    arguments.test_threads = Some(AT_ONCE);
+    let trials = spread(tests)
         .into_iter()
         .map(|test| {
             let unmet: Vec<String> =
@@ -118,9 +131,9 @@ fn use_loop_devices_once() {
 static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 const SLOWEST: usize = 12;
 
-fn timed(name: &'static str, body: fn()) -> Result<(), Failed> {
+fn timed(name: &'static str, run: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
     let begin = Instant::now();
-    let result = guarded(body);
+    let result = run();
     TOOK.lock().expect("no thread has panicked").push((begin.elapsed(), name));
     result
 }
@@ -137,16 +150,21 @@ fn tell_slowest() {
 
 fn guarded(body: fn()) -> Result<(), Failed> {
     let before = Machine::look();
-    let result = std::panic::catch_unwind(body);
+    let result = catch_unwind(body);
     let after = Machine::look();
-    if let Err(panic) = result {
-        let text = panic.downcast_ref::<String>().cloned();
-        return Err(text.or(panic.downcast_ref::<&str>().map(|t| t.to_string())).unwrap_or_default().into());
-    }
+    outcome(result)?;
     match before.difference(&after) {
         difference if difference.is_empty() => Ok(()),
         difference => Err(format!("the test left the machine changed:\n{}", difference.join("\n")).into()),
     }
+}
+
+/// What a test says that has panicked.
+fn outcome(result: std::thread::Result<()>) -> Result<(), Failed> {
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or(panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default().into()
+    })
 }
 
 /// What a test must not change.
