@@ -20,6 +20,9 @@ use std::path::PathBuf;
 const EBUSY: i32 = 16;
 /// In libblkid's words.
 const XFS_LOG: &str = "xfs_external_log";
+/// A boot sector ends with the mark that a partition table of DOS has. libblkid knows it as part of vfat and ntfs, and not of
+/// exfat (util-linux 2.38).
+const BOOT_SECTOR_END: (&str, &str) = ("dos", "0x1fe");
 /// blkid(8): it found nothing, or several that exclude each other.
 const NO_SINGLE_ANSWER: [i32; 2] = [2, 8];
 
@@ -162,8 +165,13 @@ fn sort(told: &str, uuid: &str) -> serde_json::Result<Sorted> {
     if told.trim().is_empty() {
         return Ok(sorted); // releases that print nothing where they found nothing
     }
-    for signature in serde_json::from_str::<Report>(told)?.signatures {
+    let signatures = serde_json::from_str::<Report>(told)?.signatures;
+    let is_ours = |signature: &Signature| signature.uuid.as_deref().is_some_and(|other| same(other, uuid));
+    let exfat = signatures.iter().any(|signature| signature.r#type == "exfat" && is_ours(signature));
+    for signature in signatures {
+        let end = (signature.r#type.as_str(), signature.offset.as_str()) == BOOT_SECTOR_END;
         match signature.uuid {
+            None if end && exfat => sorted.ours.push(signature.offset),
             Some(other) if same(&other, uuid) => sorted.ours.push(signature.offset),
             Some(_) => {}
             None if signature.r#type == XFS_LOG => sorted.nameless.push(signature.offset),
@@ -203,6 +211,11 @@ mod tests {
         );
         assert_eq!(sorted("124c21d8-1d19"), Sorted { ours: vec![], nameless: vec!["0x0".into()] });
         assert!(sort("DEVICE OFFSET TYPE", "1").is_err());
+        let boot_sector = r#"{"signatures": [
+            {"device": "sdb", "offset": "0x3", "type": "exfat", "uuid": "6673-6479", "label": null},
+            {"device": "sdb", "offset": "0x1fe", "type": "dos", "uuid": null, "label": null}]}"#;
+        assert_eq!(sort(boot_sector, "66736479").unwrap().ours, ["0x3", "0x1fe"]);
+        assert_eq!(sort(boot_sector, "66736470").unwrap().ours, [""; 0]);
     }
 
     #[test]
