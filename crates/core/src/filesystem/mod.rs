@@ -20,6 +20,7 @@ macro_rules! for_each_filesystem {
             jfs
             reiserfs
             vfat
+            exfat
             ntfs
         }
     };

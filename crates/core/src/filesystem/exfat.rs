@@ -1,0 +1,17 @@
+//! exFAT, in the kernel since Linux 5.7. It has no journal, and flushes only when a program asks for it.
+
+use super::{Descriptor, Identifier, Tool, sized};
+
+pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
+    name: "exfat",
+    kernel_type: "exfat",
+    module: "exfat",
+    debian_kernel: "6.1",
+    tools: &Tool::of_package("exfatprogs", "-V", ["mkfs.exfat", "tune.exfat", "fsck.exfat"]),
+    // mkfs.exfat takes what fits the size of the device.
+    axes: &[sized("block_size")],
+    has_journal: false,
+    barrier_off: &[],
+    threads: &[],
+    identifier: Identifier::Serial32,
+}];
