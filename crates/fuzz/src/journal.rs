@@ -3,7 +3,8 @@
 use crate::machine;
 use fsdyno_host::fake::Machine;
 use fsdyno_host::probe::FileIdentity;
-use fsdyno_testbed::undo::{UndoAction, restore_within};
+use fsdyno_testbed::UndoAction;
+use fsdyno_testbed::undo::restore_within;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -11,7 +11,8 @@ use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_host::{Host, HostError};
-use fsdyno_testbed::guard::{self, Refusal};
+use fsdyno_testbed::Refusal;
+use fsdyno_testbed::guard;
 use serde::Serialize;
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! What a machine is able to do for a filesystem: its kernel, and its tools.
 
 use crate::filesystem::{Filesystem, Tool};
+use crate::kernel_module::has_module;
 use crate::layer;
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
@@ -80,13 +81,4 @@ pub fn layer_support(host: &mut dyn Host) -> Vec<LayerSupport> {
         }
     };
     kinds.into_iter().map(&mut support).collect()
-}
-
-/// Whether the kernel can load a module of this name (modules.dep, as depmod(8) writes it).
-pub(crate) fn has_module(host: &mut dyn Host, name: &str) -> bool {
-    let Ok(release) = host.read_text(Path::new("/proc/sys/kernel/osrelease")) else { return false };
-    let index = PathBuf::from(format!("/lib/modules/{}/modules.dep", release.trim()));
-    let file = format!("/{name}.ko");
-    host.read_text(&index)
-        .is_ok_and(|text| text.lines().any(|line| line.split(':').next().unwrap_or("").contains(&file)))
 }

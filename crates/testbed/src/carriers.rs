@@ -4,7 +4,7 @@
 //! kernel's (`loop0`, `vda`), as `/proc/diskstats` has them.
 
 use crate::device::Device;
-use crate::stack::{Ground, Trial};
+use crate::trial::{Ground, Trial};
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};

@@ -7,11 +7,14 @@
 use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem::Target;
-use crate::guard::{Refusal, Testbed, refusals};
+use crate::guard::{Testbed, refusals};
 use crate::layer::{self, Layer, Made, Making, Member};
+use crate::name::random_name;
+use crate::refusal::Refusal;
 use crate::signature;
-use crate::stack::{contradiction, run_to_success};
-use crate::undo::{UndoAction, UndoJournal, random_name};
+use crate::tool::{contradiction, run_to_success};
+use crate::undo::UndoJournal;
+use crate::way_back::UndoAction;
 use fsdyno_core::environment::LayerFacts;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, Use};

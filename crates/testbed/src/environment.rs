@@ -1,7 +1,7 @@
 //! What a result has to be read with: the machine, its settings, the devices, the filesystem's geometry.
 
 use crate::device::Device;
-use crate::stack::{Ground, Trial};
+use crate::trial::{Ground, Trial};
 use crate::tunable;
 use fsdyno_core::Environment;
 use fsdyno_core::axis::SYSCTL_PREFIX;

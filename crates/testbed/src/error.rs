@@ -1,6 +1,6 @@
 //! Why a step of the testbed failed.
 
-use crate::guard::Refusal;
+use crate::refusal::Refusal;
 use fsdyno_core::Failure;
 use fsdyno_host::HostError;
 use std::io;

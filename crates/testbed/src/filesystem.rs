@@ -2,7 +2,8 @@
 //!
 //! What is known of it without a machine is its descriptor ([`fsdyno_core::filesystem`]), where both are registered.
 
-use crate::words::Words;
+use crate::words::{Grammar, Words};
+pub(crate) use crate::words::{raw_mkfs, raw_mount};
 use fsdyno_core::axis::{self, SYSCTL_PREFIX};
 pub use fsdyno_core::filesystem::Tool;
 use fsdyno_core::filesystem::{Descriptor, Identifier, switches_barriers_off};
@@ -168,6 +169,21 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     }
 }
 
+/// The smallest data device that a configuration fits on.
+pub(crate) fn minimum_size(configuration: &Configuration) -> Bytes {
+    find(&configuration.filesystem).map_or(Bytes(0), |filesystem| filesystem.minimum_size(configuration))
+}
+
+/// What its tools and its mount take.
+pub(crate) fn grammar(filesystem: &dyn Filesystem) -> Grammar {
+    Grammar {
+        filesystem: filesystem.name(),
+        tool: filesystem.descriptor().tools.first().map_or("mkfs", |tool| tool.program),
+        mkfs: filesystem.mkfs_words(),
+        mount: filesystem.mount_words(),
+    }
+}
+
 /// The options that a configuration is mounted with.
 pub(crate) fn all_mount_options(
     filesystem: &dyn Filesystem,
@@ -178,17 +194,6 @@ pub(crate) fn all_mount_options(
     options.extend(filesystem.mount_options(configuration, journal));
     options.extend(raw_mount(configuration).map(str::to_string));
     options
-}
-
-/// The mount options that the plan gives as they are.
-pub(crate) fn raw_mount(configuration: &Configuration) -> impl Iterator<Item = &str> {
-    let words = configuration.level("mount").unwrap_or_default().split(',');
-    words.map(str::trim).filter(|word| !word.is_empty())
-}
-
-/// The words for mkfs that the plan gives as they are, split at white space.
-pub(crate) fn raw_mkfs(configuration: &Configuration) -> impl Iterator<Item = &str> {
-    configuration.level("mkfs").unwrap_or_default().split_whitespace()
 }
 
 /// Everything that the options of a mount must show.

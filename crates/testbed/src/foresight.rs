@@ -1,10 +1,15 @@
 //! What can be said of a configuration before anything is changed: whether it makes sense, whether this machine can run
 //! it, and which commands it takes.
 
-use crate::capability::{KernelSupport, absent_tools, has_module, kernel_elsewhere, kernel_support};
-use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, raw_mount};
+use crate::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
+use crate::filesystem::{
+    self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, grammar, raw_mount,
+};
+use crate::kernel_module::has_module;
 use crate::layer::{self, Making, Member};
-use crate::stack::mount_directory;
+use crate::name::mount_directory;
+use crate::setting;
+use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
 use fsdyno_core::axis::SYSCTL_PREFIX;
@@ -43,7 +48,7 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     found.extend(filesystem.contradictions(configuration));
     found.extend(device_contradictions(configuration, devices));
     found.extend(mount_contradictions(filesystem, configuration));
-    found.extend(words::contradictions(filesystem, configuration));
+    found.extend(words::contradictions(grammar(filesystem), configuration));
     if configuration.level("age").is_some_and(|rounds| rounds != "0") && configuration.level("fill").is_none()
     {
         found.push("age needs fill: the files that come and go are its".to_string());
@@ -86,25 +91,6 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
     found
 }
 
-/// The device that the external journal goes to.
-pub(crate) fn journal_spec<'a>(
-    configuration: &Configuration,
-    devices: &'a Devices,
-) -> Result<Option<&'a DeviceSpec>, String> {
-    let Some(name) = configuration.external_journal() else { return Ok(None) };
-    let known = || devices.journals.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-    match name {
-        Some(name) => devices.journals.get(name).map(Some).ok_or_else(|| {
-            format!("journal = external:{name} names no device of [device.journals], which has: {}", known())
-        }),
-        None if devices.journals.len() == 1 => Ok(devices.journals.values().next()),
-        None if devices.journals.is_empty() => {
-            Err("journal = external needs a device in [device.journals]".to_string())
-        }
-        None => Err(format!("journal = external is ambiguous; write external:NAME with one of: {}", known())),
-    }
-}
-
 /// Options that the plan's `mount` text and its axes both set, each differently.
 fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
     let mut axes = configuration.clone();
@@ -125,12 +111,6 @@ fn option_key(word: &str) -> &str {
         "strictatime" | "relatime" | "noatime" | "atime" | "norelatime" => "atime",
         key => key.strip_prefix("no").unwrap_or(key),
     }
-}
-
-/// The smallest data device that a configuration fits on.
-pub(crate) fn minimum_size(configuration: &Configuration) -> Bytes {
-    filesystem::find(&configuration.filesystem)
-        .map_or(Bytes(0), |filesystem| filesystem.minimum_size(configuration))
 }
 
 /// Everything that this host lacks for a configuration; empty: it can run. Settings that contradict each other are the
@@ -220,10 +200,10 @@ fn missing_scheduler(
     };
     let text = host.read_text(&path).ok()?;
     let module = if asked == "kyber" { "kyber-iosched" } else { asked };
-    if tunable::offered(&text).contains(&asked) || has_module(host, module) {
+    if setting::offered(&text).contains(&asked) || has_module(host, module) {
         return None;
     }
-    Some(format!("no scheduler {asked} in the kernel, which offers: {}", tunable::offered(&text).join(", ")))
+    Some(format!("no scheduler {asked} in the kernel, which offers: {}", setting::offered(&text).join(", ")))
 }
 
 fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<String> {

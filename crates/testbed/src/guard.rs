@@ -10,18 +10,19 @@ mod room;
 
 pub use confirmation::{Confirmation, Overwrite, OverwriteError};
 pub use identity::identity_text;
-pub use refusal::{Need, Refusal, refusals};
+pub use refusal::{Need, refusals};
 
 use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem;
-use crate::foresight::minimum_size;
+use crate::filesystem::minimum_size;
 use crate::layer;
+use crate::refusal::{Refusal, refusal};
 use crate::tunable;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment, sysctl};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe};
 use fsdyno_host::{Command, Host, HostError};
-use refusal::{refusal, too_small};
+use refusal::too_small;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

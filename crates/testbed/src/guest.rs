@@ -7,9 +7,11 @@ use crate::capability::kernel_elsewhere;
 use crate::device::{Image, make_images};
 use crate::error::TestbedError;
 use crate::filesystem::{self, Tool};
-use crate::foresight::{commands_on, journal_spec};
+use crate::foresight::commands_on;
 use crate::guard::Confirmation;
 use crate::layer::{self, Layer};
+pub use crate::spec::images;
+use crate::spec::journal_spec;
 use crate::tunable;
 use crate::{Result, UndoJournal};
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
@@ -19,12 +21,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-
-/// The images that a configuration uses, those of the filesystem first.
-pub fn images<'a>(configuration: &Configuration, devices: &'a Devices) -> Vec<&'a DeviceSpec> {
-    let journal = journal_spec(configuration, devices).ok().flatten();
-    std::iter::once(&devices.data).chain(journal).flat_map(DeviceSpec::disks).collect()
-}
 
 /// Makes these images, which a guest will have as its disks, and gives their descriptors.
 ///

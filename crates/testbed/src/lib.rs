@@ -18,24 +18,34 @@ pub mod filesystem;
 mod foresight;
 pub mod guard;
 pub mod guest;
+mod kernel_module;
 mod layer;
 mod mark;
 mod mounted;
+mod mounting;
+mod name;
 mod recipe;
+mod refusal;
+mod setting;
 mod signature;
+mod spec;
 mod stack;
+mod tool;
+mod trial;
 mod tunable;
 pub mod undo;
+mod way_back;
 pub mod words;
 
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool};
 pub use foresight::{commands, contradictions, unmet};
-pub use guard::{Confirmation, Refusal, Testbed};
-pub use layer::Label;
+pub use guard::{Confirmation, Testbed};
 pub use mounted::{Mounted, Unmounted};
+pub use refusal::Refusal;
 pub use stack::{Formatted, Stack, build};
 pub use undo::{UndoJournal, UndoReport};
+pub use way_back::{Label, UndoAction};
 
 /// Result of a step of the testbed.
 pub type Result<T> = std::result::Result<T, TestbedError>;

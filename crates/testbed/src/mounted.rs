@@ -1,7 +1,8 @@
 //! A filesystem in use ([`Mounted`]), and one that can be checked ([`Unmounted`]).
 
 use crate::error::TestbedError;
-use crate::stack::{self, Ground, Trial};
+use crate::mounting::mount_again;
+use crate::trial::{Ground, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, carriers, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
@@ -97,7 +98,7 @@ impl Unmounted {
     pub fn mount_again(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Unmounted(mut mounted) = self;
         if let Ground::Volume(volume) = mounted.trial.ground.clone() {
-            stack::mount_again(&mut mounted.trial, host, journal, &volume)?;
+            mount_again(&mut mounted.trial, host, journal, &volume)?;
         }
         Ok(mounted)
     }

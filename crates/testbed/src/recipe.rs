@@ -5,7 +5,7 @@
 
 use crate::filesystem::{Filesystem, Target, Targets, all_mount_options};
 use crate::layer::{self, Layer};
-use crate::stack::Volume;
+use crate::trial::Volume;
 use crate::tunable::{self, Queues};
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::result::Recipe;

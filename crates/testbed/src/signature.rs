@@ -8,9 +8,8 @@
 
 use crate::Result;
 use crate::filesystem::{Filesystem, Target};
-use crate::layer::Label;
-use crate::stack::run_to_success;
-use crate::undo::UndoAction;
+use crate::tool::run_to_success;
+use crate::way_back::{Label, UndoAction};
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::probe::{self, SCRATCH_MARK, UNKNOWN_DATA};
 use fsdyno_host::{Command, Host, HostError};

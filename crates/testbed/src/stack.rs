@@ -1,98 +1,29 @@
 //! The first states of a trial: its devices open, locked and verified ([`Stack`]), then formatted ([`Formatted`]).
 
+use crate::Result;
 use crate::device::{self, Device};
 use crate::environment;
 use crate::error::TestbedError;
-use crate::filesystem::{
-    self, Filesystem, Targets, all_expectations, all_mount_options, all_risks, not_in_force,
-};
-use crate::foresight::{contradictions, journal_spec};
+use crate::filesystem::{self, all_expectations, all_risks, not_in_force};
+use crate::foresight::contradictions;
 use crate::guard::Testbed;
 use crate::mounted::Mounted;
+use crate::mounting::{mount_request, mount_verified};
+use crate::name::{mount_directory, random_name};
 use crate::recipe::recipe;
+use crate::setting;
 use crate::signature;
-use crate::tunable::Queues;
-use crate::undo::{UndoAction, UndoJournal, random_name};
-use crate::{Result, tunable};
+use crate::spec::journal_spec;
+use crate::tool::{contradiction, run_to_success};
+use crate::trial::{Ground, Trial, Volume};
+use crate::tunable::{self, Queues};
+use crate::undo::UndoJournal;
+use crate::way_back::UndoAction;
 use fsdyno_core::result::{Built, Lifecycle};
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Warning, WarningKind};
-use fsdyno_host::probe::{DeviceIdentity, MountInfo};
-use fsdyno_host::{Command, DeviceHandle, Host, MountRequest, Output};
-use std::path::{Path, PathBuf};
+use fsdyno_core::{Configuration, DeviceSpec, Nanos, Warning, WarningKind};
+use fsdyno_host::{Command, DeviceHandle, Host};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
-
-/// Bytes per second of a slow disk.
-const SLOW_RATE: u64 = 10_000_000;
-/// What mkfs may take beside writing.
-const MKFS_BASE: Duration = Duration::from_secs(30);
-const MKFS_MOST: Duration = Duration::from_secs(3600);
-
-/// What a trial stands on.
-#[derive(Debug, Clone)]
-pub(crate) enum Ground {
-    /// An existing directory.
-    Directory(PathBuf),
-    /// Devices to make a filesystem on.
-    Volume(Box<Volume>),
-}
-
-/// A filesystem and its devices.
-#[derive(Debug, Clone)]
-pub(crate) struct Volume {
-    pub filesystem: &'static dyn Filesystem,
-    pub data: Device,
-    pub journal: Option<Device>,
-}
-
-impl Volume {
-    pub(crate) fn devices(&self) -> impl Iterator<Item = &Device> {
-        std::iter::once(&self.data).chain(&self.journal)
-    }
-
-    /// What mkfs may take: writing all of a slow device, which none does. It may hang although its own device is well:
-    /// mkfs.btrfs reads every device of the machine to see whether a UUID is new.
-    fn mkfs_limit(&self) -> Duration {
-        let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
-        MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
-    }
-
-    /// Opens, locks and verifies the devices once more, after a mount for which they were closed.
-    pub(crate) fn open_again(
-        &self,
-        host: &mut dyn Host,
-        journal: &mut UndoJournal,
-        step: &'static str,
-    ) -> Result<Vec<DeviceHandle>> {
-        self.devices()
-            .map(|device| device::open_patiently(host, journal, &device.target.node, &device.identity, step))
-            .collect()
-    }
-
-    pub(crate) fn targets(&self) -> Targets {
-        Targets {
-            size: Some(Bytes(self.data.identity.size_bytes)),
-            sector: self.devices().map(|device| device.sector).max(),
-            data: self.data.target.clone(),
-            journal: self.journal.as_ref().map(|device| device.target.clone()),
-        }
-    }
-}
-
-/// What every state of a trial carries along.
-#[derive(Debug, Clone)]
-pub(crate) struct Trial {
-    pub testbed: Testbed,
-    pub configuration: Configuration,
-    pub seed: u64,
-    pub ground: Ground,
-    /// Where it will be mounted: a new directory of a random name.
-    pub target: PathBuf,
-    pub built: Built,
-    /// What mkfs and mount took, themselves and nothing beside them.
-    pub lifecycle: Lifecycle,
-    pub warnings: Vec<Warning>,
-}
 
 /// Devices that are open, locked and verified.
 #[derive(Debug)]
@@ -153,15 +84,6 @@ pub fn build(
     }))
 }
 
-/// Where a trial mounts its filesystem.
-pub(crate) fn mount_directory(name: &str) -> PathBuf {
-    Path::new("/run").join(format!("fsdyno-{name}"))
-}
-
-pub(crate) fn contradiction(why: String) -> TestbedError {
-    TestbedError::Contradiction { contradictions: vec![why] }
-}
-
 impl Stack {
     /// Makes the filesystem; each device is verified on its descriptor directly before each command that writes to it.
     ///
@@ -199,47 +121,6 @@ impl Stack {
         trial.built.mkfs_command = lines.join(" && ");
         trial.lifecycle.mkfs = Some(Nanos(took_ns));
         Ok(Formatted(trial))
-    }
-}
-
-/// Runs a tool that must succeed.
-pub(crate) fn run_to_success(host: &mut dyn Host, step: &'static str, command: &Command) -> Result<Output> {
-    let output = host.run(command).map_err(TestbedError::at(step))?;
-    if output.status == 0 {
-        return Ok(output);
-    }
-    let said = [output.stderr.trim(), output.stdout.trim()].join("\n");
-    Err(TestbedError::Tool {
-        step,
-        command: command.line(),
-        status: output.status,
-        output: said.trim().to_string(),
-    })
-}
-
-impl Trial {
-    /// The geometry of a configuration is asked for once per sweep: it costs a process.
-    fn remember_geometry(
-        &self,
-        host: &mut dyn Host,
-        volume: &Volume,
-        targets: &Targets,
-        said: String,
-    ) -> Result<()> {
-        let key = self.geometry_key();
-        if self.testbed.knowledge().geometry.contains_key(&key) {
-            return Ok(());
-        }
-        let text = match volume.filesystem.geometry(targets) {
-            Some(command) => host.run(&command.reading_only()).map_err(TestbedError::at("mkfs"))?.stdout,
-            None => said,
-        };
-        self.testbed.knowledge().geometry.insert(key, text.trim().to_string());
-        Ok(())
-    }
-
-    pub(crate) fn geometry_key(&self) -> String {
-        format!("{} {:?}", self.configuration.filesystem, self.configuration.settings)
     }
 }
 
@@ -282,7 +163,7 @@ fn use_directory(
         tunable::queue_of_mount(host, mount.device)
     });
     if let Some(text) = queue.and_then(|queue| host.read_text(&queue.join("scheduler")).ok()) {
-        trial.built.scheduler_in_force = tunable::active(&text);
+        trial.built.scheduler_in_force = setting::active(&text);
     }
     Ok(Mounted::new(trial, own, None))
 }
@@ -323,77 +204,6 @@ fn mount_volume(
     Ok(Mounted::new(trial, target.clone(), Some(target)))
 }
 
-/// Mounts once more what was mounted before; tells what is in force now and was not then.
-pub(crate) fn mount_again(
-    trial: &mut Trial,
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    volume: &Volume,
-) -> Result<()> {
-    let handles = volume.open_again(host, journal, "mount")?;
-    let request = mount_request(trial, volume, handles[0]);
-    let (mount, took) = mount_verified(host, journal, volume, &handles, &request)?;
-    trial.lifecycle.mount_between = Some(took);
-    let before = &trial.built.mount_options_in_force;
-    trial.warnings.clear();
-    if mount.options != *before {
-        let text =
-            format!("mounted again, the filesystem shows {}, and showed {before} at first", mount.options);
-        trial.warnings.push(Warning::new(WarningKind::OptionNotInForce, text));
-    }
-    Ok(())
-}
-
-/// How a volume is mounted, each time, from the device that is open.
-fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
-    let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
-    MountRequest {
-        filesystem: volume.filesystem.descriptor().kernel_type.to_string(),
-        source: volume.data.target.node.clone(),
-        device: Some(open),
-        options: all_mount_options(volume.filesystem, &trial.configuration, log),
-        target: trial.target.clone(),
-    }
-}
-
-/// Mounts devices that are verified directly before, and compares afterwards; gives what is in force, and how long the mount
-/// itself took.
-///
-/// The kernel mounts what a path leads to. The devices stay open meanwhile, so that their numbers stay theirs, whatever
-/// becomes of the paths: a mount that shows the number and claims the descriptors is of these very devices.
-fn mount_verified(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    volume: &Volume,
-    handles: &[DeviceHandle],
-    request: &MountRequest,
-) -> Result<(MountInfo, Nanos)> {
-    // A kernel without CONFIG_BLK_DEV_WRITE_MOUNTED mounts no device that is open for writing.
-    for (device, handle) in volume.devices().zip(handles) {
-        host.verify_device(*handle, &device.identity).map_err(TestbedError::at("mount"))?;
-        host.downgrade_device(*handle).map_err(TestbedError::at("mount"))?;
-    }
-    let start = Instant::now();
-    host.mount(request).map_err(TestbedError::at("mount"))?;
-    let took = start.elapsed().into();
-    for (device, handle) in volume.devices().zip(handles) {
-        host.verify_device(*handle, &device.identity).map_err(TestbedError::at("mount"))?;
-        if !host.is_claimed(*handle).map_err(TestbedError::at("mount"))? {
-            let found = format!("a filesystem that does not use '{}'", device.target.node.display());
-            return Err(wrong_mount(request, found));
-        }
-    }
-    let mount = read_back(host, request, &volume.data.identity)?;
-    for handle in handles {
-        journal.close_device(host, *handle).map_err(TestbedError::at("mount"))?;
-    }
-    Ok((mount, took))
-}
-
-fn wrong_mount(request: &MountRequest, found: String) -> TestbedError {
-    TestbedError::WrongMount { target: request.target.clone(), node: request.source.clone(), found }
-}
-
 /// Requests wait at the disks; reading ahead is decided where the filesystem reads.
 fn queues(device: &Device) -> Queues {
     let of = |device: &Device| tunable::queue_directory(&device.identity);
@@ -405,7 +215,7 @@ fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
     let mut found: Vec<String> = Vec::new();
     for queue in &queues.disks {
         let text = host.read_text(&queue.join("scheduler")).map_err(TestbedError::at("mount"))?;
-        found.push(tunable::active(&text));
+        found.push(setting::active(&text));
     }
     found.dedup();
     Ok(found.join(", "))
@@ -448,22 +258,4 @@ fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
         }
     };
     journal.disks().into_iter().any(in_memory).then(text)
-}
-
-/// The mount as the kernel shows it, which must be of the device that was verified.
-fn read_back(host: &mut dyn Host, request: &MountRequest, identity: &DeviceIdentity) -> Result<MountInfo> {
-    let mounts = host.mounts().map_err(TestbedError::at("mount"))?;
-    let found = mounts.into_iter().rfind(|mount| mount.target == request.target);
-    match found {
-        Some(mount) if mount.filesystem == request.filesystem && is_of(&mount, identity, &request.source) => {
-            Ok(mount)
-        }
-        Some(mount) => Err(wrong_mount(request, format!("{} of '{}'", mount.filesystem, mount.source))),
-        None => Err(wrong_mount(request, "nothing".to_string())),
-    }
-}
-
-/// Btrfs may have several devices and shows none of their numbers, so there the source counts.
-fn is_of(mount: &MountInfo, identity: &DeviceIdentity, node: &Path) -> bool {
-    mount.device == identity.number || (mount.device.0 == 0 && Path::new(&mount.source) == node)
 }

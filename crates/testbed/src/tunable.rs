@@ -5,15 +5,14 @@
 
 use crate::Result;
 use crate::error::TestbedError;
-use crate::undo::{UndoAction, UndoJournal};
+use crate::setting::{SYSCTLS, in_force, same, to_write_back};
+use crate::undo::UndoJournal;
+use crate::way_back::UndoAction;
 use fsdyno_core::axis::{self, DEFAULT, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::probe::DeviceIdentity;
 use fsdyno_host::{Host, HostError};
 use std::path::{Path, PathBuf};
-
-/// Where sysctls are files.
-const SYSCTLS: &str = "/proc/sys";
 
 /// One setting to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,19 +160,6 @@ fn way_back(host: &mut dyn Host, path: &Path, new: Option<String>) -> Result<Und
     Ok(UndoAction::WriteSetting { path: path.to_path_buf(), old, new })
 }
 
-/// What brings a setting back to this text: the same text, byte for byte; of a choice (`[none] bfq`), which only sysfs has,
-/// the chosen word.
-fn to_write_back(path: &Path, text: &str) -> String {
-    let chosen = Some(chosen(text)).filter(|_| !path.starts_with(SYSCTLS)).flatten();
-    chosen.unwrap_or(text).to_string()
-}
-
-/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its ends.
-pub(crate) fn is_back(path: &Path, text: &str, old: &str) -> bool {
-    let now = to_write_back(path, text);
-    now == old || now.trim() == old
-}
-
 /// Makes the settings, each read back.
 ///
 /// # Errors
@@ -219,30 +205,6 @@ pub(crate) fn journal_and_apply(
     apply(host, settings)
 }
 
-/// The value in force in the text of a setting of sysfs: the word in brackets where there is a choice, else all of it.
-pub(crate) fn active(text: &str) -> String {
-    chosen(text).unwrap_or(text.trim()).to_string()
-}
-
-fn chosen(text: &str) -> Option<&str> {
-    text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
-}
-
-/// The value in force, without white space at its ends. In a sysctl brackets mean nothing.
-pub(crate) fn in_force(path: &Path, text: &str) -> String {
-    to_write_back(path, text).trim().to_string()
-}
-
-/// Every word that a setting with a choice offers.
-pub(crate) fn offered(text: &str) -> Vec<&str> {
-    text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect()
-}
-
-/// Whether two values are the same but for white space.
-pub(crate) fn same(one: &str, other: &str) -> bool {
-    one.split_whitespace().eq(other.split_whitespace())
-}
-
 /// The `queue` directory of a device: that of its disk, when it is a partition.
 pub(crate) fn queue_directory(identity: &DeviceIdentity) -> PathBuf {
     let (major, minor) = identity.disk();
@@ -277,25 +239,6 @@ mod tests {
         assert_eq!(queues.disks, [queue]);
         let disk = DeviceIdentity { number: (8, 16), ..DeviceIdentity::default() };
         assert_eq!(queue_directory(&disk), Path::new("/sys/dev/block/8:16/queue"));
-    }
-
-    #[test]
-    fn the_word_in_brackets_is_in_force() {
-        assert_eq!(active("none [mq-deadline] kyber bfq\n"), "mq-deadline");
-        assert_eq!(active("128\n"), "128");
-        assert_eq!(offered("[none] mq-deadline"), ["none", "mq-deadline"]);
-        assert!(same("4096\t87380 6291456\n", "4096 87380 6291456"));
-    }
-
-    #[test]
-    fn a_sysctl_comes_back_byte_for_byte_and_a_choice_by_its_word() {
-        let sysctl = Path::new("/proc/sys/net/ipv4/tcp_rmem");
-        let text = "4096\t87380\t6291456 \n";
-        assert_eq!(to_write_back(sysctl, text), text);
-        assert_eq!(to_write_back(sysctl, "core [x] y\n"), "core [x] y\n");
-        assert_eq!(to_write_back(Path::new("/sys/dev/block/7:0/queue/scheduler"), "none [bfq]\n"), "bfq");
-        assert!(is_back(sysctl, text, text) && is_back(sysctl, text, text.trim()));
-        assert!(!is_back(sysctl, "4096 87380 6291456\n", text));
     }
 
     #[test]

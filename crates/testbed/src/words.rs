@@ -5,7 +5,6 @@
 //! and its value for another. So each filesystem declares in its own file what the options of its tool take ([`Words`]), and
 //! words are read by getopt's rules against that table. What is not in the table is refused.
 
-use crate::filesystem::{Filesystem, raw_mkfs, raw_mount};
 use fsdyno_core::Configuration;
 
 /// What a word takes, and so whether a plan may use it.
@@ -68,6 +67,17 @@ const NOT_OF_THE_FILESYSTEM: &[&str] = &[
     "X-mount.subdir",
 ];
 
+/// The mount options that the plan gives as they are.
+pub(crate) fn raw_mount(configuration: &Configuration) -> impl Iterator<Item = &str> {
+    let words = configuration.level("mount").unwrap_or_default().split(',');
+    words.map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// The words for mkfs that the plan gives as they are, split at white space.
+pub(crate) fn raw_mkfs(configuration: &Configuration) -> impl Iterator<Item = &str> {
+    configuration.level("mkfs").unwrap_or_default().split_whitespace()
+}
+
 /// An option of mkfs with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Given<'a> {
@@ -76,12 +86,21 @@ pub(crate) struct Given<'a> {
     pub value: Option<&'a str>,
 }
 
+/// What a filesystem's tools and mount take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grammar {
+    pub filesystem: &'static str,
+    /// Its mkfs.
+    pub tool: &'static str,
+    pub mkfs: Words,
+    pub mount: Words,
+}
+
 /// Everything that speaks against the plan's `mkfs` and `mount` texts, one line each.
-pub(crate) fn contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
-    let tool = filesystem.descriptor().tools.first().map_or("mkfs", |tool| tool.program);
+pub(crate) fn contradictions(grammar: Grammar, configuration: &Configuration) -> Vec<String> {
     let words: Vec<&str> = raw_mkfs(configuration).collect();
-    let (_, mut found) = read(tool, filesystem.mkfs_words(), &words);
-    let mount = raw_mount(configuration).filter_map(|word| of_mount(filesystem, word));
+    let (_, mut found) = read(grammar.tool, grammar.mkfs, &words);
+    let mount = raw_mount(configuration).filter_map(|word| of_mount(grammar, word));
     found.extend(mount);
     found
 }
@@ -202,9 +221,9 @@ fn unfit_word(words: Words, word: &str) -> Vec<String> {
 
 /// What speaks against an option of the mount. A word without a value that is not known goes to the kernel, which knows whether
 /// it has it: nothing can be named by it.
-fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
+fn of_mount(grammar: Grammar, word: &str) -> Option<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
-    let why = match (find(filesystem.mount_words(), name), value) {
+    let why = match (find(grammar.mount, name), value) {
         (Some(Takes::Never(why)), _) => why.to_string(),
         (Some(takes), Some(value)) => format!(": {}", unfit(takes, value).into_iter().next()?),
         _ if NOT_OF_THE_FILESYSTEM.contains(&name) => {
@@ -216,7 +235,7 @@ fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
             return Some(format!(
                 "fsdyno does not know what the mount option '{}' of {} takes, so it is refused",
                 name.escape_debug(),
-                filesystem.name()
+                grammar.filesystem
             ));
         }
     };

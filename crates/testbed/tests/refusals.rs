@@ -5,7 +5,8 @@ use fsdyno_host::probe::{
     DeviceIdentity, DeviceProbe, Partition, SCRATCH_MARK, Signature, UNKNOWN_DATA, Use,
 };
 use fsdyno_testbed::Confirmation;
-use fsdyno_testbed::guard::{Need, Overwrite, Refusal, identity_text, refusals};
+use fsdyno_testbed::Refusal;
+use fsdyno_testbed::guard::{Need, Overwrite, identity_text, refusals};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 

@@ -13,7 +13,8 @@ use fsdyno_sweep::{
     Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
     run as execute,
 };
-use fsdyno_testbed::guard::{Overwrite, OverwriteError, Refusal};
+use fsdyno_testbed::Refusal;
+use fsdyno_testbed::guard::{Overwrite, OverwriteError};
 use fsdyno_testbed::{Confirmation, TestbedError};
 use std::path::Path;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::probe::SCRATCH_MARK;
-use fsdyno_testbed::guard::Refusal;
+use fsdyno_testbed::Refusal;
 use fsdyno_testbed::{Confirmation, Testbed, UndoJournal, build};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;

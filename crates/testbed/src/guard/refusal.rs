@@ -3,23 +3,12 @@
 use super::confirmation::{Confirmation, Overwrite};
 use super::identity::{identity_text, pin_differences};
 use crate::mark;
-use crate::undo::is_mount_directory;
+use crate::name::is_mount_directory;
+use crate::refusal::{Refusal, refusal};
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
 use fsdyno_host::quoted;
-use serde::Serialize;
-use std::path::{Path, PathBuf};
-
-/// Why a guard said no.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
-    /// The device, or the sysctl, as the plan names it.
-    pub device: PathBuf,
-    /// What is in the way, as the end of a sentence about it.
-    pub reason: String,
-    /// The next step.
-    pub hint: String,
-}
+use std::path::Path;
 
 /// What the plan needs of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,10 +59,6 @@ pub fn refusals(
         refusal(path, format!("could not be examined whole: {unknown}"), hint)
     }));
     refusals
-}
-
-pub(super) fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> Refusal {
-    Refusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
 }
 
 pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {

@@ -5,8 +5,8 @@
 //! nilfs2, or any under changing files) comes to use all of them in a window of unknown length. A host filesystem that is
 //! full would fail the trial, the store, and whatever else lives there.
 
-use super::refusal::{Refusal, refusal};
-use crate::guest::images;
+use crate::refusal::{Refusal, refusal};
+use crate::spec::images;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::probe::Room;

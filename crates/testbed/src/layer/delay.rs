@@ -5,9 +5,9 @@
 
 use super::{InForce, Layer, Made, Making, SECTOR, dmsetup, in_kernel, no_device_mapper, table};
 use crate::Result;
-use crate::capability::has_module;
 use crate::filesystem::Tool;
-use crate::undo::UndoAction;
+use crate::kernel_module::has_module;
+use crate::way_back::UndoAction;
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::device::{Delay, Delayed};
 use fsdyno_host::{Command, Host};

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::Result;
 use crate::filesystem::{Target, Tool};
-use crate::undo::UndoAction;
+use crate::way_back::UndoAction;
 use fsdyno_core::device::Lvm;
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Grant, Host};

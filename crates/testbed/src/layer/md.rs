@@ -6,10 +6,10 @@
 
 use super::{InForce, Label, Layer, Made, Making, disk, in_kernel, kib, labels, succeed};
 use crate::Result;
-use crate::capability::has_module;
 use crate::error::TestbedError;
 use crate::filesystem::{Target, Tool};
-use crate::undo::{UndoAction, Undone};
+use crate::kernel_module::has_module;
+use crate::way_back::{UndoAction, Undone};
 use fsdyno_core::device::{Bitmap, Md, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Recipe};
 use fsdyno_host::{Command, Grant, Host};

@@ -10,12 +10,12 @@ mod md;
 
 use crate::Result;
 use crate::filesystem::{Target, Tool};
+use crate::kernel_module::has_module;
 use crate::signature;
-use crate::stack::run_to_success;
-use crate::undo::{UndoAction, Undone};
+use crate::tool::run_to_success;
+use crate::way_back::{Label, UndoAction, Undone};
 use fsdyno_core::{DeviceSpec, Recipe};
 use fsdyno_host::{Command, DeviceHandle, Grant, Host, HostError, Output};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -98,27 +98,6 @@ pub(crate) fn of(spec: &DeviceSpec) -> Option<&dyn Layer> {
 /// Every layer of a stack, outermost first.
 pub(crate) fn all(spec: &DeviceSpec) -> Vec<&dyn Layer> {
     spec.layers().into_iter().filter_map(of).collect()
-}
-
-/// What a layer writes on its disks to know them again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Label {
-    /// The superblock of the array of this UUID.
-    Md {
-        /// In mdadm's words: four groups of eight digits.
-        uuid: String,
-    },
-    /// The label of a physical volume of this volume group.
-    Lvm {
-        /// Its name.
-        group: String,
-    },
-    /// The signature of the filesystem, or of the journal, of this UUID.
-    Filesystem {
-        /// As libblkid tells it; the serial number of a filesystem that has no UUID.
-        uuid: String,
-    },
 }
 
 /// The labels that are left on the disks which are not ours. What lies on another layer goes with that, and a delay puts
@@ -239,7 +218,7 @@ fn controlling_mappings() -> [Grant; 2] {
 fn no_device_mapper(host: &mut dyn Host) -> Option<String> {
     let devices = host.read_text(Path::new("/proc/devices")).unwrap_or_default();
     let there = devices.lines().any(|line| line.trim().ends_with(" device-mapper"));
-    (!there && !crate::capability::has_module(host, "dm-mod")).then(|| in_kernel("device mapper"))
+    (!there && !has_module(host, "dm-mod")).then(|| in_kernel("device mapper"))
 }
 
 /// A lack of the kernel, with where to have it.

@@ -8,9 +8,11 @@
 //! gone. So each of them inherits the lock of a second file, and whoever takes the journal over waits for that one, too.
 
 use super::limits::violation;
-use super::{PATIENCE, PAUSE, UndoAction, random_name};
+use super::{PATIENCE, PAUSE};
 use crate::Result;
 use crate::error::TestbedError;
+use crate::name::random_name;
+use crate::way_back::UndoAction;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};

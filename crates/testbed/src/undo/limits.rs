@@ -4,15 +4,10 @@
 //! backup of another machine, or written by somebody who got that far. So each kind of action is held to the names that
 //! fsdyno itself makes, when a journal is taken over and again before the action is carried out.
 
-use super::UndoAction;
-use crate::layer::Label;
 use crate::mark;
+use crate::name::{has_name, is_absolute, is_id, is_mount_directory};
+use crate::way_back::{Label, UndoAction};
 use fsdyno_host::setting::{BYTES_MAX, Setting};
-use std::path::{Component, Path};
-
-/// Where filesystems are mounted.
-const MOUNTS: &str = "/run";
-const ID_DIGITS: usize = 32;
 
 /// What is wrong with an action: nothing that fsdyno ever journals.
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
@@ -57,27 +52,6 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
 }
 
 /// Whether a path means the same from everywhere.
-fn is_absolute(path: &Path) -> bool {
-    path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
-}
-
-/// Whether it also has no `..`, so that it stays below the root that it begins with.
-fn is_straight(path: &Path) -> bool {
-    let straight = |component| matches!(component, Component::RootDir | Component::Normal(_));
-    is_absolute(path) && path.components().all(straight)
-}
-
-/// Whether a path is one where trials are mounted.
-pub(crate) fn is_mount_directory(path: &Path) -> bool {
-    is_straight(path) && path.parent() == Some(Path::new(MOUNTS)) && has_name(path, "fsdyno-")
-}
-
-/// Whether the last name is this prefix and 128 bits in hexadecimal.
-fn has_name(path: &Path, prefix: &str) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.and_then(|name| name.strip_prefix(prefix)).is_some_and(is_id)
-}
-
 /// `fsdyno-ID` of a delay, `fsdyno_ID-data` of a volume.
 fn is_mapping(name: &str) -> bool {
     let delay = name.strip_prefix("fsdyno-").is_some_and(is_id);
@@ -91,11 +65,6 @@ fn is_mapping(name: &str) -> bool {
 fn is_md_uuid(uuid: &str) -> bool {
     let groups: Vec<&str> = uuid.split(':').collect();
     groups.len() == 4 && groups.iter().all(|group| group.len() == 8) && is_id(&groups.concat())
-}
-
-fn is_id(digits: &str) -> bool {
-    digits.len() == ID_DIGITS
-        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 #[cfg(test)]

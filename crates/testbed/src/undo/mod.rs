@@ -6,17 +6,12 @@
 //! identities; nothing is found by the pattern of its name. After a reboot only what is in files, directories and on disks
 //! means anything: mounts, loop devices and settings went with the kernel that held them.
 
-mod action;
 mod file;
 mod limits;
-pub(crate) use limits::is_mount_directory;
 mod step;
 
-pub use action::UndoAction;
-pub(crate) use step::Undone;
-
 use crate::Result;
-use action::stands_on;
+use crate::way_back::{UndoAction, Undone, stands_on};
 use file::{Adopted, JournalFile, Unusable};
 use fsdyno_host::probe::FileIdentity;
 use fsdyno_host::{DeviceHandle, Host, HostError, ImageHandle};
@@ -337,9 +332,4 @@ fn patiently(
             result => return result,
         }
     }
-}
-
-/// 128 random bits in hexadecimal: a name that nobody else has.
-pub(crate) fn random_name() -> String {
-    format!("{:032x}", rand::random::<u128>())
 }

@@ -1,7 +1,7 @@
 //! How each action is undone.
 
-use super::UndoAction;
-use crate::{layer, tunable};
+use crate::way_back::{UndoAction, Undone};
+use crate::{layer, setting};
 use fsdyno_host::probe::{FileIdentity, LoopInfo};
 use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use std::path::Path;
@@ -10,14 +10,6 @@ use std::time::Duration;
 /// How long writing back what memory holds for a slow device may take.
 const WRITE_BACK: Duration = Duration::from_secs(300);
 const ENOENT: i32 = 2;
-
-/// What undoing one action came to.
-#[derive(Debug)]
-pub(crate) enum Undone {
-    Nothing,
-    Done(String),
-    Foreign(String),
-}
 
 /// Undoes one action; `open` gets a device that could not be closed.
 pub(super) fn undo(
@@ -49,11 +41,11 @@ pub(super) fn undo(
                 Err(HostError::System { errno: ENOENT, .. }) => return Ok(Undone::Nothing),
                 Err(error) => return Err(error),
             };
-            if tunable::is_back(path, &text, old) {
+            if setting::is_back(path, &text, old) {
                 return Ok(Undone::Nothing);
             }
-            let current = tunable::in_force(path, &text);
-            if new.as_ref().is_some_and(|new| !tunable::same(&current, new)) {
+            let current = setting::in_force(path, &text);
+            if new.as_ref().is_some_and(|new| !setting::same(&current, new)) {
                 return Ok(Undone::Foreign(format!(
                     "'{}' is '{current}' now, which we did not set",
                     path.display()
@@ -62,12 +54,12 @@ pub(super) fn undo(
             host.change_setting(path, old)?;
             let now = host.read_setting(path)?;
             let old = old.trim_end();
-            if !tunable::is_back(path, now.trim_end(), old) {
+            if !setting::is_back(path, now.trim_end(), old) {
                 return Err(HostError::System {
                     action: format!("set back to '{old}'"),
                     object: path.display().to_string(),
                     errno: 0,
-                    reason: format!("it is '{}' after that was written", tunable::in_force(path, &now)),
+                    reason: format!("it is '{}' after that was written", setting::in_force(path, &now)),
                 });
             }
             Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))

@@ -6,7 +6,7 @@ use crate::filesystem::find;
 fn found(filesystem: &str, axis: &str, text: &str) -> Vec<String> {
     let settings = [(axis.to_string(), text.to_string())].into();
     let configuration = Configuration { name: String::new(), filesystem: filesystem.to_string(), settings };
-    contradictions(find(filesystem).expect("a filesystem"), &configuration)
+    contradictions(crate::filesystem::grammar(find(filesystem).expect("a filesystem")), &configuration)
 }
 
 fn refuses(filesystem: &str, axis: &str, texts: &[&str]) {

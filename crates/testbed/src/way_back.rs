@@ -1,6 +1,5 @@
 //! What can be undone, and what has to wait for what.
 
-use crate::layer::Label;
 use fsdyno_host::probe::FileIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -67,9 +66,38 @@ pub enum UndoAction {
     },
 }
 
+/// What a layer writes on its disks to know them again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// The superblock of the array of this UUID.
+    Md {
+        /// In mdadm's words: four groups of eight digits.
+        uuid: String,
+    },
+    /// The label of a physical volume of this volume group.
+    Lvm {
+        /// Its name.
+        group: String,
+    },
+    /// The signature of the filesystem, or of the journal, of this UUID.
+    Filesystem {
+        /// As libblkid tells it; the serial number of a filesystem that has no UUID.
+        uuid: String,
+    },
+}
+
+/// What undoing one action came to.
+#[derive(Debug)]
+pub(crate) enum Undone {
+    Nothing,
+    Done(String),
+    Foreign(String),
+}
+
 impl UndoAction {
     /// What is left when it was not undone, for a person.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             UndoAction::RemoveFile { path, .. } => format!("file '{}'", path.display()),
             UndoAction::DetachLoop { path, .. } => format!("loop device on '{}'", path.display()),
@@ -95,7 +123,7 @@ impl UndoAction {
     }
 
     /// Files stay, and so does what is written on disks, from which arrays and volumes come up again by themselves.
-    pub(super) fn outlives_reboot(&self) -> bool {
+    pub(crate) fn outlives_reboot(&self) -> bool {
         !matches!(
             self,
             UndoAction::DetachLoop { .. } | UndoAction::WriteSetting { .. } | UndoAction::Unmount { .. }
@@ -103,7 +131,7 @@ impl UndoAction {
     }
 
     /// The setting that it writes back whatever is in force, because another one took it along.
-    pub(super) fn taken_along(&self) -> Option<&PathBuf> {
+    pub(crate) fn taken_along(&self) -> Option<&PathBuf> {
         match self {
             UndoAction::WriteSetting { path, new: None, .. } => Some(path),
             _ => None,
@@ -111,12 +139,12 @@ impl UndoAction {
     }
 
     /// Whether it writes one of these settings back.
-    pub(super) fn is_of_setting(&self, settings: &[PathBuf]) -> bool {
+    pub(crate) fn is_of_setting(&self, settings: &[PathBuf]) -> bool {
         matches!(self, UndoAction::WriteSetting { path, .. } if settings.contains(path))
     }
 
     /// Whether it takes down something that stands on disks.
-    pub(super) fn is_layer(&self) -> bool {
+    pub(crate) fn is_layer(&self) -> bool {
         matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })
     }
 }
@@ -124,7 +152,7 @@ impl UndoAction {
 /// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
 /// loop device is still attached, a device whose filesystem is still mounted, a setting that changes along with one that is
 /// not back yet.
-pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
+pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
     left.iter().find_map(|other| match (action, other) {
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
             (image == identity).then_some("its loop device is still attached")

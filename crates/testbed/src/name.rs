@@ -1,0 +1,45 @@
+//! Names that fsdyno makes: 128 random bits, so that nobody else has them.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Where filesystems are mounted.
+const MOUNTS: &str = "/run";
+const ID_DIGITS: usize = 32;
+
+/// 128 random bits in hexadecimal: a name that nobody else has.
+pub(crate) fn random_name() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// Where a trial mounts its filesystem.
+pub(crate) fn mount_directory(name: &str) -> PathBuf {
+    Path::new(MOUNTS).join(format!("fsdyno-{name}"))
+}
+
+/// Whether a path begins at the root and can be one.
+pub(crate) fn is_absolute(path: &Path) -> bool {
+    path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
+}
+
+/// Whether it also has no `..`, so that it stays below the root that it begins with.
+pub(crate) fn is_straight(path: &Path) -> bool {
+    let straight = |component| matches!(component, Component::RootDir | Component::Normal(_));
+    is_absolute(path) && path.components().all(straight)
+}
+
+/// Whether a path is one where trials are mounted.
+pub(crate) fn is_mount_directory(path: &Path) -> bool {
+    is_straight(path) && path.parent() == Some(Path::new(MOUNTS)) && has_name(path, "fsdyno-")
+}
+
+/// Whether the last name is this prefix and 128 bits in hexadecimal.
+pub(crate) fn has_name(path: &Path, prefix: &str) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.strip_prefix(prefix)).is_some_and(is_id)
+}
+
+/// Whether these are 128 bits in hexadecimal.
+pub(crate) fn is_id(digits: &str) -> bool {
+    digits.len() == ID_DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}

@@ -1,0 +1,19 @@
+//! Why a guard said no, as every layer of the testbed tells it.
+
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Why a guard said no.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// The device, or the sysctl, as the plan names it.
+    pub device: PathBuf,
+    /// What is in the way, as the end of a sentence about it.
+    pub reason: String,
+    /// The next step.
+    pub hint: String,
+}
+
+pub(crate) fn refusal(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> Refusal {
+    Refusal { device: device.to_path_buf(), reason: reason.into(), hint: hint.into() }
+}

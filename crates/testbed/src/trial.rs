@@ -1,0 +1,111 @@
+//! What every state of a trial carries along: its configuration, and what it is built on.
+
+use crate::Result;
+use crate::device::{self, Device};
+use crate::error::TestbedError;
+use crate::filesystem::{Filesystem, Targets};
+use crate::guard::Testbed;
+use crate::undo::UndoJournal;
+use fsdyno_core::result::{Built, Lifecycle};
+use fsdyno_core::{Bytes, Configuration, Warning};
+use fsdyno_host::{DeviceHandle, Host};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes per second of a slow disk.
+const SLOW_RATE: u64 = 10_000_000;
+/// What mkfs may take beside writing.
+const MKFS_BASE: Duration = Duration::from_secs(30);
+const MKFS_MOST: Duration = Duration::from_secs(3600);
+
+/// What a trial stands on.
+#[derive(Debug, Clone)]
+pub(crate) enum Ground {
+    /// An existing directory.
+    Directory(PathBuf),
+    /// Devices to make a filesystem on.
+    Volume(Box<Volume>),
+}
+
+/// A filesystem and its devices.
+#[derive(Debug, Clone)]
+pub(crate) struct Volume {
+    pub filesystem: &'static dyn Filesystem,
+    pub data: Device,
+    pub journal: Option<Device>,
+}
+
+impl Volume {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &Device> {
+        std::iter::once(&self.data).chain(&self.journal)
+    }
+
+    /// What mkfs may take: writing all of a slow device, which none does. It may hang although its own device is well:
+    /// mkfs.btrfs reads every device of the machine to see whether a UUID is new.
+    pub(crate) fn mkfs_limit(&self) -> Duration {
+        let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
+        MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
+    }
+
+    /// Opens, locks and verifies the devices once more, after a mount for which they were closed.
+    pub(crate) fn open_again(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        step: &'static str,
+    ) -> Result<Vec<DeviceHandle>> {
+        self.devices()
+            .map(|device| device::open_patiently(host, journal, &device.target.node, &device.identity, step))
+            .collect()
+    }
+
+    pub(crate) fn targets(&self) -> Targets {
+        Targets {
+            size: Some(Bytes(self.data.identity.size_bytes)),
+            sector: self.devices().map(|device| device.sector).max(),
+            data: self.data.target.clone(),
+            journal: self.journal.as_ref().map(|device| device.target.clone()),
+        }
+    }
+}
+
+/// What every state of a trial carries along.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial {
+    pub testbed: Testbed,
+    pub configuration: Configuration,
+    pub seed: u64,
+    pub ground: Ground,
+    /// Where it will be mounted: a new directory of a random name.
+    pub target: PathBuf,
+    pub built: Built,
+    /// What mkfs and mount took, themselves and nothing beside them.
+    pub lifecycle: Lifecycle,
+    pub warnings: Vec<Warning>,
+}
+
+impl Trial {
+    /// The geometry of a configuration is asked for once per sweep: it costs a process.
+    pub(crate) fn remember_geometry(
+        &self,
+        host: &mut dyn Host,
+        volume: &Volume,
+        targets: &Targets,
+        said: String,
+    ) -> Result<()> {
+        let key = self.geometry_key();
+        if self.testbed.knowledge().geometry.contains_key(&key) {
+            return Ok(());
+        }
+        let text = match volume.filesystem.geometry(targets) {
+            Some(command) => host.run(&command.reading_only()).map_err(TestbedError::at("mkfs"))?.stdout,
+            None => said,
+        };
+        self.testbed.knowledge().geometry.insert(key, text.trim().to_string());
+        Ok(())
+    }
+
+    pub(crate) fn geometry_key(&self) -> String {
+        format!("{} {:?}", self.configuration.filesystem, self.configuration.settings)
+    }
+}
