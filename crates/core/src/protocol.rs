@@ -10,6 +10,7 @@ use crate::telemetry::TelemetryRequest;
 use crate::units::Nanos;
 use crate::warning::Warning;
 use crate::workload::Workload;
+pub use crate::workload::part::Part;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -43,36 +44,6 @@ pub struct EngineRequest {
     /// What to sample while phases are measured; nothing when absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
-}
-
-/// How much of a workload an engine does. Where the filesystem is unmounted and mounted again within the load, each part has
-/// an engine of its own, which finds what the ones before it have made; directory, workload and seed are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// Which, from 0.
-    pub number: u32,
-    /// How many there are.
-    pub of: u32,
-}
-
-impl Part {
-    /// All of the workload.
-    pub const WHOLE: Part = Part { number: 0, of: 1 };
-
-    /// The parts of a workload, in their order.
-    pub fn all(of: u32) -> impl Iterator<Item = Part> {
-        (0..of).map(move |number| Part { number, of })
-    }
-
-    /// Whether it begins with an empty directory.
-    pub fn is_first(self) -> bool {
-        self.number == 0
-    }
-
-    /// Whether nothing comes after it.
-    pub fn is_last(self) -> bool {
-        self.number + 1 >= self.of
-    }
 }
 
 impl Default for Part {

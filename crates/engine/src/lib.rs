@@ -26,6 +26,7 @@ mod queue;
 mod record;
 mod removal;
 mod session;
+mod span;
 mod summary;
 mod tree;
 mod window;

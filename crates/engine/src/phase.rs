@@ -10,13 +10,13 @@ use crate::meter::{Halt, Meter};
 use crate::observer::Observer;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
+use crate::span::Span;
 use crate::summary::{self, Finished};
 use crate::window::Window;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::PhaseSpec;
-use fsdyno_core::workload::Timing;
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
 use fsdyno_sys::thread;
 use fsdyno_sys::timer::Timer;
@@ -56,43 +56,6 @@ impl Phase {
     pub(crate) fn of(spec: PhaseSpec, span: Span, jobs: Vec<Job>) -> Self {
         let PhaseSpec { name, role, steps } = spec;
         Phase { name: name.to_string(), span, teams: vec![Team { role, steps, jobs }] }
-    }
-}
-
-/// How long a phase lasts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Span {
-    /// A given time.
-    Timed {
-        ramp: Nanos,
-        window: Nanos,
-        /// How long operations in flight at the end of the window are waited for.
-        drain_limit: Nanos,
-    },
-    /// Until every worker has done its work. About so many operations, for the estimate of what is left.
-    Whole { operations: u64 },
-}
-
-impl From<Timing> for Span {
-    fn from(timing: Timing) -> Span {
-        let Timing { ramp, window, drain_limit, .. } = timing;
-        Span::Timed { ramp, window, drain_limit }
-    }
-}
-
-impl Span {
-    fn window_ns(self) -> Option<u64> {
-        match self {
-            Span::Timed { window, .. } => Some(window.0),
-            Span::Whole { .. } => None,
-        }
-    }
-
-    fn ramp(self) -> Nanos {
-        match self {
-            Span::Timed { ramp, .. } => ramp,
-            Span::Whole { .. } => Nanos(0),
-        }
     }
 }
 

@@ -435,3 +435,15 @@ impl SweepError {
         }
     }
 }
+
+impl PlanProblem {
+    /// A word that is not among the known ones.
+    pub(crate) fn unknown_word(what: &'static str, word: &str, known: &[&str]) -> Self {
+        PlanProblem::UnknownWord {
+            what,
+            word: word.to_string(),
+            known: known.iter().map(|word| (*word).to_string()).collect(),
+            nearest: fsdyno_core::nearest(word, known.iter().copied()).map(str::to_string),
+        }
+    }
+}

@@ -3,10 +3,9 @@
 //! Nothing is built. The windows are exact; the rest of a trial hangs on the machine and is estimated from the assumptions
 //! below. During a sweep the durations of finished trials replace the estimate.
 
-use crate::cases::Case;
-use crate::guest;
+use crate::guest_request;
 use crate::order::{Slot, most, order};
-use crate::plan::Plan;
+use crate::plan::{Case, Plan};
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
@@ -151,7 +150,7 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case, those of a guest as they are in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
-    match guest::request(plan, case) {
+    match guest_request::request(plan, case) {
         None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
         Some(request) => {
             let disks = request.disks.iter().map(|disk| disk.display().to_string()).collect::<Vec<_>>();
@@ -216,7 +215,7 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
         return case.impossible.clone();
     }
     let mut unmet = case.contradictions.clone();
-    let missing = match guest::request(plan, case) {
+    let missing = match guest_request::request(plan, case) {
         None => fsdyno_testbed::unmet(host, &case.configuration, &plan.devices),
         Some(request) => guests.unmet(&request),
     };

@@ -8,8 +8,7 @@
 //! enough adds blocks of those cases that need them, in the order of the complete block. The order is a function of the plan
 //! alone: an interrupted sweep finds its missing trials again.
 
-use crate::cases::Planned;
-use crate::plan::Plan;
+use crate::plan::{Plan, Planned};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::rand_core::Rng;

@@ -1,7 +1,7 @@
 //! What a running sweep tells: where it is, and how long it still takes.
 
-use crate::cases::Case;
 use crate::estimate::trial_time;
+use crate::plan::Case;
 use fsdyno_core::{Bytes, Nanos, TrialRecord};
 use fsdyno_testbed::undo::UndoReport;
 

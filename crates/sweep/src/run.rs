@@ -1,56 +1,29 @@
 //! A sweep: restore, guards, overhead, then trial after trial, each stored at once.
 //!
 //! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and counts for
-//! nothing, the finished ones are kept, and the sweep can go on later. What a trial leaves behind is for `ground.rs`.
+//! nothing, the finished ones are kept, and the sweep can go on later. What a trial leaves behind is for `scratch.rs`.
 
-use crate::cases::Case;
 use crate::enough::Tally;
 use crate::error::SweepError;
 use crate::estimate;
-use crate::ground::Ground;
-use crate::guest::{self, InGuest};
+use crate::guest_request;
+use crate::options::{Machines, RunOptions};
 use crate::order::{Slot, further, order};
-use crate::overhead::Overhead;
-use crate::plan::Plan;
+use crate::plan::{Case, Plan};
 use crate::progress::{Clock, Position, Progress};
 use crate::resume;
-use crate::trial::{self, Bench};
+use crate::scratch::ScratchDevices;
+use crate::trial::guest::{self, InGuest};
+use crate::trial::report::Overhead;
+use crate::trial::{self, Bench, overhead};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use fsdyno_host::Host;
-use fsdyno_host::guest::Guests;
 use fsdyno_store::{NewSweep, Store, SweepId};
-use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// How a sweep is to be run.
-#[derive(Debug)]
-pub struct RunOptions<'a> {
-    /// Directory of the undo journals.
-    pub state_dir: &'a Path,
-    /// What the user has confirmed.
-    pub confirmation: &'a Confirmation,
-    /// Where the record of a trial goes that neither the store nor its directory takes.
-    pub keep: &'a [PathBuf],
-    /// Set by Ctrl-C: stop, undo everything, keep what is finished.
-    pub interrupt: &'a AtomicBool,
-    /// Set by a second one: wait for nothing any more, and say what is left.
-    pub hurry: &'a AtomicBool,
-    /// Go on with this sweep instead of beginning one.
-    pub resume: Option<SweepId>,
-}
-
-/// Where trials run.
-pub struct Machines<'a> {
-    /// This machine.
-    pub host: &'a mut dyn Host,
-    /// Where guests come from.
-    pub guests: &'a mut dyn Guests,
-}
 
 /// How a sweep ended.
 #[derive(Debug)]
@@ -111,10 +84,10 @@ pub fn run(
     };
     let runnable = runnable(&cases, &unmet);
     let on_host = runnable.iter().any(|configuration| configuration.guest_kernel().is_none());
-    let ground = Ground::new(plan, host, options, runnable)?;
+    let ground = ScratchDevices::new(plan, host, options, runnable)?;
     let mut overheads = BTreeMap::new();
     if on_host {
-        let overhead = Overhead::measure(plan, host, options.state_dir, options.interrupt)
+        let overhead = overhead::measure(plan, host, options.state_dir, options.interrupt)
             .map_err(|failure| SweepError::Engine { failure })?;
         overheads.insert(HOST_KERNEL.to_string(), overhead);
     }
@@ -158,7 +131,7 @@ struct Sweeping<'a> {
     unmet: &'a [Vec<String>],
     /// Trials of an earlier run of it.
     stored: &'a BTreeSet<u32>,
-    ground: Ground<'a>,
+    ground: ScratchDevices<'a>,
     /// What the tool itself costs, by kernel: that of the machine itself, those of guests once each has run.
     overheads: BTreeMap<String, Overhead>,
     clock: Clock,
@@ -322,7 +295,7 @@ impl Sweeping<'_> {
             position.come_to(stage, elapsed, left, rest);
             observer(Progress::Running(position));
         };
-        if let Some(request) = guest::request_for(self.plan, place.case, &self.ground.devices) {
+        if let Some(request) = guest_request::request_for(self.plan, place.case, &self.ground.devices) {
             let mut trial = InGuest {
                 plan: self.plan,
                 machines,

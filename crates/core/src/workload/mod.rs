@@ -7,6 +7,7 @@ pub mod external;
 pub mod fileserver;
 pub mod null;
 pub mod parameter;
+pub mod part;
 pub mod postmark;
 pub mod steps;
 pub mod streaming;

@@ -1,10 +1,10 @@
 //! Parameters of `streaming` (aiod, aio-stress).
 
 use super::parameter::{Refusal, parameters, words};
+use super::part::Part;
 use super::steps::steps;
 use super::{Content, Load, Need, Timing};
 use crate::operation::{Operation, Role};
-use crate::protocol::Part;
 use crate::units::{Bytes, Nanos};
 
 words! {

@@ -2,8 +2,8 @@
 
 mod sample;
 
-use crate::phase::Span;
 use crate::record::{Closing, Crossing, OperationRecord, Slot, WorkerRecord};
+use crate::span::Span;
 use crate::window::{Stalls, Window};
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{CpuTime, InFlight, Rates, RoleResult, WorkerResult};

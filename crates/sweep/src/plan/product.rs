@@ -1,74 +1,20 @@
-//! Cases: the product of a plan's axes, the named configurations beside it, and the workloads.
+//! The product of a plan's axes: every configuration that is not named.
 
-use crate::plan::Plan;
-use crate::raw::{RawAxis, RawLevel};
-use fsdyno_core::{Configuration, Warning, WarningKind, Workload};
+use super::Planned;
+use super::raw::{RawAxis, RawLevel};
+use fsdyno_core::{Configuration, Warning, WarningKind};
 use std::collections::BTreeMap;
 
-/// A configuration under a workload.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Case {
-    /// Position in the plan, from 0.
-    pub index: u32,
-    /// What is built.
-    pub configuration: Configuration,
-    /// What runs on it.
-    pub workload: Workload,
-    /// What a reader of its results must know: old names that were mapped, and what is only near to what was meant.
-    pub warnings: Vec<Warning>,
-    /// Settings that no machine can have together; its trials are skipped with them as unmet requirements.
-    pub contradictions: Vec<String>,
-    /// Why it cannot be built whatever the machine, as the plan says. Its trials are skipped, too.
-    pub impossible: Vec<String>,
-}
-
-/// A configuration of a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Planned {
-    pub configuration: Configuration,
-    pub warnings: Vec<Warning>,
-    pub contradictions: Vec<String>,
-    pub impossible: Vec<String>,
-}
-
-impl Planned {
-    /// Whether some machine could run it.
-    pub fn makes_sense(&self) -> bool {
-        self.contradictions.is_empty() && self.impossible.is_empty()
-    }
-}
-
 /// That an old name was mapped.
-pub(crate) fn mapped(note: &str) -> Warning {
+pub(super) fn mapped(note: &str) -> Warning {
     Warning::new(WarningKind::NameMapped, note)
 }
 
 /// Axes whose levels speak for themselves in the name of a configuration; others stand as `axis=level`.
 const SELF_EXPLAINING: &[&str] = &["filesystem", "kernel", "scheduler", "atime"];
 
-impl Plan {
-    /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.
-    pub fn cases(&self) -> Vec<Case> {
-        let pairs = self
-            .configurations
-            .iter()
-            .flat_map(|planned| self.workloads.iter().map(move |workload| (planned, workload)));
-        (0..)
-            .zip(pairs)
-            .map(|(index, (planned, workload))| Case {
-                index,
-                configuration: planned.configuration.clone(),
-                workload: workload.clone(),
-                warnings: planned.warnings.clone(),
-                contradictions: planned.contradictions.clone(),
-                impossible: planned.impossible.clone(),
-            })
-            .collect()
-    }
-}
-
 /// The number of configurations in the product, computed without making them.
-pub(crate) fn product_size(axes: &[RawAxis]) -> u128 {
+pub(super) fn product_size(axes: &[RawAxis]) -> u128 {
     filesystems(axes)
         .iter()
         .map(|filesystem| {
@@ -79,7 +25,7 @@ pub(crate) fn product_size(axes: &[RawAxis]) -> u128 {
 }
 
 /// Every configuration of the product, in the order of the axes, the last one varying fastest.
-pub(crate) fn product(axes: &[RawAxis]) -> Vec<Planned> {
+pub(super) fn product(axes: &[RawAxis]) -> Vec<Planned> {
     let filesystems = filesystems(axes);
     let mut all = Vec::new();
     for filesystem in filesystems {

@@ -1,10 +1,10 @@
 //! The first stage of a plan: every key and value typed, nothing looked up on the system.
 //!
 //! A [`RawPlan`] keeps the place of whatever a later stage may still refuse. It knows each key by itself; how axes
-//! combine, what contradicts what, and what a profile contains is the business of [`crate::plan`].
+//! combine, what contradicts what, and what a profile contains is the business of [`super::resolve`].
 
-use crate::device;
-use crate::document::{Document, Entry, Node, Origin, Section, Table, Value};
+use super::device::{self, RawJournal};
+use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
 use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
@@ -69,13 +69,6 @@ pub(crate) struct RawPlan {
     /// Kernels that the plan names itself.
     pub kernels: BTreeMap<String, KernelSpec>,
     pub guest: GuestShape,
-}
-
-/// A device for journals.
-#[derive(Debug)]
-pub(crate) struct RawJournal {
-    pub spec: DeviceSpec,
-    pub at: Origin,
 }
 
 /// An axis with its levels, everywhere or within one filesystem.
@@ -204,7 +197,7 @@ pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
     let Some(name) = plan.string("study")? else { return Ok(None) };
     let names: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
     let known = name.parse::<Study>();
-    known.map(Some).map_err(|_| plan.error("study", unknown_word("study", name, &names)))
+    known.map(Some).map_err(|_| plan.error("study", PlanProblem::unknown_word("study", name, &names)))
 }
 
 /// Kernels of the plan's own, by the names that the axis `kernel` takes.
@@ -240,7 +233,8 @@ fn guest(document: &Document, plan: &Section<'_>) -> Result<GuestShape, PlanErro
         Some(word) => {
             let names: Vec<&str> = DiskCache::ALL.iter().map(|cache| cache.name()).collect();
             let known = DiskCache::ALL.iter().copied().find(|cache| cache.name() == word);
-            known.ok_or_else(|| table.error("cache", unknown_word("cache mode", word, &names)))?
+            known
+                .ok_or_else(|| table.error("cache", PlanProblem::unknown_word("cache mode", word, &names)))?
         }
     };
     let processors = table.integer("processors", 1..=MAX_PROCESSORS)?.unwrap_or(usual.processors);
@@ -407,7 +401,7 @@ fn workloads(document: &Document, plan: &Section<'_>) -> Result<Vec<RawWorkload>
 fn workload(table: &Section<'_>, node: &Node) -> Result<RawWorkload, PlanError> {
     let kind = table.required_string("kind")?;
     let workload = Workload::of_kind(kind)
-        .ok_or_else(|| table.error("kind", unknown_word("workload", kind, Workload::KINDS)))?;
+        .ok_or_else(|| table.error("kind", PlanProblem::unknown_word("workload", kind, Workload::KINDS)))?;
     table.only(&workload_keys(&workload))?;
     Ok(RawWorkload { workload, node: node.clone() })
 }
@@ -429,14 +423,5 @@ fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {
     match plan.unit("watchdog")? {
         Some(Nanos(0)) => Err(plan.refuse("watchdog", "more than nothing")),
         watchdog => Ok(watchdog.unwrap_or(DEFAULT_WATCHDOG)),
-    }
-}
-
-pub(crate) fn unknown_word(what: &'static str, word: &str, known: &[&str]) -> PlanProblem {
-    PlanProblem::UnknownWord {
-        what,
-        word: word.to_string(),
-        known: known.iter().map(|word| (*word).to_string()).collect(),
-        nearest: fsdyno_core::nearest(word, known.iter().copied()).map(str::to_string),
     }
 }

@@ -3,23 +3,23 @@
 //! A trial is failed until it is proven to be measured. Whatever happens, everything is taken down by undoing the
 //! journal, and what was measured before a failure is kept. What cannot be taken down is told.
 
-use crate::cases::Case;
+pub(crate) mod guest;
+pub(crate) mod overhead;
+pub(crate) mod report;
+mod watch;
+
 use crate::confounder;
 use crate::order::Slot;
-use crate::overhead::Overhead;
-use crate::plan::Plan;
-use crate::watch::{self, LoadEnd, Stops, Told};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
+use crate::plan::{Case, Plan};
+use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
-use fsdyno_core::{
-    DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind,
-    Workload,
-};
+use fsdyno_core::{DeviceSpec, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind};
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
-use std::path::Path;
+use report::{EngineReport, Overhead, host_failure, request};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use watch::{LoadEnd, Stops};
 
 /// Everything that a trial needs beside its case.
 pub(crate) struct Bench<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Bench<'a> {
     pub hurry: &'a AtomicBool,
     /// What the tool itself costs.
     pub overhead: Overhead,
-    /// Told the stage, and the time until the load ends once the engine knows it.
+    /// EngineReport the stage, and the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
 
@@ -202,10 +202,11 @@ fn load(
         .map(|interval| TelemetryRequest { interval, devices: mounted.carriers(bench.host) });
     let mut engine =
         bench.host.start_engine(&request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
-    let mut told = Told::default();
+    let mut told = EngineReport::default();
     let load = {
         let progress = &mut *bench.progress;
-        let mut place = |place: &watch::Place| progress(watch::stage_name(place.stage), Some(place.left));
+        let mut place =
+            |place: &watch::EnginePosition| progress(watch::stage_name(place.stage), Some(place.left));
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
         watch::watch(engine.as_mut(), &request, bench.plan.watchdog, stop, &mut told, &mut place)
     };
@@ -220,22 +221,6 @@ fn load(
         (LoadEnd::Done, None) => Ok(()),
         (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
-    }
-}
-
-/// What an engine is asked. `keeps`: what it made must be gone afterwards, for the filesystem stays.
-pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: bool) -> EngineRequest {
-    EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.to_path_buf(),
-        workload: workload.clone(),
-        seed,
-        drop_caches: true,
-        clean_up: keeps,
-        part: Part::WHOLE,
-        precondition: None,
-        device: None,
-        telemetry: None,
     }
 }
 
@@ -298,10 +283,4 @@ pub(crate) fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {
         let separator = if error.details.is_empty() { "" } else { "\n" };
         error.details.push_str(&format!("{separator}left behind: {}", left.join("; ")));
     }
-}
-
-pub(crate) fn host_failure(error: &HostError) -> Failure {
-    let mut failure = Failure::new("engine", error.to_string());
-    failure.errno = error.errno();
-    failure
 }

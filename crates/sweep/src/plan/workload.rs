@@ -1,8 +1,8 @@
 //! A workload of a plan, resolved: its values set, with what they refer to outside the plan.
 
-use crate::document::{Document, Node, Origin, Section, Value};
+use super::document::{Document, Node, Origin, Section, Value};
+use super::raw::RawWorkload;
 use crate::error::{PlanError, PlanProblem};
-use crate::raw::{RawWorkload, unknown_word};
 use fsdyno_core::workload::parameter::{Literal, ParameterError, Setting, Shorthand, Surroundings};
 use fsdyno_core::{Bytes, DeviceSpec, Workload};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl Surroundings for Around<'_> {
 
     fn read_file(&self, path: &str) -> Result<String, (String, String)> {
         let path = self.base.join(path);
-        crate::file::read(&path).map_err(|error| (path.display().to_string(), error.to_string()))
+        super::file::read(&path).map_err(|error| (path.display().to_string(), error.to_string()))
     }
 }
 
@@ -131,7 +131,7 @@ fn refused(table: &Section<'_>, key: &str, node: &Node, error: ParameterError) -
         ParameterError::Unknown => {
             return table.unknown_key(key, &Origin::Document, &[]);
         }
-        ParameterError::UnknownWord(what, word, known) => unknown_word(what, &word, &known),
+        ParameterError::UnknownWord(what, word, known) => PlanProblem::unknown_word(what, &word, &known),
         ParameterError::Unit(error) => PlanProblem::Unit { key: key.to_string(), error },
         ParameterError::ShareOfUnknown => PlanProblem::ShareOfUnknown { key: key.to_string() },
         ParameterError::File(path, reason) => PlanProblem::Profile { path, reason },

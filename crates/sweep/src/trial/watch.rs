@@ -5,13 +5,10 @@
 //! is what its work should take at a slow disk's pace, plus the plan's `watchdog`. An engine that is given up is stopped;
 //! one that cannot be killed is left behind, and said so.
 
+use super::report::EngineReport;
 use crate::estimate::SLOW_TREE_RATE;
-use crate::overhead::Overhead;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
-use fsdyno_core::{
-    Bytes, EngineEvent, EngineRequest, Failure, Nanos, PhaseResult, TrialRecord, Warning, Workload,
-};
+use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Failure, Nanos, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,39 +19,6 @@ const FILL_STEP: Bytes = Bytes(Bytes::GIB);
 const GLANCE: Duration = Duration::from_millis(100);
 /// How long an engine may take to end by itself and, when killed, to be gone.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-
-/// What an engine told before it ended, however it ended.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    pub timer: Option<TimerFacts>,
-    pub prepare: Option<Nanos>,
-    pub trees: TreeSummary,
-    pub phases: Vec<PhaseResult>,
-    pub filled: Option<Filled>,
-    pub layout: Option<Layout>,
-    pub warnings: Vec<Warning>,
-}
-
-impl Told {
-    /// Adds it to the record of a trial, which may have what the engines of earlier parts told.
-    pub fn keep(self, record: &mut TrialRecord, overhead: Overhead) {
-        if let (None, Some(timer)) = (&record.timer, self.timer) {
-            record.timer = Some(TimerFacts {
-                overhead_ns_per_op: overhead.ns_per_op,
-                overhead_with_telemetry_ns_per_op: overhead.with_telemetry_ns_per_op,
-                ..timer
-            });
-        }
-        if let Some(prepare) = self.prepare {
-            record.lifecycle_ns.prepare = Some(prepare);
-            record.trees = self.trees;
-        }
-        record.phases.extend(self.phases);
-        record.filled = self.filled.or(record.filled);
-        record.layout = self.layout;
-        record.warnings.extend(self.warnings);
-    }
-}
 
 /// How an engine's run ended.
 #[derive(Debug)]
@@ -78,7 +42,7 @@ pub(crate) struct Load {
 
 /// Where an engine is: its stage, its phase, the share that is done, and the time until its last phase ends.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct EnginePosition {
     pub stage: Stage,
     pub phase: String,
     pub done: f64,
@@ -100,8 +64,8 @@ pub(crate) fn watch(
     request: &EngineRequest,
     watchdog: Nanos,
     stop: Stops<'_>,
-    told: &mut Told,
-    progress: &mut dyn FnMut(&Place),
+    told: &mut EngineReport,
+    progress: &mut dyn FnMut(&EnginePosition),
 ) -> Load {
     let workload = &request.workload;
     let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, progress);
@@ -118,10 +82,10 @@ fn follow(
     workload: &Workload,
     watchdog: Duration,
     interrupt: &AtomicBool,
-    told: &mut Told,
-    progress: &mut dyn FnMut(&Place),
+    told: &mut EngineReport,
+    progress: &mut dyn FnMut(&EnginePosition),
 ) -> LoadEnd {
-    let mut place: Option<Place> = None;
+    let mut place: Option<EnginePosition> = None;
     let mut changed = Instant::now();
     loop {
         if interrupt.load(Ordering::Relaxed) {
@@ -134,7 +98,7 @@ fn follow(
                 EngineEvent::Done => return LoadEnd::Done,
                 EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
                 EngineEvent::Progress { stage, phase, done, left_ns } => {
-                    let now = Place { stage, phase, done, left: left_ns };
+                    let now = EnginePosition { stage, phase, done, left: left_ns };
                     progress(&now);
                     let moved = place.as_ref().is_none_or(|place| {
                         (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)
@@ -199,7 +163,7 @@ fn most_bytes(workload: &Workload) -> u64 {
 }
 
 /// The step that a failure is filed under: the phase, or what was done outside of phases.
-fn step(place: &Option<Place>) -> String {
+fn step(place: &Option<EnginePosition>) -> String {
     match place {
         None => "engine".to_string(),
         Some(place) if place.phase.is_empty() => stage_name(place.stage).to_string(),
@@ -221,7 +185,7 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-fn hung(place: &Option<Place>, limit: Duration, pid: u32) -> Failure {
+fn hung(place: &Option<EnginePosition>, limit: Duration, pid: u32) -> Failure {
     let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
     let message = format!("the engine made no progress for {} while it was to {stage}", Nanos::from(limit));
     let mut failure = Failure::new(step(place), message);
@@ -241,7 +205,7 @@ fn garbage(text: &str) -> Failure {
     failure
 }
 
-fn ended_early(place: &Option<Place>, stderr: String) -> Failure {
+fn ended_early(place: &Option<EnginePosition>, stderr: String) -> Failure {
     let mut failure = Failure::new(step(place), "the engine ended without a result");
     failure.details = stderr;
     failure.hint = Some("the kernel log (dmesg) tells whether it was killed for want of memory".into());

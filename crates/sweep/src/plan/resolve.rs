@@ -1,35 +1,13 @@
-//! A plan: what to sweep, from a TOML file and the arguments that change it.
-//!
-//! Two stages. [`crate::raw`] types every key by itself and looks at nothing but the text. This module resolves what is
-//! left: it reads profiles, takes shares of the device, checks that axes fit filesystems and that journals have devices,
-//! multiplies the axes, and refuses a plan that contradicts itself.
-//!
-//! **Axes nest.** An axis that a filesystem does not have collapses for it: no case is there twice. `[axes.xfs]` holds
-//! only where the filesystem is xfs, and there takes precedence over the same axis in `[axes]`.
-//!
-//! **Contradictions.** Settings that no machine can have together are an error in a named configuration, and in a product
-//! when every one of its points has such. Otherwise the point stays in the plan, and its trials are `skipped` with the
-//! contradiction as unmet requirement: nothing is dropped silently.
-//!
-//! **Kernels.** The axis `kernel` says where a configuration runs, not what it is: a named configuration that names none runs
-//! on each of them.
-//!
-//! **The impossible.** Published studies have settings that no tool knows any more. A named configuration says so by
-//! `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the reason.
+//! The second stage of a plan: what its parts mean together.
 
-use crate::cases::{self, Planned};
-use crate::document::{Document, Origin, Section};
-use crate::enough::Enough;
+use super::document::{Document, Origin, Section};
+use super::product::{mapped, product, product_size};
+use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
+use super::{Plan, Planned, file, workload};
 use crate::error::{PlanError, PlanProblem};
-use crate::file;
-use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
-use crate::workload;
 use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
-use fsdyno_core::{
-    Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Measure, Nanos, Study, Warning, WarningKind,
-    Workload,
-};
+use fsdyno_core::{Configuration, DeviceSpec, Devices, KernelSpec, Study, Warning, WarningKind};
 use fsdyno_testbed::contradictions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,41 +20,6 @@ const MAX_TRIALS: u128 = 1_000_000;
 const KERNEL: &str = "kernel";
 /// The filesystem of a configuration that is used as it stands.
 const EXISTING: &str = "existing";
-
-/// A plan, resolved: everything that is to be swept, and how.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// Its name; the file's when the plan gives none.
-    pub name: String,
-    /// The text that it was parsed from.
-    pub text: String,
-    /// The `PATH=VALUE` arguments that changed it.
-    pub overrides: Vec<String>,
-    /// The published study that it runs again.
-    pub study: Option<Study>,
-    /// Blocks: trials of each case, the least where `enough` says how many more.
-    pub repetitions: u32,
-    /// When a case has been repeated enough; absent where the number of blocks is fixed.
-    pub enough: Option<Enough>,
-    /// Seed of the order, the trees, the contents and the filesystem UUIDs.
-    pub seed: u64,
-    /// What the summary ranks by.
-    pub measure: Measure,
-    /// How long an engine may show no progress beyond what its stage should take, and a step of taking a trial down once
-    /// something hangs.
-    pub watchdog: Nanos,
-    /// Time between samples of telemetry while a phase is measured; none are taken when absent.
-    pub telemetry: Option<Nanos>,
-    /// What filesystems are made on.
-    pub devices: Devices,
-    /// What runs on them.
-    pub workloads: Vec<Workload>,
-    /// The machine that guests see.
-    pub guest: GuestShape,
-    /// The kernels of guests, by the levels of the axis `kernel`.
-    pub kernels: BTreeMap<String, KernelSpec>,
-    pub(crate) configurations: Vec<Planned>,
-}
 
 impl Plan {
     /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is checked.
@@ -256,8 +199,8 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
             check_journal(document, &axis.name, level, devices)?;
         }
     }
-    check_counts(document, raw, cases::product_size(&raw.axes))?;
-    let mut planned = cases::product(&raw.axes);
+    check_counts(document, raw, product_size(&raw.axes))?;
+    let mut planned = product(&raw.axes);
     for one in planned.iter_mut().filter(|one| one.impossible.is_empty()) {
         one.contradictions = contradictions(&one.configuration, devices);
     }
@@ -412,7 +355,7 @@ fn named(document: &Document, raw: &RawConfiguration, devices: &Devices) -> Resu
         filesystem: raw.filesystem.clone(),
         settings: raw.settings.iter().map(|(name, _, level)| (name.clone(), level.text.clone())).collect(),
     };
-    let mapped = raw.settings.iter().filter_map(|(_, _, level)| level.note.as_deref().map(cases::mapped));
+    let mapped = raw.settings.iter().filter_map(|(_, _, level)| level.note.as_deref().map(mapped));
     let note = raw.note.iter().map(|note| Warning::new(WarningKind::NearestEquivalent, note));
     Ok(Planned {
         configuration,

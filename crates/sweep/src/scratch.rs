@@ -1,12 +1,12 @@
-//! What trials stand on, and what becomes of it when one of them leaves something behind.
+//! The devices of a sweep, and what becomes of them when a trial leaves something behind.
 //!
 //! Such a trial keeps its undo journal for `fsdyno restore`, and the next one takes images of other names, so that it cannot
 //! meet the remains. A block device has no other name: its remaining trials are failed, with the reason.
 
 use crate::error::SweepError;
 use crate::estimate::tree_space;
+use crate::options::RunOptions;
 use crate::plan::Plan;
-use crate::run::RunOptions;
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Devices that passed the guards, and the journal of what is done to them.
-pub(crate) struct Ground<'a> {
+pub(crate) struct ScratchDevices<'a> {
     plan: &'a Plan,
     options: &'a RunOptions<'a>,
     /// What is to be built on them.
@@ -28,7 +28,7 @@ pub(crate) struct Ground<'a> {
     pub blocked: Option<Vec<String>>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> ScratchDevices<'a> {
     /// The devices of the plan, where the guards let them pass.
     pub fn new(
         plan: &'a Plan,
@@ -37,7 +37,7 @@ impl<'a> Ground<'a> {
         configurations: Vec<Configuration>,
     ) -> Result<Self, SweepError> {
         let devices = plan.devices.clone();
-        Ok(Ground {
+        Ok(ScratchDevices {
             testbed: verify(plan, host, options, &devices, &configurations)?,
             journal: UndoJournal::create(host, options.state_dir)?,
             plan,

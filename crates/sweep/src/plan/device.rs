@@ -4,9 +4,8 @@
 //! `[device.lvm]` build one device of several disks, which `disks` lists: a table for each, or one with `count` for images
 //! that are all alike.
 
-use crate::document::{Document, Node, Section, Value};
+use super::document::{Document, Node, Origin, Section, Value};
 use crate::error::{PlanError, PlanProblem};
-use crate::raw::{RawJournal, unknown_word};
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
@@ -24,6 +23,13 @@ const DISK_KEYS: &[&str] =
 const DEVICE_KEYS: &[&str] = &["directory", "md", "lvm", "journals"];
 const MD_KEYS: &[&str] = &["level", "chunk", "bitmap", "disks"];
 const LVM_KEYS: &[&str] = &["stripes", "stripe_size", "disks"];
+
+/// A device for journals.
+#[derive(Debug)]
+pub(crate) struct RawJournal {
+    pub spec: DeviceSpec,
+    pub at: Origin,
+}
 
 /// `[device]`: the data device, and those for journals.
 pub(crate) fn devices(
@@ -151,7 +157,8 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
     let names: Vec<&str> = RaidLevel::ALL.iter().map(|level| level.name()).collect();
     let word = table.required_string("level")?;
     let level = RaidLevel::ALL.iter().copied().find(|level| level.name() == word);
-    let level = level.ok_or_else(|| table.error("level", unknown_word("level", word, &names)))?;
+    let level =
+        level.ok_or_else(|| table.error("level", PlanProblem::unknown_word("level", word, &names)))?;
     if table.get("chunk").is_some() && !level.has_chunks() {
         return Err(pointless(table, "chunk", level.name()));
     }
@@ -163,7 +170,7 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
         Some(word) => {
             let names: Vec<&str> = Bitmap::ALL.iter().map(|bitmap| bitmap.name()).collect();
             let known = Bitmap::ALL.iter().copied().find(|bitmap| bitmap.name() == word);
-            known.ok_or_else(|| table.error("bitmap", unknown_word("bitmap", word, &names)))?
+            known.ok_or_else(|| table.error("bitmap", PlanProblem::unknown_word("bitmap", word, &names)))?
         }
     };
     let disks = disks(document, table)?;

@@ -4,16 +4,15 @@
 //! are removed. Within, the testbed meets block devices, and everything is as on any machine, guards included; only
 //! nothing is taken down there, because the guest ends.
 
-use crate::cases::Case;
+use super::report::Overhead;
+use super::{Bench, Ended, overhead};
 use crate::estimate;
+use crate::options::Machines;
 use crate::order::Slot;
-use crate::overhead::Overhead;
-use crate::plan::Plan;
-use crate::run::Machines;
-use crate::trial::{self, Bench, Ended};
-use fsdyno_core::workload::Need;
+use crate::plan::{Case, Plan};
+use crate::trial;
 use fsdyno_core::{DeviceSpec, Devices, Failure, Nanos, Outcome, Warning, WarningKind};
-use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, NotStarted};
+use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,32 +33,6 @@ pub(crate) struct InGuest<'a, 'm> {
     pub hurry: &'a AtomicBool,
     pub overheads: &'a mut BTreeMap<String, Overhead>,
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
-}
-
-/// The guest that a case needs; none when it runs on the machine itself.
-pub(crate) fn request(plan: &Plan, case: &Case) -> Option<GuestRequest> {
-    request_for(plan, case, &plan.devices)
-}
-
-/// The same with images that stand elsewhere than the plan says.
-pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option<GuestRequest> {
-    let kernel = plan.kernels.get(case.configuration.guest_kernel()?)?.clone();
-    let tools = fsdyno_testbed::guest::programs(&case.configuration, devices);
-    let tools = tools.into_iter().map(|tool| (tool.program, tool.package));
-    let of_workload = case.workload.load().needs().iter().filter_map(|need| match need {
-        Need::Program(tool) => Some((tool.program, tool.package)),
-        Need::Device | Need::IoUring => None,
-    });
-    let program =
-        |(name, package): (&str, &str)| GuestProgram { name: name.to_string(), package: package.to_string() };
-    let images = fsdyno_testbed::guest::images(&case.configuration, devices);
-    Some(GuestRequest {
-        kernel,
-        shape: plan.guest,
-        modules: fsdyno_testbed::guest::modules(&case.configuration, devices),
-        programs: tools.chain(of_workload).map(program).collect(),
-        disks: images.into_iter().map(|spec| spec.path().to_path_buf()).collect(),
-    })
 }
 
 /// Runs a trial in a guest of its own and removes its images.
@@ -129,7 +102,7 @@ fn in_guest(
         let record = trial::skipped(slot, case, trial.device, &unmet);
         return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false });
     }
-    let overhead = overhead(trial, guest, case)?;
+    let overhead = measured_overhead(trial, guest, case)?;
     let testbed = verify(guest, trial.plan, &devices, &within, &disks)?;
     let mut bench = Bench {
         plan: trial.plan,
@@ -165,7 +138,7 @@ fn verify(
 }
 
 /// What the tool itself costs on guests of this kernel, measured in the first one.
-fn overhead(
+fn measured_overhead(
     trial: &mut InGuest<'_, '_>,
     guest: &mut dyn Guest,
     case: &Case,
@@ -174,7 +147,7 @@ fn overhead(
     if let Some(known) = trial.overheads.get(kernel) {
         return Ok(*known);
     }
-    let overhead = Overhead::measure(trial.plan, guest, Path::new(ANYWHERE), trial.interrupt)?;
+    let overhead = overhead::measure(trial.plan, guest, Path::new(ANYWHERE), trial.interrupt)?;
     trial.overheads.insert(kernel.to_string(), overhead);
     Ok(overhead)
 }

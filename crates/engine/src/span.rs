@@ -1,0 +1,41 @@
+//! How long a phase lasts.
+
+use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::Timing;
+
+/// How long a phase lasts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Span {
+    /// A given time.
+    Timed {
+        ramp: Nanos,
+        window: Nanos,
+        /// How long operations in flight at the end of the window are waited for.
+        drain_limit: Nanos,
+    },
+    /// Until every worker has done its work. About so many operations, for the estimate of what is left.
+    Whole { operations: u64 },
+}
+
+impl From<Timing> for Span {
+    fn from(timing: Timing) -> Span {
+        let Timing { ramp, window, drain_limit, .. } = timing;
+        Span::Timed { ramp, window, drain_limit }
+    }
+}
+
+impl Span {
+    pub(crate) fn window_ns(self) -> Option<u64> {
+        match self {
+            Span::Timed { window, .. } => Some(window.0),
+            Span::Whole { .. } => None,
+        }
+    }
+
+    pub(crate) fn ramp(self) -> Nanos {
+        match self {
+            Span::Timed { ramp, .. } => ramp,
+            Span::Whole { .. } => Nanos(0),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The guest that a case needs.
+
+use crate::plan::{Case, Plan};
+use fsdyno_core::Devices;
+use fsdyno_core::workload::Need;
+use fsdyno_host::guest::{GuestProgram, GuestRequest};
+
+/// The guest that a case needs; none when it runs on the machine itself.
+pub(crate) fn request(plan: &Plan, case: &Case) -> Option<GuestRequest> {
+    request_for(plan, case, &plan.devices)
+}
+
+/// The same with images that stand elsewhere than the plan says.
+pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option<GuestRequest> {
+    let kernel = plan.kernels.get(case.configuration.guest_kernel()?)?.clone();
+    let tools = fsdyno_testbed::guest::programs(&case.configuration, devices);
+    let tools = tools.into_iter().map(|tool| (tool.program, tool.package));
+    let of_workload = case.workload.load().needs().iter().filter_map(|need| match need {
+        Need::Program(tool) => Some((tool.program, tool.package)),
+        Need::Device | Need::IoUring => None,
+    });
+    let program =
+        |(name, package): (&str, &str)| GuestProgram { name: name.to_string(), package: package.to_string() };
+    let images = fsdyno_testbed::guest::images(&case.configuration, devices);
+    Some(GuestRequest {
+        kernel,
+        shape: plan.guest,
+        modules: fsdyno_testbed::guest::modules(&case.configuration, devices),
+        programs: tools.chain(of_workload).map(program).collect(),
+        disks: images.into_iter().map(|spec| spec.path().to_path_buf()).collect(),
+    })
+}

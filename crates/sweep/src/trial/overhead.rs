@@ -1,0 +1,62 @@
+//! What the tool itself costs on this host, measured before each sweep: short runs of the engine that touch no file.
+
+use super::report::{self, EngineReport, Overhead};
+use super::watch::{self, LoadEnd, Stops};
+use crate::plan::Plan;
+use fsdyno_core::workload::Null;
+use fsdyno_core::{Failure, Nanos, TelemetryRequest, Workload};
+use fsdyno_host::Host;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// The longest window of the run with telemetry. A plan that samples less often pays less than what is shown.
+const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
+
+/// Measures it with and, where the plan takes telemetry, without.
+/// The null workload touches nothing in `directory`, which must exist.
+pub(crate) fn measure(
+    plan: &Plan,
+    host: &mut dyn Host,
+    directory: &Path,
+    interrupt: &AtomicBool,
+) -> Result<Overhead, Box<Failure>> {
+    let mut null = |workload, telemetry| null(plan, host, directory, interrupt, workload, telemetry);
+    let ns_per_op = null(Null::default(), None)?;
+    let with_telemetry_ns_per_op = match plan.telemetry {
+        None => None,
+        Some(interval) => {
+            let interval = interval.min(LONGEST_WINDOW);
+            let workload = Null { window: interval, ..Null::default() };
+            let telemetry = TelemetryRequest { interval, devices: Vec::new() };
+            null(workload, Some(telemetry))?
+        }
+    };
+    Ok(Overhead { ns_per_op, with_telemetry_ns_per_op })
+}
+
+fn null(
+    plan: &Plan,
+    host: &mut dyn Host,
+    directory: &Path,
+    interrupt: &AtomicBool,
+    workload: Null,
+    telemetry: Option<TelemetryRequest>,
+) -> Result<Option<f64>, Box<Failure>> {
+    let mut request = report::request(directory, &Workload::Null(workload), plan.seed, true);
+    request.telemetry = telemetry;
+    let mut engine = host.start_engine(&request).map_err(|error| Box::new(report::host_failure(&error)))?;
+    let mut told = EngineReport::default();
+    // It touches nothing, and there is nothing to wait for.
+    let stop = Stops { interrupt, hurry: interrupt };
+    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut |_| {});
+    match (load.end, load.stuck_pid) {
+        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(Box::new(failure)),
+        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not end")))),
+        // The loop over trials sees the interruption.
+        (LoadEnd::Interrupted, None) => Ok(None),
+        (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {
+            let rate = role.rates.operations_per_s;
+            (rate > 0.0).then(|| f64::from(role.workers) * 1e9 / rate)
+        })),
+    }
+}

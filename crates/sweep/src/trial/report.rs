@@ -1,0 +1,70 @@
+//! What an engine is asked for, and what it reports.
+
+use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
+use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
+use fsdyno_core::{EngineRequest, Failure, Nanos, PhaseResult, TrialRecord, Warning, Workload};
+use fsdyno_host::HostError;
+use std::path::Path;
+
+/// What an engine is asked. `keeps`: what it made must be gone afterwards, for the filesystem stays.
+pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: bool) -> EngineRequest {
+    EngineRequest {
+        version: PROTOCOL_VERSION,
+        directory: directory.to_path_buf(),
+        workload: workload.clone(),
+        seed,
+        drop_caches: true,
+        clean_up: keeps,
+        part: Part::WHOLE,
+        precondition: None,
+        device: None,
+        telemetry: None,
+    }
+}
+
+pub(crate) fn host_failure(error: &HostError) -> Failure {
+    let mut failure = Failure::new("engine", error.to_string());
+    failure.errno = error.errno();
+    failure
+}
+
+/// What an operation of the null workload costs: everything but the system call.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Overhead {
+    pub ns_per_op: Option<f64>,
+    /// While telemetry is taken.
+    pub with_telemetry_ns_per_op: Option<f64>,
+}
+
+/// What an engine told before it ended, however it ended.
+#[derive(Debug, Default)]
+pub(crate) struct EngineReport {
+    pub timer: Option<TimerFacts>,
+    pub prepare: Option<Nanos>,
+    pub trees: TreeSummary,
+    pub phases: Vec<PhaseResult>,
+    pub filled: Option<Filled>,
+    pub layout: Option<Layout>,
+    pub warnings: Vec<Warning>,
+}
+
+impl EngineReport {
+    /// Adds it to the record of a trial, which may have what the engines of earlier parts told.
+    pub fn keep(self, record: &mut TrialRecord, overhead: Overhead) {
+        if let (None, Some(timer)) = (&record.timer, self.timer) {
+            record.timer = Some(TimerFacts {
+                overhead_ns_per_op: overhead.ns_per_op,
+                overhead_with_telemetry_ns_per_op: overhead.with_telemetry_ns_per_op,
+                ..timer
+            });
+        }
+        if let Some(prepare) = self.prepare {
+            record.lifecycle_ns.prepare = Some(prepare);
+            record.trees = self.trees;
+        }
+        record.phases.extend(self.phases);
+        record.filled = self.filled.or(record.filled);
+        record.layout = self.layout;
+        record.warnings.extend(self.warnings);
+    }
+}
