@@ -2,11 +2,14 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test bench soak clean
+.PHONY: help build demo test check unit docs bench soak clean
 
 help:
 	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
 	@echo "make test    everything that must hold: format, lints, tests"
+	@echo "make check   formatting and lints"
+	@echo "make unit    the tests that need neither root nor a real device"
+	@echo "make docs    docs/reference, written anew from the program"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
 	@echo "make soak    the long run before a release: random plans and real sweeps, ended in every way; as root"
 	@echo "make build   target/release/fsdyno"
@@ -21,6 +24,17 @@ demo: build
 test:
 	@scripts/install-tools test
 	@scripts/test
+
+check:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+# All tests but those of the machine suite, which takes ten minutes.
+unit:
+	$(CARGO) test --locked --workspace --lib --bins --test '[!m]*' --test measure
+
+docs:
+	$(CARGO) run --locked -p fsdyno -- reference docs/reference
 
 bench:
 	@scripts/install-tools test

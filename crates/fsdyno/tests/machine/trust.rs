@@ -12,12 +12,12 @@ pub fn tests() -> Vec<Test> {
     vec![
         Test {
             name: "trust::real_trials_of_one_configuration_do_not_differ",
-            requires: &[Requirement::Root, Requirement::Loop],
+            requires: &[Requirement::Root, Requirement::Loop, Requirement::Quiet],
             body: real_trials_of_one_configuration_do_not_differ,
         },
         Test {
             name: "trust::ten_percent_more_time_are_found_with_six_trials",
-            requires: &[Requirement::Root, Requirement::Fuse],
+            requires: &[Requirement::Root, Requirement::Fuse, Requirement::Quiet],
             body: ten_percent_more_time_are_found_with_six_trials,
         },
     ]

@@ -15,7 +15,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 /// Number of the user and of the group without privileges.
@@ -47,25 +47,35 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
 /// Whoever uses the machine's own devices is alone with them, so that what differs afterwards is its own doing. A guest
 /// changes nothing outside and keeps one processor busy, so tests in guests run beside the others.
 static MACHINE: Mutex<()> = Mutex::new(());
+/// Held alone by what compares times.
+static QUIET: RwLock<()> = RwLock::new(());
 const AT_ONCE: usize = 2;
 
 impl Test {
+    fn needs(&self, requirement: Requirement) -> bool {
+        self.requires.iter().any(|one| match one {
+            Requirement::All(all) => all.contains(&requirement),
+            one => *one == requirement,
+        })
+    }
+
     fn is_in_guests_only(&self) -> bool {
-        let needed = |requirement: &Requirement| match requirement {
-            Requirement::All(all) => all.to_vec(),
-            one => vec![*one],
-        };
-        let needed: Vec<Requirement> = self.requires.iter().flat_map(needed).collect();
-        needed.contains(&Requirement::Program("qemu-system-x86_64"))
-            && !needed.contains(&Requirement::Loop)
-            && !needed.contains(&Requirement::Fuse)
+        self.needs(Requirement::Program("qemu-system-x86_64"))
+            && !self.needs(Requirement::Loop)
+            && !self.needs(Requirement::Fuse)
     }
 
     fn run(&self) -> Result<(), Failed> {
+        const UNHARMED: &str = "no panic leaves a test";
+        let (_alone, _beside_others);
+        match self.needs(Requirement::Quiet) {
+            true => _alone = QUIET.write().expect(UNHARMED),
+            false => _beside_others = QUIET.read().expect(UNHARMED),
+        }
         if self.is_in_guests_only() {
             return timed(self.name, || outcome(catch_unwind(self.body)));
         }
-        let _alone = MACHINE.lock().expect("no panic leaves a test");
+        let _machine = MACHINE.lock().expect(UNHARMED);
         timed(self.name, || guarded(self.body))
     }
 }
