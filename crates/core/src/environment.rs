@@ -59,12 +59,12 @@ pub struct Confinement {
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.landlock_abi == 0 {
-            f.write_str("none: this kernel has no Landlock, or it was not enabled at boot")?;
+            f.write_str("none: this kernel does not support Landlock, or it was not enabled at boot")?;
         } else {
-            write!(f, "Landlock ABI {}: refuses {}", self.landlock_abi, self.refused.join(", "))?;
+            write!(f, "Landlock ABI {}: blocks {}", self.landlock_abi, self.refused.join(", "))?;
         }
         if self.landlock_abi > 0 && !self.not_refused.is_empty() {
-            write!(f, "; not {}", self.not_refused.join(", "))?;
+            write!(f, "; does not block {}", self.not_refused.join(", "))?;
         }
         match self.read_only_mounts {
             true => f.write_str("; timed operations: other mounts are read-only"),
@@ -111,7 +111,7 @@ mod tests {
         let old = Confinement { landlock_abi: 2, refused, not_refused, read_only_mounts: true };
         assert_eq!(
             old.to_string(),
-            "Landlock ABI 2: refuses writing; not TCP; timed operations: other mounts are read-only"
+            "Landlock ABI 2: blocks writing; does not block TCP; timed operations: other mounts are read-only"
         );
         let none = Confinement::default().to_string();
         assert!(none.starts_with("none") && none.ends_with("timed operations: not confined"), "{none}");

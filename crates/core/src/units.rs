@@ -12,13 +12,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a number with a unit of size.
-    #[error("'{0}' is not a size; write for example 4k, 64M or 1GiB")]
+    #[error("'{0}' is not a valid size; examples: 4k, 64M, 1GiB")]
     Size(String),
     /// Not a number with a unit of time.
-    #[error("'{0}' is not a duration; write for example 500ms, 30s or 5m")]
+    #[error("'{0}' is not a valid duration; examples: 500ms, 30s, 5m")]
     Duration(String),
     /// A percentage outside 0 to 100.
-    #[error("'{0}' is not a percentage between 0% and 100%")]
+    #[error("'{0}' is not a percentage from 0% to 100%")]
     Percent(String),
 }
 

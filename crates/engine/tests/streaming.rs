@@ -169,7 +169,7 @@ fn what_cannot_be_is_refused_with_its_parameter() {
     let (result, _) = events(directory.path(), odd);
     assert_eq!(
         result.unwrap_err().to_string(),
-        "parameter 'bs' of the workload takes a multiple of 4k with direct I/O"
+        "parameter 'bs' of the workload takes a multiple of 4k for direct I/O"
     );
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

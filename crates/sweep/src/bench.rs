@@ -48,7 +48,7 @@ pub enum BenchError {
         source: Box<HostError>,
     },
     /// The smallest default does not fit.
-    #[error("directory '{directory}' has {free} free, and a bench takes {FREE_MIN} at least")]
+    #[error("directory '{directory}' has only {free} free; bench needs at least {FREE_MIN}")]
     NoRoom {
         /// The directory.
         directory: String,
@@ -56,7 +56,7 @@ pub enum BenchError {
         free: Bytes,
     },
     /// Its name cannot be written into a plan.
-    #[error("directory '{directory}' has a name that is no UTF-8")]
+    #[error("the name of directory '{directory}' is not valid UTF-8")]
     Name {
         /// The directory.
         directory: String,
@@ -105,7 +105,7 @@ mod tests {
         let mut host = FakeHost::new();
         host.space = (Bytes(20 * Bytes::MIB), Bytes(1 << 40));
         let error = bench_plan(&mut host, Path::new("/tmp"), &BenchOptions::default()).unwrap_err();
-        assert_eq!(error.to_string(), "directory '/tmp' has 20M free, and a bench takes 64M at least");
+        assert_eq!(error.to_string(), "directory '/tmp' has only 20M free; bench needs at least 64M");
         let small = BenchOptions { tree_size: Some(Bytes(Bytes::MIB)), ..BenchOptions::default() };
         assert!(bench_plan(&mut host, Path::new("/tmp"), &small).is_ok());
     }

@@ -99,7 +99,7 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
         "image" => {
             let size: Bytes = table.unit("size")?.ok_or_else(|| missing(table, "size"))?;
             if size.0 == 0 {
-                return Err(table.refuse("size", "more than nothing"));
+                return Err(table.refuse("size", "greater than zero"));
             }
             DeviceSpec::Image { path, size, direct_io: table.boolean("direct_io")?.unwrap_or(true) }
         }
@@ -125,7 +125,7 @@ fn delay(table: &Section<'_>) -> Result<Option<Delay>, PlanError> {
     let one = |key: &str| -> Result<Option<Nanos>, PlanError> {
         match table.unit::<Nanos>(key)? {
             Some(delay) if !delay.0.is_multiple_of(Nanos::from_millis(1).0) => {
-                Err(table.refuse(key, "whole milliseconds"))
+                Err(table.refuse(key, "a whole number of milliseconds"))
             }
             delay => Ok(delay),
         }
@@ -170,7 +170,7 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
     if disks.len() < level.least_disks() {
         return Err(too_many_or_few(
             table,
-            format!("{} disks at least for {word}", level.least_disks()),
+            format!("at least {} disks for {word}", level.least_disks()),
             &disks,
         ));
     }
@@ -183,7 +183,7 @@ fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError
     let stripes = table.integer("stripes", 1..=MAX_DISKS)?.unwrap_or(1);
     if !(disks.len() as u64).is_multiple_of(stripes.into()) {
         return Err(
-            table.refuse("stripes", format!("a number by which {} disks can be divided", disks.len()))
+            table.refuse("stripes", format!("a divisor of the number of disks, {}", disks.len()))
         );
     }
     if stripes == 1 && table.get("stripe_size").is_some() {
@@ -196,7 +196,7 @@ fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError
 fn chunk(table: &Section<'_>, key: &str) -> Result<Option<Bytes>, PlanError> {
     match table.unit::<Bytes>(key)? {
         Some(size) if size < LEAST_CHUNK || !size.0.is_power_of_two() => {
-            Err(table.refuse(key, format!("a power of two, at least {LEAST_CHUNK}")))
+            Err(table.refuse(key, format!("a power of two and at least {LEAST_CHUNK}")))
         }
         size => Ok(size),
     }
@@ -218,7 +218,7 @@ fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, Pl
         _ => alike(&Section::new(document, node, name)?)?,
     };
     if disks.is_empty() || disks.len() > MAX_DISKS as usize {
-        return Err(too_many_or_few(table, format!("1 to {MAX_DISKS} disks"), &disks));
+        return Err(too_many_or_few(table, format!("a list of 1 to {MAX_DISKS} disks"), &disks));
     }
     let mut paths: Vec<_> = disks.iter().map(DeviceSpec::path).collect();
     paths.sort();
@@ -239,7 +239,7 @@ fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
     table.only(&[DISK_KEYS, &["count"]].concat())?;
     let kind = exactly_one(table, &["image", "block"])?;
     if kind == "block" {
-        return Err(table.refuse("block", "a list of disks, [{ block = \"...\" }, { block = \"...\" }],"));
+        return Err(table.refuse("block", "a list of disks such as [{ block = \"...\" }, { block = \"...\" }]"));
     }
     let count: u32 = table.integer("count", 1..=MAX_DISKS)?.ok_or_else(|| missing(table, "count"))?;
     let first = disk(table, kind)?;

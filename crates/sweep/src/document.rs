@@ -202,7 +202,7 @@ fn set(
                     let count = nodes.len();
                     node = nodes
                         .get_mut(position)
-                        .ok_or(Stop { depth, found: Some(format!("an array of {count}")) })?;
+                        .ok_or(Stop { depth, found: Some(format!("an array of length {count}")) })?;
                 }
                 Err(_) => {
                     return set_in_each(nodes, keys, depth, value, origin, takes_key);
@@ -403,7 +403,7 @@ impl<'d> Section<'d> {
         let Some(node) = self.get(key) else { return Ok(None) };
         let text = match &node.value {
             Value::String(_) | Value::Integer(_) | Value::Float(_) => node.scalar().unwrap_or_default(),
-            _ => return Err(self.refuse(key, "a number or a string with its unit")),
+            _ => return Err(self.refuse(key, "a number or a string with a unit")),
         };
         let unit =
             text.parse().map_err(|error| self.error(key, PlanProblem::Unit { key: key.to_string(), error }));

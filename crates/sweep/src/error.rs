@@ -74,32 +74,32 @@ impl PlanError {
     /// The next step for the user, where there is an obvious one.
     pub fn hint(&self) -> Option<&'static str> {
         match *self.problem {
-            PlanProblem::Read { .. } => Some("ready plans are in the directory plans/"),
+            PlanProblem::Read { .. } => Some("example plans are in the directory plans/"),
             PlanProblem::NoDevice => {
                 Some("add a scratch image: [device] with image = \"/var/tmp/fsdyno.img\" and size = \"8G\"")
             }
-            PlanProblem::NoWorkload => Some("add [[workloads]] with kind = \"fileserver\""),
+            PlanProblem::NoWorkload => Some("add a [[workloads]] table with kind = \"fileserver\""),
             PlanProblem::NoFilesystem => {
-                Some("add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] that names one")
+                Some("add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] table with a filesystem")
             }
             PlanProblem::NoJournalDevice { .. } | PlanProblem::UnknownJournal { .. } => Some(
-                "name it: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
+                "define one: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
             ),
-            PlanProblem::AmbiguousJournal { .. } => Some("write external:NAME"),
+            PlanProblem::AmbiguousJournal { .. } => Some("write external:NAME to choose one"),
             PlanProblem::TooManyCases { .. } | PlanProblem::TooManyTrials { .. } => Some(
-                "vary fewer axes, give fewer levels, or list the interesting points as [[configurations]]",
+                "vary fewer axes, use fewer levels, or list only the configurations of interest as [[configurations]]",
             ),
             PlanProblem::OverrideSyntax => {
                 Some("write PATH=VALUE, for example --set device.size=1G or --set workloads.window=2s")
             }
-            PlanProblem::ShareOfUnknown { .. } => Some("write the size in bytes, for example 20G"),
+            PlanProblem::ShareOfUnknown { .. } => Some("write an absolute size, for example 20G"),
             PlanProblem::UnknownKernel { .. } => Some(
-                "write host, debian:6.1, the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
+                "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
             ),
-            PlanProblem::KernelName { .. } => Some("give it a name of its own"),
-            PlanProblem::Contradiction { .. } => Some("take one of the settings out"),
+            PlanProblem::KernelName { .. } => Some("choose another name"),
+            PlanProblem::Contradiction { .. } => Some("remove one of the settings"),
             PlanProblem::Axis(AxisError::SysctlKey { .. }) => {
-                Some("write a name as sysctl(8) prints it, for example \"sysctl.vm.dirty_ratio\" = [5, 20]")
+                Some("write the name as sysctl(8) prints it, for example \"sysctl.vm.dirty_ratio\" = [5, 20]")
             }
             _ => None,
         }
@@ -110,7 +110,7 @@ impl PlanError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanProblem {
     /// A name in `[kernels]` that means something already.
-    #[error("'{name}' means another kernel already")]
+    #[error("kernel name '{name}' is reserved")]
     KernelName {
         /// The name.
         name: String,
@@ -136,10 +136,10 @@ pub enum PlanProblem {
         message: String,
     },
     /// `--set` without a path or a value.
-    #[error("not of the form PATH=VALUE")]
+    #[error("expected PATH=VALUE")]
     OverrideSyntax,
     /// `--set` leads through something that is no table.
-    #[error("'{path}' leads through '{at}', which is {found}")]
+    #[error("cannot set '{path}': '{at}' is {found}")]
     OverridePath {
         /// The path.
         path: String,
@@ -161,7 +161,7 @@ pub enum PlanProblem {
         nearest: Option<String>,
     },
     /// A value of another type than expected, or out of its range.
-    #[error("'{key}' takes {expected}, not {found}")]
+    #[error("'{key}' must be {expected}{}", instead(found))]
     Value {
         /// The key.
         key: String,
@@ -199,7 +199,7 @@ pub enum PlanProblem {
         error: ShorthandError,
     },
     /// A parameter that two keys set, or that one sets twice.
-    #[error("'{parameter}' is given twice, by '{first}' and by '{second}'")]
+    #[error("'{parameter}' is set twice, by '{first}' and by '{second}'")]
     GivenTwice {
         /// The parameter.
         parameter: String,
@@ -215,7 +215,7 @@ pub enum PlanProblem {
     #[error("{0}")]
     Measure(MeasureError),
     /// A key that must be there.
-    #[error("{section} lacks '{key}'")]
+    #[error("missing key '{key}' in {section}")]
     Missing {
         /// The table.
         section: String,
@@ -223,16 +223,16 @@ pub enum PlanProblem {
         key: &'static str,
     },
     /// No device.
-    #[error("the plan names no device")]
+    #[error("the plan defines no device")]
     NoDevice,
     /// No workload.
-    #[error("the plan names no workload")]
+    #[error("the plan defines no workload")]
     NoWorkload,
     /// Neither `axes.filesystem` nor a configuration.
-    #[error("the plan names no filesystem and no configuration")]
+    #[error("the plan defines no filesystem and no configuration")]
     NoFilesystem,
     /// Keys that exclude each other, or none where one is needed.
-    #[error("{section} takes exactly one of {}; it has {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
+    #[error("{section} needs exactly one of {}; found {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
     ExactlyOne {
         /// The table.
         section: String,
@@ -242,7 +242,7 @@ pub enum PlanProblem {
         found: Vec<String>,
     },
     /// A key that means nothing beside another one.
-    #[error("'{key}' means nothing beside '{beside}'")]
+    #[error("'{key}' does not apply to '{beside}'")]
     Pointless {
         /// The key.
         key: String,
@@ -250,7 +250,7 @@ pub enum PlanProblem {
         beside: String,
     },
     /// An axis that none of the filesystems in question has.
-    #[error("axis '{axis}' is for {takes}, not for {filesystems}")]
+    #[error("axis '{axis}' applies to {takes}, not to {filesystems}")]
     AxisNotForFilesystem {
         /// The axis.
         axis: String,
@@ -266,7 +266,7 @@ pub enum PlanProblem {
         axis: String,
     },
     /// Two levels that mean the same.
-    #[error("axis '{axis}' has level '{level}' twice")]
+    #[error("axis '{axis}' lists level '{level}' twice")]
     LevelTwice {
         /// The axis.
         axis: String,
@@ -274,13 +274,13 @@ pub enum PlanProblem {
         level: String,
     },
     /// Two configurations of one name.
-    #[error("there are two configurations of the name '{name}'")]
+    #[error("two configurations are named '{name}'")]
     NameTwice {
         /// The name.
         name: String,
     },
     /// An external journal and no device for it.
-    #[error("journal '{level}' needs a device in [device.journals], and there is none")]
+    #[error("journal '{level}' needs a device in [device.journals], but none is defined")]
     NoJournalDevice {
         /// The level.
         level: String,
@@ -296,13 +296,13 @@ pub enum PlanProblem {
         nearest: Option<String>,
     },
     /// An external journal, and several devices for it.
-    #[error("journal 'external' could be on any of {}", known.join(", "))]
+    #[error("journal 'external' is ambiguous: it could be on any of {}", known.join(", "))]
     AmbiguousJournal {
         /// Those that the plan names.
         known: Vec<String>,
     },
     /// Two devices of the plan are the same.
-    #[error("'{path}' stands for two devices")]
+    #[error("'{path}' is used for two devices")]
     SameDevice {
         /// The path.
         path: String,
@@ -316,13 +316,13 @@ pub enum PlanProblem {
         reasons: Vec<String>,
     },
     /// A share of a size that the plan does not tell.
-    #[error("'{key}' is a share of the device, whose size the plan does not tell")]
+    #[error("'{key}' is a percentage of the device, but the plan does not say how large the device is")]
     ShareOfUnknown {
         /// The key.
         key: String,
     },
     /// More cases than anybody can run.
-    #[error("the plan has {count} cases; at most {limit} are possible")]
+    #[error("the plan has {count} cases; the limit is {limit}")]
     TooManyCases {
         /// How many.
         count: u128,
@@ -330,7 +330,7 @@ pub enum PlanProblem {
         limit: u128,
     },
     /// More trials than anybody can run.
-    #[error("the plan has {count} trials; at most {limit} are possible")]
+    #[error("the plan has {count} trials; the limit is {limit}")]
     TooManyTrials {
         /// How many.
         count: u128,
@@ -338,7 +338,7 @@ pub enum PlanProblem {
         limit: u128,
     },
     /// A profile that cannot be read.
-    #[error("cannot read profile '{path}': {reason}")]
+    #[error("cannot use file '{path}': {reason}")]
     Profile {
         /// Its path.
         path: String,
@@ -347,12 +347,17 @@ pub enum PlanProblem {
     },
 }
 
+/// The end of an error about a value: what the plan has, where it has anything.
+fn instead(found: &str) -> String {
+    if found.is_empty() { String::new() } else { format!(", not {found}") }
+}
+
 /// The nearest known word as a question, else all of them.
 fn did_you_mean(nearest: &Option<String>, known: &[String]) -> String {
     match nearest {
         Some(word) => format!("; did you mean '{word}'?"),
         None if known.is_empty() => String::new(),
-        None => format!("; known are {}", known.join(", ")),
+        None => format!("; expected one of {}", known.join(", ")),
     }
 }
 
@@ -366,7 +371,7 @@ pub enum SweepError {
     #[error(transparent)]
     Store(#[from] fsdyno_store::StoreError),
     /// A trial cannot be stored; its record is kept in a file.
-    #[error("cannot store trial {}, so the sweep ends; its record is kept in '{}'", trial + 1, kept.display())]
+    #[error("cannot store trial {}; its record is kept in '{}', and the sweep stops", trial + 1, kept.display())]
     NotStored {
         /// The trial.
         trial: u32,
@@ -376,7 +381,7 @@ pub enum SweepError {
         source: Box<fsdyno_store::StoreError>,
     },
     /// A trial cannot be stored, and its record cannot be kept either: it is lost.
-    #[error("cannot store trial {} ({cause}), so the sweep ends", trial + 1)]
+    #[error("cannot store trial {} ({cause}); the sweep stops", trial + 1)]
     Lost {
         /// The trial.
         trial: u32,
@@ -386,13 +391,13 @@ pub enum SweepError {
         source: Box<fsdyno_store::StoreError>,
     },
     /// The engine does not even run without a filesystem.
-    #[error("the engine does not run: {failure}")]
+    #[error("cannot run the engine: {failure}")]
     Engine {
         /// What went wrong.
         failure: Box<fsdyno_core::Failure>,
     },
     /// A sweep can only go on with the plan that it began with.
-    #[error("sweep {sweep} ('{name}') was begun with another plan or other --set arguments")]
+    #[error("sweep {sweep} ('{name}') was started with another plan or other --set arguments")]
     PlanDiffers {
         /// The sweep.
         sweep: fsdyno_store::SweepId,
@@ -400,7 +405,7 @@ pub enum SweepError {
         name: String,
     },
     /// A sweep cannot be resumed on another disk.
-    #[error("'{}' is not a disk that sweep {sweep} began with: that was {then}; this is {now}", path.display())]
+    #[error("'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is {now}", path.display())]
     DiskDiffers {
         /// The sweep.
         sweep: fsdyno_store::SweepId,
@@ -419,17 +424,17 @@ impl SweepError {
         match self {
             SweepError::Testbed(error) => error.failure().hint,
             SweepError::NotStored { .. } => Some(
-                "make room or end what locks the store: `fsdyno restore` then adds the record, and --resume goes on"
+                "free some space or stop what locks the store; `fsdyno restore` then adds the record, and --resume continues the sweep"
                     .to_string(),
             ),
             SweepError::Store(_) | SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),
             SweepError::PlanDiffers { .. } => Some(
-                "resume with the same plan and arguments, or begin a new sweep without --resume".to_string(),
+                "resume with the same plan and arguments, or start a new sweep without --resume".to_string(),
             ),
             SweepError::DiskDiffers { .. } => Some(
-                "connect that disk again under this name, or begin a new sweep without --resume; names below \
-                 /dev/disk/by-id stay with their disk"
+                "reconnect that disk under this name, or start a new sweep without --resume; a name in \
+                 /dev/disk/by-id always refers to the same disk"
                     .to_string(),
             ),
         }

@@ -102,7 +102,7 @@ fn dry_case(
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
     if let (Some(_), Err(error)) = (case.configuration.precondition(), size) {
-        notes.push(format!("the time to fill the device is not known, and not counted: {error}"));
+        notes.push(format!("the time to fill the device is unknown and not included: {error}"));
     }
     DryCase {
         case: case.index,
@@ -188,7 +188,7 @@ fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
     }
     let percent = precondition.fill_percent;
     vec![format!(
-        "no room for the workload, which prepares {needed}: filled to {percent} %, {size} leave less"
+        "the workload prepares {needed}, which does not fit: filled to {percent} %, a device of {size} has less space left"
     )]
 }
 
@@ -237,17 +237,17 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
     match need {
         Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. })
-            .then(|| "a block device to read: a plan with an image or a block device".to_string()),
+            .then(|| "device-read needs a block device; use a plan with an image or a block device".to_string()),
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
-            (!found).then(|| format!("{program} (install {package}: apt-get install {package})"))
+            (!found).then(|| format!("{program} is not installed (apt-get install {package})"))
         }
         // Without that file (Linux 6.6) nothing is known: the engine asks the kernel itself. 1 forbids it to those
         // without privileges, which whoever makes filesystems has (Documentation/admin-guide/sysctl/kernel.rst).
         Need::IoUring => {
             let setting = host.read_text(Path::new("/proc/sys/kernel/io_uring_disabled")).unwrap_or_default();
             (setting.trim() == "2")
-                .then(|| "io_uring is disabled: sysctl kernel.io_uring_disabled=0".to_string())
+                .then(|| "io_uring is disabled; enable it with sysctl kernel.io_uring_disabled=0".to_string())
         }
     }
 }

@@ -19,12 +19,12 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         return Err(refuse("it is a directory".to_string()));
     }
     if !kind.is_file() {
-        return Err(refuse("it is no regular file".to_string()));
+        return Err(refuse("it is not a regular file".to_string()));
     }
     let mut text = String::new();
     file.take(MOST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST {
-        return Err(refuse(format!("it has more than {} MiB", MOST >> 20)));
+        return Err(refuse(format!("it is larger than {} MiB", MOST >> 20)));
     }
     Ok(text)
 }
@@ -44,11 +44,11 @@ mod tests {
         fs::File::create(&path).and_then(|file| file.set_len(MOST)).unwrap();
         assert_eq!(read(&path).unwrap().len() as u64, MOST);
         fs::File::create(&path).and_then(|file| file.set_len(MOST + 1)).unwrap();
-        assert_eq!(refused(&path), "it has more than 1 MiB");
+        assert_eq!(refused(&path), "it is larger than 1 MiB");
         assert_eq!(refused(directory.path()), "it is a directory");
-        assert_eq!(refused(Path::new("/dev/zero")), "it is no regular file");
+        assert_eq!(refused(Path::new("/dev/zero")), "it is not a regular file");
         let pipe = directory.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
-        assert_eq!(refused(&pipe), "it is no regular file");
+        assert_eq!(refused(&pipe), "it is not a regular file");
     }
 }

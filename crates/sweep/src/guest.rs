@@ -192,10 +192,10 @@ fn add_last_words(failure: &mut Failure, guest: &mut dyn Guest) {
 }
 
 fn with_heading(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!("the guest's last words:\n{words}") }
+    if words.is_empty() { String::new() } else { format!("last output of the guest:\n{words}") }
 }
 
 fn emulation(description: &str) -> Warning {
-    let text = format!("{description}: only ratios between guests mean something, no time by itself");
+    let text = format!("{description}: only ratios between guests are meaningful, not absolute times");
     Warning::new(WarningKind::Emulation, text)
 }

@@ -61,7 +61,7 @@ fn null(
     let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(Box::new(failure)),
-        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not end")))),
+        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not exit")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),
         (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {

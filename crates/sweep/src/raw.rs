@@ -194,7 +194,7 @@ fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<E
     let max: u32 = table.integer("max", min..=MAX_REPETITIONS)?.ok_or_else(|| missing("max"))?;
     let half_width = match table.unit::<Size>("until")?.ok_or_else(|| missing("until"))? {
         Size::Percent(percent) if percent > 0.0 => percent / 100.0,
-        _ => return Err(table.refuse("until", "a share of the mean, more than 0%, such as 5%")),
+        _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
     };
     Ok((min, Some(Enough { max, half_width })))
 }
@@ -427,7 +427,7 @@ fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
 
 fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {
     match plan.unit("watchdog")? {
-        Some(Nanos(0)) => Err(plan.refuse("watchdog", "more than nothing")),
+        Some(Nanos(0)) => Err(plan.refuse("watchdog", "greater than zero")),
         watchdog => Ok(watchdog.unwrap_or(DEFAULT_WATCHDOG)),
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
     let stuck = match &result {
         Err(Stop::Hung(_, Some(pid))) => {
-            Some(format!("process {pid}, an engine that hangs in the kernel and cannot be killed"))
+            Some(format!("engine process {pid}, which hangs in the kernel and cannot be killed"))
         }
         _ => None,
     };
@@ -160,8 +160,8 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
 fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Iterator<Item = Part> + use<> {
     let parts = case.workload.load().parts();
     if parts > 1 && !mounted.can_be_remounted() {
-        let text = "a directory is used as it is: it was written back and the caches were dropped, where a trial on a \
-                    device unmounts and mounts again";
+        let text = "a directory cannot be unmounted: it was written back and the caches were dropped instead \
+                    of unmounting and mounting it again";
         record.warnings.push(Warning::new(WarningKind::NotRemounted, text));
         return Part::all(1);
     }
@@ -214,7 +214,7 @@ fn load(
         (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),
         (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Hung(Box::new(failure), Some(pid))),
         (_, Some(pid)) => {
-            let failure = Failure::new("engine", "the engine did not end and cannot be killed");
+            let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
             Err(Stop::Hung(Box::new(failure), Some(pid)))
         }
         (LoadEnd::Done, None) => Ok(()),
@@ -262,7 +262,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         configuration: case.configuration.clone(),
         device: device.clone(),
         workload: case.workload.clone(),
-        outcome: Outcome::Failed { error: Failure::new("trial", "did not come to its end") },
+        outcome: Outcome::Failed { error: Failure::new("trial", "did not finish") },
         warnings: case.warnings.clone(),
         timer: None,
         lifecycle_ns: Lifecycle::default(),
@@ -284,9 +284,9 @@ pub(crate) fn skipped(slot: &Slot, case: &Case, device: &DeviceSpec, unmet: &[St
 
 /// The record of a trial that was not begun because its device is stuck.
 pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[String]) -> TrialRecord {
-    let mut error = Failure::new("build", "not begun: an earlier trial still holds the device");
+    let mut error = Failure::new("build", "not started: an earlier trial still holds the device");
     error.details = left.join("\n");
-    error.hint = Some("end what holds it or restart the machine, then sweep again".to_string());
+    error.hint = Some("stop what holds the device, or reboot; then run the sweep again".to_string());
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
 }
 

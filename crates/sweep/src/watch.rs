@@ -223,27 +223,27 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
 
 fn hung(place: &Option<Place>, limit: Duration, pid: u32) -> Failure {
     let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
-    let message = format!("the engine made no progress for {} while it was to {stage}", Nanos::from(limit));
+    let message = format!("the engine made no progress for {} in stage '{stage}'", Nanos::from(limit));
     let mut failure = Failure::new(step(place), message);
     if let Some(place) = place {
         failure.details =
-            format!("process {pid} was {:.0} % through the stage '{stage}'", place.done * 100.0);
+            format!("process {pid} had completed {:.0} % of stage '{stage}'", place.done * 100.0);
     }
     failure.hint =
-        Some("the kernel log (dmesg) tells of hung tasks; a slow device needs a longer `watchdog`".into());
+        Some("look for hung tasks in the kernel log (dmesg); for a slow device, increase `watchdog`".into());
     failure
 }
 
 fn garbage(text: &str) -> Failure {
-    let mut failure = Failure::new("engine", "the engine wrote something that is no event");
+    let mut failure = Failure::new("engine", "the engine's output is not a valid event");
     failure.details = text.to_string();
-    failure.hint = Some("this is an error in fsdyno, or something else wrote to the engine's stdout".into());
+    failure.hint = Some("this is a bug in fsdyno, or something else wrote to the engine's stdout".into());
     failure
 }
 
 fn ended_early(place: &Option<Place>, stderr: String) -> Failure {
-    let mut failure = Failure::new(step(place), "the engine ended without a result");
+    let mut failure = Failure::new(step(place), "the engine exited without a result");
     failure.details = stderr;
-    failure.hint = Some("the kernel log (dmesg) tells whether it was killed for want of memory".into());
+    failure.hint = Some("check the kernel log (dmesg): the engine may have been killed for lack of memory".into());
     failure
 }

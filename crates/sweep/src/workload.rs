@@ -22,7 +22,7 @@ pub(crate) fn resolve(
     // Which key gives a parameter.
     let mut given: BTreeMap<&str, &str> = BTreeMap::new();
     for (key, entry) in table.entries().filter(|(key, _)| *key != "kind") {
-        let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value that is no date"))?;
+        let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value other than a date"))?;
         let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
             Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
             None => vec![(key, literal)],
@@ -69,7 +69,7 @@ fn spelt_out(
         one => line(one),
     };
     let Some(text) = text else {
-        return Err(table.refuse(shorthand.name, "a string, or a list of them"));
+        return Err(table.refuse(shorthand.name, "a string or a list of strings"));
     };
     (shorthand.read)(&text).map_err(|error| {
         table.error(shorthand.name, PlanProblem::Shorthand { key: shorthand.name.to_string(), error })

@@ -211,12 +211,12 @@ fn check_io_size(parameter: &'static str, size: Bytes, direct: bool) -> Result<(
     let sensible = size > Bytes(0) && size <= MAX_IO_SIZE;
     Refusal::unless(sensible, parameter, format!("a size from 1 to {MAX_IO_SIZE}"))?;
     let aligned = !direct || size.0.is_multiple_of(DIRECT_ALIGNMENT);
-    Refusal::unless(aligned, parameter, "a multiple of 4k with direct I/O")
+    Refusal::unless(aligned, parameter, "a multiple of 4k for direct I/O")
 }
 
 fn check_content(content: &Content) -> Result<(), Refusal> {
     let sensible = !matches!(content, Content::Compressible(share) if !(0.0..=1.0).contains(share));
-    Refusal::unless(sensible, "content", "compressible by a share from 0 to 1")
+    Refusal::unless(sensible, "content", "compressible by a factor from 0 to 1")
 }
 
 /// What files contain. No two files share a block, whatever the content but zeros.

@@ -165,7 +165,7 @@ impl Parameter for String {
 
 /// A number or a string with its unit, as text.
 fn with_unit(literal: &Literal) -> Result<String, ParameterError> {
-    let expected = || ParameterError::Expected("a number or a string with its unit".to_string());
+    let expected = || ParameterError::Expected("a number or a string with a unit".to_string());
     literal.scalar().ok_or_else(expected)
 }
 
@@ -241,7 +241,7 @@ impl Parameter for Content {
                     _ => return Err(expected()),
                 };
                 let inside =
-                    || ParameterError::ExpectedInside("compressible", "a share from 0 to 1".to_string());
+                    || ParameterError::ExpectedInside("compressible", "a number from 0 to 1".to_string());
                 (0.0..=1.0).contains(&share).then_some(Content::Compressible(share)).ok_or_else(inside)
             }
             _ => Err(expected()),
@@ -273,7 +273,7 @@ impl Parameter for TreeModel {
                 let profile: Profile = serde_json::from_str(&text)
                     .map_err(|error| ParameterError::File(path.clone(), error.to_string()))?;
                 if profile.files == 0 || profile.file_size_bytes.iter().all(|bin| bin.count == 0) {
-                    return Err(ParameterError::File(path, "it has no files".to_string()));
+                    return Err(ParameterError::File(path, "it contains no files".to_string()));
                 }
                 Ok(TreeModel::Profile(Box::new(profile)))
             }
@@ -320,7 +320,7 @@ pub enum ShorthandError {
         nearest: Option<&'static str>,
     },
     /// The other program knows it, but it has no place here.
-    #[error("'{word}' has no place here: {reason}")]
+    #[error("'{word}' is not supported: {reason}")]
     Refused {
         /// As written.
         word: String,
@@ -328,7 +328,7 @@ pub enum ShorthandError {
         reason: &'static str,
     },
     /// A value that is missing, or that the word does not take.
-    #[error("'{word}' takes {expected}, not {}", found.as_ref().map_or("nothing".to_string(), |found| format!("'{found}'")))]
+    #[error("'{word}' takes {expected}, {}", found.as_ref().map_or("but no value is given".to_string(), |found| format!("not '{found}'")))]
     Value {
         /// As written.
         word: String,
@@ -459,6 +459,6 @@ impl Surroundings for Nowhere {
     }
 
     fn read_file(&self, path: &str) -> Result<String, (String, String)> {
-        Err((path.to_string(), "there is nothing".to_string()))
+        Err((path.to_string(), "files are not available here".to_string()))
     }
 }

@@ -113,7 +113,7 @@ fn a_failure_in_a_guest_is_told_with_the_last_words_of_its_console() {
     assert_eq!((outcome.measured, outcome.failed), (2, 1));
     let error = failure(&trials[0]);
     assert_eq!(error.step, "mkfs");
-    assert!(error.details.contains("the guest's last words:\n"), "{}", error.details);
+    assert!(error.details.contains("last output of the guest:\n"), "{}", error.details);
 }
 
 #[test]

@@ -136,9 +136,9 @@ fn an_engine_that_is_silent_ends_early_or_talks_nonsense_fails_its_trial() {
     let outcome = lab.run(&plan(&[]), None).unwrap();
     assert_eq!((outcome.end, outcome.measured, outcome.failed), (SweepEnd::Finished, 1, 4));
     let trials = lab.trials(&outcome);
-    assert!(failure(&trials[0]).message.contains("no progress for 70ms while it was to measure"));
+    assert!(failure(&trials[0]).message.contains("no progress for 70ms in stage 'measure'"));
     assert!(
-        failure(&trials[1]).details.contains("70 % through the stage 'measure'"),
+        failure(&trials[1]).details.contains("70 % of stage 'measure'"),
         "{:?}",
         trials[1].outcome
     );

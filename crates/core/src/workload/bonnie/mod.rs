@@ -17,20 +17,20 @@ parameters! {
     /// One large file, written, rewritten and read in chunks and at random; then many small files, made, looked at and
     /// removed. Sizes in bytes.
     Bonnie {
-        size: Option<Bytes> = None, "size of the large file, whole MiB; by default twice the memory, as bonnie++ rounds it; 0 leaves its phases out";
-        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file, a power of two";
-        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file is written and read one byte per call; 0 leaves these two phases out";
-        ram: Option<Bytes> = None, "memory that `size` must be twice of; by default that of the machine, which is then only warned of; 0: none";
-        seekers: u32 = 5, "workers of the random seeks";
-        seeks: u64 = 8192, "random seeks in all";
-        rewrite_share: f64 = 0.1, "share of the seeks that write the chunk back, 0 to 1";
-        files: u64 = 16 * FILE_UNIT, "small files, a multiple of 1024; 0 leaves their phases out";
-        max_size: Bytes = Bytes(0), "largest of the small files";
-        min_size: Bytes = Bytes(0), "smallest of the small files; sizes are uniform in between";
-        directories: u32 = 1, "directories that the small files are spread over";
-        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files, a power of two";
-        fsync: bool = false, "`true`: `fsync` after every file made or removed, with its directory, and after every seek that writes";
-        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ writes next to nothing but zeros";
+        size: Option<Bytes> = None, "size of the large file in whole MiB; by default twice the memory, rounded as in bonnie++; 0 skips its phases";
+        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file; a power of two";
+        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file to write and read one byte per call; 0 skips these two phases";
+        ram: Option<Bytes> = None, "memory size; `size` must be at least twice this; by default the machine's memory, and then a smaller `size` only causes a warning; 0 disables the check";
+        seekers: u32 = 5, "workers that perform the random seeks";
+        seeks: u64 = 8192, "total number of random seeks";
+        rewrite_share: f64 = 0.1, "share of the seeks that write the chunk back, from 0 to 1";
+        files: u64 = 16 * FILE_UNIT, "number of small files, a multiple of 1024; 0 skips their phases";
+        max_size: Bytes = Bytes(0), "size of the largest small file";
+        min_size: Bytes = Bytes(0), "size of the smallest small file; sizes are distributed uniformly in between";
+        directories: u32 = 1, "number of directories to spread the small files over";
+        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files; a power of two";
+        fsync: bool = false, "`true`: call `fsync` for every file created or removed and for its directory, and after every seek that writes";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ itself writes almost nothing but zeros";
     }
 }
 
@@ -154,24 +154,24 @@ impl Bonnie {
 impl Load for Bonnie {
     fn check(&self) -> Result<(), Refusal> {
         let whole = self.size.is_none_or(|size| size.0.is_multiple_of(Bytes::MIB));
-        Refusal::unless(whole, "size", "whole MiB")?;
+        Refusal::unless(whole, "size", "a multiple of 1 MiB")?;
         let anything = self.has_large_file() || self.files > 0;
-        Refusal::unless(anything, "size", "more than nothing where there are no small files either")?;
+        Refusal::unless(anything, "size", "greater than zero if there are no small files")?;
         check_chunk("chunk", self.chunk)?;
         check_chunk("file_chunk", self.file_chunk)?;
         let whole = self.char_size.0.is_multiple_of(self.chunk.0);
-        Refusal::unless(whole, "char_size", format!("whole chunks of {}", self.chunk))?;
+        Refusal::unless(whole, "char_size", format!("a multiple of the chunk size, {}", self.chunk))?;
         if let (Some(size), Some(ram)) = (self.size, self.ram)
             && size > Bytes(0)
         {
-            let expected = format!("at least twice `ram`, which is {ram}");
+            let expected = format!("at least twice `ram` ({ram})");
             Refusal::unless(size.0 / 2 >= ram.0, "size", expected)?;
         }
         super::check_workers("seekers", self.seekers)?;
         Refusal::unless(self.seeks > 0, "seeks", "at least 1")?;
-        Refusal::unless((0.0..=1.0).contains(&self.rewrite_share), "rewrite_share", "a share from 0 to 1")?;
+        Refusal::unless((0.0..=1.0).contains(&self.rewrite_share), "rewrite_share", "a number from 0 to 1")?;
         let sensible = self.files.is_multiple_of(FILE_UNIT) && self.files <= MAX_FILES;
-        Refusal::unless(sensible, "files", format!("a multiple of {FILE_UNIT}, at most {MAX_FILES}"))?;
+        Refusal::unless(sensible, "files", format!("a multiple of {FILE_UNIT} and at most {MAX_FILES}"))?;
         Refusal::unless(self.max_size >= self.min_size, "max_size", "at least `min_size`")?;
         Refusal::unless(
             (1..=MAX_DIRECTORIES).contains(&self.directories),

@@ -124,7 +124,7 @@ fn split(word: &str) -> Option<(char, &str)> {
 
 fn unknown(word: &str) -> String {
     format!(
-        "-s SIZE, -n FILES, -r MEMORY, -f[SIZE], -b, -D, -c COPIES and -z SEED, as bonnie++ understands them; not '{}'",
+        "a list of these bonnie++ options: -s SIZE, -n FILES, -r MEMORY, -f[SIZE], -b, -D, -c COPIES and -z SEED (invalid: '{}')",
         word.trim()
     )
 }

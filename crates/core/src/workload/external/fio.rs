@@ -58,7 +58,7 @@ impl Parameter for JobFile {
         let text =
             surroundings.read_file(path).map_err(|(path, reason)| ParameterError::File(path, reason))?;
         let job = JobFile { path: path.clone(), text };
-        job.check().map_err(|expected| ParameterError::Expected(format!("a job file with {expected}")))?;
+        job.check().map_err(ParameterError::Expected)?;
         Ok(job)
     }
 
@@ -78,42 +78,42 @@ impl JobFile {
     pub(super) fn check(&self) -> Result<(), String> {
         let mut jobs = 0;
         for (number, line) in self.lines() {
-            let refuse = |expected: &str| Err(format!("{expected}; see its line {number}"));
+            let refuse = |expected: &str| Err(format!("a job file {expected} (line {number})"));
             match line {
                 Line::Section(name) => {
                     jobs += u32::from(name != "global");
                     // A job without a filename is named by its section.
                     if leads_elsewhere(name) || name.contains('/') {
-                        return refuse("job names that are no paths");
+                        return refuse("whose job names are not paths");
                     }
                 }
                 Line::Option(key, _) if REFUSED.contains(&key) => {
                     return refuse(&format!(
-                        "no option '{key}', which reaches out of the engine's directory"
+                        "without the option '{key}', which reaches outside the engine's directory"
                     ));
                 }
                 Line::Option("lockmem", _) => {
-                    return refuse("no option 'lockmem', which takes memory from the whole machine");
+                    return refuse("without the option 'lockmem', which takes memory from the whole machine");
                 }
                 Line::Option("mem" | "iomem", kind) if kind.starts_with("shm") => {
-                    return refuse("memory that ends with fio: mem=malloc or mem=mmap");
+                    return refuse("that uses memory freed when fio exits: mem=malloc or mem=mmap");
                 }
                 Line::Option(key @ ("numjobs" | "iodepth"), value) if !is_at_most(value, MOST) => {
-                    return refuse(&format!("{key} of at most {MOST}"));
+                    return refuse(&format!("with {key} of at most {MOST}"));
                 }
                 Line::Option("ioengine", engine) if !ENGINES.contains(&engine) => {
-                    return refuse(&format!("an ioengine that works on files: {}", ENGINES.join(", ")));
+                    return refuse(&format!("with an ioengine that works on files: {}", ENGINES.join(", ")));
                 }
                 Line::Option(_, value) if leads_elsewhere(value) => {
-                    return refuse("paths below the engine's directory alone, relative and without '..'");
+                    return refuse("whose paths stay inside the engine's directory: relative and without '..'");
                 }
                 Line::Option(_, value) if value.contains(['`', '$']) => {
-                    return refuse("no variables and no commands");
+                    return refuse("without variables or commands");
                 }
                 Line::Option(..) => {}
             }
         }
-        if jobs == 0 { Err("at least one [job]".to_string()) } else { Ok(()) }
+        if jobs == 0 { Err("a job file with at least one [job]".to_string()) } else { Ok(()) }
     }
 
     /// About the bytes that its jobs move: the size of each, as often as there are clones of it.
@@ -228,7 +228,7 @@ mod tests {
             "iodepth=1000000000",
         ] {
             let refused = job(&format!("[a]\nrw=read\n{bad}\n")).check().unwrap_err();
-            assert!(refused.ends_with("see its line 3"), "{bad}: {refused}");
+            assert!(refused.ends_with("(line 3)"), "{bad}: {refused}");
         }
         for bad in ["[/dev/sda]\nrw=read\n", "[a/b]\nrw=read\n", "[global]\nrw=read\n", "", "[..]\nrw=read\n"]
         {

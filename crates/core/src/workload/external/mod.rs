@@ -49,9 +49,9 @@ parameters! {
     /// A benchmark of somebody else's, run on the testbed.
     External {
         program: Program = Program::Bonnie, "`bonnie++`, `postmark` or `fio`";
-        arguments: String = String::new(), "of bonnie++, such as `-s 496m -n 16:100000:16:64`: `-s -n -r -f -b -D -c -z`; directory, user and name are the sweep's";
-        commands: Vec<String> = Vec::new(), "of postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; location and report are the sweep's";
-        job: Option<JobFile> = None, "of fio: the path of a job file, which is read with the plan and kept with the results; it may name no place outside the engine's directory";
+        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name";
+        commands: Vec<String> = Vec::new(), "commands for postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; the sweep sets location and report";
+        job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored with the results, and must not refer to anything outside the engine's directory";
     }
 }
 
@@ -72,7 +72,7 @@ impl External {
             ("job", Program::Fio, self.job.is_none()),
         ];
         rows.into_iter().try_for_each(|(parameter, program, empty)| {
-            let expected = format!("nothing unless `program` is {}", program.tool().program);
+            let expected = format!("unset unless `program` is {}", program.tool().program);
             Refusal::unless(empty || program == self.program, parameter, expected)
         })
     }
@@ -86,7 +86,7 @@ impl Load for External {
             Program::Postmark => postmark::check(&self.commands),
             Program::Fio => match &self.job {
                 Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
-                None => Refusal::unless(false, "job", "the path of a job file, which fio needs"),
+                None => Refusal::unless(false, "job", "set to the path of a job file if `program` is fio"),
             },
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn check(commands: &[String]) -> Result<(), Refusal> {
     commands.iter().try_for_each(|command| {
         let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).chain(["buffering"]).collect();
         let expected =
-            || format!("`set` with whole numbers and one of {}; not '{command}'", known.join(", "));
+            || format!("a list of `set` commands with valid values for {} (invalid: '{command}')", known.join(", "));
         Refusal::unless(is_known(command), "commands", expected())
     })
 }
