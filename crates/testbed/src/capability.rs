@@ -40,7 +40,7 @@ pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Kerne
 
 /// Where there is a kernel with a filesystem, for those whose own has none.
 pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
-    format!("kernel = \"debian:{}\" has it", filesystem.descriptor().debian_kernel)
+    format!("supported by kernel = \"debian:{}\"", filesystem.descriptor().debian_kernel)
 }
 
 /// What a host has of what a kind of layer needs.

@@ -162,7 +162,7 @@ fn taken(error: HostError, path: &Path) -> TestbedError {
     TestbedError::Refused {
         refusals: vec![Refusal {
             device: path.to_path_buf(),
-            reason: "exists already, and fsdyno overwrites no file that it did not make".to_string(),
+            reason: "already exists, and fsdyno does not overwrite files that it did not create".to_string(),
             hint: "name another path, or remove the file yourself".to_string(),
         }],
     }
@@ -206,7 +206,7 @@ fn open_disk(
             let verified = testbed.knowledge().identities.get(path).cloned();
             DeviceProbe { identity: verified.unwrap_or_default(), ..probe }
         }
-        other => return Err(contradiction(format!("'{other}' is no disk"))),
+        other => return Err(contradiction(format!("'{other}' is not a disk"))),
     };
     let DeviceProbe { canonical: node, model, identity, shared_with, sector_bytes, .. } = found;
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
@@ -301,7 +301,7 @@ fn holder(host: &mut dyn Host, spec: &DeviceSpec, below: &[Device]) -> Result<St
             }
         }
     }
-    found.ok_or_else(|| contradiction(format!("'{spec}' stands on nothing")))
+    found.ok_or_else(|| contradiction(format!("'{spec}' has no devices beneath it")))
 }
 
 /// Attaches an image that is open. Nobody else can know the device yet, so that there is nothing to guard and no need of a
@@ -314,7 +314,7 @@ fn attach(
     options: &LoopOptions,
 ) -> Result<AttachedLoop> {
     let image = images.iter().find(|image| image.path == path);
-    let image = image.ok_or_else(|| contradiction(format!("no image was made for '{}'", path.display())))?;
+    let image = image.ok_or_else(|| contradiction(format!("no image was created for '{}'", path.display())))?;
     let attached = host.attach_loop(image.handle, options).map_err(TestbedError::at("attach"))?;
     // The loop device has it open from now on.
     journal.close_image(host, image.handle).map_err(TestbedError::at("attach"))?;
@@ -329,7 +329,7 @@ fn claimed(node: &Path) -> TestbedError {
     TestbedError::Refused {
         refusals: vec![Refusal {
             device: node.to_path_buf(),
-            reason: "is claimed by something else by now: a mount, an array, swap, or an exclusive opener"
+            reason: "has since been claimed by a mount, an array, swap or a program with exclusive access"
                 .to_string(),
             hint: "find out what uses it (lsblk, swapon, fuser -v), release it, and try again".to_string(),
         }],
@@ -341,7 +341,7 @@ fn read_only(image: &Path, node: &Path) -> TestbedError {
     TestbedError::Refused {
         refusals: vec![Refusal {
             device: image.to_path_buf(),
-            reason: format!("was attached to {node}, which somebody has set read-only"),
+            reason: format!("was attached to {node}, which is set read-only"),
             hint: format!("make it writable: blockdev --setrw {node}"),
         }],
     }

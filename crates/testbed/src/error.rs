@@ -50,7 +50,7 @@ pub enum TestbedError {
     },
     /// mkfs succeeded, and the device does not bear the UUID or serial number that it was told to write.
     #[error(
-        "mkfs succeeded, but '{node}' does not bear the identifier '{identifier}' that it was told to write"
+        "mkfs succeeded, but '{node}' does not carry the identifier '{identifier}' that mkfs was told to write"
     )]
     NotMade {
         /// The device node.
@@ -59,7 +59,7 @@ pub enum TestbedError {
         identifier: String,
     },
     /// The mount at the trial's directory is not the filesystem that was made.
-    #[error("'{target}' shows {found} instead of the filesystem that was made on '{node}'")]
+    #[error("'{target}' shows {found} instead of the filesystem created on '{node}'")]
     WrongMount {
         /// The trial's mount directory.
         target: PathBuf,
@@ -69,7 +69,7 @@ pub enum TestbedError {
         found: String,
     },
     /// A layer was made, and the device that was to be part of it is held by none or by others.
-    #[error("'{wanted}' was made, and '{node}' is held by {}", if holders.is_empty() { "nothing" } else { holders })]
+    #[error("'{wanted}' was created, but '{node}' is held by {}", if holders.is_empty() { "nothing" } else { holders })]
     WrongStack {
         /// What was to be made.
         wanted: String,
@@ -79,7 +79,7 @@ pub enum TestbedError {
         holders: String,
     },
     /// An array takes too long to compute its parities.
-    #[error("the array in '{array}' has not finished its resync within {seconds} s")]
+    #[error("the array in '{array}' did not finish its resync within {seconds} s")]
     Resync {
         /// Its directory in sysfs.
         array: PathBuf,
@@ -154,12 +154,12 @@ impl TestbedError {
                 failure.message = format!("{self}: {source}");
                 failure.errno = source.raw_os_error();
                 failure.hint = Some(
-                    "make room and the state directory writable, or name another by --state".to_string(),
+                    "make sure that the state directory is writable and has free space, or name another one with --state".to_string(),
                 );
             }
             TestbedError::NotMade { .. } => {
                 failure.hint = Some(
-                    "take the mkfs words out of the plan, or look whether the mkfs in PATH is the usual one"
+                    "remove the mkfs options from the plan, or check that the mkfs in PATH is the usual one"
                         .to_string(),
                 );
             }

@@ -228,7 +228,7 @@ fn late_commit(filesystem: &dyn Filesystem, configuration: &Configuration) -> Op
     let seconds: u64 = raw.or(configuration.level("commit"))?.parse().ok()?;
     (seconds > default).then(|| {
         format!(
-            "commit = {seconds}: a power cut may lose what {seconds} s have written, instead of {default} s"
+            "commit = {seconds}: a power cut may lose the last {seconds} s of writes instead of the last {default} s"
         )
     })
 }
@@ -255,9 +255,9 @@ pub(crate) fn not_in_force(expectations: &[Expectation], options: &str) -> Vec<W
     missing
         .map(|Expectation { axis, level, .. }| {
             let text = if *axis == "mount" {
-                format!("the mount does not show '{level}': it is the default, or has no effect (shown: {options})")
+                format!("the active mount options do not include '{level}': it is the default or has no effect (active: {options})")
             } else {
-                format!("{axis} = {level} was asked for, but the mount shows {options}")
+                format!("{axis} = {level} was requested, but the active mount options are {options}")
             };
             Warning::new(WarningKind::OptionNotInForce, text)
         })
@@ -297,7 +297,7 @@ pub(crate) fn no_such_blocks(
     let bytes = Bytes(size_of(configuration, "block_size").filter(|bytes| !fits(bytes))?);
     let (least, most) = (Bytes(*known.start()), Bytes(*known.end()));
     let has = if least == most { most.to_string() } else { format!("a power of two from {least} to {most}") };
-    Some(format!("{filesystem} has no {blocks} of {bytes}: {has}"))
+    Some(format!("{filesystem} does not support {blocks} of {bytes}; supported: {has}"))
 }
 
 /// That a journal on another device was asked for, and a filesystem is made with its own only; with its own word for it.
@@ -307,7 +307,7 @@ pub(crate) fn journal_inside_only(
     configuration: &Configuration,
 ) -> Option<String> {
     configuration.external_journal()?;
-    Some(format!("fsdyno makes {filesystem} with its {journal} inside only; nearest: journal = internal"))
+    Some(format!("fsdyno supports {filesystem} only with an internal {journal}; nearest: journal = internal"))
 }
 
 /// What the status of a check says: 0 that the filesystem is clean, one of these that it is not; `None`: the check itself

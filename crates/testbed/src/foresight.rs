@@ -26,12 +26,12 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
             .keys()
             .filter(|axis| !axis.starts_with(SYSCTL_PREFIX) && configuration.level(axis).is_some());
         found.extend(
-            formatting.map(|axis| format!("{axis} needs a device, and a directory is used as it is")),
+            formatting.map(|axis| format!("{axis} needs a device, but a directory is used as it is")),
         );
         return found;
     }
     let Some(filesystem) = filesystem::find(&configuration.filesystem) else {
-        found.push(format!("'{}' is no filesystem that can be made", configuration.filesystem));
+        found.push(format!("'{}' is not a filesystem that fsdyno can create", configuration.filesystem));
         return found;
     };
     for axis in configuration.settings.keys() {
@@ -46,17 +46,17 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     found.extend(words::contradictions(filesystem, configuration));
     if configuration.level("age").is_some_and(|rounds| rounds != "0") && configuration.level("fill").is_none()
     {
-        found.push("age needs fill: the files that come and go are its".to_string());
+        found.push("age needs fill: ageing replaces the files that fill creates".to_string());
     }
     if let Some(count) = configuration.level("nr_requests").and_then(|level| level.parse::<u32>().ok())
         && count < NR_REQUESTS_MIN
     {
-        found.push(format!("nr_requests = {count} is none: {NR_REQUESTS_MIN} at least"));
+        found.push(format!("nr_requests = {count} is too small; the minimum is {NR_REQUESTS_MIN}"));
     }
     if let Some(bytes) = filesystem::size_of(configuration, "readahead")
         && bytes % Bytes::KIB != 0
     {
-        found.push(format!("readahead = {} is none: whole KiB", Bytes(bytes)));
+        found.push(format!("readahead = {} is invalid: it must be a multiple of 1 KiB", Bytes(bytes)));
     }
     found
 }
@@ -66,7 +66,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
     if let Some(kernel) = configuration.guest_kernel()
         && !devices.all().all(DeviceSpec::is_of_images)
     {
-        found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks are images"));
+        found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks must be images"));
     }
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
@@ -75,7 +75,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
         let shared =
             |disk: &&DeviceSpec| devices.data.disks().iter().any(|other| other.path() == disk.path());
         if journal.disks().iter().any(shared) {
-            found.push(format!("journal device '{name}' is the data device itself"));
+            found.push(format!("journal device '{name}' is also the data device"));
         }
         if matches!(journal, DeviceSpec::Directory { .. }) {
             found.push(format!(
@@ -95,7 +95,7 @@ pub(crate) fn journal_spec<'a>(
     let known = || devices.journals.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     match name {
         Some(name) => devices.journals.get(name).map(Some).ok_or_else(|| {
-            format!("journal = external:{name} names no device of [device.journals], which has: {}", known())
+            format!("journal = external:{name} is not in [device.journals], which defines: {}", known())
         }),
         None if devices.journals.len() == 1 => Ok(devices.journals.values().next()),
         None if devices.journals.is_empty() => {
@@ -113,7 +113,7 @@ fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configurati
     let mut found = Vec::new();
     for raw in raw_mount(configuration) {
         for word in typed.iter().filter(|word| *word != raw && option_key(word) == option_key(raw)) {
-            found.push(format!("the mount option '{raw}' contradicts '{word}', which follows from an axis"));
+            found.push(format!("the mount option '{raw}' contradicts '{word}', which an axis sets"));
         }
     }
     found
@@ -140,7 +140,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     let filesystem = filesystem::find(&configuration.filesystem);
     let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
     if (filesystem.is_some() || sysctls) && unprivileged(host) {
-        missing.push("root, to make and mount filesystems and to change settings".to_string());
+        missing.push("root privileges are needed to create and mount filesystems and to change settings".to_string());
     }
     let Some(filesystem) = filesystem else { return missing };
     let kernel = kernel_facts(host);
@@ -161,7 +161,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
         missing.push(
-            "no loop devices in the kernel (CONFIG_BLK_DEV_LOOP), to put a filesystem into an image"
+            "the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need"
                 .to_string(),
         );
     }
@@ -171,7 +171,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     {
         let least = filesystem.minimum_size(configuration);
         missing.push(format!(
-            "{} needs at least {least}, and {} is too small",
+            "{} needs at least {least}, but {} is too small",
             filesystem.name(),
             devices.data
         ));
@@ -188,7 +188,7 @@ fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
     missing
         .into_iter()
         .map(|(package, programs)| {
-            format!("{} (install {package}: apt-get install {package})", programs.join(", "))
+            format!("{} not installed (apt-get install {package})", programs.join(", "))
         })
         .collect()
 }
@@ -197,7 +197,7 @@ fn missing_kernel_filesystem(host: &mut dyn Host, filesystem: &dyn Filesystem) -
     let absent = kernel_support(host, filesystem) == KernelSupport::Absent;
     absent.then(|| {
         format!(
-            "no filesystem {} in the kernel ({})",
+            "the kernel does not support {} ({})",
             filesystem.descriptor().kernel_type,
             kernel_elsewhere(filesystem)
         )
@@ -223,7 +223,7 @@ fn missing_scheduler(
     if tunable::offered(&text).contains(&asked) || has_module(host, module) {
         return None;
     }
-    Some(format!("no scheduler {asked} in the kernel, which offers: {}", tunable::offered(&text).join(", ")))
+    Some(format!("the kernel has no scheduler {asked}; available: {}", tunable::offered(&text).join(", ")))
 }
 
 fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<String> {
@@ -232,9 +232,9 @@ fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<St
         match host.read_setting(&tunable::sysctl_path(key)) {
             Ok(_) => {}
             Err(HostError::System { errno: ENOENT, .. }) => {
-                missing.push(format!("no sysctl {key} in the kernel"));
+                missing.push(format!("the kernel has no sysctl {key}"));
             }
-            Err(error) => missing.push(format!("{error}, so sysctl {key} could not be set back")),
+            Err(error) => missing.push(format!("{error}, so sysctl {key} could not be restored afterwards")),
         }
     }
     missing

@@ -125,8 +125,8 @@ fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation
         .map(|key| {
             refusal(
                 Path::new(key),
-                "is a sysctl that the plan sets, and none of those that filesystem benchmarks vary",
-                format!("if you know what it does to this machine: --allow-sysctl {key}"),
+                "is a sysctl that the plan sets, but not one that filesystem benchmarks usually vary",
+                format!("if you know what it does to this machine, confirm with --allow-sysctl {key}"),
             )
         })
         .collect()
@@ -182,15 +182,15 @@ fn named_twice(probes: &[&DeviceProbe]) -> Vec<Refusal> {
         let same = |other: &&&DeviceProbe| other.identity.number == probe.identity.number;
         if let Some(other) = probes[..index].iter().find(same) {
             let reason =
-                format!("is the same device as '{}', which the plan names, too", other.path.display());
-            refusals.push(refusal(&probe.path, reason, "name two devices"));
+                format!("is the same device as '{}', which the plan also names", other.path.display());
+            refusals.push(refusal(&probe.path, reason, "name two different devices"));
         }
     }
     refusals
 }
 
 fn not_examined(path: &Path, error: &HostError) -> Refusal {
-    let hint = "name an existing block device that this user may read";
+    let hint = "name an existing block device that this user can read";
     refusal(path, format!("could not be examined: {error}"), hint)
 }
 
@@ -266,11 +266,11 @@ fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) ->
         Ok(None) => {}
         Ok(Some(_)) => refusals.push(refusal(
             path,
-            "exists already, and fsdyno overwrites no file that it did not make",
+            "already exists, and fsdyno does not overwrite files that it did not create",
             "name another path, remove the file yourself, or run `fsdyno restore` if a crashed sweep left it",
         )),
         Err(error) => {
-            refusals.push(refusal(path, format!("could not be looked at: {error}"), "name another path"))
+            refusals.push(refusal(path, format!("could not be examined: {error}"), "name another path"))
         }
     }
     if size < need.size {

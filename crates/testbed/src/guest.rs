@@ -155,7 +155,7 @@ mod tests {
         let ntfs = Configuration { filesystem: "ntfs".to_string(), ..configuration(&[]) };
         let [module] = &modules(&ntfs, &devices)[..] else { panic!("one module") };
         assert_eq!(module.name, "ntfs3");
-        assert_eq!(module.hint.as_deref(), Some("kernel = \"debian:6.12\" has it"));
+        assert_eq!(module.hint.as_deref(), Some("supported by kernel = \"debian:6.12\""));
     }
 
     fn names(configuration: &Configuration, devices: &Devices) -> Vec<String> {

@@ -122,7 +122,7 @@ fn succeed(host: &mut dyn Host, command: &Command, disk: &Target) -> fsdyno_host
 
 fn failed(disk: &Target, errno: i32, reason: String) -> HostError {
     HostError::System {
-        action: "look for what we made on, or wipe it from,".to_string(),
+        action: "find or wipe fsdyno's own signature on".to_string(),
         object: disk.node.display().to_string(),
         errno,
         reason,

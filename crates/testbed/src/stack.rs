@@ -136,7 +136,7 @@ pub fn build(
         }
         (_, None) => {
             return Err(contradiction(format!(
-                "'{}' is no filesystem that can be made",
+                "'{}' is not a filesystem that fsdyno can create",
                 configuration.filesystem
             )));
         }
@@ -313,7 +313,7 @@ fn mount_volume(
         .warnings
         .extend(volume.devices().flat_map(Device::disks).filter_map(|disk| shared(disk, &settings)));
     if filesystem.check(&volume.targets()).is_none() {
-        let text = format!("{} has no check: nothing tells whether it came out sound", filesystem.name());
+        let text = format!("{} has no check, so nothing says whether it came out sound", filesystem.name());
         trial.warnings.push(Warning::new(WarningKind::NotChecked, text));
     }
     trial.built.mount_command = request.line();
@@ -338,7 +338,7 @@ pub(crate) fn mount_again(
     trial.warnings.clear();
     if mount.options != *before {
         let text =
-            format!("mounted again, the filesystem shows {}, and showed {before} at first", mount.options);
+            format!("after mounting again, the active mount options are {}; before, they were {before}", mount.options);
         trial.warnings.push(Warning::new(WarningKind::OptionNotInForce, text));
     }
     Ok(())
@@ -421,10 +421,10 @@ fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
     let names: Vec<&str> = set.map(|setting| setting.axis.as_str()).collect();
     let also = match names.is_empty() {
         true => String::new(),
-        false => format!(", and the trial's {} applied to them, too", names.join(", ")),
+        false => format!("; the trial's {} also applied to them", names.join(", ")),
     };
     let text = format!(
-        "'{}' shares its disk with {}: what others read and write there is in the figures{also}",
+        "'{}' shares its disk with {}: the figures include what others read and write there{also}",
         disk.target.planned.display(),
         disk.shared_with.join(", ")
     );

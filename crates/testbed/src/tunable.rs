@@ -182,14 +182,14 @@ pub(crate) fn apply(host: &mut dyn Host, settings: &[Setting]) -> Result<()> {
     for setting in settings {
         match host.change_setting(&setting.path, &setting.value) {
             Err(HostError::System { reason, errno, .. }) if [EINVAL, ENODEV, ENOENT].contains(&errno) => {
-                return Err(not_taken(setting, &format!("the kernel refuses it: {reason}")));
+                return Err(not_taken(setting, &format!("the kernel rejects it: {reason}")));
             }
             result => result.map_err(TestbedError::at("settings"))?,
         }
         let found = host.read_setting(&setting.path).map_err(TestbedError::at("settings"))?;
         let found = in_force(&setting.path, &found);
         if !same(&found, &setting.value) {
-            return Err(not_taken(setting, &format!("'{found}' is in force after it was written")));
+            return Err(not_taken(setting, &format!("'{found}' is in force after writing")));
         }
     }
     Ok(())

@@ -32,15 +32,15 @@ pub type Words = &'static [(Takes, &'static [&'static str])];
 
 /// It names what only the plan's device section may name.
 pub(crate) const NAMES_DEVICE: Takes = Takes::Never(
-    "names a device or a file; devices go into [device] and [device.journals], where the guards see them",
+    "names a device or a file; put devices in [device] or [device.journals], where the guards check them",
 );
 /// mkfs would print something, or try, and make nothing.
-pub(crate) const MAKES_NOTHING: Takes = Takes::Never("makes no filesystem");
+pub(crate) const MAKES_NOTHING: Takes = Takes::Never("does not create a filesystem");
 /// fsdyno gives it, and reads it back.
-pub(crate) const OURS: Takes = Takes::Never("sets what fsdyno sets itself and reads back");
+pub(crate) const OURS: Takes = Takes::Never("is reserved: fsdyno sets it itself and reads it back");
 /// The filesystem would not be where it is mounted from, or not all of it.
 pub(crate) const ELSEWHERE: Takes =
-    Takes::Never("makes something else than a whole filesystem at the beginning of the device");
+    Takes::Never("does not create a complete filesystem at the start of the device");
 /// What a filesystem may do when it finds an error. `panic` would take the machine down.
 pub(crate) const ON_ERRORS: Takes = Takes::OneOf(&["continue", "remount-ro"]);
 
@@ -102,7 +102,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
             Some(split) => split,
             None => {
                 problems.push(format!(
-                    "the mkfs word '{}' belongs to no option: {tool} would take it for a device, a file or a size",
+                    "the mkfs word '{}' is not an option: {tool} would take it for a device, a file or a size",
                     word.escape_debug()
                 ));
                 continue;
@@ -112,7 +112,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
         let Some(takes) = find(known, name) else {
             let name = name.escape_debug();
             problems
-                .push(format!("fsdyno does not know what option '{name}' of {tool} takes, so it is refused"));
+                .push(format!("fsdyno does not know the option '{name}' of {tool} and refuses it"));
             continue;
         };
         let value = match (takes, glued) {
@@ -121,12 +121,12 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
                 continue;
             }
             (Takes::Nothing, Some(_)) if long => {
-                problems.push(format!("the mkfs option '{name}' takes no value, and has one in '{word}'"));
+                problems.push(format!("the mkfs option '{name}' takes no value, but '{word}' gives it one"));
                 continue;
             }
             (Takes::Nothing, Some(_)) => {
                 problems.push(format!(
-                    "the mkfs options in '{word}' have to be written one by one: '{name}' takes nothing"
+                    "write the mkfs options in '{word}' separately: '{name}' takes no value"
                 ));
                 continue;
             }
@@ -136,7 +136,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
             (_, None) => match rest.next() {
                 Some(value) => Some(*value),
                 None => {
-                    problems.push(format!("the mkfs option '{name}' lacks its value"));
+                    problems.push(format!("the mkfs option '{name}' needs a value"));
                     continue;
                 }
             },
@@ -171,10 +171,10 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
         Takes::Nothing | Takes::Never(_) => Vec::new(),
         Takes::Value | Takes::Perhaps if is_plain(value) => Vec::new(),
         Takes::Value | Takes::Perhaps => {
-            vec![format!("'{}' has characters that no value needs", value.escape_debug())]
+            vec![format!("'{}' contains characters that are not allowed in a value", value.escape_debug())]
         }
         Takes::OneOf(known) if known.contains(&value) => Vec::new(),
-        Takes::OneOf(known) => vec![format!("'{}' is none of: {}", value.escape_debug(), known.join(", "))],
+        Takes::OneOf(known) => vec![format!("'{}' is not one of: {}", value.escape_debug(), known.join(", "))],
         Takes::Features(known) => {
             let unknown = value
                 .split(',')
@@ -191,11 +191,11 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
 fn unfit_word(words: Words, word: &str) -> Vec<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     match (find(words, name), value) {
-        (None, _) => vec![format!("fsdyno does not know what '{}' takes there", name.escape_debug())],
+        (None, _) => vec![format!("fsdyno does not know the setting '{}'", name.escape_debug())],
         (Some(Takes::Never(why)), _) => vec![format!("'{name}' {why}")],
         (Some(Takes::Nothing), Some(_)) => vec![format!("'{name}' takes no value")],
         (Some(Takes::Nothing | Takes::Perhaps), None) => Vec::new(),
-        (Some(_), None) => vec![format!("'{name}' lacks its value")],
+        (Some(_), None) => vec![format!("'{name}' needs a value")],
         (Some(takes), Some(value)) => unfit(takes, value),
     }
 }
@@ -208,13 +208,13 @@ fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
         (Some(Takes::Never(why)), _) => why.to_string(),
         (Some(takes), Some(value)) => format!(": {}", unfit(takes, value).into_iter().next()?),
         _ if NOT_OF_THE_FILESYSTEM.contains(&name) => {
-            "asks mount for something else than to mount the device of the plan".to_string()
+            "makes mount do something other than mount the plan's device".to_string()
         }
-        (None, None) if !is_plain(name) => "has characters that no option has".to_string(),
+        (None, None) if !is_plain(name) => "contains characters that are not allowed in an option".to_string(),
         (_, None) => return None,
         (None, Some(_)) => {
             return Some(format!(
-                "fsdyno does not know what the mount option '{}' of {} takes, so it is refused",
+                "fsdyno does not know the mount option '{}' of {} and refuses it",
                 name.escape_debug(),
                 filesystem.name()
             ));

@@ -481,7 +481,7 @@ fn a_device_that_is_claimed_is_not_formatted() {
         lab.host.claimed.insert(claimed.into());
         let stack = lab.build(&testbed, &case);
         let error = stack.and_then(|stack| stack.format(&mut lab.host)).unwrap_err();
-        assert!(error.to_string().contains("is claimed by something else"), "{name}: {error}");
+        assert!(error.to_string().contains("has since been claimed"), "{name}: {error}");
         let written = ["mkfs.btrfs -f", "mkfs.ext4 -F", "mdadm --create"];
         let written = |line: &String| written.iter().any(|word| line.starts_with(word));
         assert!(!lab.host.commands.iter().any(written), "{name}: {:?}", lab.host.commands);

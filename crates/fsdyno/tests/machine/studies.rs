@@ -118,7 +118,7 @@ const READY: &[Ready] = &[
             "workloads.options=\"-s 2m -r 0 -n 1:1000:16:2\"",
             "workloads.char_size=64k",
         ],
-        shows: &["\nallocation-groups\n45 ", "Random Create", "mkfs.xfs makes no log of 32M"],
+        shows: &["\nallocation-groups\n45 ", "Random Create", "a log of 32M is too small for mkfs.xfs"],
     },
 ];
 

@@ -139,7 +139,7 @@ fn what_turns_out_within_skips_the_trial() {
     let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.skipped), (1, 2));
     let Outcome::Skipped { unmet } = &of_kernel(&trials, "debian:6.1")[0].outcome else { panic!() };
-    assert_eq!(unmet[..], ["no filesystem ext4 in the kernel (kernel = \"debian:6.1\" has it)"]);
+    assert_eq!(unmet[..], ["the kernel does not support ext4 (supported by kernel = \"debian:6.1\")"]);
 }
 
 #[test]
@@ -176,6 +176,6 @@ fn kernels_that_mean_nothing_are_refused_with_the_nearest() {
     assert!(matches!(*refused(&["axes.kernel=debian:bookworm"]).problem, PlanProblem::UnknownKernel { .. }));
     assert!(matches!(*refused(&["kernels.host={image=\"/x\"}"]).problem, PlanProblem::KernelName { .. }));
     let block = refused(&["device={block=\"/dev/vdb\"}", "axes.kernel=debian:6.1"]);
-    assert!(block.to_string().contains("whose disks are images"), "{block}");
+    assert!(block.to_string().contains("whose disks must be images"), "{block}");
     assert!(refused(&["guest.memory=64M"]).to_string().contains("at least 256M"));
 }

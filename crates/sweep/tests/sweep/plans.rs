@@ -429,7 +429,7 @@ fn what_nothing_builds_today_stays_in_the_plan() {
 fn the_sentinel_is_a_case_that_can_run() {
     let text = with_axes("filesystem = [\"jfs\", \"xfs\"]\nblock_size = [\"1k\", \"4k\"]");
     let plan = parse(&text, &[]).unwrap();
-    assert!(!plan.cases()[0].contradictions.is_empty(), "jfs has no blocks of 1k");
+    assert!(!plan.cases()[0].contradictions.is_empty(), "jfs does not support blocks of 1k");
     assert_eq!((order(&plan)[0].sentinel, order(&plan)[0].case), (true, 1));
 }
 

@@ -106,7 +106,7 @@ impl Filesystem for Btrfs {
         let compressed = configuration.level("compress").is_some_and(|level| level != "no");
         if configuration.level("datacow") == Some("0") && compressed {
             found.push(
-                "datacow = 0 excludes compression; the one that stands last at mount would win".to_string(),
+                "datacow = 0 excludes compression: at mount, the last of the two would win".to_string(),
             );
         }
         found.extend(no_such_blocks("btrfs", "sectors", 4096..=65536, configuration));
@@ -118,9 +118,9 @@ impl Filesystem for Btrfs {
         match configuration.level("journal") {
             None | Some("internal") => {}
             Some("none") => missing.push(
-                "btrfs has no journal that could be left out; nearest: mount = \"notreelog\"".to_string(),
+                "btrfs has no journal to disable; nearest: mount = \"notreelog\"".to_string(),
             ),
-            Some(_) => missing.push("btrfs has no journal that could be on another device".to_string()),
+            Some(_) => missing.push("btrfs has no journal that could be placed on another device".to_string()),
         }
         let sizes = &kernel.btrfs_sector_sizes;
         if let Some(bytes) = size_of(configuration, "block_size")
@@ -129,7 +129,7 @@ impl Filesystem for Btrfs {
             let known: Vec<String> = sizes.iter().map(|size| Bytes(*size).to_string()).collect();
             let known = if known.is_empty() { Bytes(kernel.page_size).to_string() } else { known.join(", ") };
             missing
-                .push(format!("this kernel mounts btrfs with sectors of {known} only, not {}", Bytes(bytes)));
+                .push(format!("this kernel mounts btrfs only with sectors of {known}, not {}", Bytes(bytes)));
         }
         missing
     }
@@ -206,7 +206,7 @@ impl Filesystem for Btrfs {
                 .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
         } else if raw.contains(&"nodatasum") {
             risks
-                .push("nodatasum: file data has no checksums, so that nothing tells torn writes".to_string());
+                .push("nodatasum: file data has no checksums, so torn writes go undetected".to_string());
         }
         risks
     }

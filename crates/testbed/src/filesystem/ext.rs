@@ -41,8 +41,8 @@ const MKFS_WORDS: Words = &[
     (MAKES_NOTHING, &["-n", "-V"]),
     (OURS, &["-t", "-U"]),
     (ELSEWHERE, &["-S"]),
-    (Takes::Never("is given by fsdyno once; twice it overwrites what is mounted"), &["-F"]),
-    (Takes::Never("is the old name of -E"), &["-R"]),
+    (Takes::Never("is already passed by fsdyno; given twice, it overwrites mounted filesystems"), &["-F"]),
+    (Takes::Never("is the old name of -E; use -E"), &["-R"]),
 ];
 const EXTENDED: Words = &[
     (
@@ -171,7 +171,7 @@ impl Filesystem for Ext {
         match (self, journal) {
             (Ext::Two, Some(level)) if level != "none" => {
                 found.push(format!(
-                    "ext2 has no journal, so journal = {level} cannot be; ext3 is ext2 with one"
+                    "ext2 has no journal, so journal = {level} is not possible; ext3 is ext2 with a journal"
                 ));
             }
             (Ext::Three, Some("none")) => found.push("ext3 without a journal is ext2".to_string()),
@@ -181,32 +181,32 @@ impl Filesystem for Ext {
             for axis in ["data", "commit", "journal_size", "journal_async_commit"] {
                 if configuration.level(axis).is_some_and(|level| level != "0") {
                     found
-                        .push(format!("{axis} is a setting of the journal, which journal = none leaves out"));
+                        .push(format!("{axis} is a journal setting and does not apply to journal = none"));
                 }
             }
         }
         if configuration.external_journal().is_some() && configuration.level("journal_size").is_some() {
             found.push(
-                "an external journal takes its whole device, so journal_size cannot be set".to_string(),
+                "an external journal uses its whole device, so journal_size cannot be set".to_string(),
             );
         }
         if configuration.external_journal().is_some()
             && given(configuration).any(|option| option.name == "-J")
         {
             found.push(
-                "journal = external and '-J' among the mkfs words both say where the journal is".to_string(),
+                "journal = external and the mkfs word '-J' both set the location of the journal".to_string(),
             );
         }
         let data = configuration.level("data");
         if configuration.level("journal_async_commit") == Some("1") && matches!(data, None | Some("ordered"))
         {
             found.push(
-                "journal_async_commit = 1 excludes data = ordered, the default; set data to writeback or journal"
+                "journal_async_commit = 1 does not work with data = ordered, the default; set data to writeback or journal"
                     .to_string(),
             );
         }
         if configuration.level("delalloc") == Some("1") && data == Some("journal") {
-            found.push("data = journal turns delayed allocation off, so delalloc = 1 cannot be".to_string());
+            found.push("data = journal disables delayed allocation, so delalloc = 1 is not possible".to_string());
         }
         found.extend(self.size_contradictions(configuration));
         found
@@ -230,7 +230,7 @@ impl Filesystem for Ext {
             && journal * 2 > size.0
         {
             missing.push(format!(
-                "a journal of {} is too large for a device of {size}; it may take half of it",
+                "a journal of {} is too large for a device of {size}; it may use at most half of it",
                 Bytes(journal)
             ));
         }
@@ -346,7 +346,7 @@ impl Filesystem for Ext {
             configuration.level(axis) == Some(level) || words.iter().any(|word| raw.contains(word))
         };
         if asked("data", "writeback", &["data=writeback"]) {
-            risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
+            risks.push("data = writeback: after a power cut, files may contain stale data from other files".to_string());
         }
         if asked("journal_async_commit", "1", &["journal_async_commit"]) {
             risks.push(
@@ -355,7 +355,7 @@ impl Filesystem for Ext {
         }
         if raw.contains(&"noauto_da_alloc") {
             risks.push(
-                "noauto_da_alloc: a power cut may leave files empty that were just replaced".to_string(),
+                "noauto_da_alloc: a power cut may leave recently replaced files empty".to_string(),
             );
         }
         let without = |option: Given<'_>| {
@@ -367,7 +367,7 @@ impl Filesystem for Ext {
             || given(configuration).any(without)
         {
             risks
-                .push("no journal: a power cut makes a full check necessary, and may lose files".to_string());
+                .push("no journal: after a power cut a full check is needed, and files may be lost".to_string());
         }
         risks
     }
@@ -410,7 +410,7 @@ impl Ext {
             && (!bytes.is_power_of_two() || !(128..=block_size).contains(&bytes))
         {
             found.push(format!(
-                "{} has no inodes of {}: a power of two from 128 to the block size",
+                "{} does not support inodes of {}; supported: a power of two from 128 to the block size",
                 self.name(),
                 Bytes(bytes)
             ));
@@ -419,7 +419,7 @@ impl Ext {
             let (least, most) = (JOURNAL_BLOCKS_MIN * block_size, JOURNAL_BLOCKS_MAX * block_size);
             if !(least..=most).contains(&bytes) || bytes % Bytes::MIB != 0 {
                 found.push(format!(
-                    "journal_size = {} is none: whole MiB from {} to {}",
+                    "journal_size = {} is invalid: it must be a multiple of 1 MiB from {} to {}",
                     Bytes(bytes),
                     Bytes(least.next_multiple_of(Bytes::MIB)),
                     Bytes(most)

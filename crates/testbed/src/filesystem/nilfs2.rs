@@ -25,8 +25,8 @@ const BLOCKS: std::ops::RangeInclusive<u64> = 1024..=65536;
 const SEGMENTS_MIN: u64 = 16;
 const SEGMENT_BLOCKS: u64 = 2048;
 
-const UNCLEANED: &str = "nilfs_cleanerd did not run: what was overwritten or deleted kept its room (as it does for an \
-                         hour where it runs)";
+const UNCLEANED: &str = "nilfs_cleanerd did not run: the space of overwritten and deleted data was not \
+                         reclaimed (where it runs, it waits an hour before it does so)";
 
 /// mkfs.nilfs2(8) of nilfs-utils 2.2.
 const MKFS_WORDS: Words = &[

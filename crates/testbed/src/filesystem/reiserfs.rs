@@ -76,8 +76,8 @@ impl Filesystem for Reiserfs {
         let mut found = Vec::new();
         found.extend(no_such_blocks("reiserfs", "blocks", BLOCKS, configuration));
         if configuration.level("journal") == Some("none") {
-            let reason = "reiserfs cannot be without its journal, so journal = none cannot be; \
-                          nearest: mount = \"nolog\"";
+            let reason = "reiserfs always has a journal, so journal = none is not possible; nearest: mount = \
+                          \"nolog\"";
             found.push(reason.to_string());
         }
         if let (Some(size), Some(blocks)) =
@@ -86,7 +86,7 @@ impl Filesystem for Reiserfs {
         {
             let of = |blocks: u64| Bytes((blocks * block_size(configuration)).next_multiple_of(Bytes::KIB));
             found.push(format!(
-                "journal_size = {} is none: {} to {} with these blocks",
+                "journal_size = {} is out of range ({} to {} with this block size)",
                 Bytes(size),
                 of(JOURNAL_BLOCKS_MIN),
                 of(JOURNAL_BLOCKS_MAX)
@@ -158,10 +158,10 @@ impl Filesystem for Reiserfs {
         let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
         let raw: Vec<&str> = raw_mount(configuration).collect();
         if configuration.level("data") == Some("writeback") || raw.contains(&"data=writeback") {
-            risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
+            risks.push("data = writeback: after a power cut, files may contain stale data from other files".to_string());
         }
         if raw.contains(&"nolog") {
-            risks.push("nolog: a power cut makes a full check necessary, and may lose files".to_string());
+            risks.push("nolog: after a power cut a full check is needed, and files may be lost".to_string());
         }
         risks
     }

@@ -74,7 +74,7 @@ impl Filesystem for Vfat {
         let cluster = size_of(configuration, "block_size");
         let Some((cluster, size)) = cluster.zip(size) else { return Vec::new() };
         let many = size.0 / cluster > CLUSTERS_MAX;
-        let reason = || format!("vfat has no {} clusters of {}", size.0 / cluster, Bytes(cluster));
+        let reason = || format!("vfat does not support as many as {} clusters of {}", size.0 / cluster, Bytes(cluster));
         many.then(reason).into_iter().collect()
     }
 

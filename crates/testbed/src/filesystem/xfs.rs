@@ -27,7 +27,7 @@ const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
 /// in sectors of the data device. So larger ones are named, for both.
 const SECTOR: Bytes = Bytes(512);
 
-const NO_BARRIER: &str = "xfs has no nobarrier since Linux 4.19: it always flushes; nearest: barrier = 1";
+const NO_BARRIER: &str = "xfs always flushes and has no nobarrier option since Linux 4.19; nearest: barrier = 1";
 
 /// mkfs.xfs(8) of xfsprogs 6.1, and what later releases added.
 const MKFS_WORDS: Words = &[
@@ -118,18 +118,18 @@ impl Filesystem for Xfs {
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
         let mut found = Vec::new();
         if configuration.level("journal") == Some("none") {
-            found.push("xfs cannot be without its log, so journal = none cannot be".to_string());
+            found.push("xfs always has a log, so journal = none is not possible".to_string());
         }
         found.extend(no_such_blocks("xfs", "blocks", 512..=65536, configuration));
         if let Some(count) = configuration.level("logbufs").and_then(|level| level.parse::<u32>().ok())
             && !(2..=8).contains(&count)
         {
-            found.push(format!("logbufs = {count} is none: 2 to 8"));
+            found.push(format!("logbufs = {count} is out of range (2-8)"));
         }
         if let Some(bytes) = size_of(configuration, "logbsize")
             && !LOG_BUFFER_SIZES.contains(&(bytes / Bytes::KIB))
         {
-            found.push(format!("logbsize = {} is none: 16k, 32k, 64k, 128k or 256k", Bytes(bytes)));
+            found.push(format!("logbsize = {} is invalid: it must be 16k, 32k, 64k, 128k or 256k", Bytes(bytes)));
         }
         found
     }
@@ -143,7 +143,7 @@ impl Filesystem for Xfs {
         let version_4 = raw_mkfs(configuration).any(|word| word.split(',').any(|part| part == "crc=0"));
         if configuration.level("lazy_count") == Some("0") && !version_4 {
             missing.push(
-                "xfs with checksums, its format since 2014, always has lazy counters; nearest: lazy_count = 1"
+                "xfs with checksums (the format since 2014) always has lazy counters; nearest: lazy_count = 1"
                     .to_string(),
             );
         }
@@ -154,7 +154,7 @@ impl Filesystem for Xfs {
                 Bytes(kernel.page_size)
             )),
             Some(bytes) if bytes < 1024 && !version_4 => missing.push(
-                "xfs with checksums, its format since 2014, has no blocks below 1k; nearest: block_size = 1k".to_string(),
+                "xfs with checksums (the format since 2014) does not support blocks smaller than 1k; nearest: block_size = 1k".to_string(),
             ),
             _ => {}
         }
@@ -261,11 +261,11 @@ impl Xfs {
         let groups = configuration.level("agcount").and_then(|level| level.parse::<u64>().ok());
         let log = size_of(configuration, "log_size");
         if groups.is_some_and(|groups| groups < 2) {
-            missing.push("mkfs.xfs makes at least 2 allocation groups; nearest: agcount = 2".to_string());
+            missing.push("mkfs.xfs creates at least 2 allocation groups; nearest: agcount = 2".to_string());
         }
         if let Some(log) = log.filter(|log| *log < LOG_MIN) {
             missing.push(format!(
-                "mkfs.xfs makes no log of {}, the least is 64M; nearest: log_size = 64M",
+                "a log of {} is too small for mkfs.xfs (the minimum is 64M); nearest: log_size = 64M",
                 Bytes(log)
             ));
         }
@@ -274,7 +274,7 @@ impl Xfs {
         if let Some(groups) = groups.filter(|_| group < GROUP_MIN) {
             let most = size.0 / GROUP_MIN;
             missing.push(format!(
-                "{groups} allocation groups on {size} are less than 16M each; nearest: agcount = {most}"
+                "{groups} allocation groups on {size} would be less than 16M each; nearest: agcount = {most}"
             ));
         }
         let internal = configuration.external_journal().is_none();

@@ -20,7 +20,7 @@ pub fn identity_text(identity: &DeviceIdentity) -> String {
 pub(super) fn pin_differences(pinned: &str, identity: &DeviceIdentity) -> Vec<String> {
     let differ = |part: &str| {
         let Some((key, pinned)) = part.split_once('=') else {
-            return Some(format!("'{part}' is no key=value; the keys are {KEYS}"));
+            return Some(format!("'{part}' is not of the form KEY=VALUE; the keys are {KEYS}"));
         };
         let found = match key.trim() {
             "serial" => identity.serial.clone(),
@@ -28,10 +28,10 @@ pub(super) fn pin_differences(pinned: &str, identity: &DeviceIdentity) -> Vec<St
             "number" => Some(format!("{}:{}", identity.number.0, identity.number.1)),
             "start" => identity.partition.map(|partition| partition.start_bytes.to_string()),
             "size" => Some(identity.size_bytes.to_string()),
-            key => return Some(format!("'{key}' is no key; they are {KEYS}")),
+            key => return Some(format!("unknown key '{key}'; the keys are {KEYS}")),
         };
         let found = found.unwrap_or("none".to_string());
-        (found != pinned.trim()).then(|| format!("{} is {found}, the plan has {}", key.trim(), pinned.trim()))
+        (found != pinned.trim()).then(|| format!("{} is {found}, but the plan says {}", key.trim(), pinned.trim()))
     };
     // A serial number may itself hold a comma; start and size never do, and they stand last.
     let (rest, size) = split_last(pinned, "size");

@@ -46,7 +46,7 @@ pub(super) fn refusals(
             }
             Err(error) => {
                 let hint = "name a path in an existing directory";
-                refusals.push(refusal(path, format!("cannot be made: {error}"), hint));
+                refusals.push(refusal(path, format!("cannot be created: {error}"), hint));
             }
         }
     }
@@ -114,7 +114,7 @@ fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
         names => format!(" for the machine and {}", names.join(" and ")),
     };
     let place =
-        format!("of the {} free there {} stay in reserve{kept_for}", whole(room.free), whole(reserve));
+        format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve));
     refuse(together, room.free, reserve, &place, "name a path on another filesystem")
 }
 
@@ -126,12 +126,12 @@ fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refus
     };
     let Some((total, available)) = value("MemTotal").zip(value("MemAvailable")) else {
         let hint = "name a path that is not in memory";
-        let reason = "lies in memory, and /proc/meminfo does not tell how much of that is available";
+        let reason = "is in memory, and /proc/meminfo does not say how much of that is available";
         return together.images.first().map(|path| refusal(path, reason, hint));
     };
     let reserve = reserve(total, 1);
     let place = format!(
-        "it lies in memory, of whose available {} {} stay in reserve",
+        "it is in memory, and of the {} available, {} is reserved",
         whole(available),
         whole(reserve)
     );
@@ -150,10 +150,10 @@ fn refuse(
     }
     let grows = match together.images.len() {
         0 | 1 => format!("can grow to {}", together.size),
-        count => format!("and {} more images of a trial can together grow to {}", count - 1, together.size),
+        count => format!("and {} other images of the same trial can together grow to {}", count - 1, together.size),
     };
-    let hint = format!("make room, take smaller images by --set, or {elsewhere}");
-    together.images.first().map(|path| refusal(path, format!("{grows}, and {place}"), hint))
+    let hint = format!("free some space, make the images smaller with --set, or {elsewhere}");
+    together.images.first().map(|path| refusal(path, format!("{grows}, but {place}"), hint))
 }
 
 /// Whole mebibytes, for a person.
@@ -182,7 +182,7 @@ mod tests {
         let configurations: Vec<Configuration> =
             journals.iter().map(|journal| configuration(journal)).collect();
         let refusals = refusals(host, devices, &configurations);
-        assert!(refusals.iter().all(|refusal| refusal.hint.contains("smaller images")), "{refusals:#?}");
+        assert!(refusals.iter().all(|refusal| refusal.hint.contains("make the images smaller")), "{refusals:#?}");
         refusals
             .into_iter()
             .map(|refusal| format!("{} {}", refusal.device.display(), refusal.reason))
@@ -199,7 +199,7 @@ mod tests {
     fn an_image_needs_its_size_and_the_machine_a_reserve() {
         let devices = Devices { data: image("/data/a.img", 8 * GIB), journals: BTreeMap::new() };
         assert_eq!(told(&mut host(9 * GIB, 100 * GIB), &devices, &[]), [""; 0]);
-        let expected = "/data/a.img can grow to 8G, and of the 9215M free there 1G stay in reserve";
+        let expected = "/data/a.img can grow to 8G, but of the 9215M free there, 1G is reserved";
         assert_eq!(told(&mut host(9 * GIB - 1, 100 * GIB), &devices, &["internal"]), [expected]);
         let small = Devices { data: image("/data/a.img", 95 << 20), journals: BTreeMap::new() };
         assert_eq!(told(&mut host(100 << 20, 100 << 20), &small, &[]), [""; 0], "5 % where that is less");
@@ -212,7 +212,7 @@ mod tests {
         let mut host = host(9 * GIB, 100 * GIB);
         host.shared_with = vec!["the store".to_string()];
         let told = told(&mut host, &devices, &[]);
-        assert!(told[0].ends_with("free there 2G stay in reserve for the machine and the store"), "{told:?}");
+        assert!(told[0].ends_with("free there, 2G is reserved for the machine and the store"), "{told:?}");
     }
 
     #[test]
@@ -224,8 +224,8 @@ mod tests {
         let devices = Devices { data, journals: journals.into() };
         let told = |free: u64, journals: &[&str]| told(&mut host(free * GIB, 20 * GIB), &devices, journals);
         assert_eq!(told(9, &["internal", "external:two"]), [""; 0], "a journal that lies elsewhere");
-        let expected = "/data/a.img and 2 more images of a trial can together grow to 9G, and of the 9G free there 1G stay \
-                        in reserve";
+        let expected = "/data/a.img and 2 other images of the same trial can together grow to 9G, but of the 9G free \
+                        there, 1G is reserved";
         assert_eq!(told(9, &["internal", "external:one"]), [expected]);
         assert_eq!(told(10, &["external:one", "external:two"]), [""; 0], "never both at once");
     }
@@ -235,10 +235,10 @@ mod tests {
         let devices = |size: u64| Devices { data: image("/dev/shm/a.img", size), journals: BTreeMap::new() };
         let mut host = host(100 * GIB, 100 * GIB);
         assert_eq!(told(&mut host, &devices(6 * GIB), &[]), [""; 0]);
-        let refused = "/dev/shm/a.img can grow to 8G, and it lies in memory, of whose available 8G 819M stay in reserve";
+        let refused = "/dev/shm/a.img can grow to 8G, but it is in memory, and of the 8G available, 819M is reserved";
         assert_eq!(told(&mut host, &devices(8 * GIB), &[]), [refused]);
         host.write_setting("/proc/meminfo", "MemTotal: 1 kB\n");
         let silent = refusals(&mut host, &devices(GIB), &[]);
-        assert!(silent[0].reason.contains("does not tell"), "{silent:?}");
+        assert!(silent[0].reason.contains("does not say"), "{silent:?}");
     }
 }

@@ -87,7 +87,7 @@ fn compare(delay: &Delay, table: &[String]) -> InForce {
     };
     let asked = delay.millis();
     let differences = (found != asked)
-        .then(|| format!("delay = {delay} was asked for, and the kernel has '{}'", table.join("; ")));
+        .then(|| format!("delay = {delay} was requested, but the kernel reports '{}'", table.join("; ")));
     InForce { text: format!("delayed by {delay}"), differences: differences.into_iter().collect() }
 }
 

@@ -128,12 +128,12 @@ fn compare(lvm: &Lvm, table: &[String]) -> InForce {
     };
     let asked = DeviceSpec::Lvm(lvm.clone());
     let differences = (stretches.is_empty() || !stretches.iter().all(fits))
-        .then(|| format!("{asked} was asked for, and the kernel has '{}'", table.join("; ")));
+        .then(|| format!("{asked} was requested, but the kernel reports '{}'", table.join("; ")));
     let text = match stretches.first() {
         Some(("striped", stripes, size)) => {
             format!("lvm volume in {stripes} stripes of {} on {} disks", Bytes(*size), lvm.disks.len())
         }
-        _ => format!("lvm volume over {} disks, one after the other", lvm.disks.len()),
+        _ => format!("lvm volume on {} disks, one after the other", lvm.disks.len()),
     };
     InForce { text, differences: differences.into_iter().collect() }
 }

@@ -159,7 +159,7 @@ fn finished(
             return Ok(start.elapsed());
         }
         if interrupt.load(Ordering::Relaxed) {
-            let what = format!("the array in '{}' computed its parities", directory.display());
+            let what = format!("the array in '{}' was computing its parity", directory.display());
             return Err(TestbedError::Interrupted { what });
         }
         if start.elapsed() > limit {
@@ -184,7 +184,7 @@ fn compare(md: &Md, found: &Found, resync: &str) -> InForce {
     let mut differences = Vec::new();
     let mut differ = |what: &str, asked: &str, is: &str| {
         if asked != is {
-            differences.push(format!("md {what} = {asked} was asked for, and the array has {is}"));
+            differences.push(format!("md {what} = {asked} was requested, but the array has {is}"));
         }
     };
     differ("level", md.level.name(), &found.level);
@@ -327,8 +327,8 @@ mod tests {
         assert_eq!(
             other.differences,
             [
-                "md chunk = 64k was asked for, and the array has 512k",
-                "md sync_action = idle was asked for, and the array has recover"
+                "md chunk = 64k was requested, but the array has 512k",
+                "md sync_action = idle was requested, but the array has recover"
             ]
         );
     }

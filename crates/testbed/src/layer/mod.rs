@@ -193,7 +193,7 @@ pub(crate) fn clear_label(
         return Err(error);
     }
     Ok(match cleared? {
-        true => Undone::Done(format!("removed our label from '{}'", disk.display())),
+        true => Undone::Done(format!("removed fsdyno's label from '{}'", disk.display())),
         false => Undone::Nothing,
     })
 }
@@ -244,7 +244,7 @@ fn no_device_mapper(host: &mut dyn Host) -> Option<String> {
 
 /// A lack of the kernel, with where to have it.
 fn in_kernel(what: &str) -> String {
-    format!("no {what} in the kernel; a guest has it: kernel = \"debian:6.1\"")
+    format!("the kernel has no {what}; available in a guest with kernel = \"debian:6.1\"")
 }
 
 /// Stands for a member in a recipe.

@@ -132,7 +132,7 @@ pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
         (
             UndoAction::WriteSetting { path, new: None, .. },
             UndoAction::WriteSetting { path: other, new: Some(_), .. },
-        ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not back yet"),
+        ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not restored yet"),
         (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
             (path == target).then_some("it is still mounted")
         }
@@ -144,7 +144,7 @@ pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
             Some("its filesystem is still mounted")
         }
         (UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }, other) if other.is_layer() => {
-            Some("an array or a mapping still stands on it")
+            Some("an array or a mapping still uses it")
         }
         (UndoAction::WriteSetting { path, .. }, UndoAction::Unmount { .. }) => {
             path.starts_with("/sys").then_some("the filesystem on its device is still mounted")

@@ -73,7 +73,7 @@ impl JournalFile {
         let name = random_name();
         let path = directory.join(format!("{name}.{SUFFIX}"));
         let fail = |action| failed(action, &path);
-        make_directory(directory).map_err(fail("make a directory for"))?;
+        make_directory(directory).map_err(fail("create a directory for"))?;
         // Locked before it has a name that restore looks at, so that restore never sees it without its owner.
         let unlocked = directory.join(format!("{name}.new"));
         let mut file = OpenOptions::new()
@@ -224,7 +224,7 @@ fn open_own(path: &Path) -> io::Result<std::result::Result<File, String>> {
     let user = geteuid().as_raw();
     Ok(match found {
         _ if !found.is_file() => Err("it is not a regular file".to_string()),
-        _ if found.nlink() > 1 => Err("it has a second name".to_string()),
+        _ if found.nlink() > 1 => Err("it has a second hard link".to_string()),
         _ if found.uid() != user => Err(format!("it belongs to user {}", found.uid())),
         _ if found.mode() & WRITE_OF_OTHERS != 0 => Err("others can write to it".to_string()),
         _ => Ok(file),
@@ -268,7 +268,7 @@ pub(super) fn aside(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn with_suffix(directory: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
-    let fail = |source| failed("look for", directory)(source);
+    let fail = |source| failed("search for", directory)(source);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -18,13 +18,13 @@ const ID_DIGITS: usize = 32;
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
     let (what, holds) = match action {
         UndoAction::RemoveFile { path, identity: None } => {
-            ("removes a file of a name that is not fsdyno's", is_absolute(path) && has_name(path, ".fsdyno-"))
+            ("removes a file whose name is not one of fsdyno's", is_absolute(path) && has_name(path, ".fsdyno-"))
         }
         UndoAction::RemoveFile { path, identity: Some(identity) } => {
-            ("removes what is not a regular file", is_absolute(path) && identity.regular)
+            ("removes something that is not a regular file", is_absolute(path) && identity.regular)
         }
         UndoAction::DetachLoop { path, image } => {
-            ("detaches what is not on a regular file", is_absolute(path) && image.regular)
+            ("detaches a loop device that is not backed by a regular file", is_absolute(path) && image.regular)
         }
         UndoAction::WriteSetting { path, old, new } => {
             let values = std::iter::once(old).chain(new);
@@ -35,14 +35,14 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
             ("names a mount directory that is not fsdyno's", is_mount_directory(path))
         }
         UndoAction::RemoveTree { path } => (
-            "removes a directory of a name that is not fsdyno's",
+            "removes a directory whose name is not one of fsdyno's",
             is_absolute(path) && has_name(path, "fsdyno-"),
         ),
         UndoAction::StopArray { uuid } => {
-            ("stops an array by something that is not a UUID", is_md_uuid(uuid))
+            ("stops an array whose UUID is not valid", is_md_uuid(uuid))
         }
         UndoAction::RemoveMapping { name } => {
-            ("removes a mapping of a name that is not fsdyno's", is_mapping(name))
+            ("removes a mapping whose name is not one of fsdyno's", is_mapping(name))
         }
         UndoAction::ClearLabel { disk, label } => {
             let ours = match label {

@@ -306,17 +306,17 @@ fn not_followed(path: &Path, unusable: &Unusable) -> String {
     let journal = path.display();
     match unusable {
         Unusable::Newer(version) => format!(
-            "undo journal '{journal}' was written by a newer fsdyno (version {version} of the format) and stays: that fsdyno \
-             restores it"
+            "undo journal '{journal}' was written by a newer fsdyno (format version {version}) and is kept; \
+             restore it with that version"
         ),
         Unusable::Bad(reason) => match file::put_aside(path) {
             Ok(aside) => format!(
-                "undo journal '{journal}' is not followed ({reason}): nothing of it was undone, and it is '{}' now",
+                "undo journal '{journal}' is not valid ({reason}): nothing in it was undone, and it was moved to '{}'",
                 aside.display()
             ),
             Err(error) => {
                 format!(
-                    "undo journal '{journal}' is not followed ({reason}), and cannot be put aside: {error}"
+                    "undo journal '{journal}' is not valid ({reason}) and cannot be moved aside: {error}"
                 )
             }
         },

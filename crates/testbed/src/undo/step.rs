@@ -55,7 +55,7 @@ pub(super) fn undo(
             let current = tunable::in_force(path, &text);
             if new.as_ref().is_some_and(|new| !tunable::same(&current, new)) {
                 return Ok(Undone::Foreign(format!(
-                    "'{}' is '{current}' now, which we did not set",
+                    "'{}' is now '{current}', which fsdyno did not set",
                     path.display()
                 )));
             }
@@ -64,10 +64,10 @@ pub(super) fn undo(
             let old = old.trim_end();
             if !tunable::is_back(path, now.trim_end(), old) {
                 return Err(HostError::System {
-                    action: format!("set back to '{old}'"),
+                    action: format!("restore '{old}' in"),
                     object: path.display().to_string(),
                     errno: 0,
-                    reason: format!("it is '{}' after that was written", tunable::in_force(path, &now)),
+                    reason: format!("it is '{}' after writing", tunable::in_force(path, &now)),
                 });
             }
             Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
@@ -105,7 +105,7 @@ pub(super) fn undo(
 }
 
 fn foreign_file(path: &Path) -> String {
-    format!("'{}' is another file than the one we made", path.display())
+    format!("'{}' is not the file that fsdyno created", path.display())
 }
 
 /// Detaches every loop device that has an image of ours, and none that has something else by the time it is its turn.
