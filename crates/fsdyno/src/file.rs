@@ -18,12 +18,12 @@ pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
             return Ok(path);
         };
         if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
-            return Err(anyhow!("'{}' is a symbolic link of user {}", path.display(), found.uid()));
+            return Err(anyhow!("'{}' is a symbolic link owned by user {}", path.display(), found.uid()));
         }
         let target = fs::read_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
-    Err(anyhow!("'{}' is one of too many symbolic links", path.display()))
+    Err(anyhow!("'{}' leads through too many symbolic links", path.display()))
 }
 
 /// Makes the file, or empties it, where [`destination`] leads.
@@ -55,7 +55,7 @@ mod tests {
         lchown(path("link"), Some(65534), None).unwrap();
         for name in ["link", "second"] {
             let error = create(&path(name)).unwrap_err().to_string();
-            assert!(error.contains("link' is a symbolic link of user 65534"), "{error}");
+            assert!(error.contains("link' is a symbolic link owned by user 65534"), "{error}");
         }
         assert_eq!(fs::read_to_string(path("file")).unwrap(), "whole");
     }

@@ -91,7 +91,7 @@ impl State {
             true => trusted::make(&self.directory, ROOT)
                 .map_err(|error| refused(&self.directory, "", "state", &error)),
             false => std::fs::create_dir_all(&self.directory).map_err(|error| {
-                anyhow!(error).context(format!("cannot make directory '{}'", self.directory.display())).into()
+                anyhow!(error).context(format!("cannot create directory '{}'", self.directory.display())).into()
             }),
         }
     }
@@ -144,7 +144,7 @@ fn has_journals(directory: &Path) -> bool {
 pub fn cache() -> Result<PathBuf, Trouble> {
     let asked = asked("XDG_CACHE_HOME");
     let chosen = chosen_cache(&asked).ok_or_else(|| {
-        Trouble::new(Status::Usage, anyhow!("there is no home for a cache")).hint("set XDG_CACHE_HOME")
+        Trouble::new(Status::Usage, anyhow!("no place for a cache: neither XDG_CACHE_HOME nor HOME is an absolute path")).hint("set XDG_CACHE_HOME")
     })?;
     if asked.root {
         obey(&chosen, &chosen.directory, "cache")?;
@@ -197,13 +197,13 @@ fn refused(directory: &Path, by: &str, what: &str, error: &trusted::Untrusted) -
     let hint = match what {
         "cache" => format!("unset XDG_CACHE_HOME (sudo without -E) to use '{ROOTS_CACHE}'"),
         _ => format!(
-            "unset XDG_STATE_HOME (sudo without -E) to use '{ROOTS_STATE}', or name a directory that only root can \
-             write to with --state; --store FILE shows results that are elsewhere"
+            "unset XDG_STATE_HOME (sudo without -E) to use '{ROOTS_STATE}', or use --state to name a \
+             directory that only root can write to; --store FILE shows results from elsewhere"
         ),
     };
     Trouble::new(
         Status::Refused,
-        anyhow!("root does not obey the {what} directory '{directory}'{by}: {error}"),
+        anyhow!("root does not trust the {what} directory '{directory}'{by}: {error}"),
     )
     .hint(hint)
 }

@@ -39,9 +39,9 @@ impl Unit {
                      Before=systemd-udev-trigger.service local-fs-pre.target mdmonitor.service lvm2-monitor.service\n"
                 .to_string(),
             false => format!(
-                "# The journals or the binary are not on the root filesystem: as soon as they are mounted. Arrays may be up \
-                 then;\n# restore stops those that are fsdyno's.\n\
-                 RequiresMountsFor={} {}\n",
+                "# The journals or the binary are not on the root filesystem: run as soon as they are \
+                 mounted. Arrays may be\n# assembled by then; restore stops those of \
+                 fsdyno.\nRequiresMountsFor={} {}\n",
                 word(&self.state),
                 word(&self.binary)
             ),

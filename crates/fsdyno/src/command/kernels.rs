@@ -24,7 +24,7 @@ pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
         levels.push(quoted(name));
     }
     if modules.next().is_some() {
-        return Err(Trouble::new(Status::Usage, anyhow!("more --modules than images of kernels"))
+        return Err(Trouble::new(Status::Usage, anyhow!("more --modules than kernel images"))
             .hint("give --kernel NAME=IMAGE for each --modules DIR"));
     }
     if !levels.is_empty() {

@@ -41,7 +41,7 @@ pub fn run(cli: &Cli) -> Result {
     // What these three have inherited is meant for their children, too.
     if !matches!(cli.command, Command::Engine | Command::Agent | Command::Guest) {
         fsdyno_sys::child::keep_what_is_open_from_children()
-            .context("cannot keep open files from the programs that run")?;
+            .context("cannot prevent child programs from inheriting open files")?;
     }
     let here = || Surroundings::new(cli);
     match &cli.command {
@@ -105,7 +105,7 @@ impl Surroundings {
         let store = Store::open(&self.store)?;
         if let Some(copy) = store.copy_of_older() {
             say::note(&format!(
-                "the results are in a newer format now; as they were they are in '{}'",
+                "the results were converted to a newer format; the original is in '{}'",
                 copy.display()
             ));
         }
@@ -183,8 +183,9 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
                 None => String::new(),
             };
             Trouble::new(Status::Usage, error).hint(format!(
-                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example; \
-                 root's results are apart from those of other users, so that what sudo swept is shown by sudo{elsewhere}"
+                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN runs a plan such as \
+                 plans/demo.toml; root's results are separate, so use sudo to see what was run with \
+                 sudo{elsewhere}"
             ))
         }
         StoreError::UnknownSweep { .. } => {
@@ -198,7 +199,7 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
 fn no_such_case(error: NoSuchCase) -> Trouble {
     let hint = match &error.nearest {
         Some(name) => format!("one of its configurations is '{name}'"),
-        None => "the sweep has no stored trial".to_string(),
+        None => "the sweep has no stored trials".to_string(),
     };
     Trouble::new(Status::Usage, error).hint(hint)
 }

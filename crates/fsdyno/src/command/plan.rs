@@ -26,8 +26,8 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
             print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
         }
         Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("a dry run has no CSV form"))
-                .hint("fsdyno plan PLAN --format json"));
+            return Err(Trouble::new(Status::Usage, anyhow!("plan has no CSV output"))
+                .hint("use fsdyno plan PLAN --format json"));
         }
     }
     Ok(Status::Well)

@@ -23,8 +23,8 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
         )?,
         Format::Json => print_json(&recommendation)?,
         Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("a recommendation has no CSV form"))
-                .hint("fsdyno recommend SWEEP --format json has everything"));
+            return Err(Trouble::new(Status::Usage, anyhow!("recommend has no CSV output"))
+                .hint("use fsdyno recommend SWEEP --format json, which has everything"));
         }
     }
     Ok(Status::Well)
@@ -35,7 +35,7 @@ fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
     text.parse().map_err(|error: MeasureError| {
         let words: Vec<&str> = Goal::words().map(|(word, _)| word).collect();
         Trouble::new(Status::Usage, error).hint(format!(
-            "--for takes {}, or any measure that fsdyno show --measure takes",
+            "--for accepts {}, or any measure that fsdyno show --measure accepts",
             words.join(", ")
         ))
     })

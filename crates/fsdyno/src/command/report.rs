@@ -29,7 +29,7 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     }
     write(&path, page.as_bytes())
         .with_context(|| format!("cannot write '{}'", path.display()))
-        .map_err(|error| Trouble::from(error).hint("-o FILE names another file, -o - writes to stdout"))?;
+        .map_err(|error| Trouble::from(error).hint("use -o FILE for another file, or -o - for stdout"))?;
     say::note(&format!("wrote {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6));
     Ok(Status::Well)
 }

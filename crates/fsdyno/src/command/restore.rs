@@ -33,14 +33,14 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
         say::note(&format!("left behind: {line}"));
     }
     if !restored.report.left.is_empty() {
-        say::note("hint: end what still uses it, then run fsdyno restore again");
+        say::note("hint: stop what still uses it, then run fsdyno restore again");
     }
     for path in &restored.aside {
-        say::note(&format!("put aside: '{}'", path.display()));
+        say::note(&format!("moved aside: '{}'", path.display()));
     }
     if !restored.aside.is_empty() {
         say::note(
-            "hint: see what a journal that was put aside lists, undo by hand what is left of it, and remove it",
+            "hint: read the journal that was moved aside, undo what it lists by hand, then remove it",
         );
     }
     Ok(match restored {
@@ -56,22 +56,22 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
     // What systemd runs as root when the machine starts is nobody else's to change.
     trusted::check_file(&binary, 0).map_err(|error| {
-        Trouble::new(Status::Refused, anyhow!("root's unit would run '{}': {error}", binary.display()))
+        Trouble::new(Status::Refused, anyhow!("the unit would run '{}' as root: {error}", binary.display()))
             .hint("install it where only root can write: install -m 755 fsdyno /usr/local/bin")
     })?;
     let state = surroundings.state.directory();
     trusted::check(state, 0).map_err(|error| {
         Trouble::new(
             Status::Refused,
-            anyhow!("root would not obey the state directory '{}': {error}", state.display()),
+            anyhow!("root does not trust the state directory '{}': {error}", state.display()),
         )
-        .hint("run it as root, or name root's directory with --state")
+        .hint("run this as root, or name root's directory with --state")
     })?;
     let text = Unit::new(binary, state.to_path_buf()).text();
     write!(io::stdout(), "{}:\n\n{text}\n", unit::PATH)?;
     if !yes && !confirmed() {
         return Err(Trouble::new(Status::Refused, anyhow!("not confirmed: nothing was written"))
-            .hint("fsdyno restore --install-unit --yes writes it"));
+            .hint("use fsdyno restore --install-unit --yes to write it"));
     }
     write_unit(Path::new(unit::PATH), &text).with_context(|| format!("cannot write '{}'", unit::PATH))?;
     say::note(&format!("wrote {}", unit::PATH));
@@ -107,7 +107,7 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     for line in &restored.report.foreign {
-        writeln!(out, "left as it is: {line}")?;
+        writeln!(out, "left unchanged: {line}")?;
     }
     if restored.running > 0 {
         writeln!(out, "left alone: {} running sweep(s)", restored.running)?;
@@ -132,7 +132,7 @@ fn kept_records(surroundings: &Surroundings) -> Status {
         },
         Err(trouble) => {
             for path in &kept {
-                say::note(&format!("kept record '{}' stays: the results cannot be opened", path.display()));
+                say::note(&format!("kept record '{}' remains: the results cannot be opened", path.display()));
             }
             trouble.tell();
             Status::TrialFailed
@@ -143,6 +143,6 @@ fn kept_records(surroundings: &Surroundings) -> Status {
 fn elsewhere(place: &Path) -> String {
     let place = place.display();
     format!(
-        "hint: there are undo journals in '{place}', too: fsdyno restore --state {place}, as the user whose they are"
+        "hint: there are also undo journals in '{place}': run fsdyno restore --state {place} as their owner"
     )
 }

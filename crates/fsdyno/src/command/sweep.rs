@@ -32,7 +32,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
         say::note(&format!(
-            "hint: fsdyno sweep {} --resume {}, with the same arguments, goes on",
+            "hint: to continue, run fsdyno sweep {} --resume {} with the same arguments",
             options.plan.display(),
             ended.sweep
         ));
@@ -55,7 +55,7 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
         let kind = if kind.is_empty() { "ext4" } else { kind };
         let right = Overwrite { device: device.to_path_buf(), kind: kind.to_string() };
         Trouble::new(Status::Usage, error)
-            .hint(format!("write --overwrite {right}, for each device by itself"))
+            .hint(format!("write --overwrite {right}, once for each device"))
     })
 }
 
@@ -109,7 +109,7 @@ pub fn measure(
         say::note(&format!("left behind: {line}"));
     }
     if !ended.left.is_empty() {
-        say::note("hint: end what still uses it, then fsdyno restore tries again");
+        say::note("hint: stop what still uses it, then run fsdyno restore");
     }
     // What was measured is stored: whether anybody reads it now changes nothing about how the sweep ended.
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
@@ -130,7 +130,7 @@ pub fn add_kept(surroundings: &Surroundings, store: &mut Store) -> Added {
         say::note(line);
     }
     if !kept.orphaned.is_empty() {
-        say::note("hint: put the store that it belongs to back, or remove the file");
+        say::note("hint: put back the store that it belongs to, or remove the file");
     }
     kept
 }
@@ -164,7 +164,7 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
                 display.line(&format!("restored: {line}"));
             }
             for line in &report.foreign {
-                display.line(&format!("left as it is: {line}"));
+                display.line(&format!("left unchanged: {line}"));
             }
             for line in &report.left {
                 display.line(&format!("left behind: {line}"));
@@ -182,7 +182,7 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
             display.extend(u64::from(*trials));
             let names: Vec<String> =
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
-            display.line(&format!("block {block}: not yet known well enough: {}", names.join(", ")));
+            display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
         }
     }
 }
