@@ -57,7 +57,7 @@ pub(crate) fn look(base: &Path, seed: u64, gauge: &Gauge) -> Result<Layout, Errn
                 layout.fragmented += u64::from(found.apart);
             }
             Err(errno @ (Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::INVAL)) => {
-                layout.unknown = Some(format!("the filesystem does not tell where its files lie: {errno}"));
+                layout.unknown = Some(format!("the filesystem does not report where its files are: {errno}"));
                 break;
             }
             // A file that is gone or may not be opened is none of the sample.

@@ -78,8 +78,8 @@ impl<'a, 'e> Session<'a, 'e> {
         if self.request.part.is_first() {
             let path = base.clone();
             let make = move |_: &aside::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
-            aside::run("make the directory", self.bounds, make, |_| true)?
-                .map_err(EngineError::system("make the directory", &base))?;
+            aside::run("create the directory", self.bounds, make, |_| true)?
+                .map_err(EngineError::system("create the directory", &base))?;
         } else {
             rustix::fs::open(&base, DIRECTORY, Mode::empty())
                 .map_err(EngineError::system("find the directory", &base))?;
@@ -197,7 +197,7 @@ impl<'a, 'e> Session<'a, 'e> {
             progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
             true
         })?;
-        let layout = looked.map_err(EngineError::system("look at the files of", &base))?;
+        let layout = looked.map_err(EngineError::system("examine the files of", &base))?;
         self.progress.event(EngineEvent::Layout(layout));
         Ok(())
     }
@@ -227,7 +227,7 @@ impl<'a, 'e> Session<'a, 'e> {
         match removed {
             Ok(result) => result,
             Err(EngineError::Stopped) => {
-                let text = format!("'{}' could not be removed: a system call hangs in it", base.display());
+                let text = format!("'{}' could not be removed: a system call on it hangs", base.display());
                 self.warn(WarningKind::LeftBehind, text);
                 Ok(())
             }
@@ -255,7 +255,7 @@ fn warnings(phase: &PhaseResult) -> Vec<Warning> {
         let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
         if role.role == Role::Reader && rounds > 0 {
             let text =
-                format!("phase '{name}': readers came to the end of what they read {times} and began again");
+                format!("phase '{name}': readers reached the end of what they read {times} and started again");
             warnings.push(Warning::new(WarningKind::ReaderPasses, text));
         }
         if role.role == Role::Writer && rounds > 0 {

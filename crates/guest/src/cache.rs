@@ -43,11 +43,11 @@ impl Cache {
             return Ok(place);
         }
         let packages = self.directory.join("packages");
-        fs::create_dir_all(&packages).map_err(GuestError::file("make the directory", &packages))?;
+        fs::create_dir_all(&packages).map_err(GuestError::file("create the directory", &packages))?;
         let work = tempfile::Builder::new()
             .prefix(".fetch-")
             .tempdir_in(&packages)
-            .map_err(GuestError::file("make a directory in", &packages))?;
+            .map_err(GuestError::file("create a directory in", &packages))?;
         run(Command::new("apt-get").args(["download", "-q", package]).current_dir(work.path()))?;
         let fetched = fs::read_dir(work.path()).map_err(GuestError::file("read", work.path()))?;
         let archive = fetched
@@ -56,7 +56,7 @@ impl Cache {
             .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
             .ok_or_else(|| GuestError::Tool {
                 command: format!("apt-get download {package}"),
-                said: "it left no package".to_string(),
+                said: "it downloaded no package".to_string(),
             })?;
         let whole = work.path().join("whole");
         run(Command::new("dpkg").arg("-x").arg(&archive).arg(&whole))?;
@@ -93,6 +93,6 @@ pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    let last = said.lines().last().unwrap_or("it said nothing").to_string();
+    let last = said.lines().last().unwrap_or("it printed nothing").to_string();
     Err(GuestError::Tool { command: line, said: last })
 }

@@ -20,16 +20,16 @@ pub(crate) enum GuestError {
     #[error("kernel {kernel}: {reason}")]
     Kernel { kernel: String, reason: String },
     /// A file that is no module, or none of this kind of machine.
-    #[error("'{}' is no kernel module: {reason}", path.display())]
+    #[error("'{}' is not a kernel module: {reason}", path.display())]
     Module { path: PathBuf, reason: String },
     /// This machine has not the memory for it.
-    #[error("it takes {lacking}")]
+    #[error("{lacking}")]
     Memory { lacking: String },
     /// QEMU is not there.
     #[error("program '{program}' is not installed")]
     NotInstalled { program: &'static str },
     /// Disks are to bypass a page cache that the filesystem does not let anybody bypass.
-    #[error("'{}' is where files have no direct I/O (take `cache = \"writeback\"` in [guest], or another place)", path.display())]
+    #[error("'{}' is on a filesystem without direct I/O (set `cache = \"writeback\"` in [guest], or use another directory)", path.display())]
     NoDirectIo { path: PathBuf },
     /// A program that the guest is to have.
     #[error("program '{program}' for the guest: {reason}")]

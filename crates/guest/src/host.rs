@@ -100,7 +100,7 @@ impl GuestHost {
                 self.machine().kill();
                 let host = self.name.clone();
                 match interrupt.is_some_and(is_set) {
-                    true => HostError::Lost { host, reason: "nobody waits for it any longer".to_string() },
+                    true => HostError::Lost { host, reason: "nobody is waiting for it any longer".to_string() },
                     false => HostError::Hung {
                         action: format!("{request} in guest {host}"),
                         seconds: limit.as_secs(),
@@ -117,7 +117,7 @@ impl GuestHost {
         self.machine().kill();
         HostError::Lost {
             host: self.name.clone(),
-            reason: format!("the guest made no sense while {what}: {excess}"),
+            reason: format!("the guest sent an invalid answer while {what}: {excess}"),
         }
     }
 
@@ -125,7 +125,7 @@ impl GuestHost {
         let mut machine = self.machine();
         machine.settle();
         machine.kill();
-        HostError::Lost { host: self.name.clone(), reason: format!("the guest ended while {what}") }
+        HostError::Lost { host: self.name.clone(), reason: format!("the guest exited while {what}") }
     }
 }
 
@@ -305,7 +305,7 @@ impl EngineProcess for GuestEngine {
                 self.over = true;
                 let mut machine = lock(&self.machine);
                 machine.settle();
-                EngineOutput::End("the guest ended".to_string())
+                EngineOutput::End("the guest exited".to_string())
             }
         }
     }

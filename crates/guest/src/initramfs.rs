@@ -29,7 +29,7 @@ const DIRECTORIES: &[&str] = &["/dev", "/etc", "/modules", "/proc", "/run", "/sy
 /// Writes the archive into a file without a name in `directory`, which any user may read who has its descriptor.
 pub(crate) fn build(directory: &Path, files: &Files, modules: &[Module]) -> Result<File> {
     let file = unnamed(directory)?;
-    let copy = file.try_clone().map_err(GuestError::file("make a file in", directory))?;
+    let copy = file.try_clone().map_err(GuestError::file("create a file in", directory))?;
     let mut archive =
         Archive { out: BufWriter::with_capacity(1 << 20, copy), directories: BTreeSet::new(), inode: 0 };
     archive.write_all(files, modules)?;
@@ -45,9 +45,9 @@ pub(crate) fn readable_copy(directory: &Path, path: &Path) -> Result<File> {
 }
 
 fn unnamed(directory: &Path) -> Result<File> {
-    let file = tempfile::tempfile_in(directory).map_err(GuestError::file("make a file in", directory))?;
+    let file = tempfile::tempfile_in(directory).map_err(GuestError::file("create a file in", directory))?;
     file.set_permissions(Permissions::from_mode(0o444))
-        .map_err(GuestError::file("make readable a file in", directory))?;
+        .map_err(GuestError::file("make a file readable in", directory))?;
     Ok(file)
 }
 

@@ -132,7 +132,7 @@ fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
                         return;
                     }
                 }
-                Err(error) => eprintln!("fsdyno: an order is not understood: {error}"),
+                Err(error) => eprintln!("fsdyno: a command is not valid: {error}"),
             }
         }
     });

@@ -29,7 +29,7 @@ pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
             match cached {
                 Some(package) => unpacked(spec, &cache.place(&package), &package).map(Some),
                 None if cache::can_fetch() => newest_offered(spec, version).map(|_| None),
-                None => Err(refuse(spec, "is not in the cache, and there is no apt-get to fetch it with")),
+                None => Err(refuse(spec, "is not in the cache, and there is no apt-get to download it")),
             }
         }
         KernelSpec::Installed { release } => installed(spec, Path::new("/"), release).map(Some),
@@ -55,8 +55,8 @@ fn newest_offered(spec: &KernelSpec, version: &str) -> Result<String> {
     let names = String::from_utf8_lossy(&listed);
     let offered = names.lines().filter(|name| is_package(name, version)).map(str::to_string).collect();
     newest(version, offered).ok_or_else(|| {
-        let reason = "no source of packages has it (apt-cache pkgnames linux-image- lists what there is, apt-get update \
-                      asks the sources anew)";
+        let reason = "no package source has it (apt-cache pkgnames linux-image- lists what is available, \
+                      apt-get update refreshes the lists)";
         refuse(spec, reason)
     })
 }
@@ -93,7 +93,7 @@ fn unpacked(spec: &KernelSpec, root: &Path, package: &str) -> Result<Kernel> {
 fn installed(spec: &KernelSpec, root: &Path, release: &str) -> Result<Kernel> {
     let image = root.join(format!("boot/vmlinuz-{release}"));
     if !image.is_file() {
-        return Err(refuse(spec, format!("there is no '{}'", image.display())));
+        return Err(refuse(spec, format!("'{}' does not exist", image.display())));
     }
     let places = [root.join("lib/modules").join(release), root.join("usr/lib/modules").join(release)];
     let modules = places.into_iter().find(|place| place.is_dir());
@@ -105,7 +105,7 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
         release_of(image).map_err(GuestError::file("read the kernel image", image))?.ok_or_else(|| {
             refuse(
                 spec,
-                format!("'{}' is no bzImage, as arch/x86/boot/bzImage of a build is", image.display()),
+                format!("'{}' is not a bzImage such as arch/x86/boot/bzImage of a kernel build", image.display()),
             )
         })?;
     let modules = match modules {
@@ -119,7 +119,7 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
             let found = places.into_iter().find(|place| place.join("modules.order").is_file());
             Some(found.ok_or_else(|| {
                 let reason = format!(
-                    "'{}' has no modules of {release}; make modules_install INSTALL_MOD_PATH=DIR fills a directory",
+                    "'{}' has no modules for {release}; create them with make modules_install INSTALL_MOD_PATH=DIR",
                     directory.display()
                 );
                 refuse(spec, reason)
@@ -213,6 +213,6 @@ mod tests {
             assert_eq!((kernel.modules.as_deref(), kernel.release.as_str()), (Some(&*installed), "6.19.0"));
         }
         let error = find(&spec(Path::new("/nowhere")), &cache).unwrap_err().to_string();
-        assert!(error.starts_with("kernel mine: '/nowhere' has no modules of 6.19.0"), "{error}");
+        assert!(error.starts_with("kernel mine: '/nowhere' has no modules for 6.19.0"), "{error}");
     }
 }

@@ -105,10 +105,10 @@ impl Qemu {
     pub fn missing() -> Vec<String> {
         let mut missing = Vec::new();
         if std::env::consts::ARCH != "x86_64" {
-            missing.push(format!("guests are for x86-64, and this machine is {}", std::env::consts::ARCH));
+            missing.push(format!("guests need x86-64, but this machine is {}", std::env::consts::ARCH));
         }
         if find_program(QEMU).is_none() {
-            missing.push(format!("{QEMU} (install qemu-system-x86: apt-get install qemu-system-x86)"));
+            missing.push(format!("{QEMU} is not installed (apt-get install qemu-system-x86)"));
         }
         missing
     }
@@ -154,7 +154,7 @@ impl Qemu {
         let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
         let line = |GuestModule { name, hint }: &GuestModule| {
             let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("no {name} in kernel {} ({}{hint})", request.kernel, found.kernel.release)
+            format!("kernel {} ({}) has no {name}{hint}", request.kernel, found.kernel.release)
         };
         Ok(absent.map(line).collect())
     }
@@ -175,7 +175,7 @@ impl Qemu {
             None => Vec::new(),
         };
         let directory = self.cache.directory();
-        fs::create_dir_all(directory).map_err(GuestError::file("make the directory", directory))?;
+        fs::create_dir_all(directory).map_err(GuestError::file("create the directory", directory))?;
         initramfs::build(directory, &files, &modules)
     }
 
@@ -202,7 +202,7 @@ impl Qemu {
         };
         let (mut machine, ports) = Machine::start(setup).map_err(not_started)?;
         if accelerator == Accelerator::Kvm && !machine.begins(KVM_PATIENCE) {
-            let reason = "the kernel does not begin under KVM".to_string();
+            let reason = "the kernel does not boot under KVM".to_string();
             return Err(HostError::Lost { host: name, reason }.into());
         }
         let facts = GuestFacts {
@@ -236,7 +236,7 @@ impl Guests for Qemu {
         unmet.extend(self.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
         let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.cache));
         unmet.extend(absent.map(|GuestProgram { name, package }| {
-            format!("{name} (install {package}: apt-get install {package})")
+            format!("{name} is not installed (apt-get install {package})")
         }));
         unmet
     }
@@ -299,9 +299,9 @@ mod tests {
             disks: Vec::new(),
         };
         let unmet = guests.unmet(&request);
-        assert!(unmet.iter().any(|reason| reason.contains("of memory for the guest")), "{unmet:?}");
+        assert!(unmet.iter().any(|reason| reason.contains("the guest needs")), "{unmet:?}");
         let not = guests.start(&request, &[], &AtomicBool::new(false)).err().expect("no such guest");
-        assert!(not.error.to_string().contains("it takes 1048576T of memory"), "{}", not.error);
+        assert!(not.error.to_string().contains("the guest needs 1048576T of memory"), "{}", not.error);
     }
 
     #[test]

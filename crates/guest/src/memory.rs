@@ -19,8 +19,8 @@ fn too_much(memory: Bytes, meminfo: &str) -> Option<String> {
     (memory.0.saturating_add(QEMU_ITSELF.0) > available.0).then(|| {
         let available = Bytes(available.0 - available.0 % Bytes::MIB);
         format!(
-            "{memory} of memory for the guest and {QEMU_ITSELF} for QEMU, of which {available} are available \
-             (end other programs, or give guests less: --set guest.memory=SIZE)"
+            "the guest needs {memory} of memory and QEMU {QEMU_ITSELF}, but only {available} is available \
+             (stop other programs, or give guests less memory with --set guest.memory=SIZE)"
         )
     })
 }
@@ -42,8 +42,8 @@ mod tests {
         let enough = (Bytes::GIB + QEMU_ITSELF.0) / Bytes::KIB;
         assert_eq!(too_much(Bytes(Bytes::GIB), &meminfo(enough)), None);
         let reason = too_much(Bytes(Bytes::GIB), &meminfo(enough - 1)).expect("a reason");
-        assert!(reason.starts_with("1G of memory for the guest and 256M for QEMU"), "{reason}");
-        assert!(reason.contains("1279M are available") && reason.contains("--set guest.memory"), "{reason}");
+        assert!(reason.starts_with("the guest needs 1G of memory and QEMU 256M"), "{reason}");
+        assert!(reason.contains("1279M is available") && reason.contains("--set guest.memory"), "{reason}");
         assert!(too_much(Bytes(u64::MAX), &meminfo(enough)).is_some());
         assert_eq!(too_much(Bytes(u64::MAX), "nothing known"), None);
         assert!(lacking(&GuestShape { memory: Bytes(u64::MAX), ..GuestShape::default() }).is_some());

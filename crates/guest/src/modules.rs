@@ -158,6 +158,6 @@ mod tests {
     #[test]
     fn a_file_that_is_no_module_is_named() {
         let error = needs(Path::new("/x/bad.ko"), b"no ELF").unwrap_err().to_string();
-        assert!(error.starts_with("'/x/bad.ko' is no kernel module"), "{error}");
+        assert!(error.starts_with("'/x/bad.ko' is not a kernel module"), "{error}");
     }
 }

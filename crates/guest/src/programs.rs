@@ -42,7 +42,7 @@ pub(crate) fn add(files: &mut Files, program: &GuestProgram, cache: &Cache) -> R
     let root = cache.fetch(&program.package)?;
     let path = in_package(&root, &program.name).ok_or_else(|| GuestError::Program {
         program: program.name.clone(),
-        reason: format!("package {} does not have it", program.package),
+        reason: format!("package {} does not contain it", program.package),
     })?;
     add_file(files, &path, Path::new("/usr/sbin").join(&program.name), Some((cache, &root)))
 }

@@ -99,7 +99,7 @@ pub fn understand<T: DeserializeOwned>(host: &str, line: &[u8]) -> Result<T> {
     serde_json::from_slice::<Result<T>>(line).unwrap_or_else(|error| {
         Err(HostError::Lost {
             host: host.to_string(),
-            reason: format!("the agent's answer is not understood: {}", shortened(&error.to_string())),
+            reason: format!("the agent's answer is not valid: {}", shortened(&error.to_string())),
         })
     })
 }

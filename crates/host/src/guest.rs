@@ -121,7 +121,7 @@ pub struct NoGuests;
 
 impl Guests for NoGuests {
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
-        vec![format!("guests, for kernel {}", request.kernel)]
+        vec![format!("guests are needed for kernel {}", request.kernel)]
     }
 
     fn start(
@@ -130,7 +130,7 @@ impl Guests for NoGuests {
         _: &[OwnedFd],
         _: &AtomicBool,
     ) -> Result<Box<dyn Guest>, NotStarted> {
-        let reason = "guests are not to be had here".to_string();
+        let reason = "guests are not available here".to_string();
         Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
     }
 }

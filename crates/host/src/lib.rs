@@ -75,7 +75,7 @@ pub enum HostError {
         difference: String,
     },
     /// Something else is where a file or a loop device of ours was; it was left alone.
-    #[error("'{path}' is not ours any more: {difference}")]
+    #[error("'{path}' no longer belongs to fsdyno: {difference}")]
     Replaced {
         /// File or node.
         path: String,

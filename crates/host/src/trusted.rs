@@ -72,7 +72,7 @@ pub fn check_file(path: &Path, user: u32) -> Result<(), Untrusted> {
         return Err(untrusted("cannot be found".to_string()));
     };
     let found = openat(&directory, name, PATH_ONLY, Mode::empty()).and_then(|file| fstat(&file));
-    let stat = found.map_err(|error| untrusted(format!("cannot be looked at: {error}")))?;
+    let stat = found.map_err(|error| untrusted(format!("cannot be examined: {error}")))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => closed(&stat, user, false).map_err(untrusted),
         _ => Err(untrusted("is not a file".to_string())),
@@ -110,7 +110,7 @@ fn follow(path: &Path, user: u32, missing: Missing) -> Result<Option<OwnedFd>, U
             Kind::Link => {
                 links += 1;
                 if links > MOST_LINKS {
-                    return Err(fail(&place, "leads through too many links".to_string()));
+                    return Err(fail(&place, "leads through too many symbolic links".to_string()));
                 }
                 let target = readlinkat(&found, "", Vec::new())
                     .map_err(|error| fail(&place, format!("cannot be read: {error}")))?;
@@ -155,7 +155,7 @@ fn enter(here: &OwnedFd, name: &OsStr, place: &Path, missing: Missing) -> Result
     match mkdirat(here, name, Mode::from_raw_mode(0o755)) {
         // Somebody else was faster; what is there now is looked at like anything else.
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(fail("made", error)),
+        Err(error) => return Err(fail("created", error)),
     }
     openat(here, name, PATH_ONLY, Mode::empty()).map(Some).map_err(|error| fail("opened", error))
 }
@@ -168,7 +168,7 @@ enum Kind {
 /// What something on the way is, where it may be obeyed.
 fn look(found: &OwnedFd, place: &Path, user: u32, is_end: bool) -> Result<Kind, Untrusted> {
     let untrusted = |reason: String| Untrusted { place: place.to_path_buf(), reason };
-    let stat = fstat(found).map_err(|error| untrusted(format!("cannot be looked at: {error}")))?;
+    let stat = fstat(found).map_err(|error| untrusted(format!("cannot be examined: {error}")))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
             closed(&stat, user, !is_end).map_err(untrusted)?;
@@ -270,7 +270,7 @@ mod tests {
         let error = check(&path("absolute/open/state"), me()).unwrap_err();
         assert_eq!(error.place, path("real/open"));
         symlink("loop", path("loop")).unwrap();
-        assert!(check(&path("loop"), me()).unwrap_err().reason.contains("too many links"));
+        assert!(check(&path("loop"), me()).unwrap_err().reason.contains("too many symbolic links"));
         if me() == ROOT {
             std::os::unix::fs::lchown(path("link"), Some(1000), None).unwrap();
             assert_eq!(check(&path("link"), me()).unwrap_err().place, path("link"));

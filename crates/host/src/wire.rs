@@ -179,7 +179,7 @@ pub(crate) fn no_descriptors() -> HostError {
         action: "pass on".to_string(),
         object: "the descriptor of an image".to_string(),
         errno: 0,
-        reason: "only an agent of the same machine can".to_string(),
+        reason: "only an agent on the same machine can do this".to_string(),
     }
 }
 
@@ -196,7 +196,7 @@ impl fmt::Display for Request {
         let (action, object) = match self {
             Request::Hello { .. } => return f.write_str("starting the agent"),
             Request::Loops => return f.write_str("listing the loop devices"),
-            Request::Confinement => return f.write_str("asking what the kernel refuses"),
+            Request::Confinement => return f.write_str("querying what the kernel blocks"),
             Request::Mounts => return f.write_str("listing the mounts"),
             Request::VerifyDevice { handle, .. } => {
                 return write!(f, "verifying the device of handle {}", handle.0);
@@ -217,20 +217,20 @@ impl fmt::Display for Request {
                 return write!(f, "attaching a loop device to the image of handle {}", image.0);
             }
             Request::Run { command } => return write!(f, "'{}'", command.line()),
-            Request::FindProgram { program } => return write!(f, "searching program '{program}'"),
+            Request::FindProgram { program } => return write!(f, "searching for program '{program}'"),
             Request::ReadText { path } => ("reading", path),
             Request::ReadSetting { path } => ("reading the setting", path),
             Request::ChangeSetting { path, .. } => ("changing the setting", path),
             Request::ListDirectory { path } => ("listing the directory", path),
-            Request::CreateDirectory { path } => ("making the directory", path),
+            Request::CreateDirectory { path } => ("creating the directory", path),
             Request::RemoveDirectory { path } => ("removing the directory", path),
             Request::RemoveTree { path } => ("removing the tree", path),
-            Request::FileIdentity { path } => ("looking at", path),
-            Request::CreateImage { path, .. } => ("making the image", path),
+            Request::FileIdentity { path } => ("examining", path),
+            Request::CreateImage { path, .. } => ("creating the image", path),
             Request::VerifyDirectory { path } => ("opening the directory", path),
-            Request::RenameImage { path, .. } => ("naming the image", path),
+            Request::RenameImage { path, .. } => ("renaming the image", path),
             Request::RemoveFile { path, .. } => ("removing", path),
-            Request::Room { path } => ("asking for the free space of", path),
+            Request::Room { path } => ("determining the free space of", path),
             Request::DetachLoop { attached } => ("detaching the loop device", &attached.device),
             Request::ProbeDevice { path } => ("probing", path),
             Request::OpenDevice { path, .. } => ("opening", path),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The directory of the store could not be made.
-    #[error("cannot make directory '{path}' for the results")]
+    #[error("cannot create directory '{path}' for the results")]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -22,15 +22,15 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The database belongs to another program.
-    #[error("'{path}' is a database, but not one of fsdyno")]
+    #[error("'{path}' is a database, but not one of fsdyno's")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// A later fsdyno wrote it.
     #[error(
-        "'{path}' was written by a newer fsdyno: it has version {version} of the schema, and this fsdyno knows \
-         version {known}"
+        "'{path}' was written by a newer fsdyno: its schema version is {version}, but this fsdyno supports \
+         only up to {known}"
     )]
     TooNew {
         /// The file.
@@ -57,7 +57,7 @@ pub enum StoreError {
         reason: String,
     },
     /// An older file could not be copied, and so it was not brought up to date.
-    #[error("cannot copy results '{path}' to '{copy}' before they are brought up to date: {reason}")]
+    #[error("cannot copy results '{path}' to '{copy}' before upgrading them: {reason}")]
     Copy {
         /// The file.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The schema could not be brought up to date.
-    #[error("cannot bring results '{path}' up to date{}", copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default())]
+    #[error("cannot upgrade results '{path}'{}", copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default())]
     Migrate {
         /// The file.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum StoreError {
     #[error("no sweep is stored yet")]
     NoSweeps,
     /// No sweep has this number or name.
-    #[error("no sweep is called '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
+    #[error("no sweep is named '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
     UnknownSweep {
         /// As asked for.
         selector: String,
@@ -110,7 +110,7 @@ pub enum StoreError {
         sweep: SweepId,
     },
     /// A histogram is not base64.
-    #[error("histogram of '{operation}' is not base64")]
+    #[error("histogram of '{operation}' is not valid base64")]
     Histogram {
         /// Whose.
         operation: Operation,

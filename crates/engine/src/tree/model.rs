@@ -97,7 +97,7 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
     let bins = |parameter: &'static str, bins: &[Bin]| {
         Bins::new(bins).ok_or_else(|| EngineError::Parameter {
             parameter,
-            expected: "values in bins whose low end is not above the high end".to_string(),
+            expected: "values in bins whose low end is not greater than the high end".to_string(),
         })
     };
     let size = bins("tree.profile.file_size_bytes", &profile.file_size_bytes)?;
@@ -111,7 +111,7 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
         if mean <= 0.0 {
             return Err(EngineError::Parameter {
                 parameter,
-                expected: "at least one value above 0".to_string(),
+                expected: "a list with at least one value above 0".to_string(),
             });
         }
     }

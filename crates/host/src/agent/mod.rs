@@ -111,7 +111,7 @@ impl AgentHost {
                 self.give_up(agent);
                 Err(lost(Excess::Line.to_string()))
             }
-            Answer::Ended(how) => Err(lost(format!("the agent ended at once: {how}"))),
+            Answer::Ended(how) => Err(lost(format!("the agent exited immediately: {how}"))),
         }
     }
 
@@ -162,12 +162,12 @@ impl Channel for AgentHost {
                 Err(error)
             }
             Answer::TooLong => {
-                let reason = format!("the agent made no sense while {request}: {}", Excess::Line);
+                let reason = format!("the agent sent an invalid answer while {request}: {}", Excess::Line);
                 self.give_up(agent);
                 Err(HostError::Lost { host: NAME.to_string(), reason })
             }
             Answer::Ended(how) => {
-                let reason = format!("the agent ended while {request}: {how}");
+                let reason = format!("the agent exited while {request}: {how}");
                 self.give_up(agent);
                 Err(lost(reason))
             }
@@ -176,7 +176,7 @@ impl Channel for AgentHost {
 
     fn take_descriptor(&mut self, number: i32, expected: &FileIdentity) -> Result<OwnedFd> {
         // It has just answered, and until it is reaped nobody else has its number.
-        let agent = self.agent.as_ref().ok_or_else(|| lost("the agent is gone".to_string()))?;
+        let agent = self.agent.as_ref().ok_or_else(|| lost("the agent has exited".to_string()))?;
         take_image(agent.pid(), number, expected)
     }
 

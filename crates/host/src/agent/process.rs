@@ -45,7 +45,7 @@ impl Agent {
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         child::set_up(&mut command, inherited);
         let mut child =
-            command.spawn().map_err(|error| HostError::system("start the agent by", binary, error))?;
+            command.spawn().map_err(|error| HostError::system("start the agent with", binary, error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => {
                 Ok(Agent { child, stdin: Some(stdin), stdout, stderr })

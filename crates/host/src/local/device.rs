@@ -129,7 +129,7 @@ impl OpenDevice {
 
     /// Whether this path leads to the device.
     pub(super) fn is_at(&self, path: &Path) -> Result<()> {
-        let failed = |error: Errno| HostError::system("look at", path, error);
+        let failed = |error: Errno| HostError::system("examine", path, error);
         let number = |stat: rustix::fs::Stat| device_number(stat.st_rdev);
         let ours = number(rustix::fs::fstat(&self.descriptor).map_err(failed)?);
         let found = rustix::fs::stat(path).map_err(failed)?;
@@ -139,7 +139,7 @@ impl OpenDevice {
             return Ok(());
         }
         let difference =
-            format!("its number was {}:{}, and the path leads to {}:{}", ours.0, ours.1, found.0, found.1);
+            format!("its number was {}:{}, but the path leads to {}:{}", ours.0, ours.1, found.0, found.1);
         Err(HostError::IdentityChanged { path: path.display().to_string(), difference })
     }
 

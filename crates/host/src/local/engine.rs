@@ -24,7 +24,7 @@ pub(crate) fn start(
     request: &EngineRequest,
     inherited: Vec<Arc<OwnedFd>>,
 ) -> Result<Box<dyn EngineProcess>> {
-    let failed = |error: std::io::Error| HostError::system("start the engine by", binary, error);
+    let failed = |error: std::io::Error| HostError::system("start the engine with", binary, error);
     let mut line = serde_json::to_vec(request).map_err(|error| failed(error.into()))?;
     line.push(b'\n');
     let mut command = Command::new(binary);

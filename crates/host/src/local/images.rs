@@ -26,7 +26,7 @@ impl OpenImage {
     /// File and directory entry are on the disk when this returns, so that an undo journal that names them is true after
     /// a power cut.
     pub(super) fn create(path: &Path, size: Bytes) -> Result<Self> {
-        let failed = |error: Errno| HostError::system("make the image", path, error);
+        let failed = |error: Errno| HostError::system("create the image", path, error);
         let (parent, name) = split(path).ok_or(failed(Errno::INVAL))?;
         let directory = directory::open(parent)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -41,7 +41,7 @@ impl OpenImage {
         };
         match image.size_and_sync(size) {
             Ok(()) => Ok(image),
-            Err(error) => Err(image.given_up(HostError::system("size the image", path, error))),
+            Err(error) => Err(image.given_up(HostError::system("set the size of the image", path, error))),
         }
     }
 
@@ -88,12 +88,12 @@ impl OpenImage {
             // What was moved is another file, which has come between the look and the move.
             let left =
                 if self.move_within(name, &self.name).is_ok() { "" } else { " and cannot be moved back" };
-            return Err(replaced(to, &format!("another file came in its place{left}")));
+            return Err(replaced(to, &format!("another file took its place{left}")));
         }
         self.name = name.to_os_string();
         match files::identity(to)? {
             Some(found) if found == self.identity => Ok(()),
-            _ => Err(self.given_up(replaced(to, "the path leads elsewhere since it was made"))),
+            _ => Err(self.given_up(replaced(to, "its path now leads elsewhere"))),
         }
     }
 
@@ -116,7 +116,7 @@ impl OpenImage {
         match (error, removed) {
             (HostError::System { action, object, errno, reason }, Err(left)) => {
                 let left = crate::reason(left.into());
-                HostError::System { action, object, errno, reason: format!("{reason}; it is left: {left}") }
+                HostError::System { action, object, errno, reason: format!("{reason}; it could not be removed: {left}") }
             }
             (error, _) => error,
         }
@@ -160,6 +160,6 @@ pub(crate) fn take(pid: u32, number: i32, expected: &FileIdentity) -> Result<Own
         .map_err(|error| HostError::system("open", &path, error))?;
     match files::identity_of(image.as_fd(), &path)? {
         found if found == *expected => Ok(image),
-        _ => Err(replaced(&path, "it is another file than the image that was made")),
+        _ => Err(replaced(&path, "it is not the image that was created")),
     }
 }

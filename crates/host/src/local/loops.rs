@@ -29,7 +29,7 @@ pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<Attache
     let control = open(control_path, OFlags::RDWR)?;
     for _ in 0..ATTACH_RACES {
         let number = loopdev::get_free(control.as_fd())
-            .map_err(|error| HostError::system("find a free loop device by", control_path, error))?;
+            .map_err(|error| HostError::system("find a free loop device with", control_path, error))?;
         let node = PathBuf::from(format!("/dev/loop{number}"));
         let device = match rustix::fs::open(&node, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
             Ok(device) => device,
@@ -60,7 +60,7 @@ fn read_back(
             return Err(not_in_force(&image.path(), reason));
         }
         let read_only = block::read_only(device.as_fd())
-            .map_err(|error| HostError::system("ask for the write protection of", &node, error))?;
+            .map_err(|error| HostError::system("read the write protection of", &node, error))?;
         let identity = super::device::identity(device.as_fd(), &node)?;
         Ok(AttachedLoop { node: node.clone(), identity, read_only })
     };
@@ -73,7 +73,7 @@ fn read_back(
 /// Verifies that a loop device has this file.
 pub(super) fn verify(device: &OwnedFd, node: &Path, image: &FileIdentity) -> Result<()> {
     let status = loopdev::status(device.as_fd())
-        .map_err(|error| HostError::system("ask for the status of", node, error))?;
+        .map_err(|error| HostError::system("read the status of", node, error))?;
     match backing(&status) {
         found if found == (image.device, image.inode) => Ok(()),
         found => Err(replaced(node, file_text((image.device, image.inode)), file_text(found))),
@@ -107,7 +107,7 @@ fn refused_option(device: &OwnedFd, options: &LoopOptions) -> Option<String> {
     }
     let block_size = rustix::fs::ioctl_blksszget(device);
     (block_size != Ok(options.block_size))
-        .then(|| format!("a block size of {} bytes cannot be had for this file", options.block_size))
+        .then(|| format!("a block size of {} bytes is not possible for this file", options.block_size))
 }
 
 fn not_in_force(image: &Path, reason: String) -> HostError {
@@ -215,7 +215,7 @@ fn look(name: &str) -> Result<Option<Attached>> {
     };
     let status = match loopdev::status(device.as_fd()) {
         Err(Errno::NXIO) => return Ok(None),
-        status => status.map_err(|error| HostError::system("ask for the status of", &node, error))?,
+        status => status.map_err(|error| HostError::system("read the status of", &node, error))?,
     };
     Ok(Some(Attached {
         info: LoopInfo {

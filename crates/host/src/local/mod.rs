@@ -112,7 +112,7 @@ fn not_open(what: &str, handle: u64) -> HostError {
         action: format!("use {what} of handle"),
         object: handle.to_string(),
         errno: Errno::BADF.raw_os_error(),
-        reason: "it is not open on this host, or its process was given up".to_string(),
+        reason: "it is not open on this host, or the process that held it was abandoned".to_string(),
     }
 }
 
@@ -154,7 +154,7 @@ impl Host for LocalHost {
     }
 
     fn create_directory(&mut self, path: &Path) -> Result<()> {
-        std::fs::create_dir(path).map_err(|error| HostError::system("make the directory", path, error))
+        std::fs::create_dir(path).map_err(|error| HostError::system("create the directory", path, error))
     }
 
     fn remove_directory(&mut self, path: &Path) -> Result<()> {

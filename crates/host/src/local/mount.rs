@@ -95,7 +95,7 @@ fn mount_error(request: &MountRequest, option: Option<&str>, error: Errno, messa
 
 fn unknown_type(filesystem: &str, error: Errno) -> Vec<String> {
     let unknown = error == Errno::NODEV;
-    unknown.then(|| format!("the kernel has no filesystem '{filesystem}'")).into_iter().collect()
+    unknown.then(|| format!("the kernel does not support filesystem '{filesystem}'")).into_iter().collect()
 }
 
 /// The option that a message quotes or names, when filesystems check their options only together.
@@ -173,7 +173,7 @@ pub(super) fn mounts() -> Result<Vec<MountInfo>> {
     match bad.first() {
         None => Ok(mounts),
         Some(line) => Err(HostError::System {
-            action: "understand a line of".to_string(),
+            action: "parse a line of".to_string(),
             object: path.display().to_string(),
             errno: 0,
             reason: format!("'{line}'"),

@@ -27,9 +27,9 @@ pub(super) fn read(path: &Path) -> Result<String> {
         (1..=BYTES_MAX).contains(&length) && rustix::io::read(&file, &mut more[..]).map_err(failed)? == 0;
     match std::str::from_utf8(&buffer[..length]) {
         Ok(text) if whole && !text.contains('\0') => Ok(text.to_string()),
-        Ok(_) if length == 0 => Err(not_whole(path, "it is empty, and nothing cannot be written back")),
-        Ok(_) if !whole => Err(not_whole(path, "it is longer than what can be written back at once")),
-        _ => Err(not_whole(path, "it is no text")),
+        Ok(_) if length == 0 => Err(not_whole(path, "it is empty, and an empty value cannot be written back")),
+        Ok(_) if !whole => Err(not_whole(path, "it is longer than what can be written back in one call")),
+        _ => Err(not_whole(path, "it is not text")),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 
 fn open(path: &Path, access: OFlags) -> Result<OwnedFd> {
     let Some(setting) = Setting::at(path) else {
-        return Err(refused(path, "it is neither a sysctl nor a setting of a disk's queue"));
+        return Err(refused(path, "it is neither a sysctl nor a queue setting of a disk"));
     };
     let failed = |error: Errno| HostError::system("open the setting", path, error);
     let root = setting.root.path();
@@ -58,11 +58,11 @@ fn open(path: &Path, access: OFlags) -> Result<OwnedFd> {
     let file = open_beneath(directory.as_fd(), &file, access).map_err(failed)?;
     for descriptor in [directory.as_fd(), file.as_fd()] {
         if rustix::fs::fstatfs(descriptor).map_err(failed)?.f_type != magic(setting.root) {
-            return Err(refused(path, "it is not on the filesystem that has the kernel's settings"));
+            return Err(refused(path, "it is not on the filesystem of the kernel's settings"));
         }
     }
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file).map_err(failed)?.st_mode);
-    if kind == FileType::RegularFile { Ok(file) } else { Err(refused(path, "it is no file")) }
+    if kind == FileType::RegularFile { Ok(file) } else { Err(refused(path, "it is not a file")) }
 }
 
 fn magic(root: Root) -> FsWord {

@@ -78,7 +78,7 @@ fn one_table_holds_guests_and_the_machine_itself() {
 
 #[test]
 fn a_guest_that_does_not_come_up_fails_its_trial_with_its_last_words_and_the_sweep_goes_on() {
-    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest ended".into() };
+    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest exited".into() };
     let not = NotStarted { error: Box::new(error), last_words: "Kernel panic - not syncing: no".into() };
     let mut lab = lab([Err(not), Ok(guest())]);
     let (outcome, trials) = run(&mut lab, &plan(&[]));

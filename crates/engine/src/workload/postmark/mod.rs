@@ -125,8 +125,8 @@ fn foresee(parameters: &Postmark, gauge: &aside::Gauge) -> Result<[Sum; 3], Engi
     for count in 0..parameters.transactions {
         let Some(tasks) = script.transaction() else {
             let expected = format!(
-                "at most {count} with these parameters: then all files of the pool are gone; \
-                 a larger 'number' or 'bias_create' helps, too"
+                "at most {count} with these parameters, because then no files are left in the pool; a larger \
+                 'number' or 'bias_create' also helps"
             );
             return Err(EngineError::Parameter { parameter: "transactions", expected });
         };

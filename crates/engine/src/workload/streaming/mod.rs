@@ -45,7 +45,7 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
     let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
     if !session.request.drop_caches && !parameters.direct {
         let text =
-            "the page cache was not dropped before each stage: only what the files themselves left in it";
+            "before each stage only the cached pages of the files themselves were dropped, not the whole page cache";
         session.warn(WarningKind::CachesNotDropped, text);
     }
     let part = session.request.part;

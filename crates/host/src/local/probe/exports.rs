@@ -50,7 +50,7 @@ pub(super) fn exports(configfs: &Path, modules: &Path, unknown: &mut Vec<String>
         let top = configfs.join(kind.files[0].split('/').next().unwrap_or_default());
         if modules.join(kind.module).exists() && !top.exists() {
             let module = kind.module;
-            unknown.push(format!("exports: module {module} is loaded, and '{}' is not there", top.display()));
+            unknown.push(format!("exports: module {module} is loaded, but '{}' is missing", top.display()));
         }
         let mut files = Vec::new();
         kind.files.iter().for_each(|pattern| files.extend(matching(configfs, pattern, unknown)));

@@ -71,7 +71,7 @@ impl Graph {
             if node.disk.is_some() {
                 node.extent = extent(*number);
                 if node.extent.is_none() {
-                    unknown.push(format!("partitions: '{}' does not tell where it lies", node.name));
+                    unknown.push(format!("partitions: '{}' does not report its position", node.name));
                 }
             }
         }

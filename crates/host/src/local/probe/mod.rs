@@ -43,7 +43,7 @@ const SYSTEM: &[&str] = &["/", "/boot", "/boot/efi", "/usr", "/var"];
 pub(super) fn probe(path: &Path, protected: &[(String, PathBuf)]) -> Result<DeviceProbe> {
     let canonical = fs::canonicalize(path).map_err(|error| HostError::system("find", path, error))?;
     let stat =
-        rustix::fs::stat(&canonical).map_err(|error| HostError::system("look at", &canonical, error))?;
+        rustix::fs::stat(&canonical).map_err(|error| HostError::system("examine", &canonical, error))?;
     let mut found = DeviceProbe { path: path.to_path_buf(), canonical, ..DeviceProbe::default() };
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return Ok(found);
@@ -177,7 +177,7 @@ fn look_for_claim(found: &mut DeviceProbe) {
     });
     // Errors other than busy were told with the first open.
     if !explained && while_busy(|| open(&found.canonical, OFlags::EXCL)).err() == Some(Errno::BUSY) {
-        let name = "something that claims it exclusively and is seen nowhere else";
+        let name = "something that has claimed it exclusively and is not visible elsewhere";
         found.uses.push(Use::Holder { name: name.to_string() });
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn uses(
                 let directory = links.join(kind);
                 if tag.starts_with("PART") && !known.tells(tag) && !directory.exists() {
                     unknown.push(format!(
-                        "whether {table} names it by {tag}={value}: no partition tells its own"
+                        "whether {table} names it by {tag}={value}: no partition reports such a tag"
                     ));
                 }
                 leads_here(&directory.join(link_name(value))) || known.has(tag, value)

@@ -53,7 +53,7 @@ fn mounts_in(file: &Path, unknown: &mut Vec<String>) -> Vec<MountInfo> {
         }
     };
     let (mounts, bad) = mountinfo::parse(&text);
-    unknown.extend(bad.first().map(|line| format!("mounts: line '{line}' is not understood")));
+    unknown.extend(bad.first().map(|line| format!("mounts: line '{line}' is not valid")));
     mounts
 }
 
@@ -79,7 +79,7 @@ pub(super) fn swaps(unknown: &mut Vec<String>) -> Vec<Swap> {
     for (path, partition) in parse_swaps(&text) {
         let block = block_number(&path);
         if partition && block.is_none() {
-            unknown.push(format!("swap: '{}' is no device here", path.display()));
+            unknown.push(format!("swap: '{}' is not a device here", path.display()));
         }
         found.push(Swap { path, block });
     }

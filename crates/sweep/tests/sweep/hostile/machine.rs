@@ -102,7 +102,7 @@ pub fn guests(random: &mut Xoshiro256PlusPlus) -> FakeGuests {
 }
 
 fn not_started() -> NotStarted {
-    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest ended".into() };
+    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest exited".into() };
     NotStarted { error: Box::new(error), last_words: "\u{1b}[2JKernel panic".into() }
 }
 
