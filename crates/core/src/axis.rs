@@ -1,9 +1,9 @@
 //! The axes: every setting that a plan may vary, declared once.
 //!
-//! This table serves the parsing of plans, the error messages, the reference documentation and every display. What a
-//! level means in the words of `mkfs`, `mount` or sysfs is the knowledge of the testbed, one file per filesystem; an
-//! axis says only what its levels look like and to which filesystems it applies. Levels are kept as text in a canonical
-//! form (`4096` and `4K` both become `4k`), so that two plans that mean the same compare equal.
+//! This table serves plan parsing, error messages, the reference documentation and every display. The
+//! testbed, with one file per filesystem, knows how a level is passed to `mkfs`, `mount` or sysfs; an axis
+//! only defines its levels and the filesystems that it applies to. Levels are stored as text in a canonical
+//! form (`4096` and `4K` both become `4k`), so that two plans with the same meaning compare equal.
 
 use crate::did_you_mean;
 use crate::filesystem;
@@ -46,16 +46,17 @@ pub struct Axis {
     pub name: &'static str,
     /// What its levels look like.
     pub levels: Levels,
-    /// Whether every filesystem has this setting. Otherwise those have it whose descriptor names it.
+    /// Whether every filesystem has this setting. Otherwise it applies to those filesystems whose descriptor
+    /// names it.
     pub general: bool,
-    /// The level of a setting that the plan does not set, unless the filesystem has its own; absent where it depends on the
-    /// machine or the device.
+    /// The level if the plan does not set one and the filesystem has no default of its own; absent if it
+    /// depends on the machine or the device.
     pub default: Option<&'static str>,
     /// One sentence for the reference.
     pub help: &'static str,
 }
 
-/// Levels that were renamed by the kernel, with what they became and since when.
+/// Levels that the kernel has renamed: axis, old name, new name and reason.
 const RENAMED: &[(&str, &str, &str, &str)] = &[
     ("scheduler", "cfq", "bfq", "cfq was removed in Linux 5.0; bfq is its closest successor"),
     (
@@ -70,7 +71,7 @@ const RENAMED: &[(&str, &str, &str, &str)] = &[
 /// The level that leaves a setting to mkfs, mount or the kernel.
 pub const DEFAULT: &str = "default";
 
-/// Every axis. The order is that of displays, and of the default nesting of cases.
+/// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {
         name: "filesystem",
@@ -263,7 +264,7 @@ pub static AXES: &[Axis] = &[
     },
 ];
 
-/// Most that a filesystem is filled, in percent: beyond, filesystems begin to refuse what they need themselves.
+/// The highest fill level in percent; above it, filesystems run out of the space that they need themselves.
 const FULLEST: u32 = 95;
 
 /// Prefix of the axes that set a sysctl: `sysctl.vm.dirty_ratio`.
@@ -277,7 +278,7 @@ static SYSCTL: Axis = Axis {
     help: "a sysctl, such as `sysctl.vm.dirty_ratio`",
 };
 
-/// Why a name or a level of an axis was refused.
+/// Why an axis name or a level was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
     /// No axis has this name.
@@ -288,20 +289,20 @@ pub enum AxisError {
         /// The nearest known name.
         nearest: Option<String>,
     },
-    /// A name under `sysctl.` that is no key of a sysctl.
+    /// A name under `sysctl.` that is not a valid sysctl key.
     #[error("'{name}' is not a valid sysctl: a key consists of words of a-z, 0-9, _ and -, joined by dots")]
     SysctlKey {
         /// As written.
         name: String,
     },
-    /// The axis exists, but this is none of its levels.
+    /// The axis exists but has no such level.
     #[error("invalid level '{level}' for axis '{axis}'; expected {expected}{}", did_you_mean(nearest))]
     UnknownLevel {
         /// The axis.
         axis: String,
         /// As written.
         level: String,
-        /// What it takes.
+        /// What was expected.
         expected: String,
         /// The nearest known level.
         nearest: Option<String>,
@@ -329,7 +330,7 @@ pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
 pub struct Level {
     /// The canonical text.
     pub text: String,
-    /// What was changed about the user's word, and why.
+    /// How and why the user's word was changed.
     pub note: Option<String>,
 }
 
@@ -406,7 +407,7 @@ impl Axis {
         }
     }
 
-    /// Whether a filesystem with this level is as it would be without.
+    /// Whether a filesystem with this level is the same as without it.
     pub fn is_default(&self, filesystem: &str, level: &str) -> bool {
         level == DEFAULT || self.default_level(filesystem) == Some(level)
     }

@@ -31,7 +31,7 @@ macro_rules! studies {
 }
 
 studies! {
-    /// XFS: what each setting brings.
+    /// XFS: the effect of each setting.
     XfsTweaks2003 = "xfs-tweaks-2003", "XFS tuning options, one at a time, measured with bonnie++ (2003)";
     /// Sequential throughput on a very large device.
     StreamingExt42008 = "streaming-ext4-2008", "ext4 and ext3 streaming one huge file to and from 56 disks (2008)";
@@ -43,7 +43,7 @@ studies! {
     Schedulers2009 = "schedulers-2009", "filesystems and I/O schedulers under postmark and bonnie++ (2009)";
 }
 
-/// A name that no study has.
+/// An unknown study name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown study '{name}'")]
 pub struct UnknownStudy {

@@ -8,13 +8,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a size or a duration was not understood.
+/// Why a size or a duration could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not a number with a unit of size.
+    /// Not a number with a size unit.
     #[error("'{0}' is not a valid size; examples: 4k, 64M, 1GiB")]
     Size(String),
-    /// Not a number with a unit of time.
+    /// Not a number with a time unit.
     #[error("'{0}' is not a valid duration; examples: 500ms, 30s, 5m")]
     Duration(String),
     /// A percentage outside 0 to 100.
@@ -59,13 +59,13 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A size that may be a share of something known only later, such as the device or the free space.
+/// A size, or a percentage of something that is known only later, such as the device or the free space.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
     /// So many bytes.
     Absolute(Bytes),
-    /// So many hundredths of the whole, 0 to 100.
+    /// A percentage of the whole, 0 to 100.
     Percent(f64),
 }
 

@@ -1,4 +1,4 @@
-//! Cases: the product of a plan's axes, the named configurations beside it, and the workloads.
+//! Cases: the product of a plan's axes plus the named configurations, times the workloads.
 
 use crate::plan::Plan;
 use crate::raw::{RawAxis, RawLevel};
@@ -14,11 +14,12 @@ pub struct Case {
     pub configuration: Configuration,
     /// What runs on it.
     pub workload: Workload,
-    /// What a reader of its results must know: old names that were mapped, and what is only near to what was meant.
+    /// Notes for the reader of its results: old names that were mapped, and settings that are only close to
+    /// what was meant.
     pub warnings: Vec<Warning>,
     /// Settings that no machine can have together; its trials are skipped with them as unmet requirements.
     pub contradictions: Vec<String>,
-    /// Why it cannot be built whatever the machine, as the plan says. Its trials are skipped, too.
+    /// Why it cannot be built on any machine, as the plan says. Its trials are skipped as well.
     pub impossible: Vec<String>,
 }
 
@@ -38,12 +39,12 @@ impl Planned {
     }
 }
 
-/// That an old name was mapped.
+/// The warning that an old name was mapped.
 pub(crate) fn mapped(note: &str) -> Warning {
     Warning::new(WarningKind::NameMapped, note)
 }
 
-/// Axes whose levels speak for themselves in the name of a configuration; others stand as `axis=level`.
+/// Axes whose levels need no explanation in the name of a configuration; others appear as `axis=level`.
 const SELF_EXPLAINING: &[&str] = &["filesystem", "kernel", "scheduler", "atime"];
 
 impl Plan {
@@ -102,7 +103,7 @@ fn filesystems(axes: &[RawAxis]) -> &[RawLevel] {
     axes.iter().find(|axis| axis.name == "filesystem").map_or(&[], |axis| &axis.levels)
 }
 
-/// The axes that hold for a filesystem, its own before the general ones of the same name.
+/// The axes that apply to a filesystem; its own take precedence over general ones of the same name.
 fn axes_of<'a>(axes: &'a [RawAxis], filesystem: &str) -> Vec<&'a RawAxis> {
     let own = |name: &str| axes.iter().any(|axis| axis.within == Some(filesystem) && axis.name == name);
     axes.iter()

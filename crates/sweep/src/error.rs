@@ -1,7 +1,8 @@
 //! What can be wrong with a plan, and where.
 //!
-//! One problem is told, the first: its place in the file or on the command line, the line itself, what was expected,
-//! the nearest known word, and in [`PlanError::hint`] the next step. Nothing here looks at the system.
+//! Only the first problem is reported: its place in the file or on the command line, the line itself, what
+//! was expected, the nearest known word, and the next step in [`PlanError::hint`]. Nothing here looks at the
+//! system.
 
 use fsdyno_core::axis::AxisError;
 use fsdyno_core::measure::MeasureError;
@@ -25,9 +26,9 @@ pub enum Location {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// The line as it stands there.
+        /// The line as written.
         text: String,
-        /// Characters from the column on that are meant, at least 1.
+        /// The number of characters from the column that are wrong, at least 1.
         width: usize,
     },
     /// In an argument of `--set`.
@@ -48,7 +49,7 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// The offending line with a mark below the offending word; empty where there is no line.
+    /// The line with a mark below the wrong word; empty if there is no line.
     fn excerpt(&self) -> String {
         let Location::Line { line, column, text, width, .. } = self else { return String::new() };
         let number = line.to_string();
@@ -58,9 +59,9 @@ impl Location {
     }
 }
 
-/// Why a plan was refused.
+/// Why a plan was rejected.
 ///
-/// Its text is one line that begins with the place, then the offending line where there is one.
+/// The text is one line that begins with the place, followed by the wrong line if there is one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{location}: {problem}{}", location.excerpt())]
 pub struct PlanError {
@@ -71,7 +72,7 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    /// The next step for the user, where there is an obvious one.
+    /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<&'static str> {
         match *self.problem {
             PlanProblem::Read { .. } => Some("example plans are in the directory plans/"),
@@ -109,13 +110,13 @@ impl PlanError {
 /// What is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanProblem {
-    /// A name in `[kernels]` that means something already.
+    /// A reserved name in `[kernels]`.
     #[error("kernel name '{name}' is reserved")]
     KernelName {
         /// The name.
         name: String,
     },
-    /// A level of the axis `kernel` that is none.
+    /// An unknown level of the axis `kernel`.
     #[error("unknown kernel '{name}'{}", match nearest { Some(word) => format!("; did you mean '{word}'?"), None => String::new() })]
     UnknownKernel {
         /// As written.
@@ -129,7 +130,7 @@ pub enum PlanProblem {
         /// The operating system's words.
         reason: String,
     },
-    /// It is no TOML.
+    /// Not valid TOML.
     #[error("{message}")]
     Syntax {
         /// The parser's words.
@@ -138,14 +139,14 @@ pub enum PlanProblem {
     /// `--set` without a path or a value.
     #[error("expected PATH=VALUE")]
     OverrideSyntax,
-    /// `--set` leads through something that is no table.
+    /// `--set` with a path through something that is not a table.
     #[error("cannot set '{path}': '{at}' is {found}")]
     OverridePath {
         /// The path.
         path: String,
-        /// How far it goes.
+        /// The part of it that could be followed.
         at: String,
-        /// What stands there.
+        /// What was found there.
         found: String,
     },
     /// No such key.
@@ -165,12 +166,12 @@ pub enum PlanProblem {
     Value {
         /// The key.
         key: String,
-        /// What it takes.
+        /// What it must be.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// A word that is none of the known ones.
+    /// An unknown word.
     #[error("unknown {what} '{word}'{}", did_you_mean(nearest, known))]
     UnknownWord {
         /// What kind of word.
@@ -182,7 +183,7 @@ pub enum PlanProblem {
         /// The nearest of them.
         nearest: Option<String>,
     },
-    /// A size or a duration that is none.
+    /// An invalid size or duration.
     #[error("'{key}': {error}")]
     Unit {
         /// The key.
@@ -190,7 +191,7 @@ pub enum PlanProblem {
         /// What is wrong with it.
         error: UnitError,
     },
-    /// Words of another program that do not fit.
+    /// Invalid words of another program.
     #[error("'{key}': {error}")]
     Shorthand {
         /// The key.
@@ -214,7 +215,7 @@ pub enum PlanProblem {
     /// An unknown measure.
     #[error("{0}")]
     Measure(MeasureError),
-    /// A key that must be there.
+    /// A missing key.
     #[error("missing key '{key}' in {section}")]
     Missing {
         /// The table.
@@ -231,7 +232,7 @@ pub enum PlanProblem {
     /// Neither `axes.filesystem` nor a configuration.
     #[error("the plan defines no filesystem and no configuration")]
     NoFilesystem,
-    /// Keys that exclude each other, or none where one is needed.
+    /// Keys that exclude each other, or none of those of which one is needed.
     #[error("{section} needs exactly one of {}; found {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
     ExactlyOne {
         /// The table.
@@ -241,7 +242,7 @@ pub enum PlanProblem {
         /// Those that are there.
         found: Vec<String>,
     },
-    /// A key that means nothing beside another one.
+    /// A key that does not apply in combination with another one.
     #[error("'{key}' does not apply to '{beside}'")]
     Pointless {
         /// The key.
@@ -249,7 +250,7 @@ pub enum PlanProblem {
         /// The other one.
         beside: String,
     },
-    /// An axis that none of the filesystems in question has.
+    /// An axis that none of the relevant filesystems has.
     #[error("axis '{axis}' applies to {takes}, not to {filesystems}")]
     AxisNotForFilesystem {
         /// The axis.
@@ -273,7 +274,7 @@ pub enum PlanProblem {
         /// The level, in canonical form.
         level: String,
     },
-    /// Two configurations of one name.
+    /// Two configurations with the same name.
     #[error("two configurations are named '{name}'")]
     NameTwice {
         /// The name.
@@ -315,29 +316,29 @@ pub enum PlanProblem {
         /// Every contradiction.
         reasons: Vec<String>,
     },
-    /// A share of a size that the plan does not tell.
+    /// A percentage of a device whose size the plan does not state.
     #[error("'{key}' is a percentage of the device, but the plan does not say how large the device is")]
     ShareOfUnknown {
         /// The key.
         key: String,
     },
-    /// More cases than anybody can run.
+    /// Too many cases.
     #[error("the plan has {count} cases; the limit is {limit}")]
     TooManyCases {
         /// How many.
         count: u128,
-        /// How many are possible.
+        /// The limit.
         limit: u128,
     },
-    /// More trials than anybody can run.
+    /// Too many trials.
     #[error("the plan has {count} trials; the limit is {limit}")]
     TooManyTrials {
         /// How many.
         count: u128,
-        /// How many are possible.
+        /// The limit.
         limit: u128,
     },
-    /// A profile that cannot be read.
+    /// A file that cannot be used.
     #[error("cannot use file '{path}': {reason}")]
     Profile {
         /// Its path.
@@ -347,12 +348,12 @@ pub enum PlanProblem {
     },
 }
 
-/// The end of an error about a value: what the plan has, where it has anything.
+/// The end of an error about a value: what the plan has instead, if anything.
 fn instead(found: &str) -> String {
     if found.is_empty() { String::new() } else { format!(", not {found}") }
 }
 
-/// The nearest known word as a question, else all of them.
+/// The nearest known word as a question, or else all of them.
 fn did_you_mean(nearest: &Option<String>, known: &[String]) -> String {
     match nearest {
         Some(word) => format!("; did you mean '{word}'?"),
@@ -361,7 +362,7 @@ fn did_you_mean(nearest: &Option<String>, known: &[String]) -> String {
     }
 }
 
-/// Why a sweep did not begin, or could not go on.
+/// Why a sweep did not start, or could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// A guard refused, or the undo journal cannot be kept.
@@ -390,13 +391,13 @@ pub enum SweepError {
         /// Why it could not be kept.
         source: Box<fsdyno_store::StoreError>,
     },
-    /// The engine does not even run without a filesystem.
+    /// The engine does not run, even without a filesystem.
     #[error("cannot run the engine: {failure}")]
     Engine {
         /// What went wrong.
         failure: Box<fsdyno_core::Failure>,
     },
-    /// A sweep can only go on with the plan that it began with.
+    /// A sweep can only continue with the plan that it was started with.
     #[error("sweep {sweep} ('{name}') was started with another plan or other --set arguments")]
     PlanDiffers {
         /// The sweep.
@@ -419,7 +420,7 @@ pub enum SweepError {
 }
 
 impl SweepError {
-    /// The next step for the user, where there is an obvious one.
+    /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<String> {
         match self {
             SweepError::Testbed(error) => error.failure().hint,

@@ -1,4 +1,4 @@
-//! Files that somebody names: a plan, or what a plan refers to.
+//! Files named by users: a plan, or what a plan refers to.
 
 use rustix::fs::OFlags;
 use std::fs::OpenOptions;
@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The most bytes that one may have.
+/// The largest size in bytes.
 pub(crate) const MOST: u64 = 1 << 20;
 
 /// Reads a regular file of at most [`MOST`] bytes. A pipe or a device may never end, and opening it may never return.

@@ -1,4 +1,5 @@
-//! What the tool itself costs on this host, measured before each sweep: short runs of the engine that touch no file.
+//! The overhead of the tool on this host, measured before each sweep with short runs of the engine that touch
+//! no file.
 
 use crate::plan::Plan;
 use crate::trial;
@@ -9,20 +10,21 @@ use fsdyno_host::Host;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The longest window of the run with telemetry. A plan that samples less often pays less than what is shown.
+/// The longest window of the run with telemetry. A plan that samples less often has less overhead than this
+/// shows.
 const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
 
-/// What an operation of the null workload costs: everything but the system call.
+/// Cost of an operation of the null workload: everything except the system call.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Overhead {
     pub ns_per_op: Option<f64>,
-    /// While telemetry is taken.
+    /// The same while telemetry is sampled.
     pub with_telemetry_ns_per_op: Option<f64>,
 }
 
 impl Overhead {
-    /// Measures it with and, where the plan takes telemetry, without.
-    /// The null workload touches nothing in `directory`, which must exist.
+    /// Measures it without telemetry and, if the plan samples telemetry, with it. The null workload touches
+    /// nothing in `directory`, which must exist.
     pub fn measure(
         plan: &Plan,
         host: &mut dyn Host,
@@ -56,7 +58,7 @@ fn null(
     request.telemetry = telemetry;
     let mut engine = host.start_engine(&request).map_err(|error| Box::new(trial::host_failure(&error)))?;
     let mut told = Told::default();
-    // It touches nothing, and there is nothing to wait for.
+    // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
     let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {

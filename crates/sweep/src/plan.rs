@@ -1,21 +1,24 @@
 //! A plan: what to sweep, from a TOML file and the arguments that change it.
 //!
-//! Two stages. [`crate::raw`] types every key by itself and looks at nothing but the text. This module resolves what is
-//! left: it reads profiles, takes shares of the device, checks that axes fit filesystems and that journals have devices,
-//! multiplies the axes, and refuses a plan that contradicts itself.
+//! There are two stages. [`crate::raw`] interprets every key on its own and looks only at the text. This
+//! module resolves the rest: it reads profiles, computes percentages of the device, checks that axes fit
+//! filesystems and that journals have devices, multiplies the axes, and rejects a plan that contradicts
+//! itself.
 //!
-//! **Axes nest.** An axis that a filesystem does not have collapses for it: no case is there twice. `[axes.xfs]` holds
-//! only where the filesystem is xfs, and there takes precedence over the same axis in `[axes]`.
+//! **Axes nest.** An axis that a filesystem does not have collapses for it, so that no case appears twice.
+//! `[axes.xfs]` applies only if the filesystem is xfs, and takes precedence there over the same axis in
+//! `[axes]`.
 //!
-//! **Contradictions.** Settings that no machine can have together are an error in a named configuration, and in a product
-//! when every one of its points has such. Otherwise the point stays in the plan, and its trials are `skipped` with the
-//! contradiction as unmet requirement: nothing is dropped silently.
+//! **Contradictions.** Settings that no machine can combine are an error in a named configuration, and in a
+//! product if every point of it has them. Otherwise the point stays in the plan, and its trials are `skipped`
+//! with the contradiction as unmet requirement: nothing is dropped silently.
 //!
-//! **Kernels.** The axis `kernel` says where a configuration runs, not what it is: a named configuration that names none runs
-//! on each of them.
+//! **Kernels.** The axis `kernel` says where a configuration runs, not what it is: a named configuration
+//! without a kernel runs on each of them.
 //!
-//! **The impossible.** Published studies have settings that no tool knows any more. A named configuration says so by
-//! `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the reason.
+//! **The impossible.** Published studies have settings that no current tool supports. A named configuration
+//! says so with `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the
+//! reason.
 
 use crate::cases::{self, Planned};
 use crate::document::{Document, Origin, Section};
@@ -34,38 +37,38 @@ use fsdyno_testbed::contradictions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most cases that a plan may have; a day has time for about a thousand trials.
+/// The maximum number of cases in a plan; a day has time for about a thousand trials.
 const MAX_CASES: u128 = 100_000;
-/// Most trials that a plan may have.
+/// The maximum number of trials in a plan.
 const MAX_TRIALS: u128 = 1_000_000;
-/// The axis of what a configuration runs on.
+/// The axis that says what a configuration runs on.
 const KERNEL: &str = "kernel";
-/// The filesystem of a configuration that is used as it stands.
+/// The filesystem of a configuration that is used as it is.
 const EXISTING: &str = "existing";
 
 /// A plan, resolved: everything that is to be swept, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Its name; the file's when the plan gives none.
+    /// Its name; that of the file if the plan sets none.
     pub name: String,
     /// The text that it was parsed from.
     pub text: String,
     /// The `PATH=VALUE` arguments that changed it.
     pub overrides: Vec<String>,
-    /// The published study that it runs again.
+    /// The published study that it repeats.
     pub study: Option<Study>,
-    /// Blocks: trials of each case, the least where `enough` says how many more.
+    /// The number of blocks, which is the number of trials of each case; the minimum if `enough` is set.
     pub repetitions: u32,
-    /// When a case has been repeated enough; absent where the number of blocks is fixed.
+    /// When a case has been repeated enough; absent if the number of blocks is fixed.
     pub enough: Option<Enough>,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.
     pub seed: u64,
     /// What the summary ranks by.
     pub measure: Measure,
-    /// How long an engine may show no progress beyond what its stage should take, and a step of taking a trial down once
-    /// something hangs.
+    /// How long an engine may make no progress beyond the expected duration of its stage, and how long a step
+    /// of taking a trial down may last once something hangs.
     pub watchdog: Nanos,
-    /// Time between samples of telemetry while a phase is measured; none are taken when absent.
+    /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
     pub devices: Devices,
@@ -105,11 +108,11 @@ impl Plan {
     }
 }
 
-/// The published study that a plan runs again, from the text and the arguments of a stored sweep. Nothing else of the plan
-/// is looked at: what it refers to may be gone.
+/// The published study that a plan repeats, from the text and the arguments of a stored sweep. Nothing else
+/// in the plan is evaluated: what it refers to may no longer exist.
 ///
 /// # Errors
-/// When the text is no TOML, or names a study that is none.
+/// If the text is not valid TOML, or names an unknown study.
 pub fn study(text: &str, overrides: &[String]) -> Result<Option<Study>, PlanError> {
     let (document, root) = Document::parse("the stored plan", text, overrides, raw::takes_key)?;
     raw::study(&Section::new(&document, &root, "the plan")?)
@@ -161,7 +164,7 @@ fn resolve(
     })
 }
 
-/// The kernels that the levels of the axis `kernel` mean. Paths are relative to `base`.
+/// The kernels behind the levels of the axis `kernel`. Paths are relative to `base`.
 fn kernels(
     document: &Document,
     raw: &RawPlan,
@@ -191,7 +194,7 @@ fn kernels(
         .collect()
 }
 
-/// A kernel by what its level says: a package, or a release.
+/// A kernel by its level: a package, or a release.
 fn kernel(level: &str) -> Option<KernelSpec> {
     let begins_with_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     match level.strip_prefix(DEBIAN_PREFIX) {
@@ -216,7 +219,7 @@ fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {
     Ok(Devices { data: raw.device.clone(), journals })
 }
 
-/// The one configuration of a plan that uses a directory as it stands.
+/// The single configuration of a plan that uses a directory as it is.
 fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanError> {
     let pointless =
         |key: &str| PlanProblem::Pointless { key: key.to_string(), beside: "directory".to_string() };
@@ -244,7 +247,7 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
     Ok(planned)
 }
 
-/// The product of the axes and the named configurations beside it, each with its contradictions.
+/// The product of the axes plus the named configurations, each with its contradictions.
 fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Result<Vec<Planned>, PlanError> {
     let filesystems = raw.axes.iter().find(|axis| axis.name == "filesystem");
     if filesystems.is_none() && raw.configurations.is_empty() {
@@ -282,7 +285,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     Ok(planned)
 }
 
-/// Adds a named configuration, which must make sense and have a name of its own.
+/// Adds a named configuration, which must be consistent and have a unique name.
 fn add_named(
     document: &Document,
     raw: &RawConfiguration,
@@ -304,14 +307,14 @@ fn add_named(
     Ok(())
 }
 
-/// The levels of the axis `kernel` for a filesystem: its own before the general ones.
+/// The levels of the axis `kernel` for a filesystem: its own take precedence over the general ones.
 fn kernel_levels<'a>(raw: &'a RawPlan, filesystem: &str) -> &'a [RawLevel] {
     let axis = |within| raw.axes.iter().find(|axis| axis.name == KERNEL && axis.within == within);
     axis(Some(filesystem)).or_else(|| axis(None)).map_or(&[], |axis| &axis.levels)
 }
 
-/// The kernels that a named configuration runs on: the axis `kernel` is no setting of what is built but says where, so that
-/// one that names none of its own runs on each.
+/// The kernels that a named configuration runs on. The axis `kernel` says where a configuration runs rather
+/// than what is built, so a configuration without a kernel of its own runs on each of them.
 fn kernels_of<'a>(
     raw: &RawConfiguration,
     kernels: &'a [RawLevel],
@@ -321,7 +324,7 @@ fn kernels_of<'a>(
     each.iter().map(Some).chain(each.is_empty().then_some(None))
 }
 
-/// Every axis must be one of at least one filesystem that it is asked for.
+/// Every axis must apply to at least one of the filesystems that it is set for.
 fn check_axes(document: &Document, raw: &RawPlan, filesystems: Option<&RawAxis>) -> Result<(), PlanError> {
     let names: Vec<&str> = match filesystems {
         Some(axis) => axis.levels.iter().map(|level| level.text.as_str()).collect(),
@@ -358,7 +361,7 @@ fn not_for(name: &str, axis: &fsdyno_core::Axis, filesystems: &str) -> PlanProbl
     }
 }
 
-/// An external journal needs a device of the plan, named or the only one.
+/// An external journal needs a device in the plan: the one it names, or the only one.
 fn check_journal(
     document: &Document,
     axis: &str,
@@ -429,7 +432,7 @@ fn contradiction(planned: &Planned) -> PlanProblem {
     }
 }
 
-/// The axis that a contradiction speaks of, the last one in the file where it speaks of several.
+/// The axis that a contradiction refers to; the last one in the file if there are several.
 fn blamed(raw: &RawPlan, reasons: &[String]) -> Origin {
     let spoken_of = |axis: &&RawAxis| {
         reasons.iter().any(|reason| {

@@ -1,7 +1,7 @@
 //! One trial, from probing the devices to the record: the sequence, read from top to bottom.
 //!
-//! A trial is failed until it is proven to be measured. Whatever happens, everything is taken down by undoing the
-//! journal, and what was measured before a failure is kept. What cannot be taken down is told.
+//! A trial counts as failed until it has been measured. Whatever happens, everything is taken down by undoing
+//! the journal, and what was measured before a failure is kept. What cannot be taken down is reported.
 
 use crate::cases::Case;
 use crate::confounder;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Everything that a trial needs beside its case.
+/// Everything that a trial needs in addition to its case.
 pub(crate) struct Bench<'a> {
     pub plan: &'a Plan,
     pub host: &'a mut dyn Host,
@@ -32,9 +32,9 @@ pub(crate) struct Bench<'a> {
     pub host_ends: bool,
     pub interrupt: &'a AtomicBool,
     pub hurry: &'a AtomicBool,
-    /// What the tool itself costs.
+    /// The overhead of the tool.
     pub overhead: Overhead,
-    /// Told the stage, and the time until the load ends once the engine knows it.
+    /// Called with the stage, and with the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Ended {
     pub record: TrialRecord,
     /// What could not be taken down, one line each.
     pub left: Vec<String>,
-    /// The process that cannot be ended, which no journal undoes.
+    /// The process that cannot be killed, which no journal can undo.
     pub stuck: Option<String>,
-    /// Whether the user stopped it: then it counts for nothing, and is run again by `--resume`.
+    /// Whether the user stopped it: then it does not count, and `--resume` runs it again.
     pub interrupted: bool,
 }
 
@@ -54,7 +54,7 @@ enum Stop {
     Failed(Box<Failure>),
     Skipped(Vec<String>),
     Interrupted,
-    /// Something hangs, and the engine's process with it when it cannot be ended: nothing is waited for at length any more.
+    /// Something hangs, possibly with an engine process that cannot be killed: from now on waits are short.
     Hung(Box<Failure>, Option<u32>),
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
     let mut left = if bench.host_ends { Vec::new() } else { take_down(bench, &result) };
-    // A tool that shares the user's Ctrl-C fails before the flag is looked at.
+    // A tool that receives the user's Ctrl-C fails before the flag is checked.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
     let stuck = match &result {
@@ -139,7 +139,8 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     bench.begin("umount")?;
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
-    // The engine has written back to see how the files lie; without that the unmount would have done it.
+    // To read the file layout, the engine has already written everything back; otherwise the unmount would
+    // have done it.
     let written_back = record.layout.as_ref().map_or(Nanos(0), |layout| layout.written_back_ns);
     record.lifecycle_ns.umount = Some(Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0)));
 
@@ -156,7 +157,8 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     Ok(())
 }
 
-/// The parts of the load, each for an engine of its own; one where the filesystem cannot be mounted anew in between.
+/// The parts of the load, each for its own engine; a single part if the filesystem cannot be mounted again in
+/// between.
 fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Iterator<Item = Part> + use<> {
     let parts = case.workload.load().parts();
     if parts > 1 && !mounted.can_be_remounted() {
@@ -168,7 +170,7 @@ fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Itera
     Part::all(parts)
 }
 
-/// Unmounts and mounts again, so that nothing of what was written is in memory any more.
+/// Unmounts and mounts again, so that no written data is left in memory.
 fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) -> Result<Mounted, Stop> {
     bench.begin("umount")?;
     let start = Instant::now();
@@ -182,7 +184,7 @@ fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) ->
     Ok(mounted)
 }
 
-/// Runs an engine in the mounted filesystem and keeps what it tells, also when it fails.
+/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
 fn load(
     bench: &mut Bench<'_>,
     slot: &Slot,
@@ -223,7 +225,7 @@ fn load(
     }
 }
 
-/// What an engine is asked. `keeps`: what it made must be gone afterwards, for the filesystem stays.
+/// The request to an engine. `keeps`: the engine must remove what it created, because the filesystem stays.
 pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: bool) -> EngineRequest {
     EngineRequest {
         version: PROTOCOL_VERSION,
@@ -240,7 +242,7 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
 }
 
 impl Bench<'_> {
-    /// Tells the stage; stops here when the user has interrupted.
+    /// Reports the stage, and stops if the user has interrupted.
     fn begin(&mut self, stage: &'static str) -> Result<(), Stop> {
         (self.progress)(stage, None);
         match self.interrupt.load(Ordering::Relaxed) {
@@ -282,7 +284,7 @@ pub(crate) fn skipped(slot: &Slot, case: &Case, device: &DeviceSpec, unmet: &[St
     TrialRecord { outcome: Outcome::Skipped { unmet: unmet.to_vec() }, ..unproven(slot, case, device) }
 }
 
-/// The record of a trial that was not begun because its device is stuck.
+/// The record of a trial that was not started because its device is stuck.
 pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[String]) -> TrialRecord {
     let mut error = Failure::new("build", "not started: an earlier trial still holds the device");
     error.details = left.join("\n");

@@ -1,9 +1,9 @@
-//! Watches an engine from its first event to its end, and gives it up when it hangs.
+//! Watches an engine from its first event to its end, and gives it up if it hangs.
 //!
-//! A worker of the engine may hang in the kernel for ever, and the engine with it. So the engine must not only live but
-//! get on: an event that says the same as the one before is no sign of life. How long a stage may take without a change
-//! is what its work should take at a slow disk's pace, plus the plan's `watchdog`. An engine that is given up is stopped;
-//! one that cannot be killed is left behind, and said so.
+//! A worker of the engine may hang in the kernel for ever, and the engine with it. So the engine must not
+//! only be alive but make progress: an event equal to the previous one is not a sign of progress. A stage may
+//! go without a change for as long as its work should take on a slow disk, plus the plan's `watchdog`. An
+//! engine that is given up is stopped; one that cannot be killed is left behind, and reported.
 
 use crate::estimate::SLOW_TREE_RATE;
 use crate::overhead::Overhead;
@@ -16,14 +16,14 @@ use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most that filling writes between two signs of life.
+/// The most that filling writes between two signs of progress.
 const FILL_STEP: Bytes = Bytes(Bytes::GIB);
-/// How often the interruption is looked for while the engine is silent.
+/// How often interruption is checked while the engine is silent.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How long an engine may take to end by itself and, when killed, to be gone.
+/// How long an engine may take to exit on its own and, after being killed, to disappear.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// What an engine told before it ended, however it ended.
+/// What an engine reported before it ended, however it ended.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub timer: Option<TimerFacts>,
@@ -36,7 +36,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Adds it to the record of a trial, which may have what the engines of earlier parts told.
+    /// Adds it to the record of a trial, which may contain reports of engines of earlier parts.
     pub fn keep(self, record: &mut TrialRecord, overhead: Overhead) {
         if let (None, Some(timer)) = (&record.timer, self.timer) {
             record.timer = Some(TimerFacts {
@@ -61,7 +61,7 @@ impl Told {
 pub(crate) enum LoadEnd {
     /// It did all phases.
     Done,
-    /// It failed, ended early or made no sense.
+    /// It failed, exited early or sent invalid output.
     Failed(Failure),
     /// It made no progress and was given up.
     Hung(Failure),
@@ -69,7 +69,7 @@ pub(crate) enum LoadEnd {
     Interrupted,
 }
 
-/// A run of an engine, and the process when it could not be ended.
+/// A run of an engine, and its process if that could not be ended.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub end: LoadEnd,
@@ -90,11 +90,12 @@ pub(crate) struct Place {
 pub(crate) struct Stops<'a> {
     /// The user wants it to stop.
     pub interrupt: &'a AtomicBool,
-    /// The user does not want to wait until it has tidied up.
+    /// The user does not want to wait for it to clean up.
     pub hurry: &'a AtomicBool,
 }
 
-/// Follows an engine to its end. One that has to tidy up is given the time to do so, also when it is interrupted.
+/// Follows an engine to its end. One that has to clean up is given the time to do so, even after an
+/// interruption.
 pub(crate) fn watch(
     engine: &mut dyn EngineProcess,
     request: &EngineRequest,
@@ -177,7 +178,7 @@ fn follow(
     }
 }
 
-/// What a stage should take at most when nothing is wrong.
+/// How long a stage should take at most if nothing is wrong.
 fn allowance(stage: Stage, workload: &Workload) -> Duration {
     let load = workload.load();
     let timing = load.timing();
@@ -186,19 +187,19 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
         Stage::Prepare | Stage::Settle | Stage::Layout | Stage::CleanUp => slow(most_bytes(workload)),
         Stage::Fill => slow(FILL_STEP.0),
         Stage::Ramp => timing.ramp.into(),
-        // A phase without a window may end in writing back all that it wrote.
+        // A phase without a window may end by writing back everything that it wrote.
         Stage::Measure => Duration::from(timing.window) + slow(load.moves().0),
         Stage::Drain => timing.drain_limit.into(),
     }
 }
 
-/// What is made before the phases and written by them; as much again where only the free space limits that.
+/// What is created before the phases and written by them; as much again if only the free space limits that.
 fn most_bytes(workload: &Workload) -> u64 {
     let (prepared, written) = (workload.load().prepares().0, workload.load().writes().0);
     prepared.saturating_add(if written == u64::MAX { prepared.saturating_mul(3) } else { written })
 }
 
-/// The step that a failure is filed under: the phase, or what was done outside of phases.
+/// The step to which a failure is attributed: the phase, or the activity outside of phases.
 fn step(place: &Option<Place>) -> String {
     match place {
         None => "engine".to_string(),
@@ -207,7 +208,7 @@ fn step(place: &Option<Place>) -> String {
     }
 }
 
-/// A stage in the words of progress and errors.
+/// The name of a stage for progress and errors.
 pub(crate) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Prepare => "prepare",

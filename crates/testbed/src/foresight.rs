@@ -1,5 +1,5 @@
-//! What can be said of a configuration before anything is changed: whether it makes sense, whether this machine can run
-//! it, and which commands it takes.
+//! What is known about a configuration before anything is changed: whether it is consistent, whether this
+//! machine can run it, and which commands it needs.
 
 use crate::capability::{KernelSupport, absent_tools, has_module, kernel_elsewhere, kernel_support};
 use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, Tool, all_mount_options, raw_mount};
@@ -13,11 +13,12 @@ use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Queue depths below this become this (BLKDEV_MIN_RQ in the kernel).
+/// The kernel raises smaller queue depths to this (BLKDEV_MIN_RQ).
 const NR_REQUESTS_MIN: u32 = 4;
 const ENOENT: i32 = 2;
 
-/// Settings that contradict each other, the filesystem or the devices, known without looking at the machine: one line each.
+/// Settings that contradict each other, the filesystem or the devices, without looking at the machine: one
+/// line each.
 pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found: Vec<String> = tunable::contradictions(configuration).collect();
     if let DeviceSpec::Directory { .. } = devices.data {
@@ -105,7 +106,7 @@ pub(crate) fn journal_spec<'a>(
     }
 }
 
-/// Options that the plan's `mount` text and its axes both set, each differently.
+/// Options that both the plan's `mount` text and its axes set, with different values.
 fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
     let mut axes = configuration.clone();
     axes.settings.remove("mount");
@@ -133,8 +134,8 @@ pub(crate) fn minimum_size(configuration: &Configuration) -> Bytes {
         .map_or(Bytes(0), |filesystem| filesystem.minimum_size(configuration))
 }
 
-/// Everything that this host lacks for a configuration; empty: it can run. Settings that contradict each other are the
-/// business of [`contradictions`].
+/// Everything that this host lacks for a configuration; empty if it can run. For contradictory settings see
+/// [`contradictions`].
 pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut missing = missing_sysctls(host, configuration);
     let filesystem = filesystem::find(&configuration.filesystem);
@@ -210,7 +211,7 @@ fn missing_scheduler(
     device: &DeviceSpec,
 ) -> Option<String> {
     let asked = configuration.level("scheduler")?;
-    // Every disk of a stack gets it; what one offers, all do.
+    // Every disk of a stack gets the scheduler; all of them offer the same ones.
     let path = match *device.disks().first()? {
         DeviceSpec::Block { path, .. } => {
             tunable::queue_directory(&host.probe_device(path).ok()?.identity).join("scheduler")
@@ -265,7 +266,7 @@ fn kernel_facts(host: &mut dyn Host) -> Kernel {
     }
 }
 
-/// `6.18.44-fc` is (6, 18). A release that is not understood counts as new.
+/// `6.18.44-fc` is (6, 18). A release that cannot be parsed counts as new.
 fn parse_release(text: &str) -> (u32, u32) {
     let mut numbers = text.trim().split(['.', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -274,13 +275,13 @@ fn parse_release(text: &str) -> (u32, u32) {
     }
 }
 
-/// The commands of a trial as a person would type them, for a dry run. Devices stand as the plan names them; where fsdyno
-/// makes a system call, the command that does the same is given.
+/// The commands of a trial as a person would type them, for a dry run. Devices appear as the plan names them;
+/// a system call of fsdyno appears as the equivalent command.
 pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> Vec<String> {
     commands_on(configuration, devices, seed, false)
 }
 
-/// The same; `blank` tells that block devices are new and hold nothing but zeros.
+/// The same; `blank` means that block devices are new and contain only zeros.
 pub(crate) fn commands_on(
     configuration: &Configuration,
     devices: &Devices,
@@ -329,7 +330,7 @@ pub(crate) fn commands_on(
     lines
 }
 
-/// Adds the commands that build a stack, the lowest layer first; gives where it can then be found. A disk stands as the plan
+/// Adds the commands that build a stack, lowest layer first, and returns its path. A disk appears as the plan
 /// names it.
 fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> PathBuf {
     let Some(layer) = layer::of(spec) else { return spec.path().to_path_buf() };
@@ -344,7 +345,7 @@ fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> Path
     layer.path("RANDOM")
 }
 
-/// The queues of a device that is not there yet.
+/// The queues of a device that does not exist yet.
 fn planned_queues(spec: &DeviceSpec) -> Queues {
     let directory = |spec: &DeviceSpec| {
         let name = match spec {

@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 
 /// Bytes per second of a slow disk.
 const SLOW_RATE: u64 = 10_000_000;
-/// What mkfs may take beside writing.
+/// The most time that mkfs may take in addition to writing.
 const MKFS_BASE: Duration = Duration::from_secs(30);
 const MKFS_MOST: Duration = Duration::from_secs(3600);
 
-/// What a trial stands on.
+/// What a trial runs on.
 #[derive(Debug, Clone)]
 pub(crate) enum Ground {
     /// An existing directory.
     Directory(PathBuf),
-    /// Devices to make a filesystem on.
+    /// Devices to create a filesystem on.
     Volume(Box<Volume>),
 }
 
@@ -50,14 +50,15 @@ impl Volume {
         std::iter::once(&self.data).chain(&self.journal)
     }
 
-    /// What mkfs may take: writing all of a slow device, which none does. It may hang although its own device is well:
-    /// mkfs.btrfs reads every device of the machine to see whether a UUID is new.
+    /// The longest that mkfs may take: the time to write all of a slow device, which no mkfs does. It may
+    /// hang although its own device is fine: mkfs.btrfs reads every device of the machine to check that a
+    /// UUID is new.
     fn mkfs_limit(&self) -> Duration {
         let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
         MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
     }
 
-    /// Opens, locks and verifies the devices once more, after a mount for which they were closed.
+    /// Opens, locks and verifies the devices again, after they were closed for a mount.
     pub(crate) fn open_again(
         &self,
         host: &mut dyn Host,
@@ -89,7 +90,7 @@ pub(crate) struct Trial {
     /// Where it will be mounted: a new directory of a random name.
     pub target: PathBuf,
     pub built: Built,
-    /// What mkfs and mount took, themselves and nothing beside them.
+    /// Duration of mkfs and mount alone.
     pub lifecycle: Lifecycle,
     pub warnings: Vec<Warning>,
 }
@@ -102,10 +103,12 @@ pub struct Stack(Trial);
 #[derive(Debug)]
 pub struct Formatted(Trial);
 
-/// Makes images and attaches them, or goes through the guards of a block device again; opens, locks and verifies.
+/// Creates images and attaches them, or passes a block device through the guards again; then opens, locks and
+/// verifies.
 ///
 /// # Errors
-/// [`TestbedError::Refused`] when a guard says no by now; [`TestbedError::Contradiction`] for settings that make no sense.
+/// [`TestbedError::Refused`] if a guard now refuses; [`TestbedError::Contradiction`] for inconsistent
+/// settings.
 pub fn build(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -163,11 +166,12 @@ pub(crate) fn contradiction(why: String) -> TestbedError {
 }
 
 impl Stack {
-    /// Makes the filesystem; each device is verified on its descriptor directly before each command that writes to it.
+    /// Creates the filesystem; each device is verified on its descriptor directly before each command that
+    /// writes to it.
     ///
     /// # Errors
-    /// [`TestbedError::Tool`] with what mkfs said; [`TestbedError::NotMade`] when the device does not bear the identifier that it
-    /// was told to write.
+    /// [`TestbedError::Tool`] with the output of mkfs; [`TestbedError::NotMade`] if the device does not carry
+    /// the identifier that mkfs was told to write.
     pub fn format(self, host: &mut dyn Host) -> Result<Formatted> {
         let Stack(mut trial) = self;
         let Ground::Volume(volume) = &trial.ground else { return Ok(Formatted(trial)) };
@@ -192,7 +196,7 @@ impl Stack {
         }
         let identifier = volume.filesystem.identifier(trial.seed, &targets.data.planned);
         if !signature::bears(host, &targets.data, &identifier).map_err(TestbedError::at("mkfs"))? {
-            // A tool that did nothing, or worked elsewhere, is found out before anything is mounted.
+            // A tool that did nothing, or worked elsewhere, is detected before anything is mounted.
             return Err(TestbedError::NotMade { node: targets.data.node, identifier });
         }
         trial.remember_geometry(host, volume, &targets, said)?;
@@ -218,7 +222,7 @@ pub(crate) fn run_to_success(host: &mut dyn Host, step: &'static str, command: &
 }
 
 impl Trial {
-    /// The geometry of a configuration is asked for once per sweep: it costs a process.
+    /// The geometry of a configuration is determined once per sweep, because it costs a process.
     fn remember_geometry(
         &self,
         host: &mut dyn Host,
@@ -249,11 +253,11 @@ impl Formatted {
         &self.0.lifecycle
     }
 
-    /// Sets the tunables, mounts in a new directory, and reads back what is in force.
+    /// Applies the tunables, mounts in a new directory, and reads back what is in force.
     ///
     /// # Errors
-    /// [`TestbedError::Unmet`] when a tunable does not take; [`TestbedError::WrongMount`] when another filesystem is seen
-    /// than the one that was made.
+    /// [`TestbedError::Unmet`] if a tunable does not take effect; [`TestbedError::WrongMount`] if another
+    /// filesystem appears than the one that was created.
     pub fn mount(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Formatted(trial) = self;
         match trial.ground.clone() {
@@ -263,14 +267,14 @@ impl Formatted {
     }
 }
 
-/// A directory of our own in the one that stays, so that nothing in it can be mistaken for ours.
+/// Creates a new directory inside the one that stays, so that nothing in it can be mistaken for fsdyno's.
 fn use_directory(
     mut trial: Trial,
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     directory: PathBuf,
 ) -> Result<Mounted> {
-    // `fsdyno restore` runs elsewhere.
+    // `fsdyno restore` runs in another directory.
     let directory = std::path::absolute(&directory).unwrap_or(directory);
     let own = directory.join(format!("fsdyno-{}", random_name()));
     let ways_back = [UndoAction::RemoveTree { path: own.clone() }];
@@ -323,7 +327,7 @@ fn mount_volume(
     Ok(Mounted::new(trial, target.clone(), Some(target)))
 }
 
-/// Mounts once more what was mounted before; tells what is in force now and was not then.
+/// Mounts again what was mounted before; records what is in force now but was not then.
 pub(crate) fn mount_again(
     trial: &mut Trial,
     host: &mut dyn Host,
@@ -344,7 +348,7 @@ pub(crate) fn mount_again(
     Ok(())
 }
 
-/// How a volume is mounted, each time, from the device that is open.
+/// How a volume is mounted each time, from the device that is open.
 fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
     let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
     MountRequest {
@@ -356,11 +360,12 @@ fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountReq
     }
 }
 
-/// Mounts devices that are verified directly before, and compares afterwards; gives what is in force, and how long the mount
-/// itself took.
+/// Mounts devices that were verified directly before, and compares afterwards; returns what is in force, and
+/// how long the mount itself took.
 ///
-/// The kernel mounts what a path leads to. The devices stay open meanwhile, so that their numbers stay theirs, whatever
-/// becomes of the paths: a mount that shows the number and claims the descriptors is of these very devices.
+/// The kernel mounts whatever a path leads to. The devices stay open meanwhile, so that nothing else can get
+/// their numbers, whatever happens to the paths: a mount that shows the number and claims the descriptors is
+/// of these very devices.
 fn mount_verified(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -394,13 +399,13 @@ fn wrong_mount(request: &MountRequest, found: String) -> TestbedError {
     TestbedError::WrongMount { target: request.target.clone(), node: request.source.clone(), found }
 }
 
-/// Requests wait at the disks; reading ahead is decided where the filesystem reads.
+/// Requests queue at the disks; readahead is decided at the device that the filesystem reads.
 fn queues(device: &Device) -> Queues {
     let of = |device: &Device| tunable::queue_directory(&device.identity);
     Queues::new(of(device), device.disks().into_iter().map(of))
 }
 
-/// The scheduler of the disks, all of them where they differ.
+/// The scheduler of the disks; all of them if they differ.
 fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
     let mut found: Vec<String> = Vec::new();
     for queue in &queues.disks {
@@ -411,7 +416,7 @@ fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
     Ok(found.join(", "))
 }
 
-/// A disk whose other partitions are in use. Settings of its queue hold for these, too.
+/// A disk with other partitions in use. Settings of its queue also affect those.
 fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
     if disk.shared_with.is_empty() {
         return None;
@@ -431,7 +436,7 @@ fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
     Some(Warning::new(WarningKind::SharedDisk, text))
 }
 
-/// An external journal that a power cut takes away.
+/// An external journal that would not survive a power cut.
 fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
     let journal = volume.journal.as_ref()?;
     let text =
@@ -463,7 +468,7 @@ fn read_back(host: &mut dyn Host, request: &MountRequest, identity: &DeviceIdent
     }
 }
 
-/// Btrfs may have several devices and shows none of their numbers, so there the source counts.
+/// A btrfs may span devices and shows none of their numbers, so the source counts there.
 fn is_of(mount: &MountInfo, identity: &DeviceIdentity, node: &Path) -> bool {
     mount.device == identity.number || (mount.device.0 == 0 && Path::new(&mount.source) == node)
 }

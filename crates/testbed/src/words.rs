@@ -1,29 +1,30 @@
-//! Words that a plan hands to mkfs and mount as typed, read as the tool itself reads them.
+//! Words that a plan passes to mkfs and mount as typed, parsed as the tool itself would parse them.
 //!
-//! A word that names a device or a file gets past the guards, and one that makes mkfs do something else gets past the
-//! measurement. The look of a word does not say what it is: `-f sdb` is a flag and a second device for one tool, an option
-//! and its value for another. So each filesystem declares in its own file what the options of its tool take ([`Words`]), and
-//! words are read by getopt's rules against that table. What is not in the table is refused.
+//! A word that names a device or a file would get past the guards, and one that makes mkfs do something else
+//! would get past the measurement. A word does not show what it is: `-f sdb` is a flag and a second device
+//! for one tool, an option and its value for another. So each filesystem declares in its own file what the
+//! options of its tool take ([`Words`]), and words are parsed by getopt's rules against that table. What is
+//! not in the table is rejected.
 
 use crate::filesystem::{Filesystem, raw_mkfs, raw_mount};
 use fsdyno_core::Configuration;
 
-/// What a word takes, and so whether a plan may use it.
+/// What a word takes, and therefore whether a plan may use it.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// Nothing.
     Nothing,
-    /// A number, a size, or a name that the tool looks up nowhere on the machine.
+    /// A number, a size, or a name that the tool does not look up on the machine.
     Value,
     /// A value behind `=`, or nothing.
     Perhaps,
     /// One of these values.
     OneOf(&'static [&'static str]),
-    /// Names joined by commas, each of these, perhaps after a sign that leaves it out.
+    /// Names joined by commas, each one of these, optionally after a sign that disables it.
     Features(&'static [&'static str]),
     /// Words joined by commas, `name` or `name=value`.
     List(Words),
-    /// Whatever it takes, no plan may use it, for this reason.
+    /// No plan may use it, whatever it takes, for this reason.
     Never(&'static str),
 }
 
@@ -34,17 +35,17 @@ pub type Words = &'static [(Takes, &'static [&'static str])];
 pub(crate) const NAMES_DEVICE: Takes = Takes::Never(
     "names a device or a file; put devices in [device] or [device.journals], where the guards check them",
 );
-/// mkfs would print something, or try, and make nothing.
+/// mkfs would only print something or do a trial run, and create nothing.
 pub(crate) const MAKES_NOTHING: Takes = Takes::Never("does not create a filesystem");
-/// fsdyno gives it, and reads it back.
+/// fsdyno sets it, and reads it back.
 pub(crate) const OURS: Takes = Takes::Never("is reserved: fsdyno sets it itself and reads it back");
-/// The filesystem would not be where it is mounted from, or not all of it.
+/// The filesystem would not be where it is mounted from, or not completely.
 pub(crate) const ELSEWHERE: Takes =
     Takes::Never("does not create a complete filesystem at the start of the device");
-/// What a filesystem may do when it finds an error. `panic` would take the machine down.
+/// What a filesystem may do if it finds an error. `panic` would take the machine down.
 pub(crate) const ON_ERRORS: Takes = Takes::OneOf(&["continue", "remount-ro"]);
 
-/// Words of mount(8) itself: they ask for something else than mounting the device that the plan names.
+/// Options of mount(8) itself that do something other than mounting the device that the plan names.
 const NOT_OF_THE_FILESYSTEM: &[&str] = &[
     "bind",
     "rbind",
@@ -76,7 +77,7 @@ pub(crate) struct Given<'a> {
     pub value: Option<&'a str>,
 }
 
-/// Everything that speaks against the plan's `mkfs` and `mount` texts, one line each.
+/// Everything that is wrong with the plan's `mkfs` and `mount` texts, one line each.
 pub(crate) fn contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
     let tool = filesystem.descriptor().tools.first().map_or("mkfs", |tool| tool.program);
     let words: Vec<&str> = raw_mkfs(configuration).collect();
@@ -86,13 +87,13 @@ pub(crate) fn contradictions(filesystem: &dyn Filesystem, configuration: &Config
     found
 }
 
-/// The plan's words for mkfs as options; what cannot be read is left out, and a contradiction.
+/// The plan's mkfs words as options; what cannot be parsed is omitted, and a contradiction.
 pub(crate) fn given<'a>(words: Words, configuration: &'a Configuration) -> Vec<Given<'a>> {
     let raw: Vec<&str> = raw_mkfs(configuration).collect();
     read("mkfs", words, &raw).0
 }
 
-/// Reads words as getopt(3) does, and says what speaks against them.
+/// Parses words as getopt(3) does, and says what is wrong with them.
 fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec<String>) {
     let mut given = Vec::new();
     let mut problems = Vec::new();
@@ -148,7 +149,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
     (given, problems)
 }
 
-/// An option, and the value that is glued to it; `None`: not an option.
+/// An option, and the value attached to it; `None` if it is not an option.
 fn split(word: &str) -> Option<(&str, Option<&str>)> {
     if word.starts_with("--") && word.len() > 2 {
         return Some(match word.split_once('=') {
@@ -165,7 +166,7 @@ fn find(words: Words, name: &str) -> Option<Takes> {
     words.iter().find(|(_, names)| names.contains(&name)).map(|(takes, _)| *takes)
 }
 
-/// Why a value is none for an option, one line each.
+/// Why a value is not valid for an option, one line each.
 fn unfit(takes: Takes, value: &str) -> Vec<String> {
     match takes {
         Takes::Nothing | Takes::Never(_) => Vec::new(),
@@ -200,8 +201,8 @@ fn unfit_word(words: Words, word: &str) -> Vec<String> {
     }
 }
 
-/// What speaks against an option of the mount. A word without a value that is not known goes to the kernel, which knows whether
-/// it has it: nothing can be named by it.
+/// What is wrong with a mount option. An unknown word without a value is passed to the kernel, which knows
+/// whether it exists: such a word cannot name anything.
 fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let why = match (find(filesystem.mount_words(), name), value) {
@@ -224,7 +225,8 @@ fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
     Some(format!("the mount option '{}'{space}{why}", word.escape_debug()))
 }
 
-/// Letters, digits and signs that mean nothing to a shell, in which a person may paste the commands of a recommendation.
+/// Letters, digits and signs without a meaning in a shell, into which a person may paste the commands of a
+/// recommendation.
 fn is_plain(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._,:/=+%@^~#-".contains(c);
     !text.is_empty() && text.chars().all(plain)

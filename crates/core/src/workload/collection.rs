@@ -46,7 +46,7 @@ steps! {
     removal { UNLINKAT = Unlinkat, RMDIR = Rmdir, FSYNC = Fsync }
 }
 
-/// The files are made, out of memory or from a real directory.
+/// The files are created, from memory or from a real directory.
 pub const WRITE: PhaseSpec = PhaseSpec { name: "write", role: Role::Writer, steps: files::STEPS };
 /// They are read.
 pub const READ: PhaseSpec =
@@ -57,7 +57,7 @@ pub const COPY: PhaseSpec = PhaseSpec { name: "copy", role: Role::Copier, steps:
 pub const DELETE: PhaseSpec = PhaseSpec { name: "delete", role: Role::Deleter, steps: removal::STEPS };
 
 impl Collection {
-    /// How many files, none where they come from a real directory.
+    /// The number of files; 0 if they come from a real directory.
     pub fn files(&self) -> u64 {
         let scaled = |files: f64| ((files * self.scale).round() as u64).max(1);
         match (&self.source, self.collection) {
@@ -68,7 +68,7 @@ impl Collection {
         }
     }
 
-    /// The smallest and the largest file, in bytes; between them every size is as likely as another.
+    /// The smallest and the largest file, in bytes; sizes are distributed uniformly in between.
     pub fn sizes(&self) -> (u64, u64) {
         let scaled = |size: u64| ((size as f64 * self.scale) as u64).max(1);
         match self.collection {
@@ -103,7 +103,7 @@ impl Load for Collection {
 
     fn writes(&self) -> Bytes {
         match self.source {
-            // How much it holds is known only when it is looked at.
+            // Its size is known only once it has been scanned.
             Some(_) => Bytes(u64::MAX),
             None => Bytes(self.bytes().saturating_mul(2)),
         }

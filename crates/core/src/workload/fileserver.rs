@@ -7,7 +7,7 @@ use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 parameters! {
-    /// Readers through trees of small files, then writers beside them. Sizes in bytes, times in nanoseconds.
+    /// Readers of trees of small files, then writers alongside them. Sizes in bytes, times in nanoseconds.
     Fileserver {
         tree_size: Bytes = Bytes(20 * Bytes::GIB), "total size of all trees; a percentage such as `50%` is relative to the device";
         tree: TreeModel = TreeModel::Home, "file sizes and directory shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`";
@@ -45,7 +45,7 @@ steps! {
     }
 }
 
-/// The name of a phase with so many readers and writers: `3 readers, 3 writers`.
+/// The name of a phase with these numbers of readers and writers: `3 readers, 3 writers`.
 pub fn phase_name(readers: u32, writers: u32) -> String {
     match writers {
         0 => super::plural(readers, "reader"),
@@ -54,17 +54,17 @@ pub fn phase_name(readers: u32, writers: u32) -> String {
 }
 
 impl Fileserver {
-    /// Sizes of files are multiples of this.
+    /// File sizes are multiples of this.
     pub fn multiple(&self) -> u64 {
         if self.direct { super::DIRECT_ALIGNMENT } else { 1 }
     }
 
-    /// Size of one tree: one for each reader, and one for the first phase.
+    /// Size of one tree: there is one per reader, and one for the first phase.
     pub fn tree_bytes(&self) -> u64 {
         self.tree_size.0 / (u64::from(self.readers) + 1) / self.multiple() * self.multiple()
     }
 
-    /// One reader, many readers where that is something else, and readers with writers where there are any.
+    /// One reader; many readers, if that is different; and readers with writers, if there are any.
     fn phases(&self) -> u32 {
         1 + u32::from(self.readers > 1) + u32::from(self.writers > 0)
     }
@@ -110,7 +110,7 @@ impl Load for Fileserver {
     }
 
     fn title(&self) -> String {
-        // No plan asks for 0: it is a result that was measured elsewhere.
+        // No plan sets 0: this is a result that was measured elsewhere.
         let trees = match self.tree_size {
             Bytes(0) => "unknown trees".to_string(),
             size => format!("{size} of trees"),

@@ -7,7 +7,7 @@ use crate::operation::Role;
 use crate::units::{Bytes, Nanos};
 
 parameters! {
-    /// Everything that a workload does but the syscall. Times in nanoseconds.
+    /// Everything that a workload does except the syscall. Times in nanoseconds.
     Null {
         workers: u32 = 1, "number of workers";
         ramp: Nanos = Nanos::from_millis(10), "duration of the load before the window";

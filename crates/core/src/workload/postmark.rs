@@ -27,7 +27,7 @@ parameters! {
 }
 
 steps! {
-    /// Transactions. What the creator performs, too, comes first.
+    /// Transactions. The steps of the creator come first.
     transaction {
         CREATE = Create,
         FSTAT = Fstat,
@@ -87,7 +87,7 @@ impl Parameter for SizeRange {
     }
 }
 
-/// Most files at first: the table of the pool is then 2.4 GB.
+/// The maximum number of initial files: the table of the pool then takes 2.4 GB.
 const MAX_NUMBER: u32 = 100_000_000;
 /// The original computes twice the largest size in 31 bits.
 const MAX_SIZE: Bytes = Bytes(Bytes::GIB - 1);
@@ -95,7 +95,7 @@ const MAX_SUBDIRECTORIES: u32 = 1_000_000;
 const MAX_INT: u32 = i32::MAX as u32;
 
 impl Postmark {
-    /// Bytes of a file as it is made, on average.
+    /// Mean size of a new file in bytes.
     pub(crate) fn mean_size(&self) -> u64 {
         self.size.low.0.midpoint(self.size.high.0)
     }
@@ -172,7 +172,7 @@ impl Load for Postmark {
 
 type Setting = (&'static str, Literal);
 
-/// What the original's `set` sets, and the parameter behind it.
+/// The settings of the original's `set`, and the parameters behind them.
 const SETS: &[(&str, &str)] = &[
     ("size", "size"),
     ("number", "number"),
@@ -186,7 +186,7 @@ const SETS: &[(&str, &str)] = &[
     ("bias create", "bias_create"),
 ];
 
-/// Commands that change nothing about the one run that there is.
+/// Commands that do not affect the single run.
 const WITHOUT_EFFECT: &[&str] = &["show", "help", "quit", "exit"];
 
 fn commands(text: &str) -> Result<Vec<Setting>, ShorthandError> {

@@ -70,29 +70,29 @@ steps! {
     uring_write { MOVE = UringWrite, SYNC = Fsync }
 }
 
-/// Most memory for the buffers of one worker.
+/// The maximum memory for the buffers of one worker.
 const MAX_BUFFERS: Bytes = Bytes(Bytes::GIB);
 
 impl Stage {
-    /// Whether it lasts a given time, and not until its work is done.
+    /// Whether it lasts for a given time, rather than until its work is done.
     pub fn timed(self) -> bool {
         matches!(self, Stage::RandomRead | Stage::RandomWrite | Stage::Mixed)
     }
 }
 
 impl Streaming {
-    /// The length of each file: whole blocks of the device with direct I/O.
+    /// The size of each file: with direct I/O, a multiple of the alignment.
     pub fn file_bytes(&self) -> u64 {
         let multiple = if self.direct { super::DIRECT_ALIGNMENT } else { 1 };
         self.file_size.0 / multiple * multiple
     }
 
-    /// Whether the files have to be made before the first stage.
+    /// Whether the files have to be created before the first stage.
     pub fn needs_files(&self) -> bool {
         self.stages.first() != Some(&Stage::Write)
     }
 
-    /// The stages of a part: the second begins with `read`, before which the filesystem is mounted anew.
+    /// The stages of a part: the second begins with `read`, before which the filesystem is mounted again.
     pub fn stages_of(&self, part: Part) -> &[Stage] {
         match self.stages.iter().position(|stage| *stage == Stage::Read) {
             Some(read) if part != Part::WHOLE && part.is_first() => &self.stages[..read],
@@ -257,7 +257,7 @@ mod tests {
         };
         assert_eq!(parts(&[Write, Read]), [vec![Write], vec![Read]]);
         assert_eq!(parts(&[Write, Mixed, Read, RandomRead]), [vec![Write, Mixed], vec![Read, RandomRead]]);
-        // The first part makes the files.
+        // The first part creates the files.
         assert_eq!(parts(&[Read, RandomRead]), [vec![], vec![Read, RandomRead]]);
         assert_eq!(parts(&[Write, RandomRead]), [vec![Write, RandomRead]]);
     }

@@ -1,4 +1,5 @@
-//! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
+//! Btrfs. It has no journal apart from its trees, so the only level of `journal` is `internal`, which changes
+//! nothing.
 
 use super::{
     Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect,
@@ -21,7 +22,8 @@ const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
 /// Not shown when in force (fs/btrfs/super.c, BTRFS_DEFAULT_COMMIT_INTERVAL).
 const COMMIT_DEFAULT: &str = "30";
 
-/// mkfs.btrfs(8) of btrfs-progs 6.2. A long option must be whole: the tool also takes any beginning that is unique.
+/// mkfs.btrfs(8) of btrfs-progs 6.2. A long option must be spelled out, although the tool accepts any unique
+/// prefix.
 const MKFS_WORDS: Words = &[
     (
         Takes::Nothing,
@@ -135,7 +137,7 @@ impl Filesystem for Btrfs {
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
-        // It has the kernel look at what it made.
+        // It makes the kernel scan what it created.
         let registry = Grant::File("/dev/btrfs-control".into());
         let mut mkfs = Command::new("mkfs.btrfs").may_change([registry]);
         if let Some(seed) = seed {
@@ -216,7 +218,7 @@ impl Filesystem for Btrfs {
         Some(Command::new("btrfs").args(["check", "--readonly"]).device("", data.handle, &data.node))
     }
 
-    /// The status is 0 or 1 for whatever went wrong; a filesystem that cannot be opened is not clean either.
+    /// The status is 0 or 1, whatever went wrong; a filesystem that cannot be opened is not clean either.
     fn clean(&self, output: &Output) -> Option<bool> {
         clean_by_status(output, &[1])
     }

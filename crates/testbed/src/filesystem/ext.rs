@@ -77,7 +77,8 @@ const EXTENDED: Words = &[
 ];
 const JOURNAL: Words =
     &[(Takes::Value, &["fast_commit_size", "location", "size"]), (NAMES_DEVICE, &["device"])];
-/// lib/e2p/feature.c, but for `journal_dev`, which makes no filesystem, and what only the kernel sets.
+/// lib/e2p/feature.c, except `journal_dev`, which creates no filesystem, and features that only the kernel
+/// sets.
 const FEATURES: &[&str] = &[
     "64bit",
     "64bits",
@@ -376,7 +377,7 @@ impl Filesystem for Ext {
         let mut command = Command::new("e2fsck").args(["-f", "-n"]);
         if let Some(journal) = &targets.journal {
             command = command.args(["-j"]).device("", journal.handle, &journal.node);
-            // With -n, too, it opens the journal for writing.
+            // Even with -n, it opens the journal for writing.
             command = command.may_change([Grant::File(journal.node.clone())]);
         }
         Some(command.device("", targets.data.handle, &targets.data.node))
@@ -387,7 +388,7 @@ impl Filesystem for Ext {
         2
     }
 
-    /// The status is a sum of bits (e2fsck(8)): 1 to 4 speak of the filesystem, from 8 on of the check.
+    /// The status is a sum of bits (e2fsck(8)): 1 to 4 are about the filesystem, 8 and up about the check.
     fn clean(&self, output: &Output) -> Option<bool> {
         (output.status < 8).then_some(output.status == 0)
     }
@@ -430,9 +431,9 @@ impl Ext {
     }
 }
 
-/// The block size to name. A filesystem and its external journal must agree in it, so then it is named even where it is
-/// left to mkfs, with what mkfs takes by itself (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there on; never less than a
-/// sector).
+/// The block size to pass. A filesystem and its external journal must have the same one, so then it is passed
+/// even if it is left to mkfs, with mkfs's own default (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there
+/// on; never less than a sector).
 fn block_size(configuration: &Configuration, targets: &Targets) -> Option<String> {
     let raw = given(configuration).filter(|option| option.name == "-b").last();
     let raw = raw.and_then(|option| option.value).map(str::to_string);
@@ -448,7 +449,7 @@ fn given(configuration: &Configuration) -> impl Iterator<Item = Given<'_>> {
     words::given(MKFS_WORDS, configuration).into_iter()
 }
 
-/// Options of mke2fs of which only the last one counts, so that ours and the plan's have to be joined.
+/// Options of mke2fs of which only the last one counts, so fsdyno's and the plan's have to be joined.
 #[derive(Default)]
 struct Joined {
     extended: Vec<String>,
@@ -458,7 +459,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Adds the plan's own words, which stand last and so win.
+    /// Adds the plan's own words last, so that they take precedence.
     fn add_raw(&mut self, configuration: &Configuration) {
         for Given { name, value } in given(configuration) {
             let value = value.map(str::to_string);

@@ -1,4 +1,4 @@
-//! XFS. Its log can be on another device, but never be left out.
+//! XFS. Its log can be on another device, but cannot be omitted.
 
 use super::{
     Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, expect, no_such_blocks, raw_mkfs,
@@ -19,12 +19,12 @@ const SIZE_MIN: u64 = 300 * Bytes::MIB;
 const LOG_MIN: u64 = 64 * Bytes::MIB;
 /// XFS_AG_MIN_BYTES in xfsprogs.
 const GROUP_MIN: u64 = 16 * Bytes::MIB;
-/// What mkfs.xfs takes on a single disk below 4 TiB.
+/// Default of mkfs.xfs on a single disk below 4 TiB.
 const GROUPS_DEFAULT: u64 = 4;
 /// xfs_super.c: what `logbsize` may be.
 const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
-/// What mkfs.xfs 6.1 takes for the sectors of a log on a device of its own, whatever that has; and it reads and writes both devices
-/// in sectors of the data device. So larger ones are named, for both.
+/// The sector size that mkfs.xfs 6.1 uses for a log on its own device, whatever that device has; it reads and
+/// writes both devices in sectors of the data device. So a larger sector size is passed explicitly, for both.
 const SECTOR: Bytes = Bytes(512);
 
 const NO_BARRIER: &str = "xfs always flushes and has no nobarrier option since Linux 4.19; nearest: barrier = 1";
@@ -181,7 +181,7 @@ impl Filesystem for Xfs {
             mkfs = mkfs.args(["-l".to_string(), format!("lazy-count={level}")]);
         }
         if let Some(journal) = &targets.journal {
-            // mkfs.xfs refuses to be told twice.
+            // mkfs.xfs rejects an option that is given twice.
             let raw =
                 raw_mkfs(configuration).any(|word| word.starts_with("-s") || word.contains("sectsize="));
             let sector = targets.sector.filter(|sector| !raw && *sector > SECTOR);
@@ -193,7 +193,7 @@ impl Filesystem for Xfs {
         vec![mkfs.device("", targets.data.handle, &targets.data.node)]
     }
 
-    /// The log tells the UUID of its filesystem.
+    /// The log reports the UUID of its filesystem.
     fn journal_identifier(&self, seed: u64, data: &Path, _journal: &Path) -> Option<String> {
         Some(self.identifier(seed, data))
     }
@@ -233,7 +233,7 @@ impl Filesystem for Xfs {
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        // Kernels before 4.19 can do without.
+        // Kernels before 4.19 support mounting without barriers.
         barrier_off(configuration).into_iter().collect()
     }
 

@@ -1,4 +1,4 @@
-//! From what was found out about a block device to every reason not to destroy it. Reads nothing.
+//! From the findings about a block device to every reason not to destroy it. Reads nothing.
 
 use super::confirmation::{Confirmation, Overwrite};
 use super::identity::{identity_text, pin_differences};
@@ -10,7 +10,7 @@ use fsdyno_host::quoted;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Why a guard said no.
+/// Why a guard refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// The device, or the sysctl, as the plan names it.
@@ -21,7 +21,7 @@ pub struct Refusal {
     pub hint: String,
 }
 
-/// What the plan needs of a device.
+/// What the plan requires of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// The least size.
@@ -30,8 +30,9 @@ pub struct Need {
     pub by: String,
 }
 
-/// Every reason not to destroy a block device, given what was found out about it. `ours`: its signatures were made by this
-/// sweep, so they need no confirmation. A further use, signature or unknown adds a reason and never takes one away.
+/// Every reason not to destroy a block device, given the findings about it. `ours`: its signatures were
+/// created by this sweep, so they need no confirmation. A further use, signature or unknown adds a reason and
+/// never removes one.
 pub fn refusals(
     probe: &DeviceProbe,
     spec: &DeviceSpec,
@@ -84,7 +85,8 @@ pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
     )
 }
 
-/// One refusal for each use, and one for all that the device carries: a disk that carries the system carries many things.
+/// One refusal for each use, and one for everything that the device carries: a disk that carries the system
+/// carries many things.
 fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
     let (carried, others): (Vec<&Use>, Vec<&Use>) =
         uses.iter().partition(|usage| matches!(usage, Use::Carries { .. }));
@@ -103,7 +105,7 @@ fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
     refusals
 }
 
-/// What is on the device, and the word that confirms its loss.
+/// What is on the device, and the option that confirms its loss.
 fn holds(path: &Path, signature: &Signature) -> Refusal {
     let Signature { kind, offset, .. } = signature;
     let overwrite = Overwrite { device: path.to_path_buf(), kind: kind.clone() };
@@ -122,7 +124,8 @@ fn holds(path: &Path, signature: &Signature) -> Refusal {
     )
 }
 
-/// By what a person knows a filesystem again. Whoever made it chose its label, so control characters are spelled out.
+/// The details by which a person recognises a filesystem. Its creator chose the label, so control characters
+/// are escaped.
 fn details(signature: &Signature) -> String {
     let parts = [
         ("label ", &signature.label),
@@ -136,7 +139,7 @@ fn details(signature: &Signature) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
-/// The text with its control characters spelled out.
+/// The text with its control characters escaped.
 fn printable(text: &str) -> String {
     let spelled = |letter: char| match letter.is_control() {
         true => letter.escape_debug().to_string(),
@@ -145,7 +148,7 @@ fn printable(text: &str) -> String {
     text.chars().map(spelled).collect()
 }
 
-/// That it is not the device of the plan, or that nothing tells it from another one.
+/// That it is not the device of the plan, or that nothing distinguishes it from another one.
 fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refusal> {
     let identity = &probe.identity;
     let mut refusals = Vec::new();

@@ -1,9 +1,9 @@
-//! Room for the images of a trial, all of them together, where they lie.
+//! Free space for all images of a trial together, where they are stored.
 //!
-//! An image is held against its whole size, not against what the trees of the plan take: no filesystem is mounted with
-//! `discard`, so that every block which was once written stays allocated, and one that writes to new places (btrfs, f2fs,
-//! nilfs2, or any under changing files) comes to use all of them in a window of unknown length. A host filesystem that is
-//! full would fail the trial, the store, and whatever else lives there.
+//! An image counts with its full size, not with what the trees of the plan use: no filesystem is mounted with
+//! `discard`, so every block that was written once stays allocated, and one that writes to new places (btrfs,
+//! f2fs, nilfs2, or any with changing files) comes to use all of them in a window of unknown length. A full
+//! host filesystem would break the trial, the store, and everything else on it.
 
 use super::refusal::{Refusal, refusal};
 use crate::guest::images;
@@ -13,11 +13,12 @@ use fsdyno_host::probe::Room;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What stays free: a share of the filesystem, and no more than this. Twice as much where the store or the undo journals lie.
+/// The reserve: a share of the filesystem, up to this maximum. Twice as much where the store or the undo
+/// journals are.
 const RESERVE_SHARE: u64 = 20;
 const RESERVE_MAX: Bytes = Bytes(Bytes::GIB);
 
-/// Images that need room in the same place.
+/// Images that need space in the same place.
 #[derive(Default)]
 struct Together<'a> {
     images: Vec<&'a Path>,
@@ -31,7 +32,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Why the images of any of these configurations may find no room.
+/// Why there may be too little space for the images of any of these configurations.
 pub(super) fn refusals(
     host: &mut dyn Host,
     devices: &Devices,
@@ -101,7 +102,7 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What stays free of so much.
+/// The reserve for this size.
 fn reserve(size: Bytes, times: u64) -> Bytes {
     Bytes((size.0 / RESERVE_SHARE).min(RESERVE_MAX.0) * times)
 }

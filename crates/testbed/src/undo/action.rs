@@ -5,7 +5,7 @@ use fsdyno_host::probe::FileIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The way back from one change.
+/// How to undo one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "undo")]
 pub enum UndoAction {
@@ -27,10 +27,11 @@ pub enum UndoAction {
     WriteSetting {
         /// Its file.
         path: PathBuf,
-        /// What it was, byte for byte; of a choice the chosen word. Versions before 0.2 left out white space at its ends.
+        /// Its old value, byte for byte; for a choice, the chosen word. Versions before 0.2 trimmed white
+        /// space.
         old: String,
-        /// What we set; it is written back only while this is in force. `None`: a setting that changed with another one
-        /// and is written back whenever it differs.
+        /// The value that fsdyno set; the old one is restored only while this is in force. `None`: a setting
+        /// that changed along with another one and is restored whenever it differs.
         new: Option<String>,
     },
     /// Remove an empty directory of a random name that we made.
@@ -58,17 +59,17 @@ pub enum UndoAction {
         /// Its name.
         name: String,
     },
-    /// Remove what a layer or a filesystem has written on a block device to know it again.
+    /// Remove what a layer or a filesystem has written to a block device in order to recognise it.
     ClearLabel {
         /// The device as the plan names it.
         disk: PathBuf,
-        /// What it has to carry to be ours.
+        /// What it has to carry to be fsdyno's.
         label: Label,
     },
 }
 
 impl UndoAction {
-    /// What is left when it was not undone, for a person.
+    /// Describes what is left if it was not undone.
     pub(super) fn describe(&self) -> String {
         match self {
             UndoAction::RemoveFile { path, .. } => format!("file '{}'", path.display()),
@@ -94,7 +95,8 @@ impl UndoAction {
         }
     }
 
-    /// Files stay, and so does what is written on disks, from which arrays and volumes come up again by themselves.
+    /// Files stay, and so does what is written on disks, from which arrays and volumes come up again on their
+    /// own.
     pub(super) fn outlives_reboot(&self) -> bool {
         !matches!(
             self,
@@ -102,7 +104,7 @@ impl UndoAction {
         )
     }
 
-    /// The setting that it writes back whatever is in force, because another one took it along.
+    /// The setting that it restores in any case, because another one changed it as a side effect.
     pub(super) fn taken_along(&self) -> Option<&PathBuf> {
         match self {
             UndoAction::WriteSetting { path, new: None, .. } => Some(path),
@@ -110,20 +112,20 @@ impl UndoAction {
         }
     }
 
-    /// Whether it writes one of these settings back.
+    /// Whether it restores one of these settings.
     pub(super) fn is_of_setting(&self, settings: &[PathBuf]) -> bool {
         matches!(self, UndoAction::WriteSetting { path, .. } if settings.contains(path))
     }
 
-    /// Whether it takes down something that stands on disks.
+    /// Whether it takes down something that is built on disks.
     pub(super) fn is_layer(&self) -> bool {
         matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })
     }
 }
 
-/// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
-/// loop device is still attached, a device whose filesystem is still mounted, a setting that changes along with one that is
-/// not back yet.
+/// What has to stay because something that depends on it, or would change it again, could not be undone: an
+/// image whose loop device is still attached, a device whose filesystem is still mounted, a setting that
+/// changes along with one that is not restored yet.
 pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
     left.iter().find_map(|other| match (action, other) {
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
@@ -136,7 +138,7 @@ pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
         (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
             (path == target).then_some("it is still mounted")
         }
-        // A journal is that of one trial, so that its mount is on its devices.
+        // A journal belongs to one trial, so its mount is on its devices.
         (action, UndoAction::Unmount { .. })
             if action.is_layer()
                 || matches!(action, UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }) =>

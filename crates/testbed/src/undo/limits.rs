@@ -1,8 +1,9 @@
-//! What an undo journal may ask for at all.
+//! What an undo journal is allowed to request.
 //!
-//! A journal lies in a directory that nobody else can write to, and still it is no more than a file: damaged, restored from a
-//! backup of another machine, or written by somebody who got that far. So each kind of action is held to the names that
-//! fsdyno itself makes, when a journal is taken over and again before the action is carried out.
+//! A journal is in a directory that nobody else can write to, but it is only a file: it may be damaged,
+//! restored from a backup of another machine, or written by somebody who got that far. So each kind of action
+//! is restricted to the names that fsdyno itself creates, both when a journal is taken over and again before
+//! the action is carried out.
 
 use super::UndoAction;
 use crate::layer::Label;
@@ -14,7 +15,7 @@ use std::path::{Component, Path};
 const MOUNTS: &str = "/run";
 const ID_DIGITS: usize = 32;
 
-/// What is wrong with an action: nothing that fsdyno ever journals.
+/// What is wrong with an action: something that fsdyno never journals.
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
     let (what, holds) = match action {
         UndoAction::RemoveFile { path, identity: None } => {
@@ -56,12 +57,12 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
     (!holds).then(|| format!("it {what}: {}", action.describe()))
 }
 
-/// Whether a path means the same from everywhere.
+/// Whether a path means the same in every directory.
 fn is_absolute(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
 }
 
-/// Whether it also has no `..`, so that it stays below the root that it begins with.
+/// Whether it also contains no `..`, so that it stays below its root.
 fn is_straight(path: &Path) -> bool {
     let straight = |component| matches!(component, Component::RootDir | Component::Normal(_));
     is_absolute(path) && path.components().all(straight)
@@ -110,7 +111,7 @@ mod tests {
         FileIdentity { device: (8, 1), inode: 7, birth_ns: None, regular }
     }
 
-    /// Everything of which the one is ours and the other is not.
+    /// Pairs of which one is fsdyno's and the other is not.
     fn pairs() -> Vec<(UndoAction, UndoAction)> {
         let remove = |path: &str, identity| UndoAction::RemoveFile { path: path.into(), identity };
         let setting = |path: &str| UndoAction::WriteSetting { path: path.into(), old: "1".into(), new: None };

@@ -474,7 +474,7 @@ fn a_refusal_names_the_word_and_the_reason() {
     );
 }
 
-/// Every name stands once in its table, so that nobody has to ask which row counts.
+/// Every name appears once in its table, so that it is clear which row counts.
 #[test]
 fn tables_name_each_word_once() {
     fn check(words: Words, of: &str) {

@@ -1,7 +1,7 @@
 //! Parameters of `bonnie` (bonnie++ 2.00), and the names of its phases.
 //!
-//! Each parameter has one place: its own key. `options`, the original's command line, is a [`Shorthand`] that sets them. The
-//! rules of [`Load::check`] and the default of the size are the original's own (its `main` and `BonTimer`).
+//! Each parameter has its own key. `options`, the original's command line, is a [`Shorthand`] that sets them.
+//! The rules of [`Load::check`] and the default size are the original's (its `main` and `BonTimer`).
 
 mod options;
 
@@ -14,8 +14,8 @@ use crate::operation::{Operation, Role};
 use crate::units::Bytes;
 
 parameters! {
-    /// One large file, written, rewritten and read in chunks and at random; then many small files, made, looked at and
-    /// removed. Sizes in bytes.
+    /// One large file, written, rewritten and read in chunks and at random; then many small files, created,
+    /// examined and removed. Sizes in bytes.
     Bonnie {
         size: Option<Bytes> = None, "size of the large file in whole MiB; by default twice the memory, rounded as in bonnie++; 0 skips its phases";
         chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file; a power of two";
@@ -36,17 +36,17 @@ parameters! {
 
 /// Small files are counted in units of this.
 pub const FILE_UNIT: u64 = 1024;
-/// Most small files: their numbers have ten hexadecimal digits.
+/// The largest number of small files: their numbers have ten hexadecimal digits.
 const MAX_FILES: u64 = 1 << 40;
-/// Most directories: their names have five digits.
+/// The largest number of directories: their names have five digits.
 const MAX_DIRECTORIES: u32 = 99_999;
-/// Size of the large file where nothing is known of the memory.
+/// Size of the large file if the memory size is unknown.
 const SMALLEST_DEFAULT_MIB: u64 = 300;
-/// Memory that estimates assume while the size hangs on a machine that nobody has looked at yet.
+/// Memory size that estimates assume as long as the size depends on a machine that has not been examined.
 const ASSUMED_MEMORY: Bytes = Bytes(16 * Bytes::GIB);
-/// A byte that is moved by itself takes about as long as so many that are moved together.
+/// Moving one byte per call takes about as long as moving this many bytes at once.
 const BYTES_PER_CALL: u64 = 200;
-/// What a name made or removed is worth in bytes that are moved.
+/// Cost of creating or removing a name, in bytes moved.
 const BYTES_PER_NAME: u64 = 4096;
 
 steps! {
@@ -185,7 +185,7 @@ impl Load for Bonnie {
         Bytes(0)
     }
 
-    /// The large file is gone before there are small ones.
+    /// The large file is removed before the small files are created.
     fn writes(&self) -> Bytes {
         let file = self.max_size.0.next_multiple_of(BYTES_PER_NAME) + BYTES_PER_NAME;
         Bytes(self.size.map_or(u64::MAX, |size| size.0).max(self.files.saturating_mul(file)))

@@ -1,8 +1,8 @@
-//! The command line of bonnie++ 2.00 as the parameters that it sets.
+//! The command line of bonnie++ 2.00, and the parameters that it sets.
 //!
-//! Words are taken apart as getopt(3) does. Numbers are stricter than the original's `atoi`, which takes `496k` for 496 MiB
-//! and `x` for 0: what it does not understand is refused here. What makes no sense inside a sweep is refused with the
-//! reason, so that no option is there without effect.
+//! Options are parsed as in getopt(3). Numbers are stricter than the original's `atoi`, which reads `496k` as
+//! 496 MiB and `x` as 0: invalid numbers are rejected here. Options that make no sense inside a sweep are
+//! rejected with the reason, so that no option is silently ignored.
 
 use super::Bonnie;
 use crate::units::Bytes;
@@ -20,7 +20,7 @@ pub(super) const SHORTHAND: Shorthand = Shorthand {
 /// Sets what a command line says.
 ///
 /// # Errors
-/// The word that is not taken.
+/// The word that was rejected.
 pub(crate) fn command_line(text: &str, bonnie: &mut Bonnie) -> Result<(), ShorthandError> {
     for (name, literal) in read(text)? {
         let set = bonnie.set(name, &literal, &Nowhere);
@@ -29,7 +29,7 @@ pub(crate) fn command_line(text: &str, bonnie: &mut Bonnie) -> Result<(), Shorth
     Ok(())
 }
 
-/// The parameters that a command line sets. The name of the program may stand before it.
+/// The parameters that a command line sets. It may begin with the name of the program.
 fn read(text: &str) -> Result<Vec<Setting>, ShorthandError> {
     let mut words = text.split_whitespace().peekable();
     words.next_if(|word| *word == "bonnie++");
@@ -135,7 +135,7 @@ fn char_size(value: &str) -> Result<Vec<Setting>, ShorthandError> {
     fields_of("-f", MIB, value, &[("char_size", Units { bare: Bytes::MIB, letters: &[('m', Bytes::MIB)] })])
 }
 
-/// What a number counts, bare and with a letter behind it.
+/// The unit of a number without a suffix, and those of its suffixes.
 #[derive(Clone, Copy)]
 struct Units {
     bare: u64,
@@ -158,7 +158,7 @@ impl Units {
     }
 }
 
-/// The fields of `value`, as many of `fields` as there are.
+/// The fields of `value`, at most as many as `fields`.
 fn fields_of(
     word: &str,
     expected: &'static str,

@@ -1,5 +1,5 @@
-//! A fio job file: kept with the plan, and refused where it names a place outside the engine's directory, another file,
-//! or a command.
+//! A fio job file: stored with the plan, and rejected if it names a place outside the engine's directory,
+//! another file, or a command.
 
 use crate::units::Bytes;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
@@ -67,14 +67,14 @@ impl Parameter for JobFile {
     }
 }
 
-/// A line of a job file that says something.
+/// A line of a job file that is not empty or a comment.
 enum Line<'a> {
     Section(&'a str),
     Option(&'a str, &'a str),
 }
 
 impl JobFile {
-    /// Whether it keeps to the engine's directory.
+    /// Whether it stays inside the engine's directory.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut jobs = 0;
         for (number, line) in self.lines() {
@@ -116,7 +116,7 @@ impl JobFile {
         if jobs == 0 { Err("a job file with at least one [job]".to_string()) } else { Ok(()) }
     }
 
-    /// About the bytes that its jobs move: the size of each, as often as there are clones of it.
+    /// Approximate number of bytes that its jobs move: the size of each, times the number of its clones.
     pub(super) fn moves(&self) -> u64 {
         let (mut global, mut jobs) = ((0, 1), Vec::new());
         let mut in_global = true;
@@ -148,7 +148,8 @@ impl JobFile {
             if line.is_empty() || line.starts_with([';', '#']) {
                 return None;
             }
-            // Whatever follows the bracket is no name, and what has no bracket is an option, with a value or without.
+            // Whatever follows the closing bracket is not part of the name. A line without a bracket is an
+            // option, with or without a value.
             let line = match line.strip_prefix('[') {
                 Some(rest) => Line::Section(rest.split(']').next().unwrap_or(rest).trim()),
                 None => {
@@ -166,15 +167,18 @@ fn first_word(key: &str) -> &str {
     key.split_whitespace().next().unwrap_or("")
 }
 
-/// Processes and requests at once that a job may have, as many as readers of a native workload.
+/// The maximum number of processes and requests of a job, the same as the number of readers of a native
+/// workload.
 const MOST: u64 = 1024;
 
-/// Whether a value is a number up to a limit; fio's own sizes are understood, and what is no number is for fio to refuse.
+/// Whether a value is a number up to a limit; fio's size suffixes are parsed, and fio itself rejects what is
+/// not a number.
 fn is_at_most(value: &str, most: u64) -> bool {
     value.parse::<Bytes>().is_ok_and(|number| number.0 <= most)
 }
 
-/// Whether some part of a value is an absolute path, or one that climbs. Lists are separated by colons and commas.
+/// Whether some part of a value is an absolute path or contains `..`. Lists are separated by colons and
+/// commas.
 fn leads_elsewhere(value: &str) -> bool {
     value
         .split([':', ',', ' ', '='])
