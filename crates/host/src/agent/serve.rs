@@ -6,9 +6,9 @@ use crate::wire::{self, Request};
 use crate::{HostError, Result};
 use std::io::{BufRead, Write};
 
-/// Carries out requests, one a line, until there are no more; gives the exit status of the process.
+/// Carries out requests, one per line, until there are no more; returns the exit status of the process.
 ///
-/// The first is [`Request::Hello`], which adds to what `host` protects.
+/// The first one is [`Request::Hello`], which adds to what `host` protects.
 pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHost) -> i32 {
     let mut line = Vec::new();
     loop {
@@ -17,7 +17,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHos
             Ok(()) => {}
             Err(_) => return 1,
         }
-        // The parent is gone when it does not listen any more.
+        // If nobody reads the answer, the parent is gone.
         if output.write_all(&answer(&line, &mut host)).and_then(|()| output.flush()).is_err() {
             return 1;
         }

@@ -32,7 +32,7 @@ pub(super) fn list_directory(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What stands at a path, links not followed.
+/// What is at a path, without following links.
 pub(super) fn identity(path: &Path) -> Result<Option<FileIdentity>> {
     identity_at(CWD, path)
 }
@@ -65,7 +65,7 @@ fn identified(found: &Statx) -> FileIdentity {
     }
 }
 
-/// `shares` is what else lies somewhere and needs room, each with its name.
+/// `shares` is what else is stored in places and needs space, each with its name.
 pub(super) fn room(path: &Path, shares: &[(String, PathBuf)]) -> Result<Room> {
     let failed = |error: Errno| HostError::system("determine the free space of", path, error);
     let found = rustix::fs::statvfs(path).map_err(failed)?;

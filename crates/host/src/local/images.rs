@@ -1,4 +1,4 @@
-//! Images: made in a directory that is opened once, and from then on used by their descriptors.
+//! Images: created in a directory that is opened once, and from then on used by their descriptors.
 
 use super::{directory, files};
 use crate::probe::FileIdentity;
@@ -23,8 +23,8 @@ pub(super) struct OpenImage {
 }
 
 impl OpenImage {
-    /// File and directory entry are on the disk when this returns, so that an undo journal that names them is true after
-    /// a power cut.
+    /// File and directory entry are on disk when this returns, so that an undo journal that names them is
+    /// still correct after a power cut.
     pub(super) fn create(path: &Path, size: Bytes) -> Result<Self> {
         let failed = |error: Errno| HostError::system("create the image", path, error);
         let (parent, name) = split(path).ok_or(failed(Errno::INVAL))?;
@@ -71,7 +71,7 @@ impl OpenImage {
         self.file.as_raw_fd()
     }
 
-    /// Gives it another name, to which the path as it was named must still lead. It is removed where it does not, for
+    /// Renames it. The path to its directory must still lead there; otherwise the file is removed, because
     /// nobody would find it again.
     pub(super) fn rename(&mut self, to: &Path) -> Result<()> {
         let failed =
@@ -85,7 +85,7 @@ impl OpenImage {
         }
         self.move_within(&self.name, name).map_err(failed)?;
         if !self.is_named(name)? {
-            // What was moved is another file, which has come between the look and the move.
+            // The file that was moved is another one, which appeared between the check and the move.
             let left =
                 if self.move_within(name, &self.name).is_ok() { "" } else { " and cannot be moved back" };
             return Err(replaced(to, &format!("another file took its place{left}")));
@@ -107,7 +107,7 @@ impl OpenImage {
         Ok(found.is_some_and(|found| found == self.identity))
     }
 
-    /// Removes it because of an error, which is given back and tells what could not be removed.
+    /// Removes it after an error, which is returned and extended by what could not be removed.
     fn given_up(&self, error: HostError) -> HostError {
         let removed = match self.is_named(&self.name) {
             Ok(true) => rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()),
@@ -123,8 +123,8 @@ impl OpenImage {
     }
 }
 
-/// Removes a file if it is this one. Directory and file are looked up together, so that no link that was put into the
-/// path since then leads to another file.
+/// Removes a file if it is this one. Directory and file are looked up together, so that no link inserted into
+/// the path in the meantime leads to another file.
 pub(super) fn remove(path: &Path, expected: &FileIdentity) -> Result<()> {
     let failed = |error: Errno| HostError::system("remove", path, error);
     let (parent, name) = split(path).ok_or(failed(Errno::INVAL))?;
@@ -152,8 +152,8 @@ fn replaced(path: &Path, difference: &str) -> HostError {
     HostError::Replaced { path: path.display().to_string(), difference: difference.to_string() }
 }
 
-/// Opens an image that a process of this machine has under this number once more, and verifies that it is this file. What
-/// stands in `/proc/PID/fd` leads to the file itself, not to whatever has its name by now (proc(5)).
+/// Opens an image that a process on this machine has open under this number, and verifies that it is this
+/// file. An entry in `/proc/PID/fd` leads to the file itself, not to whatever has its name by now (proc(5)).
 pub(crate) fn take(pid: u32, number: i32, expected: &FileIdentity) -> Result<OwnedFd> {
     let path = PathBuf::from(format!("/proc/{pid}/fd/{number}"));
     let image = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())

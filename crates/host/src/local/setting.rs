@@ -1,7 +1,7 @@
-//! Reading and writing a setting of the kernel: the one place of this host that writes to /proc/sys or /sys.
+//! Reading and writing a kernel setting: the only place in this host that writes to /proc/sys or /sys.
 //!
-//! The file is opened below its root with openat2(2), by names that are neither `..` nor a link, and both ends must be on
-//! procfs or sysfs: a path that leads elsewhere is refused by the kernel, whoever made it.
+//! The file is opened below its root with openat2(2), by names that are neither `..` nor a link, and both
+//! ends must be on procfs or sysfs: the kernel refuses a path that leads elsewhere, whoever created it.
 
 use crate::setting::{BYTES_MAX, Root, Setting};
 use crate::{HostError, Result};
@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// statfs(2), which rustix has no name for.
+/// The number from statfs(2), for which rustix has no name.
 const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
 /// The whole text of a setting, exactly as it is.
 ///
-/// What does not come in one read, is no text, or is empty cannot be written back as it was, and is an error.
+/// A value that does not fit into one read, is not text, or is empty could not be restored, and is an error.
 pub(super) fn read(path: &Path) -> Result<String> {
     let file = open(path, OFlags::RDONLY)?;
     let failed = |error: Errno| HostError::system("read the setting", path, error);
@@ -72,12 +72,12 @@ fn magic(root: Root) -> FsWord {
     }
 }
 
-/// Where a setting is without the link of a device number: `dev/block/7:0` leads to `../../devices/…`.
+/// The path of a setting without the link of a device number: `dev/block/7:0` leads to `../../devices/…`.
 fn real_place(root: BorrowedFd<'_>, setting: &Setting) -> rustix::io::Result<PathBuf> {
     let Some((link, rest)) = setting.behind_link() else { return Ok(setting.file.clone()) };
     let target = rustix::fs::readlinkat(root, &link, Vec::new())?;
     let target = PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes()));
-    // The kernel makes these links; one that leads elsewhere is none of its own.
+    // The kernel creates these links; one that leads elsewhere is not the kernel's.
     let device = target.strip_prefix("../..").map_err(|_| Errno::XDEV)?;
     if device.starts_with("devices") { Ok(device.join(rest)) } else { Err(Errno::XDEV) }
 }

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 /// Filesystems that have no device number of their own but name their devices as the mount's source.
 const NAMED_BY_SOURCE: &[&str] = &["btrfs", "bcachefs"];
 
-/// For each device everything that it carries. A filesystem whose devices cannot be told from its mount (overlay, zfs, the
-/// network) adds nothing here; its devices, if it has any, are claimed exclusively by the kernel, which the probe sees.
+/// For each device, everything that it carries. A filesystem whose devices cannot be determined from its
+/// mount (overlay, zfs, the network) adds nothing here; its devices, if it has any, are claimed exclusively
+/// by the kernel, which the probe detects.
 pub(super) fn by_device(
     graph: &Graph,
     mounts: &[MountInfo],
@@ -47,7 +48,7 @@ pub(super) fn by_device(
     carried
 }
 
-/// The block devices of a mounted filesystem, as far as the mount tells.
+/// The block devices of a mounted filesystem, as far as the mount reveals them.
 pub(super) fn devices_of(graph: &Graph, mount: &MountInfo, unknown: &mut Vec<String>) -> Vec<Number> {
     if mount.device.0 != 0 {
         return vec![mount.device];
