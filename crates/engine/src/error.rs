@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, and how it is told to the parent.
+//! What can go wrong in the engine, and how it is reported to the parent.
 
 use fsdyno_core::protocol::Part;
 use fsdyno_core::{Failure, Operation};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A system call of a workload that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationFailure {
-    /// Which operation, where it is one that is timed.
+    /// Which operation, if it is a timed one.
     pub operation: Option<Operation>,
     /// What it was done to, relative to the engine's directory.
     pub path: String,
@@ -29,7 +29,7 @@ impl fmt::Display for OperationFailure {
 /// Why the engine gave up.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The request is not what the protocol says.
+    /// The request does not conform to the protocol.
     #[error("the request is not valid")]
     Request(#[from] serde_json::Error),
     /// No request came.
@@ -51,10 +51,10 @@ pub enum EngineError {
     Parameter {
         /// Its key in a plan.
         parameter: &'static str,
-        /// What it takes.
+        /// What it must be.
         expected: String,
     },
-    /// The workload does not fall into such parts.
+    /// The workload does not have that many parts.
     #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {
         /// What was asked for.
@@ -62,7 +62,7 @@ pub enum EngineError {
         /// How many there are.
         parts: u32,
     },
-    /// A file that an earlier part of the workload has made is no longer what it was.
+    /// A file that an earlier part of the workload created has changed.
     #[error("'{}' has {found_bytes} bytes, but was written with {expected_bytes}", path.display())]
     Changed {
         /// Which.
@@ -75,14 +75,14 @@ pub enum EngineError {
     /// There is no block device to read.
     #[error("the workload 'device-read' reads a block device, but the engine was given none")]
     NoDevice,
-    /// The kernel gives no ring.
+    /// The kernel does not provide io_uring.
     #[error("io_uring cannot be used")]
     IoUring {
         /// What the kernel said.
         #[source]
         errno: Errno,
     },
-    /// The kernel does not confine a thread that is to be confined.
+    /// The kernel does not confine a thread that should be confined.
     #[error("cannot confine the engine to its directory")]
     Confine(#[source] std::io::Error),
     /// A system call outside the workload failed.
@@ -107,7 +107,7 @@ pub enum EngineError {
         #[source]
         errno: Errno,
     },
-    /// A program that the workload runs did not do what it was to do.
+    /// A program that the workload runs did not do what it should.
     #[error("{program}: {problem}")]
     Program {
         /// Which.
@@ -117,7 +117,7 @@ pub enum EngineError {
         /// The end of what it printed.
         printed: String,
     },
-    /// What the fill has left is too little for the workload.
+    /// What the fill has left is not enough for the workload.
     #[error(
         "filled to {percent} %, the filesystem has {free_bytes} bytes left, but the workload prepares {needed_bytes}"
     )]
@@ -150,7 +150,7 @@ impl EngineError {
         EngineError::Operation { step: step.to_string(), errno: failure.errno, failure }
     }
 
-    /// The error in the shape that is stored and shown.
+    /// The error in the form in which it is stored and displayed.
     pub fn failure(&self) -> Failure {
         let mut failure = Failure::new("engine", chain(self));
         match self {
@@ -216,7 +216,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     line
 }
 
-/// The next step where a program has said what is wrong.
+/// The next step if a program has reported what is wrong.
 fn printed_hint(printed: &str) -> Option<&'static str> {
     let full = ["No space left on device", "File too large"].iter().any(|text| printed.contains(text));
     full.then_some("make the sizes given to the program smaller, or use a larger device")

@@ -48,11 +48,11 @@ impl Model {
         self.files.draw(random)
     }
 
-    /// Subdirectories of a directory at this depth.
+    /// The number of subdirectories of a directory at this depth.
     pub(super) fn directories(&self, random: &mut impl Rng, depth: u64) -> u64 {
         let scale = self.scale.get(depth as usize).copied().unwrap_or(0.0);
         let scaled = self.directories.draw(random) as f64 * scale;
-        // Rounded up with the probability of the fraction, so that the mean stays.
+        // Rounded up with the probability of the fraction, so that the mean is preserved.
         scaled as u64 + u64::from(scaled.fract() > 0.0 && random.random_bool(scaled.fract()))
     }
 
@@ -126,8 +126,9 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
     })
 }
 
-/// How many times more, or fewer, subdirectories a directory of each depth has than the mean directory, so that files
-/// come to stand at the depths of the profile: level by level as many directories as files, relative to the level above.
+/// How many times more, or fewer, subdirectories a directory of each depth has than the mean directory, so
+/// that files appear at the depths of the profile: level by level as many directories as files, relative to
+/// the level above.
 fn scale_by_depth(depth: &[Bin], mean: f64) -> Vec<f64> {
     const DEEPEST: usize = 64;
     let mut files = vec![0_u64; DEEPEST + 1];

@@ -57,12 +57,12 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
     Ok(())
 }
 
-/// A phase of one of the tests: about so many operations, shared by these workers.
+/// A phase of one of the tests: about this many operations, shared by these workers.
 fn phase(test: PhaseSpec, operations: u64, jobs: Vec<Job>) -> Phase {
     Phase::of(test, Span::Whole { operations }, jobs)
 }
 
-/// A worker that prepares, lines up, and works. What it has prepared is let go after the end of the phase.
+/// A worker that prepares, lines up, and works. What it has prepared is released after the end of the phase.
 fn job<T>(
     prepare: impl FnOnce() -> Result<T, OperationFailure> + Send + 'static,
     work: impl FnOnce(&mut Meter, &mut T) -> Result<(), Halt> + Send + 'static,
@@ -77,7 +77,7 @@ fn job<T>(
     })
 }
 
-/// Removes the large file, outside of all phases as the original does.
+/// Removes the large file, outside of all phases as in the original.
 fn remove(session: &mut Session<'_, '_>, base: &Path) -> Result<(), EngineError> {
     let directory = base.to_path_buf();
     let work = move |_: &aside::Gauge| -> Result<(), EngineError> {
@@ -96,13 +96,13 @@ fn open_base(base: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(base, DIRECTORY, Mode::empty())
 }
 
-/// What the kernel said about a call that belongs to no phase.
+/// The kernel's error for a call that is not part of a phase.
 fn failure(operation: Operation, place: Place<'_>) -> impl FnOnce(Errno) -> OperationFailure {
     let path = place.path();
     move |errno| OperationFailure { operation: Some(operation), path, errno }
 }
 
-/// Writes all of it: with one call, unless the kernel takes less at a time.
+/// Writes all of it: with one call, unless the kernel accepts less at a time.
 #[inline(always)]
 fn write_all(
     meter: &mut Meter,
@@ -119,7 +119,8 @@ fn write_all(
     Ok(())
 }
 
-/// Fills the buffer: with one call, unless the kernel gives less at a time. `counts`: what the bytes count.
+/// Fills the buffer: with one call, unless the kernel returns less at a time. `counts`: what the bytes count
+/// as.
 #[inline(always)]
 fn read_all(
     meter: &mut Meter,

@@ -109,7 +109,7 @@ struct Reader {
     first_bytes: usize,
     io_size: usize,
     data: AlignedBuffer,
-    /// Buffers for directory entries, one per level, kept for the next directory of that level.
+    /// Buffers for directory entries, one per level, reused for the next directory of that level.
     entries: Vec<Box<[MaybeUninit<u8>]>>,
     /// The directory that is walked, relative to the engine's directory.
     path: Vec<u8>,
@@ -176,7 +176,7 @@ impl Reader {
         Ok(())
     }
 
-    /// One file: as many reads as its size asks for.
+    /// One file: as many reads as its size requires.
     fn read(
         &mut self,
         meter: &mut Meter,
