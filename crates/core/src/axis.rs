@@ -397,8 +397,8 @@ impl Axis {
         }
     }
 
-    /// The level that this filesystem has when the plan sets none, in canonical form; `None` where that is not the same
-    /// everywhere.
+    /// The level that this filesystem has when the plan sets none, in canonical form; `None` where that is
+    /// not the same everywhere.
     pub fn default_level(&self, filesystem: &str) -> Option<&'static str> {
         let own = filesystem::find(filesystem).and_then(|known| known.own_axis(self.name));
         match own {

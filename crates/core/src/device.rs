@@ -19,7 +19,8 @@ pub enum DeviceSpec {
         path: PathBuf,
         /// Its apparent size.
         size: Bytes,
-        /// Whether the loop device bypasses the page cache of the filesystem that holds the file (`LO_FLAGS_DIRECT_IO`).
+        /// Whether the loop device bypasses the page cache of the filesystem that holds the file
+        /// (`LO_FLAGS_DIRECT_IO`).
         direct_io: bool,
     },
     /// A block device that the user names and confirms.

@@ -1,7 +1,8 @@
 //! Bytes and nanoseconds, and how a user writes them.
 //!
-//! Sizes are base 1024 and case-insensitive (`4k`, `64M`, `1GiB`), or a share of something (`50%`). A bare duration is
-//! seconds (`30`), others carry their unit (`500ms`, `5m`). On the wire and in the store both are plain integers.
+//! Sizes are base 1024 and case-insensitive (`4k`, `64M`, `1GiB`), or a share of something (`50%`). A bare
+//! duration is seconds (`30`), others carry their unit (`500ms`, `5m`). On the wire and in the store both are
+//! plain integers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -216,7 +216,8 @@ impl Closing {
     }
 }
 
-/// Everything that one worker leaves behind. Aligned so that no two workers share a cache line or its neighbour.
+/// Everything that one worker leaves behind. Aligned so that no two workers share a cache line or its
+/// neighbour.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerRecord {

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 /// Benchmark Linux filesystems on this machine: which one, with which settings, works best for a workload?
 ///
-/// fsdyno builds every candidate on a scratch device, runs competing readers and writers on it, times every single
-/// operation, and reports the results with confidence intervals. It never writes to a block device that you did not name
-/// and confirm.
+/// fsdyno builds every candidate on a scratch device, runs competing readers and writers on it, times every
+/// single operation, and reports the results with confidence intervals. It never writes to a block device
+/// that you did not name and confirm.
 #[derive(Debug, Parser)]
 #[command(name = "fsdyno", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
-    /// Directory for results and undo journals [default: /var/lib/fsdyno for root, else $XDG_STATE_HOME/fsdyno]. Root
-    /// accepts only a directory that nobody else can write to.
+    /// Directory for results and undo journals [default: /var/lib/fsdyno for root, else
+    /// $XDG_STATE_HOME/fsdyno]. Root accepts only a directory that nobody else can write to.
     #[arg(long, global = true, value_name = "DIR")]
     pub state: Option<PathBuf>,
 
@@ -131,12 +131,14 @@ pub struct Sweep {
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]
     pub destroy: Vec<PathBuf>,
-    /// Confirm that this kind of signature on this device may be overwritten: `/dev/sdb=ext4`, `/dev/sdb=LVM2_member`, or
-    /// `/dev/sdb=unknown-data` for data without a known signature. What fsdyno itself created needs no confirmation.
+    /// Confirm that this kind of signature on this device may be overwritten: `/dev/sdb=ext4`,
+    /// `/dev/sdb=LVM2_member`, or `/dev/sdb=unknown-data` for data without a known signature. What fsdyno
+    /// itself created needs no confirmation.
     #[arg(long, value_name = "DEVICE=KIND")]
     pub overwrite: Vec<String>,
-    /// Allow the plan to set this sysctl, although filesystem benchmarks do not usually vary it. Do not allow what you do
-    /// not know in a plan from a stranger: `kernel.core_pattern`, for example, names a program that root runs.
+    /// Allow the plan to set this sysctl, although filesystem benchmarks do not usually vary it. Do not allow
+    /// what you do not know in a plan from a stranger: `kernel.core_pattern`, for example, names a program
+    /// that root runs.
     #[arg(long, value_name = "KEY")]
     pub allow_sysctl: Vec<String>,
     /// Continue an interrupted sweep of the same plan: the latest one, or the one named.
@@ -150,12 +152,13 @@ pub struct Sweep {
 /// Kernels to use instead of the plan's.
 #[derive(Debug, Args)]
 pub struct Kernels {
-    /// Kernel to run the plan on, in a virtual machine unless it is `host`: `debian:6.1`, the release of an installed
-    /// kernel, or the image of your own build, `NAME=arch/x86/boot/bzImage`. Repeat the option to compare kernels.
+    /// Kernel to run the plan on, in a virtual machine unless it is `host`: `debian:6.1`, the release of an
+    /// installed kernel, or the image of your own build, `NAME=arch/x86/boot/bzImage`. Repeat the option to
+    /// compare kernels.
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Vec<String>,
-    /// Modules of a kernel image: the directory filled by `make modules_install INSTALL_MOD_PATH=DIR`. The first --modules
-    /// belongs to the first image, and so on.
+    /// Modules of a kernel image: the directory filled by `make modules_install INSTALL_MOD_PATH=DIR`. The
+    /// first --modules belongs to the first image, and so on.
     #[arg(long, value_name = "DIR", requires = "kernel")]
     pub modules: Vec<PathBuf>,
 }
@@ -194,8 +197,8 @@ pub struct Show {
     /// Print only the summary of all cases.
     #[arg(long)]
     pub summary: bool,
-    /// Print what the machine did during the run, as `iostat -x` and `top` show it: averages over the windows, or every
-    /// sample.
+    /// Print what the machine did during the run, as `iostat -x` and `top` show it: averages over the
+    /// windows, or every sample.
     #[arg(
         long,
         value_name = "DETAIL",
@@ -205,11 +208,12 @@ pub struct Show {
         conflicts_with = "summary"
     )]
     pub telemetry: Option<Detail>,
-    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
+    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`,
+    /// `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
-    /// Use another layout: `published` is that of the study that the plan names with `study = "..."`; `bonnie-csv` is the
-    /// input of bon_csv2html.
+    /// Use another layout: `published` is that of the study that the plan names with `study = "..."`;
+    /// `bonnie-csv` is the input of bon_csv2html.
     #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry"])]
     pub layout: Option<Layout>,
     /// Output format.
@@ -234,7 +238,8 @@ pub struct Report {
     /// Output file; `-` is stdout [default: NAME-NUMBER.html in the current directory].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`, `phase/role/operation/statistic`.
+    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`,
+    /// `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
 }
@@ -242,18 +247,20 @@ pub struct Report {
 /// Options of `fsdyno compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The baseline: SWEEP, SWEEP/CASE or published:NAME. SWEEP is a number, a name or `latest`; CASE is the name of a
-    /// configuration, levels such as `kernel=6.12`, or part of a name.
+    /// The baseline: SWEEP, SWEEP/CASE or published:NAME. SWEEP is a number, a name or `latest`; CASE is the
+    /// name of a configuration, levels such as `kernel=6.12`, or part of a name.
     #[arg(value_name = "A", default_value = "latest")]
     pub first: String,
-    /// What to compare with the baseline, in the same form. Two cases of one sweep are compared within its blocks.
+    /// What to compare with the baseline, in the same form. Two cases of one sweep are compared within its
+    /// blocks.
     #[arg(value_name = "B", required_unless_present = "with")]
     second: Option<String>,
     /// B as an option, to compare with the latest sweep: `fsdyno compare --with published:NAME`.
     #[arg(long, value_name = "B", conflicts_with = "second")]
     with: Option<String>,
-    /// Compare only this measure; can be repeated [default: the named measures that both sides have, except the times of
-    /// mkfs, mount, unmount and check]. With fewer measures, smaller differences can be detected.
+    /// Compare only this measure; can be repeated [default: the named measures that both sides have, except
+    /// the times of mkfs, mount, unmount and check]. With fewer measures, smaller differences can be
+    /// detected.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Vec<String>,
     /// The largest difference that does not matter.
@@ -279,14 +286,15 @@ pub struct Export {
     /// Only these cases: the name of a configuration, levels such as `scheduler=bfq`, or part of a name.
     #[arg(long, value_name = "CASE")]
     pub case: Option<String>,
-    /// Table to export. Without this option and --directory, JSON is the same document as `show --format json`.
+    /// Table to export. Without this option and --directory, JSON is the same document as `show --format
+    /// json`.
     #[arg(long, value_name = "TABLE")]
     pub kind: Option<TableKind>,
     /// Output format.
     #[arg(long, default_value = "csv")]
     pub format: TableFormat,
-    /// Write one file per table (or only that of --kind) to this directory instead of stdout; the directory is created if
-    /// necessary.
+    /// Write one file per table (or only that of --kind) to this directory instead of stdout; the directory
+    /// is created if necessary.
     #[arg(short, long, value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
 }
@@ -356,8 +364,8 @@ fn share(text: &str) -> Result<f64, UnitError> {
 pub struct Recommend {
     /// Number or name of the sweep [default: the latest].
     pub sweep: Option<String>,
-    /// What to optimise: `throughput`, `latency`, `stalls`, `cpu`, or a measure such as `read-under-write` [default: the
-    /// plan's measure].
+    /// What to optimise: `throughput`, `latency`, `stalls`, `cpu`, or a measure such as `read-under-write`
+    /// [default: the plan's measure].
     #[arg(long = "for", value_name = "GOAL")]
     pub goal: Option<String>,
     /// The largest difference that does not matter.
@@ -408,7 +416,8 @@ pub struct Reference {
 /// Options of `fsdyno restore`.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// Show a systemd unit that runs restore at every boot, and install it after confirmation; nothing is restored now.
+    /// Show a systemd unit that runs restore at every boot, and install it after confirmation; nothing is
+    /// restored now.
     #[arg(long)]
     pub install_unit: bool,
     /// Install the unit without asking.

@@ -1,4 +1,4 @@
-//! Files that a user names to be written.
+//! Output files named by the user.
 
 use anyhow::anyhow;
 use rustix::fs::OFlags;
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 /// As many links as the kernel follows (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// Where a path leads. A link that somebody else has made is refused: in a directory where everybody may make one, it leads
-/// root to any file, and what the kernel does against that (`fs.protected_symlinks`) can be switched off.
+/// Where a path leads. A link created by somebody else is rejected: in a directory where everybody may create
+/// one, it could lead root to any file, and the kernel's protection against that (`fs.protected_symlinks`)
+/// can be switched off.
 pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS {
@@ -26,7 +27,7 @@ pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
     Err(anyhow!("'{}' leads through too many symbolic links", path.display()))
 }
 
-/// Makes the file, or empties it, where [`destination`] leads.
+/// Creates the file, or truncates it, where [`destination`] leads.
 pub fn create(path: &Path) -> anyhow::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();

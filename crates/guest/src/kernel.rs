@@ -13,15 +13,15 @@ use std::process::Command;
 pub(crate) struct Kernel {
     /// Its image.
     pub image: PathBuf,
-    /// The directory of its modules, with `modules.order` in it; none where everything is built in.
+    /// The directory of its modules, with `modules.order` in it; `None` if everything is built in.
     pub modules: Option<PathBuf>,
     /// `6.1.0-56-amd64`.
     pub release: String,
 }
 
-/// Finds a kernel on this machine, without fetching it.
+/// Finds a kernel on this machine, without downloading it.
 ///
-/// `Ok(None)`: apt offers it, and it must be fetched.
+/// `Ok(None)`: apt offers it, but it has to be downloaded.
 pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
     match spec {
         KernelSpec::Debian { version } => {
@@ -37,7 +37,7 @@ pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
     }
 }
 
-/// Finds a kernel, and fetches it where it must be.
+/// Finds a kernel, and downloads it if necessary.
 pub(crate) fn get(spec: &KernelSpec, cache: &Cache) -> Result<Kernel> {
     if let Some(kernel) = find(spec, cache)? {
         return Ok(kernel);
@@ -67,7 +67,8 @@ fn refuse(spec: &KernelSpec, reason: impl Into<String>) -> GuestError {
 
 const PACKAGE: &str = "linux-image-";
 
-/// Whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, and none of the special ones.
+/// Whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, but none of the special
+/// variants.
 fn is_package(name: &str, version: &str) -> bool {
     let release = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(version));
     release.is_some_and(|rest| {
@@ -129,9 +130,9 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
     Ok(Kernel { image: image.to_path_buf(), modules, release })
 }
 
-/// The release that the image of a kernel for x86 carries; none when it is no such image.
+/// The release in a kernel image for x86; `None` if it is not such an image.
 ///
-/// The header has `HdrS` at 0x202, and at 0x20e where the text is, counted from 0x200
+/// The header has `HdrS` at 0x202, and the position of the text at 0x20e, counted from 0x200
 /// (Documentation/arch/x86/boot.rst, `kernel_version`).
 fn release_of(image: &Path) -> io::Result<Option<String>> {
     let mut file = File::open(image)?;

@@ -1,15 +1,15 @@
-//! What a guest takes of this machine's memory, before it takes it.
+//! Checks the memory of the host before a guest uses it.
 //!
-//! A guest's memory is taken as its kernel touches it. Where there is not enough of it, the kernel of this machine ends
-//! some process in the middle of a trial, and not always the guest's.
+//! A guest's memory is allocated as its kernel touches it. If there is not enough of it, the host's kernel
+//! kills some process in the middle of a trial, and not always the guest's.
 
 use fsdyno_core::{Bytes, GuestShape};
 use std::fs;
 
-/// What QEMU takes beside: itself, translated code, the archive.
+/// What QEMU uses in addition: itself, translated code, the archive.
 const QEMU_ITSELF: Bytes = Bytes(256 * Bytes::MIB);
 
-/// Why this machine has no room for a guest, and what to do; nothing where it has, or does not tell.
+/// Why the host has no room for a guest, and what to do; `None` if it has, or if that is unknown.
 pub(crate) fn lacking(shape: &GuestShape) -> Option<String> {
     too_much(shape.memory, &fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
@@ -25,7 +25,7 @@ fn too_much(memory: Bytes, meminfo: &str) -> Option<String> {
     })
 }
 
-/// What programs can have without swapping (proc(5), `MemAvailable`).
+/// Memory available to programs without swapping (proc(5), `MemAvailable`).
 fn available(meminfo: &str) -> Option<Bytes> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -175,8 +175,8 @@ pub enum Grant {
     Control(PathBuf),
     /// Everything below a directory; device nodes can be neither made nor controlled there.
     Tree(PathBuf),
-    /// The device nodes, links and directories below a directory: they can be made, removed and controlled by ioctls, but
-    /// not written to.
+    /// The device nodes, links and directories below a directory: they can be made, removed and controlled by
+    /// ioctls, but not written to.
     Nodes(PathBuf),
 }
 
@@ -377,11 +377,13 @@ pub trait Host {
 
     /// Everything that the guards need to know of a device.
     fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe>;
-    /// Opens a device for reading and writing, takes an exclusive flock, and verifies its identity on the descriptor.
+    /// Opens a device for reading and writing, takes an exclusive flock, and verifies its identity on the
+    /// descriptor.
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle>;
     /// Verifies the identity again on the open descriptor.
     fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()>;
-    /// Whether somebody claims an open device exclusively: a mount, an array, swap, another opener with `O_EXCL`.
+    /// Whether somebody claims an open device exclusively: a mount, an array, swap, another opener with
+    /// `O_EXCL`.
     fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool>;
     /// Writes fsdyno's mark into the first sector of an open device, by which any later probe recognises that
     /// its content was fsdyno's ([`probe::SCRATCH_MARK`]).

@@ -9,7 +9,8 @@ use std::path::Path;
 /// The largest size in bytes.
 pub(crate) const MOST: u64 = 1 << 20;
 
-/// Reads a regular file of at most [`MOST`] bytes. A pipe or a device may never end, and opening it may never return.
+/// Reads a regular file of at most [`MOST`] bytes. A pipe or a device may never end, and opening it may never
+/// return.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let refuse = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();

@@ -82,7 +82,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is checked.
+    /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is
+    /// checked.
     ///
     /// # Errors
     /// The first problem, with its place.
@@ -95,7 +96,8 @@ impl Plan {
         Plan::parse(&text, &name, overrides)
     }
 
-    /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its directory.
+    /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its
+    /// directory.
     ///
     /// # Errors
     /// The first problem, with its place.

@@ -41,7 +41,8 @@ pub fn make(host: &mut dyn Host, journal: &mut UndoJournal, images: &[&DeviceSpe
     images.iter().map(&mut give).collect()
 }
 
-/// A configuration and its devices, as they are in a guest whose disks are the images of [`images`] in their order.
+/// A configuration and its devices, as they are in a guest whose disks are the images of [`images`] in their
+/// order.
 pub fn within(
     configuration: &Configuration,
     devices: &Devices,

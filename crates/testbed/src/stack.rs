@@ -1,4 +1,5 @@
-//! The first states of a trial: its devices open, locked and verified ([`Stack`]), then formatted ([`Formatted`]).
+//! The first states of a trial: its devices open, locked and verified ([`Stack`]), then formatted
+//! ([`Formatted`]).
 
 use crate::device::{self, Device};
 use crate::environment;

@@ -170,7 +170,8 @@ fn to_write_back(path: &Path, text: &str) -> String {
     chosen.unwrap_or(text).to_string()
 }
 
-/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its ends.
+/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its
+/// ends.
 pub(crate) fn is_back(path: &Path, text: &str, old: &str) -> bool {
     let now = to_write_back(path, text);
     now == old || now.trim() == old
@@ -221,7 +222,8 @@ pub(crate) fn journal_and_apply(
     apply(host, settings)
 }
 
-/// The value in force in the text of a setting of sysfs: the word in brackets where there is a choice, else all of it.
+/// The value in force in the text of a setting of sysfs: the word in brackets where there is a choice, else
+/// all of it.
 pub(crate) fn active(text: &str) -> String {
     chosen(text).unwrap_or(text.trim()).to_string()
 }

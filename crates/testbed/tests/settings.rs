@@ -1,4 +1,5 @@
-//! Settings on a fake machine: which ones a plan may change, and that each is exactly what it was when they are undone.
+//! Settings on a fake machine: which ones a plan may change, and that each is exactly what it was when they
+//! are undone.
 
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;

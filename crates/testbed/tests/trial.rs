@@ -1,5 +1,5 @@
-//! Whole trials on a fake machine: what they do, and that whatever goes wrong, at whatever step, undoing leaves the
-//! machine as it was.
+//! Whole trials on a fake machine: what they do, and that whatever goes wrong, at whatever step, undoing
+//! leaves the machine as it was.
 
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, WarningKind};
@@ -226,7 +226,8 @@ impl Lab {
     }
 }
 
-/// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no longer.
+/// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no
+/// longer.
 fn at_once<T: Send>(items: impl Iterator<Item = T>, body: impl Fn(T) + Sync) {
     const MOST: usize = 32;
     // Neighbours wait alike, so each goes to another thread.

@@ -6,8 +6,8 @@ use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Differences of a line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst). Times have the kernel's
-/// resolution of 1 ms.
+/// Differences of a line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst). Times have the
+/// kernel's resolution of 1 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceActivity {
     /// Reads completed.

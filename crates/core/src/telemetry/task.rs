@@ -9,7 +9,8 @@ use std::fmt;
 pub enum TaskKind {
     /// Kernel: writes dirty pages back (`kworker flush-7:0`).
     Writeback,
-    /// Kernel: commits and checkpoints a journal or log (`jbd2/loop0-8`, `xfsaild/loop0`, `btrfs-transaction`).
+    /// Kernel: commits and checkpoints a journal or log (`jbd2/loop0-8`, `xfsaild/loop0`,
+    /// `btrfs-transaction`).
     Journal,
     /// Kernel: a filesystem's other threads (`kworker btrfs-endio-write`, `kworker xfs-conv/loop0`).
     Filesystem,

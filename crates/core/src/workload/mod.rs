@@ -1,4 +1,5 @@
-//! Workloads as a plan describes them and the engine executes them: one file each, and a line in `workloads!`.
+//! Workloads as a plan describes them and the engine executes them: one file each, and a line in
+//! `workloads!`.
 
 pub mod bonnie;
 pub mod collection;

@@ -22,7 +22,8 @@ words! {
     Stage, "stage" {
         /// Every file is written once, from its beginning to its end.
         Write = "write",
-        /// The filesystem is unmounted and mounted again; then every file is read once, from its beginning to its end.
+        /// The filesystem is unmounted and mounted again; then every file is read once, from its beginning to
+        /// its end.
         Read = "read",
         /// Blocks of the files in random order are written for the length of the window.
         RandomWrite = "random-write",

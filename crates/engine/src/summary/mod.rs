@@ -286,7 +286,8 @@ mod tests {
     const MILLISECOND: u64 = 1_000_000;
     const SPAN: Span = Span::Timed { ramp: Nanos(0), window: Nanos(0), drain_limit: Nanos(0) };
 
-    /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at `now_ns`.
+    /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at
+    /// `now_ns`.
     fn role(operations: &[(u64, u64)], hangs: bool, window: Window, timer: Timer, now_ns: u64) -> RoleResult {
         let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
         record.deadline_ns.set(window.end_ns);
@@ -304,8 +305,8 @@ mod tests {
         roles.remove(0)
     }
 
-    /// A worker that keeps several reads of one byte in flight, by slot; given up at `now_ns`, where what has not ended is
-    /// still in flight.
+    /// A worker that keeps several reads of one byte in flight, by slot; given up at `now_ns`, where what has
+    /// not ended is still in flight.
     fn queued(slots: &[Vec<(u64, u64)>], window: Window, timer: Timer, now_ns: u64) -> RoleResult {
         let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
         record.deadline_ns.set(window.end_ns);

@@ -77,9 +77,9 @@ fn impressions() -> Model {
     const MOST_DIRECTORIES: u32 = 1000;
     const DEEPEST: usize = 24;
     let files = (0..=MOST_FILES).map(|n| (f64::from(n) + 2.36).powi(-2));
-    // Directories that choose their parent with probability ~ children + 2: in the limit a share of
-    // 72 / ((k + 2) (k + 3) (k + 4) (k + 5)) has k subdirectories. The mean is 1: below the top such a tree is critical,
-    // so that only the depth bounds it.
+    // Directories that choose their parent with probability ~ children + 2: in the limit a share of 72 / ((k
+    // + 2) (k + 3) (k + 4) (k + 5)) has k subdirectories. The mean is 1: below the top such a tree is
+    // critical, so that only the depth bounds it.
     let directories =
         (0..=MOST_DIRECTORIES).map(f64::from).map(|k| 72.0 / ((k + 2.0) * (k + 3.0) * (k + 4.0) * (k + 5.0)));
     let tail = Tail { weight: 6e-5, from_bytes: (512 * Bytes::MIB) as f64, alpha: 0.91 };

@@ -1,4 +1,4 @@
-//! `fsdyno bench DIR`: a first answer about a directory as it stands.
+//! `fsdyno bench DIR`: a first answer about a directory as it is.
 
 use super::sweep::{measure, plan_trouble, status};
 use super::{Result, Surroundings};

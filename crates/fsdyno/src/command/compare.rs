@@ -1,4 +1,4 @@
-//! `fsdyno compare A B`: two sweeps, two cases, or a sweep beside the figures that a study printed.
+//! `fsdyno compare A B`: compares two sweeps, two cases, or a sweep with published figures.
 
 use super::{Result, Surroundings, header, no_such_case, not_found, print_json};
 use crate::cli::{Compare, Format};
@@ -12,7 +12,7 @@ use fsdyno_report::{select, terminal};
 use fsdyno_store::{Store, StoreError, Sweep};
 use std::io::stdout;
 
-/// What a side begins with that means published figures.
+/// The prefix of a side that means published figures.
 const PUBLISHED: &str = "published:";
 
 pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
@@ -74,7 +74,7 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     Ok(if compared.regressed() { Status::Regression } else { Status::Well })
 }
 
-/// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may have slashes of their own: the longest name wins.
+/// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may contain slashes: the longest name wins.
 fn side<'a>(
     surroundings: &Surroundings,
     store: &Store,

@@ -90,7 +90,7 @@ fn filesystems(host: &mut dyn Host) -> Vec<Finding> {
     filesystem::all().map(|filesystem| one_filesystem(host, filesystem)).collect()
 }
 
-/// A kernel without a filesystem is nothing that could be installed here: a guest has one, and brings its own tools.
+/// A filesystem that the kernel lacks cannot be installed here: a guest has one, and brings its own tools.
 fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) -> Finding {
     let kernel = kernel_support(host, filesystem);
     let missing = absent_tools(host, filesystem.descriptor().tools);
@@ -116,7 +116,7 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) 
     }
 }
 
-/// What arrays, volumes and slow disks take.
+/// The requirements of arrays, volumes and slow disks.
 fn layers(host: &mut dyn Host) -> Vec<Finding> {
     layer_support(host).into_iter().map(one_layer).collect()
 }
@@ -148,7 +148,7 @@ fn tools_found(missing: &[&fsdyno_testbed::Tool]) -> String {
     }
 }
 
-/// What the kernel keeps tools and engines from.
+/// What the kernel keeps tools and engines from doing.
 fn confinement(host: &mut dyn Host) -> Finding {
     let found = host.confinement().unwrap_or_default();
     let remedy = match (found.landlock_abi, found.not_refused.is_empty()) {

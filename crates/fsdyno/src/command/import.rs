@@ -1,4 +1,4 @@
-//! `fsdyno import FORMAT FILE...`: results that were measured elsewhere, into the store.
+//! `fsdyno import FORMAT FILE...`: imports results that were measured elsewhere.
 
 use super::{Result, Surroundings};
 use crate::cli::{Import, ImportFormat};

@@ -33,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     Ok(Status::Well)
 }
 
-/// The block devices of the plan, each with the line that pins its identity, or why it cannot be told.
+/// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
 fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
     let disks = plan.devices.all().flat_map(DeviceSpec::disks);
     disks

@@ -1,4 +1,4 @@
-//! `fsdyno recommend [SWEEP]`: what to take, how sure that is, what it costs, and how to build it.
+//! `fsdyno recommend [SWEEP]`: what to choose, how certain that is, what it costs, and how to build it.
 
 use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{Format, Recommend};
@@ -30,7 +30,7 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     Ok(Status::Well)
 }
 
-/// What a user wants.
+/// The user's goal.
 fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
     text.parse().map_err(|error: MeasureError| {
         let words: Vec<&str> = Goal::words().map(|(word, _)| word).collect();

@@ -1,4 +1,4 @@
-//! `fsdyno restore`: undo what an interrupted sweep left on the machine, now or whenever the machine starts.
+//! `fsdyno restore`: undoes what an interrupted sweep left on the machine, now or at every boot.
 
 use super::{Result, Surroundings, sweep};
 use crate::cli::Restore;
@@ -20,10 +20,10 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
         return install_unit(surroundings, options.yes);
     }
     let interrupt = Interrupt::listen()?;
-    // There is nothing to finish but the restoring itself, so that the first signal gives up what it waits for.
+    // There is nothing to finish but the restoring itself, so the first signal already stops waiting.
     let mut host = surroundings.host()?.hurried_by(interrupt.stop);
     let restored = undo::restore(&mut host, &surroundings.state.undo())?;
-    // What was done is done, whether anybody reads of it or not.
+    // What was done is done, whether anybody reads the report or not.
     let _ = print(&mut out::text(&surroundings.style), &restored);
     for place in surroundings.state.elsewhere_with_journals() {
         say::note(&elsewhere(&place));
@@ -51,10 +51,10 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
     })
 }
 
-/// Shows the unit, and writes it where that is confirmed.
+/// Shows the unit, and installs it after confirmation.
 fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
-    // What systemd runs as root when the machine starts is nobody else's to change.
+    // Nobody but root may be able to change what systemd runs as root at boot.
     trusted::check_file(&binary, 0).map_err(|error| {
         Trouble::new(Status::Refused, anyhow!("the unit would run '{}' as root: {error}", binary.display()))
             .hint("install it where only root can write: install -m 755 fsdyno /usr/local/bin")
@@ -79,7 +79,7 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     Ok(Status::Well)
 }
 
-/// Asks, where there is somebody to ask.
+/// Asks, if there is somebody to ask.
 fn confirmed() -> bool {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return false;
@@ -89,7 +89,7 @@ fn confirmed() -> bool {
     io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Writes the file whole or not at all.
+/// Writes the file completely or not at all.
 fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new()
@@ -119,7 +119,8 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds records that could not be stored when they were measured. Without any the store is not even opened.
+/// Adds records that could not be stored when they were measured. If there are none, the store is not even
+/// opened.
 fn kept_records(surroundings: &Surroundings) -> Status {
     let kept = fsdyno_store::kept(&surroundings.store, &surroundings.keep());
     if kept.is_empty() {

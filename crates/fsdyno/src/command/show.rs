@@ -31,7 +31,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     Ok(Status::Well)
 }
 
-/// The trials of the cases that a user asks for.
+/// The trials of the cases that a user requests.
 pub(super) fn chosen(
     trials: Vec<TrialRecord>,
     case: Option<&str>,
@@ -70,7 +70,7 @@ fn as_published(
     Ok(Status::Well)
 }
 
-/// Prints telemetry to stdout. The JSON is the same as without: it has everything.
+/// Prints telemetry to stdout. The JSON is the same as without `--telemetry`: it contains everything.
 fn print_telemetry(
     header: &Header,
     trials: &[TrialRecord],
@@ -101,7 +101,7 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
     Ok(Status::Well)
 }
 
-/// Prints results to stdout: tables case by case and the summary last, where the eye rests.
+/// Prints results to stdout: tables case by case, and the summary last, where it is seen first.
 pub fn print(
     header: &Header,
     trials: &[TrialRecord],

@@ -40,7 +40,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     Ok(status(&ended))
 }
 
-/// What a `--overwrite` confirms. A kind alone would hold for every device of the plan, whatever is on it.
+/// What an `--overwrite` confirms. A kind alone would apply to every device of the plan, whatever is on it.
 fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble> {
     text.parse().map_err(|error: OverwriteError| {
         let mut disks = plan.devices.all().flat_map(DeviceSpec::disks);
@@ -59,7 +59,7 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
     })
 }
 
-/// Reads a plan; what is wrong with it is a usage error with its next step.
+/// Reads a plan; a mistake in it is a usage error with its next step.
 pub fn load(path: &Path, overrides: &[String]) -> std::result::Result<Plan, Trouble> {
     Plan::load(path, overrides).map_err(plan_trouble)
 }
@@ -74,7 +74,7 @@ pub fn plan_trouble(error: PlanError) -> Trouble {
     }
 }
 
-/// Executes a plan with progress on stderr, and prints what came out.
+/// Executes a plan with progress on stderr, and prints the results.
 pub fn measure(
     surroundings: &Surroundings,
     plan: &Plan,
@@ -111,7 +111,7 @@ pub fn measure(
     if !ended.left.is_empty() {
         say::note("hint: stop what still uses it, then run fsdyno restore");
     }
-    // What was measured is stored: whether anybody reads it now changes nothing about how the sweep ended.
+    // What was measured is stored: whether anybody reads it does not change how the sweep ended.
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
     }
@@ -187,7 +187,7 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
     }
 }
 
-/// The time that is left, as far as it is planned.
+/// The remaining time, as far as it is planned.
 fn left(at: &Position) -> String {
     let more = if at.more_may_follow { ", more may follow" } else { "" };
     format!("{} left{more}", human(at.left))
@@ -209,7 +209,7 @@ fn ended(trial: &TrialRecord) -> String {
     }
 }
 
-/// What is in the way of a sweep, each with its next step.
+/// Everything that is in the way of a sweep, each with its next step.
 pub fn refused(refusals: &[Refusal]) -> String {
     let line = |refusal: &Refusal| {
         format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)

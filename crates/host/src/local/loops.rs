@@ -142,7 +142,8 @@ pub(super) fn detach(attached: &LoopInfo) -> Result<()> {
 /// device outlives our own close, the deferred detaching is cancelled. Each check uses the descriptor that is
 /// used next: while that is open, nobody can give the device another file.
 fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
-    // Without O_CREAT, O_EXCL on a block device means: no mount, no holder, no other exclusive opener (open(2)).
+    // Without O_CREAT, O_EXCL on a block device means: no mount, no holder, no other exclusive opener
+    // (open(2)).
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let device = rustix::fs::open(&attached.device, flags, Mode::empty())?;
     let status = loopdev::status(device.as_fd())?;

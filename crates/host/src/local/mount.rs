@@ -110,8 +110,8 @@ fn named_option<'a>(request: &'a MountRequest, messages: &[String]) -> Option<&'
     })
 }
 
-/// The messages that a filesystem left for this mount: each read(2) of the context's descriptor gives one, beginning with
-/// its severity (`e `, `w `, `i `).
+/// The messages that a filesystem left for this mount: each read(2) of the context's descriptor gives one,
+/// beginning with its severity (`e `, `w `, `i `).
 fn messages(context: &OwnedFd) -> Vec<String> {
     let mut found = Vec::new();
     let mut buffer = [0_u8; 4096];
@@ -145,7 +145,8 @@ impl KernelLog {
     }
 }
 
-/// Records of `/dev/kmsg`, one a read, `priority,sequence,time,flags;text` (Documentation/ABI/testing/dev-kmsg).
+/// Records of `/dev/kmsg`, one a read, `priority,sequence,time,flags;text`
+/// (Documentation/ABI/testing/dev-kmsg).
 fn records(log: BorrowedFd<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut buffer = [0_u8; 8192];

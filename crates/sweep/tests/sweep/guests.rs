@@ -1,4 +1,5 @@
-//! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing is left here.
+//! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing
+//! is left here.
 
 use crate::lab::{self, Lab, PLAN, events, failure, parse};
 use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, WarningKind};

@@ -1,4 +1,5 @@
-//! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine is as before.
+//! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine
+//! is as before.
 
 use crate::lab::{
     self, Lab, OVERHEADS, PLAN, events, failure, full, hello, measured, no_space, parse, phase, progress,
@@ -319,8 +320,8 @@ fn a_failing_tool_fails_its_case_only() {
     assert_eq!(lab.host.snapshot(), before);
 }
 
-/// Whatever step of a whole sweep fails, or is the last one before a crash, the machine is as before after `restore`, and
-/// what is stored stays.
+/// Whatever step of a whole sweep fails, or is the last one before a crash, the machine is as before after
+/// `restore`, and what is stored stays.
 #[test]
 fn wherever_a_sweep_fails_or_crashes_the_machine_comes_back() {
     let plan = plan(&["axes.filesystem=ext4", "axes.scheduler=bfq", "repetitions=2"]);

@@ -1,4 +1,5 @@
-//! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the size of its log.
+//! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the
+//! size of its log.
 
 use super::{
     Filesystem, Kernel, Targets, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs,

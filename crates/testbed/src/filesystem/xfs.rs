@@ -245,7 +245,8 @@ impl Filesystem for Xfs {
         Some(command.device("", targets.data.handle, &targets.data.node))
     }
 
-    /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal error`.
+    /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal
+    /// error`.
     fn clean(&self, output: &Output) -> Option<bool> {
         match output.status {
             0 => Some(true),

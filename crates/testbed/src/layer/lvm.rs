@@ -106,8 +106,8 @@ fn mapping(id: &str) -> String {
     format!("{}-{VOLUME}", group(id))
 }
 
-/// A line is `0 1032192 striped 2 256 254:0 2048 254:16 2048`, with the number of stripes and their size in sectors, or
-/// `0 516096 linear 254:0 2048`.
+/// A line is `0 1032192 striped 2 256 254:0 2048 254:16 2048`, with the number of stripes and their size in
+/// sectors, or `0 516096 linear 254:0 2048`.
 fn compare(lvm: &Lvm, table: &[String]) -> InForce {
     let stretches: Vec<(&str, u64, u64)> = table
         .iter()

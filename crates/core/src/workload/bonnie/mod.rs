@@ -122,8 +122,8 @@ pub const RANDOM_DELETE: PhaseSpec = of_small("delete random", Role::Deleter);
 impl Bonnie {
     /// Size of the large file on a machine with this memory.
     ///
-    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB where it is less than half a GiB short of
-    /// that.
+    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB where it is less than half a
+    /// GiB short of that.
     pub fn size_on(&self, memory: Bytes) -> Bytes {
         if let Some(size) = self.size {
             return size;

@@ -1,17 +1,20 @@
-//! `bonnie` (bonnie++ 2.00): one large file, then many small ones, in twelve phases that last until their work is done.
+//! `bonnie` (bonnie++ 2.00): one large file, then many small ones, in twelve phases that last until their
+//! work is done.
 //!
-//! Each phase does what the original's source does between its two looks at the clock (`TestFileOps` and `TestDirOps` in
-//! bonnie++.cpp, with bon_io.cpp and bon_file.cpp): in the same order, with the same system calls, the `fsync` before every
-//! `close` of the large file and the `sync` after making and removing the small ones included. Like the original it
-//! empties no cache between the phases: that is what a file of twice the memory is for.
+//! Each phase does what the original does between its two readings of the clock (`TestFileOps` and
+//! `TestDirOps` in bonnie++.cpp, with bon_io.cpp and bon_file.cpp): in the same order, with the same system
+//! calls, including the `fsync` before every `close` of the large file and the `sync` after creating and
+//! removing the small ones. Like the original it empties no cache between the phases: that is the purpose of
+//! a file of twice the memory.
 //!
 //! It differs where the original measures itself or keeps lists:
-//! - Names, sizes and places follow from the seed and a number, so that memory does not grow with the files. The random
-//!   orders are permutations of the numbers ([`names::Shuffle`]) and not shuffled lists.
-//! - Seekers take the next seek from a counter where the original's read tickets from a pipe.
-//! - `syncfs` on this filesystem stands in for `sync` on all of the machine.
-//! - The directory of small files is opened, where the original changes into it: workers are threads and share that.
-//! - Data is what the plan asks for; the original writes chunks of zeros with a few ones.
+//! - Names, sizes and places follow from the seed and a number, so that memory does not grow with the files.
+//!   The random orders are permutations of the numbers ([`names::Shuffle`]) instead of shuffled lists.
+//! - Seekers take the next seek from a counter; the original's read tickets from a pipe.
+//! - `syncfs` on this filesystem replaces `sync` on the whole machine.
+//! - The directory of small files is opened; the original changes into it, but workers are threads and share
+//!   the working directory.
+//! - The plan chooses the data; the original writes chunks of zeros with a few ones.
 
 mod large;
 mod names;

@@ -1,8 +1,8 @@
 //! A reader: walks its tree depth first, looks at every name, and reads every file.
 //!
-//! Per directory: one readdir step per entry, `.` and `..` included, and one that finds the end; one `statx` per entry.
-//! Per regular file: open, read the first byte, read the rest, close. A pass begins where the tree is found, with one step
-//! in the directory above and the `statx` of its top directory. So on a full pass
+//! Per directory: one readdir step per entry, `.` and `..` included, and one that finds the end; one `statx`
+//! per entry. Per regular file: open, read the first byte, read the rest, close. A pass begins where the tree
+//! is found, with one step in the directory above and the `statx` of its top directory. So on a full pass
 //!
 //! > steps = lstats + directories, and lstats = opens + 3 x directories
 //!

@@ -1,5 +1,5 @@
-//! A stream: one worker on one file, in sequence or at random places, one system call after the other or many requests in
-//! a ring.
+//! A stream: one worker on one file, in sequence or at random places, one system call after the other or many
+//! requests in a ring.
 
 use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;

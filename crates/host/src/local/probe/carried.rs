@@ -70,7 +70,8 @@ pub(super) fn devices_of(graph: &Graph, mount: &MountInfo, unknown: &mut Vec<Str
     if all.is_empty() { named } else { all }
 }
 
-/// Device numbers of the nodes that a mount's source names, joined by colons where there are several (bcachefs).
+/// Device numbers of the nodes that a mount's source names, joined by colons where there are several
+/// (bcachefs).
 pub(super) fn devices_named(source: &str) -> Vec<Number> {
     let nodes = source.split(':').filter(|path| path.starts_with('/'));
     nodes.filter_map(|path| block_number(Path::new(path))).collect()

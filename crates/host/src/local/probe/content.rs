@@ -12,10 +12,11 @@ const PLACES: u64 = 64;
 /// How much is read at each place.
 const PLACE: u64 = 4096;
 
-/// Offset and length of the name of the directory of the last mount in a superblock of ext2, ext3 or ext4 at 1024
-/// (Documentation/filesystems/ext4/super.rst, `s_last_mounted`).
+/// Offset and length of the name of the directory of the last mount in a superblock of ext2, ext3 or ext4 at
+/// 1024 (Documentation/filesystems/ext4/super.rst, `s_last_mounted`).
 const EXT_LAST_MOUNT: (u64, usize) = (1024 + 0x88, 64);
-/// Offset of the filesystem's UUID in a record header of an xfs log (`h_fs_uuid` in fs/xfs/libxfs/xfs_log_format.h).
+/// Offset of the filesystem's UUID in a record header of an xfs log (`h_fs_uuid` in
+/// fs/xfs/libxfs/xfs_log_format.h).
 const XFS_LOG_UUID: u64 = 304;
 /// LVM's metadata text begins with the name of the volume group, `vg0 {`; the header of its area says where
 /// it is (lib/format_text/layout.h in lvm2: `mda_header` and its first `raw_locn`).

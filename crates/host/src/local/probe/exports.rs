@@ -81,7 +81,8 @@ fn served(file: &Path, unknown: &mut Vec<String>) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// `TCM FILEIO ID: 0        File: /srv/disk.img  Size: 1048576  Mode: O_DSYNC Async: 0`, the second line of `info`.
+/// `TCM FILEIO ID: 0        File: /srv/disk.img  Size: 1048576  Mode: O_DSYNC Async: 0`, the second line of
+/// `info`.
 fn file_of_info(info: &str) -> Option<&str> {
     let (_, rest) = info.split_once(" File: ")?;
     rest.split_once("  Size: ").map(|(path, _)| path)

@@ -264,8 +264,8 @@ fn names_in(directory: &Path) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// `sda` with two partitions, an LVM volume `dm-0` on the second, `loop0` over a file on that volume, `loop1` over the
-    /// same file, `loop2` over the whole of `sdb`, `loop3` over a file of its own.
+    /// `sda` with two partitions, an LVM volume `dm-0` on the second, `loop0` over a file on that volume,
+    /// `loop1` over the same file, `loop2` over the whole of `sdb`, `loop3` over a file of its own.
     pub(in super::super) fn machine() -> Graph {
         let links = [
             ((8, 0), "../../devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda"),

@@ -59,7 +59,8 @@ pub(super) fn probe(path: &Path, protected: &[(String, PathBuf)]) -> Result<Devi
     Ok(found)
 }
 
-/// Identity, write protection, logical block size and signatures, from one descriptor, so that all are of the same device.
+/// Identity, write protection, logical block size and signatures, from one descriptor, so that all are of the
+/// same device.
 fn look_at_descriptor(found: &mut DeviceProbe) {
     let device = match open(&found.canonical, OFlags::empty()) {
         Ok(device) => Arc::new(device),
