@@ -1,9 +1,9 @@
 //! The axes: every setting that a plan may vary, declared once.
 //!
-//! This table serves the parsing of plans, the error messages, the reference documentation and every display. What a
-//! level means in the words of `mkfs`, `mount` or sysfs is the knowledge of the testbed, one file per filesystem; an
-//! axis says only what its levels look like and to which filesystems it applies. Levels are kept as text in a canonical
-//! form (`4096` and `4K` both become `4k`), so that two plans that mean the same compare equal.
+//! This table serves plan parsing, error messages, the reference documentation and every display. The
+//! testbed, with one file per filesystem, knows how a level is passed to `mkfs`, `mount` or sysfs; an axis
+//! only defines its levels and the filesystems that it applies to. Levels are stored as text in a canonical
+//! form (`4096` and `4K` both become `4k`), so that two plans with the same meaning compare equal.
 
 use crate::did_you_mean;
 use crate::filesystem;
@@ -46,52 +46,53 @@ pub struct Axis {
     pub name: &'static str,
     /// What its levels look like.
     pub levels: Levels,
-    /// Whether every filesystem has this setting. Otherwise those have it whose descriptor names it.
+    /// Whether every filesystem has this setting. Otherwise it applies to those filesystems whose descriptor
+    /// names it.
     pub general: bool,
-    /// The level of a setting that the plan does not set, unless the filesystem has its own; absent where it depends on the
-    /// machine or the device.
+    /// The level if the plan does not set one and the filesystem has no default of its own; absent if it
+    /// depends on the machine or the device.
     pub default: Option<&'static str>,
     /// One sentence for the reference.
     pub help: &'static str,
 }
 
-/// Levels that were renamed by the kernel, with what they became and since when.
+/// Levels that the kernel has renamed: axis, old name, new name and reason.
 const RENAMED: &[(&str, &str, &str, &str)] = &[
-    ("scheduler", "cfq", "bfq", "cfq left Linux in 5.0; bfq is its nearest successor"),
+    ("scheduler", "cfq", "bfq", "cfq was removed in Linux 5.0; bfq is its closest successor"),
     (
         "scheduler",
         "deadline",
         "mq-deadline",
-        "deadline became mq-deadline with multi-queue block I/O (Linux 5.0)",
+        "deadline was replaced by mq-deadline (multi-queue block I/O, Linux 5.0)",
     ),
-    ("scheduler", "noop", "none", "noop became none with multi-queue block I/O (Linux 5.0)"),
+    ("scheduler", "noop", "none", "noop was replaced by none (multi-queue block I/O, Linux 5.0)"),
 ];
 
 /// The level that leaves a setting to mkfs, mount or the kernel.
 pub const DEFAULT: &str = "default";
 
-/// Every axis. The order is that of displays, and of the default nesting of cases.
+/// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {
         name: "filesystem",
         levels: Levels::Filesystem,
         general: true,
         default: None,
-        help: "what mkfs makes",
+        help: "the filesystem to create",
     },
     Axis {
         name: "kernel",
         levels: Levels::Kernel,
         general: true,
         default: Some(HOST_KERNEL),
-        help: "the kernel that trials run on: the machine's own, or another one in a virtual machine",
+        help: "the kernel to run trials on: the host's own, or another one in a virtual machine",
     },
     Axis {
         name: "block_size",
         levels: Levels::Size,
         general: true,
         default: None,
-        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster of vfat and ntfs)",
+        help: "filesystem block size (ext `-b`, xfs `-b size=`, btrfs `--sectorsize`; the cluster size for vfat and ntfs)",
     },
     Axis {
         name: "scheduler",
@@ -119,28 +120,28 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
         general: true,
         default: Some("relatime"),
-        help: "when reading updates access times",
+        help: "when a read updates the access time",
     },
     Axis {
         name: "barrier",
         levels: Levels::Switch,
         general: false,
         default: None,
-        help: "cache flushes around commits; 0 risks the filesystem on power loss",
+        help: "cache flushes around commits; with 0, a power cut may corrupt the filesystem",
     },
     Axis {
         name: "journal",
         levels: Levels::Journal,
         general: false,
         default: None,
-        help: "where the journal (ext) or log (xfs) is: internal, external (a device of `[device.journals]`), none",
+        help: "location of the journal (ext) or log (xfs): `internal`, `external` (a device from `[device.journals]`) or `none`",
     },
     Axis {
         name: "data",
         levels: Levels::Words(&["journal", "ordered", "writeback"]),
         general: false,
         default: None,
-        help: "journalling mode of file data",
+        help: "journaling mode for file data",
     },
     Axis {
         name: "commit",
@@ -161,7 +162,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
-        help: "write the commit block without waiting for the rest; excludes data=ordered",
+        help: "write the commit block without waiting for the other journal blocks; not possible with data=ordered",
     },
     Axis {
         name: "journal_size",
@@ -175,28 +176,28 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Size,
         general: false,
         default: None,
-        help: "size of an inode (`-I`)",
+        help: "inode size (`-I`)",
     },
     Axis {
         name: "agcount",
         levels: Levels::Count,
         general: false,
         default: None,
-        help: "allocation groups (`-d agcount=`)",
+        help: "number of allocation groups (`-d agcount=`)",
     },
     Axis {
         name: "log_size",
         levels: Levels::Size,
         general: false,
         default: None,
-        help: "size of the log (`-l size=`)",
+        help: "log size (`-l size=`)",
     },
     Axis {
         name: "logbufs",
         levels: Levels::Count,
         general: false,
         default: None,
-        help: "log buffers in memory, 2 to 8 (mount `logbufs=`)",
+        help: "number of in-memory log buffers, 2 to 8 (mount `logbufs=`)",
     },
     Axis {
         name: "logbsize",
@@ -210,7 +211,7 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
-        help: "superblock counters written lazily (`-l lazy-count=`)",
+        help: "lazy superblock counters (`-l lazy-count=`)",
     },
     Axis {
         name: "compress",
@@ -224,46 +225,46 @@ pub static AXES: &[Axis] = &[
         levels: Levels::Switch,
         general: false,
         default: None,
-        help: "copy on write of file data",
+        help: "copy-on-write for file data",
     },
     Axis {
         name: "profile",
         levels: Levels::Words(&["single", "dup"]),
         general: false,
         default: None,
-        help: "copies of the metadata (`--metadata`)",
+        help: "metadata profile: one copy or two (`--metadata`)",
     },
     Axis {
         name: "fill",
         levels: Levels::Percent,
         general: true,
         default: None,
-        help: "how full the filesystem is made before measuring, with files of the model `home`",
+        help: "how full to make the filesystem before measuring, using files from the model `home`",
     },
     Axis {
         name: "age",
         levels: Levels::Count,
         general: true,
         default: Some("0"),
-        help: "rounds before measuring in which a random half of the files of `fill` goes and others take their place",
+        help: "rounds of ageing before measuring; each round replaces a random half of the files from `fill`",
     },
     Axis {
         name: "mkfs",
         levels: Levels::Text,
         general: true,
         default: None,
-        help: "further words for mkfs, as typed",
+        help: "additional mkfs options, as typed",
     },
     Axis {
         name: "mount",
         levels: Levels::Text,
         general: true,
         default: None,
-        help: "further mount options, comma-separated",
+        help: "additional mount options, comma-separated",
     },
 ];
 
-/// Most that a filesystem is filled, in percent: beyond, filesystems begin to refuse what they need themselves.
+/// The highest fill level in percent; above it, filesystems run out of the space that they need themselves.
 const FULLEST: u32 = 95;
 
 /// Prefix of the axes that set a sysctl: `sysctl.vm.dirty_ratio`.
@@ -274,10 +275,10 @@ static SYSCTL: Axis = Axis {
     levels: Levels::Sysctl,
     general: true,
     default: None,
-    help: "a sysctl, as `sysctl.vm.dirty_ratio`",
+    help: "a sysctl, such as `sysctl.vm.dirty_ratio`",
 };
 
-/// Why a name or a level of an axis was refused.
+/// Why an axis name or a level was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
     /// No axis has this name.
@@ -288,20 +289,20 @@ pub enum AxisError {
         /// The nearest known name.
         nearest: Option<String>,
     },
-    /// A name under `sysctl.` that is no key of a sysctl.
-    #[error("'{name}' names no sysctl: a key is words of a-z, 0-9, _ and -, joined by dots")]
+    /// A name under `sysctl.` that is not a valid sysctl key.
+    #[error("'{name}' is not a valid sysctl: a key consists of words of a-z, 0-9, _ and -, joined by dots")]
     SysctlKey {
         /// As written.
         name: String,
     },
-    /// The axis exists, but this is none of its levels.
-    #[error("'{level}' is no level of axis '{axis}', which takes {expected}{}", did_you_mean(nearest))]
+    /// The axis exists but has no such level.
+    #[error("invalid level '{level}' for axis '{axis}'; expected {expected}{}", did_you_mean(nearest))]
     UnknownLevel {
         /// The axis.
         axis: String,
         /// As written.
         level: String,
-        /// What it takes.
+        /// What was expected.
         expected: String,
         /// The nearest known level.
         nearest: Option<String>,
@@ -329,7 +330,7 @@ pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
 pub struct Level {
     /// The canonical text.
     pub text: String,
-    /// What was changed about the user's word, and why.
+    /// How and why the user's word was changed.
     pub note: Option<String>,
 }
 
@@ -385,7 +386,7 @@ impl Axis {
             None => Err(AxisError::UnknownLevel {
                 axis: self.name.to_string(),
                 level: text.to_string(),
-                expected: self.levels.to_string(),
+                expected: self.levels.expected(),
                 nearest: match self.levels {
                     Levels::Filesystem => crate::nearest(text, filesystem::names()),
                     Levels::Words(words) => crate::nearest(text, words.iter().copied()),
@@ -396,8 +397,8 @@ impl Axis {
         }
     }
 
-    /// The level that this filesystem has when the plan sets none, in canonical form; `None` where that is not the same
-    /// everywhere.
+    /// The level that this filesystem has when the plan sets none, in canonical form; `None` where that is
+    /// not the same everywhere.
     pub fn default_level(&self, filesystem: &str) -> Option<&'static str> {
         let own = filesystem::find(filesystem).and_then(|known| known.own_axis(self.name));
         match own {
@@ -406,7 +407,7 @@ impl Axis {
         }
     }
 
-    /// Whether a filesystem with this level is as it would be without.
+    /// Whether a filesystem with this level is the same as without it.
     pub fn is_default(&self, filesystem: &str, level: &str) -> bool {
         level == DEFAULT || self.default_level(filesystem) == Some(level)
     }
@@ -422,6 +423,16 @@ impl Axis {
     }
 }
 
+impl Levels {
+    /// What an error says was expected.
+    fn expected(&self) -> String {
+        match self {
+            Levels::Filesystem | Levels::Words(_) => format!("one of {self}"),
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Levels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -429,14 +440,14 @@ impl fmt::Display for Levels {
             Levels::Words(words) => f.write_str(&words.join(", ")),
             Levels::Size => f.write_str("a size such as 4k or 64M"),
             Levels::Count => f.write_str("a whole number"),
-            Levels::Seconds => f.write_str("whole seconds such as 5s"),
-            Levels::Percent => write!(f, "whole percent from 1% to {FULLEST}%"),
+            Levels::Seconds => f.write_str("a duration in whole seconds, such as 5s"),
+            Levels::Percent => write!(f, "a whole percentage from 1% to {FULLEST}%"),
             Levels::Switch => f.write_str("0 or 1"),
             Levels::Journal => f.write_str("internal, none, external or external:NAME"),
-            Levels::Kernel => {
-                f.write_str("host, debian:VERSION, an installed release or a name from [kernels]")
-            }
-            Levels::Sysctl => f.write_str("one line of letters, digits, spaces and ._,:/=+%@|*-"),
+            Levels::Kernel => f.write_str(
+                "host, debian:VERSION, the release of an installed kernel or a name from [kernels]",
+            ),
+            Levels::Sysctl => f.write_str("a single line of letters, digits, spaces and ._,:/=+%@|*-"),
             Levels::Text => f.write_str("text"),
         }
     }

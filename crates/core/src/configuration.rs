@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Precondition {
     /// How full it is made, in percent of its size.
     pub fill_percent: u32,
-    /// How often a random half of its files goes and others take their place.
+    /// How often a random half of its files is replaced.
     pub age_rounds: u32,
 }
 
@@ -19,9 +19,9 @@ pub struct Precondition {
 pub struct Configuration {
     /// The name of a named configuration, else the levels that vary in the plan, joined.
     pub name: String,
-    /// What mkfs makes; `existing` for a directory that is used as it is.
+    /// The filesystem to create; `existing` for a directory that is used as it is.
     pub filesystem: String,
-    /// Canonical level of each axis that the plan sets, `filesystem` left out. An axis that is absent is `default`.
+    /// Canonical level of each axis that the plan sets, except `filesystem`. A missing axis means `default`.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -36,7 +36,7 @@ impl Configuration {
         self.level("kernel").filter(|level| *level != HOST_KERNEL)
     }
 
-    /// The state that a filesystem is brought into before measuring; `None` for a fresh one.
+    /// The state to bring the filesystem into before measuring; `None` for a fresh one.
     pub fn precondition(&self) -> Option<Precondition> {
         let fill_percent = self.level("fill")?.trim_end_matches('%').parse().ok()?;
         let age_rounds = self.level("age").and_then(|rounds| rounds.parse().ok()).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! What a trial stands on: disks, and what is built of them.
+//! What a trial runs on: disks, and layers built on them.
 //!
-//! A disk is an image, a block device or, where nothing is made, a directory. Layers stand on disks: an array of md, a
-//! volume of lvm, a disk made slow by dm-delay. They nest, outermost first, as the devices of the kernel do.
+//! A disk is an image, a block device or, if nothing is formatted, a directory. A layer is an md array, an
+//! lvm volume or a disk slowed down by dm-delay. Layers nest like kernel devices, outermost first.
 
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 pub enum DeviceSpec {
     /// A sparse file behind a loop device, made and removed by the sweep.
     Image {
-        /// Where the file will be; nothing may stand there.
+        /// Path of the file; nothing may exist there yet.
         path: PathBuf,
         /// Its apparent size.
         size: Bytes,
-        /// Whether the loop device bypasses the page cache of the filesystem that holds the file (`LO_FLAGS_DIRECT_IO`).
+        /// Whether the loop device bypasses the page cache of the filesystem that holds the file
+        /// (`LO_FLAGS_DIRECT_IO`).
         direct_io: bool,
     },
     /// A block device that the user names and confirms.
@@ -38,7 +39,7 @@ pub enum DeviceSpec {
     Md(Md),
     /// A logical volume over all of its disks.
     Lvm(Lvm),
-    /// A disk that answers late.
+    /// A disk that answers with a delay.
     Delayed(Delayed),
 }
 
@@ -47,9 +48,9 @@ pub enum DeviceSpec {
 pub struct Md {
     /// How data lies on the disks.
     pub level: RaidLevel,
-    /// Bytes that go to one disk before the next one's turn; mdadm's own choice when absent.
+    /// Bytes written to one disk before moving on to the next; mdadm's default if absent.
     pub chunk: Option<Bytes>,
-    /// Whether the array notes what it is about to write.
+    /// Whether the array keeps a write-intent bitmap.
     pub bitmap: Bitmap,
     /// Its members.
     pub disks: Vec<DeviceSpec>,
@@ -60,13 +61,13 @@ pub struct Md {
 pub struct Lvm {
     /// How many disks are written in turn; 1 fills one after the other.
     pub stripes: u32,
-    /// Bytes that go to one disk before the next one's turn; lvm's own choice when absent.
+    /// Bytes written to one disk before moving on to the next; lvm's default if absent.
     pub stripe_size: Option<Bytes>,
     /// Its physical volumes.
     pub disks: Vec<DeviceSpec>,
 }
 
-/// A disk that answers late.
+/// A disk that answers with a delay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delayed {
     /// By how much.
@@ -75,7 +76,7 @@ pub struct Delayed {
     pub disk: Box<DeviceSpec>,
 }
 
-/// By how much a disk answers late. dm-delay knows whole milliseconds.
+/// How long a disk delays its answers. dm-delay supports whole milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
     /// Reads.
@@ -90,23 +91,23 @@ pub struct Delay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RaidLevel {
-    /// Chunks in turn, nothing twice.
+    /// Striping without redundancy.
     Raid0,
     /// Everything on every disk.
     Raid1,
-    /// Chunks in turn, with a parity of one.
+    /// Striping with one parity chunk.
     Raid5,
-    /// Chunks in turn, with two parities.
+    /// Striping with two parity chunks.
     Raid6,
-    /// Chunks in turn, each on two disks.
+    /// Striping with each chunk on two disks.
     Raid10,
 }
 
-/// Whether an array notes which parts it is about to write, so that only those are compared after a crash.
+/// Whether an array keeps a write-intent bitmap, so that only the parts in it are compared after a crash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bitmap {
-    /// It does not.
+    /// No bitmap.
     #[default]
     None,
     /// On its own disks.
@@ -129,7 +130,7 @@ impl RaidLevel {
         }
     }
 
-    /// The fewest disks that make sense.
+    /// The minimum number of disks.
     pub const fn least_disks(self) -> usize {
         match self {
             RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => 2,
@@ -143,17 +144,17 @@ impl RaidLevel {
         !matches!(self, RaidLevel::Raid1)
     }
 
-    /// Whether it holds something twice, which has to agree.
+    /// Whether it stores redundant data, which has to be consistent.
     pub const fn is_redundant(self) -> bool {
         !matches!(self, RaidLevel::Raid0)
     }
 
-    /// Whether it computes parities, which are right only where somebody has computed them.
+    /// Whether it has parity, which is valid only once it has been computed.
     pub const fn has_parity(self) -> bool {
         matches!(self, RaidLevel::Raid5 | RaidLevel::Raid6)
     }
 
-    /// What so many disks of one unit hold, in half units.
+    /// Capacity of so many disks of one unit each, in half units.
     const fn halves(self, disks: u64) -> u64 {
         match self {
             RaidLevel::Raid0 => 2 * disks,
@@ -189,7 +190,7 @@ impl DeviceSpec {
         }
     }
 
-    /// What a layer stands on; nothing for a disk.
+    /// The devices that a layer is built on; empty for a disk.
     pub fn below(&self) -> &[DeviceSpec] {
         match self {
             DeviceSpec::Image { .. } | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => &[],
@@ -244,7 +245,8 @@ impl DeviceSpec {
         self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block { .. }))
     }
 
-    /// Its size, where every disk is an image. What a layer keeps for itself, a few megabytes, is not taken off.
+    /// Its size if every disk is an image. The few megabytes that a layer keeps for itself are not
+    /// subtracted.
     pub fn size(&self) -> Option<Bytes> {
         self.size_by(&mut |disk| match disk {
             DeviceSpec::Image { size, .. } => Ok(*size),
@@ -274,7 +276,7 @@ impl DeviceSpec {
         }
     }
 
-    /// What each of its members holds when it holds so much.
+    /// How much each of its members holds if the stack holds this much.
     pub fn share_of(&self, whole: Bytes) -> Bytes {
         let count = self.below().len().max(1) as u64;
         match self {

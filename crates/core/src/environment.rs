@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The machine and the device stack as found at the start of a trial. A fact that the machine does not tell is absent.
+/// The machine and the device stack at the start of a trial. A fact that the machine does not report is
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of fsdyno.
@@ -34,24 +35,25 @@ pub struct Environment {
     /// Each layer that was built of devices, outermost first; none where disks are used as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerFacts>,
-    /// What the kernel kept tools and engines from; absent in results of versions that did not confine them.
+    /// What the kernel kept tools and engines from doing; absent in results of versions that did not confine
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
     /// What the filesystem says of its own geometry, as its tool prints it.
     pub geometry: String,
 }
 
-/// What the kernel keeps tools and engines from, beyond the devices and directories of their trial.
+/// What the kernel keeps tools and engines from doing, outside the devices and directories of their trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Version of the kernel's Landlock; 0: it has none, and nothing was confined.
+    /// Landlock version of the kernel; 0 if it has none and nothing was confined.
     pub landlock_abi: u32,
-    /// What it refuses.
+    /// What it blocks.
     pub refused: Vec<String>,
-    /// What a newer one would refuse, too.
+    /// What a newer version would also block.
     pub not_refused: Vec<String>,
-    /// Whether the timed operations, which Landlock would slow down, run where every mount but that of the trial's directory
-    /// is read-only.
+    /// Whether timed operations, which Landlock would slow down, run with every mount read-only except that
+    /// of the trial's directory.
     #[serde(default)]
     pub read_only_mounts: bool,
 }
@@ -59,12 +61,12 @@ pub struct Confinement {
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.landlock_abi == 0 {
-            f.write_str("none: this kernel has no Landlock, or it was not enabled at boot")?;
+            f.write_str("none: this kernel does not support Landlock, or it was not enabled at boot")?;
         } else {
-            write!(f, "Landlock ABI {}: refuses {}", self.landlock_abi, self.refused.join(", "))?;
+            write!(f, "Landlock ABI {}: blocks {}", self.landlock_abi, self.refused.join(", "))?;
         }
         if self.landlock_abi > 0 && !self.not_refused.is_empty() {
-            write!(f, "; not {}", self.not_refused.join(", "))?;
+            write!(f, "; does not block {}", self.not_refused.join(", "))?;
         }
         match self.read_only_mounts {
             true => f.write_str("; timed operations: other mounts are read-only"),
@@ -95,8 +97,8 @@ pub struct LayerFacts {
     pub path: String,
     /// The exact command lines that made it, in order.
     pub commands: Vec<String>,
-    /// What it is, as read back, and what it had to do before it could be measured:
-    /// `md raid1 of 2 disks, metadata 1.2, no bitmap; resync not needed (assume-clean)`.
+    /// Description as read back, and what it had to do before it could be measured: `md raid1 of 2 disks,
+    /// metadata 1.2, no bitmap; resync not needed (assume-clean)`.
     pub in_force: String,
 }
 
@@ -111,7 +113,7 @@ mod tests {
         let old = Confinement { landlock_abi: 2, refused, not_refused, read_only_mounts: true };
         assert_eq!(
             old.to_string(),
-            "Landlock ABI 2: refuses writing; not TCP; timed operations: other mounts are read-only"
+            "Landlock ABI 2: blocks writing; does not block TCP; timed operations: other mounts are read-only"
         );
         let none = Confinement::default().to_string();
         assert!(none.starts_with("none") && none.ends_with("timed operations: not confined"), "{none}");

@@ -1,18 +1,18 @@
-//! How large a figure of a result can be.
+//! Limits for the figures in results.
 //!
-//! Results come from processes on sick filesystems, from guests and from files that anybody may have written, and are added up,
-//! multiplied and drawn. So figures that no measurement can have are refused where they come in.
+//! Results come from processes on broken filesystems, from guests and from files of unknown origin, and are
+//! added up, multiplied and drawn. So impossible figures are rejected on input.
 
 /// The largest figure: 104 days in nanoseconds, 9 PB; every program that reads JSON holds it exactly.
 pub const LARGEST: u64 = 1 << 53;
 
-/// Whether a number is one that a measurement can have.
+/// Whether a measurement can produce this number.
 pub fn is_possible(number: f64) -> bool {
     number.abs() <= LARGEST as f64
 }
 
-/// A sum. What is added up may come from a store that somebody has changed: it stays at the largest number then, and never begins
-/// again at zero.
+/// A sum that saturates at the largest number instead of wrapping around: its terms may come from a store
+/// that somebody has modified.
 pub fn total(figures: impl IntoIterator<Item = u64>) -> u64 {
     figures.into_iter().fold(0, u64::saturating_add)
 }
@@ -22,7 +22,7 @@ pub fn grow(sum: &mut u64, figure: u64) {
     *sum = sum.saturating_add(figure);
 }
 
-/// The first number of a JSON document that no measurement can have.
+/// The first number in a JSON document that no measurement can produce.
 pub fn impossible(json: &[u8]) -> Option<String> {
     let mut rest = json;
     while let Some(at) = rest.iter().position(|byte| *byte == b'"' || byte.is_ascii_digit()) {
@@ -47,7 +47,7 @@ fn is_of_number(byte: u8) -> bool {
     byte.is_ascii_digit() || b"+-.eE".contains(&byte)
 }
 
-/// What follows a string, whose first quote is gone already.
+/// What follows a string whose opening quote has been consumed.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = rest.iter().position(|byte| *byte == b'"' || *byte == b'\\') {
         let end = if rest[at] == b'"' { at + 1 } else { at + 2 };

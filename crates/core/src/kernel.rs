@@ -26,12 +26,12 @@ pub enum KernelSpec {
     },
     /// An image and its modules, as a build leaves them.
     Image {
-        /// How the plan calls it.
+        /// Its name in the plan.
         name: String,
         /// The file: `arch/x86/boot/bzImage`.
         image: PathBuf,
-        /// The directory with `kernel/` and `modules.order` in it, or one that `make modules_install` filled; none for
-        /// a kernel with everything built in.
+        /// The directory with `kernel/` and `modules.order` in it, or one filled by `make modules_install`;
+        /// none for a kernel with everything built in.
         modules: Option<PathBuf>,
     },
 }
@@ -50,7 +50,8 @@ impl fmt::Display for KernelSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskCache {
-    /// Past the page cache of the machine, as `direct_io` for loop devices; the guest sees a write cache and flushes it.
+    /// Bypasses the page cache of the host, like `direct_io` for loop devices; the guest sees a write cache
+    /// and flushes it.
     #[default]
     None,
     /// Through the page cache of the machine.

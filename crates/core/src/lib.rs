@@ -1,10 +1,12 @@
-//! The vocabulary of fsdyno: what the other crates say to each other, and nothing that touches a machine.
+//! The vocabulary of fsdyno, which the other crates share; nothing here touches a machine.
 //!
-//! A *plan* names *axes*; their product gives *configurations*; a configuration under a *workload* is a *case*; one
-//! execution of a case is a *trial*, the unit of replication. The engine measures *operations* of *workers* in *roles*
-//! inside the *window* of a *phase*. Every one of these words is a type here, each with its unit in its name.
+//! A *plan* names *axes*; their product gives *configurations*; a configuration under a *workload* is a
+//! *case*; one execution of a case is a *trial*, the unit of replication. The engine measures *operations* of
+//! *workers* in *roles* inside the *window* of a *phase*. Each of these words is a type here, with its unit
+//! in its name.
 //!
-//! This crate does no input or output, reads no clock and holds no state. It imports nothing of ours.
+//! This crate does no input or output, reads no clock, holds no state and imports no other crate of the
+//! workspace.
 
 pub mod axis;
 pub mod configuration;
@@ -41,22 +43,22 @@ pub use units::{Bytes, Nanos};
 pub use warning::{Warning, WarningKind};
 pub use workload::Workload;
 
-/// The nearest of `known` to a mistyped `word`, when one is near enough to be worth offering.
+/// The nearest of `known` to a mistyped `word`, if one is close enough to be worth suggesting.
 ///
-/// Similarity is Jaro-Winkler, which favours a common beginning, as typing errors do. It is blind to a swap in a word of
-/// three letters (`xsf`), so a single slip of the fingers counts as near too.
+/// Similarity is Jaro-Winkler, which favours a common prefix, as typing errors do. It misses a swap in a word
+/// of three letters (`xsf`), so a single typing error counts as near too.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
         .into_iter()
         .map(|candidate| (similarity(&word, &candidate.to_lowercase()), candidate))
         .filter(|(similarity, _)| *similarity > 0.75)
-        // Of several that are equally near, the first: lists begin with what is most usual.
+        // If several are equally near, the first one: lists begin with the most common.
         .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, candidate)| candidate)
 }
 
-/// The same as the end of an error.
+/// The suggestion as the end of an error message.
 fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
 }

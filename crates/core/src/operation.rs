@@ -6,7 +6,7 @@ use std::fmt;
 /// Declares the operations once: variant, printed name, and whether the step moves file data.
 macro_rules! operations {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $moves:expr;)*) => {
-        /// One timed step. Named by its syscall where it is one, else by its step.
+        /// One timed step, named after its syscall if it is one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Operation {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
@@ -41,7 +41,8 @@ pub enum Moves {
 }
 
 operations! {
-    /// One step through a directory, the one that finds its end included; a `getdents64` when its buffer is empty.
+    /// One step through a directory, including the one that finds its end; a `getdents64` if the buffer is
+    /// empty.
     Readdir = "readdir", Moves::Nothing;
     /// Attributes of one name, links not followed.
     Statx = "statx", Moves::Nothing;
@@ -49,7 +50,7 @@ operations! {
     Openat = "openat", Moves::Nothing;
     /// The first `read` after opening, of one byte (one block with direct I/O).
     ReadFirstByte = "read first byte", Moves::Reads;
-    /// A `read` of the rest, one buffer at a time, as many as the size of the file asks for.
+    /// A `read` of the rest, one buffer at a time, as often as the file size requires.
     Read = "read", Moves::Reads;
     /// The first `write` after creating, of one byte (one block with direct I/O).
     WriteFirstByte = "write first byte", Moves::Writes;
@@ -59,7 +60,7 @@ operations! {
     Pread = "pread64", Moves::Reads;
     /// A `pwrite64` at a random place.
     Pwrite = "pwrite64", Moves::Writes;
-    /// A read through a ring, from the submission that carries it to the look that finds it done.
+    /// A read through a ring, from the submission until its completion is seen.
     UringRead = "io_uring read", Moves::Reads;
     /// A write through a ring, likewise.
     UringWrite = "io_uring write", Moves::Writes;
@@ -67,11 +68,11 @@ operations! {
     Lseek = "lseek", Moves::Nothing;
     /// Attributes of an open file.
     Fstat = "fstat", Moves::Nothing;
-    /// Having the device keep what was written to a file.
+    /// Syncing a file to the device.
     Fsync = "fsync", Moves::Nothing;
-    /// Having the device keep everything that was written to the filesystem.
+    /// Syncing the whole filesystem to the device.
     Syncfs = "syncfs", Moves::Nothing;
-    /// Creating and opening a file, where that is told apart from opening one.
+    /// Creating and opening a file, where this is distinguished from opening one.
     Create = "openat create", Moves::Nothing;
     /// Opening an existing file to write at its end.
     OpenAppend = "openat append", Moves::Nothing;

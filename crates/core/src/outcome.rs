@@ -4,7 +4,7 @@ use crate::operation::Operation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a trial ended. A trial is failed until it is proven to be measured.
+/// How a trial ended. A trial counts as failed until it has been measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {

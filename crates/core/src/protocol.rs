@@ -1,7 +1,7 @@
-//! What the engine is asked and what it answers: one request as JSON on its stdin, events as JSON lines on its stdout.
+//! The engine protocol: one request as JSON on stdin, events as JSON lines on stdout.
 //!
-//! The same boundary serves an engine on this machine and one in a guest. The parent may close the engine's stdin at any
-//! moment: the engine then stops its workers, tidies up where it was asked to (`clean_up`), and exits.
+//! The same protocol serves an engine on this machine and one in a guest. The parent may close the engine's
+//! stdin at any moment: the engine then stops its workers, cleans up if requested (`clean_up`), and exits.
 
 use crate::configuration::Precondition;
 use crate::outcome::Failure;
@@ -26,7 +26,7 @@ pub struct EngineRequest {
     pub directory: PathBuf,
     /// What to do there.
     pub workload: Workload,
-    /// What to make of the filesystem first.
+    /// The state to bring the filesystem into first.
     #[serde(default)]
     pub precondition: Option<Precondition>,
     /// How much of it.
@@ -36,9 +36,9 @@ pub struct EngineRequest {
     pub seed: u64,
     /// Whether to drop the page cache before each phase; needs root.
     pub drop_caches: bool,
-    /// Whether to remove the trees at the end; a filesystem that is thrown away needs no tidying.
+    /// Whether to remove the trees at the end; a filesystem that is thrown away needs no cleaning up.
     pub clean_up: bool,
-    /// The block device below that directory, for a workload that reads it past the filesystem.
+    /// The block device below that directory, for a workload that reads it directly.
     #[serde(default)]
     pub device: Option<PathBuf>,
     /// What to sample while phases are measured; nothing when absent.
@@ -52,15 +52,15 @@ impl Default for Part {
     }
 }
 
-/// What the engine tells.
+/// The engine's events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EngineEvent {
-    /// First of all: the engine runs.
+    /// The first event: the engine is running.
     Hello {
         /// Its process.
         pid: u32,
-        /// How it tells the time.
+        /// Its clock.
         timer: TimerFacts,
     },
     /// About once a second, as a sign of life.
@@ -74,7 +74,7 @@ pub enum EngineEvent {
         /// Estimated time until the last phase ends.
         left_ns: Nanos,
     },
-    /// The filesystem is as full and as old as it was to be.
+    /// The filesystem has been filled and aged as requested.
     Filled(Filled),
     /// The trees are there.
     Prepared {
@@ -85,9 +85,9 @@ pub enum EngineEvent {
     },
     /// A phase has ended.
     Phase(Box<PhaseResult>),
-    /// How the files lie after the last phase.
+    /// The layout of the files after the last phase.
     Layout(Layout),
-    /// The reader of the result must know this.
+    /// A warning for the reader of the result.
     Warning(Warning),
     /// All phases have ended; nothing follows.
     Done,
@@ -111,7 +111,7 @@ pub enum Stage {
     Measure,
     /// Waiting for operations in flight at the end of the window.
     Drain,
-    /// Looking at how the files lie.
+    /// Reading the layout of the files.
     Layout,
     /// Removing the trees.
     CleanUp,

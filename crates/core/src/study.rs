@@ -31,21 +31,21 @@ macro_rules! studies {
 }
 
 studies! {
-    /// XFS: what each setting brings.
-    XfsTweaks2003 = "xfs-tweaks-2003", "settings of XFS, one by one, under bonnie++ (2003)";
+    /// XFS: the effect of each setting.
+    XfsTweaks2003 = "xfs-tweaks-2003", "XFS tuning options, one at a time, measured with bonnie++ (2003)";
     /// Sequential throughput on a very large device.
-    StreamingExt42008 = "streaming-ext4-2008", "ext4 and ext3 streaming one huge file from and to 56 disks (2008)";
+    StreamingExt42008 = "streaming-ext4-2008", "ext4 and ext3 streaming one huge file to and from 56 disks (2008)";
     /// Collections of files on a mirror.
     Raid12008 = "raid1-2008", "collections of small, medium and large files on RAID 1 (2008)";
     /// Competing readers and writers.
-    FsOpBench2009 = "fsopbench-2009", "readers of small files beside writers, FsOpBench (2009)";
+    FsOpBench2009 = "fsopbench-2009", "readers of small files competing with writers, FsOpBench (2009)";
     /// Filesystems under two I/O schedulers.
     Schedulers2009 = "schedulers-2009", "filesystems and I/O schedulers under postmark and bonnie++ (2009)";
 }
 
-/// A name that no study has.
+/// An unknown study name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no study has the name '{name}'")]
+#[error("unknown study '{name}'")]
 pub struct UnknownStudy {
     /// As written.
     pub name: String,

@@ -1,15 +1,15 @@
-//! Sysctls that a plan may set: what a key looks like, and which ones need no permission of their own.
+//! Sysctls that a plan may set: valid keys, and which keys need no permission.
 //!
-//! A plan may come from a stranger, and some sysctls are as good as a root shell (`kernel.core_pattern`,
-//! `kernel.modprobe`) or take the machine down (`vm.overcommit_memory`, `vm.min_free_kbytes`). So a plan sets the ones of
-//! [`KNOWN`] freely, and any other only when its key stands on the command line, too.
+//! A plan may come from a stranger, and some sysctls are as powerful as a root shell (`kernel.core_pattern`,
+//! `kernel.modprobe`) or can take the machine down (`vm.overcommit_memory`, `vm.min_free_kbytes`). So a plan
+//! may set those in [`KNOWN`] freely, and any other only if its key is also given on the command line.
 
-/// Sysctls that a filesystem benchmark varies, and whose every value the machine survives
+/// Sysctls that filesystem benchmarks vary, and of which the machine survives every value
 /// (Documentation/admin-guide/sysctl/vm.rst, fs.rst; Documentation/admin-guide/xfs.rst).
 ///
-/// Not listed on purpose: what decides who may have memory (`vm.overcommit_*`, `vm.min_free_kbytes`, `vm.nr_hugepages`,
-/// `vm.panic_on_oom`, `vm.mmap_min_addr`), and what is an action and cannot be read back (`vm.drop_caches`,
-/// `vm.compact_memory`).
+/// Omitted on purpose: those that decide who gets memory (`vm.overcommit_*`, `vm.min_free_kbytes`,
+/// `vm.nr_hugepages`, `vm.panic_on_oom`, `vm.mmap_min_addr`), and actions that cannot be read back
+/// (`vm.drop_caches`, `vm.compact_memory`).
 pub const KNOWN: &[&str] = &[
     "fs.aio-max-nr",
     "fs.xfs.filestream_centisecs",
@@ -38,7 +38,8 @@ pub const KNOWN: &[&str] = &[
     "vm.zone_reclaim_mode",
 ];
 
-/// Most bytes of a value: the kernel cuts a longer text off (`proc_dointvec` in kernel/sysctl.c, one page of sysfs).
+/// The longest value in bytes: the kernel truncates a longer text (`proc_dointvec` in kernel/sysctl.c, one
+/// page of sysfs).
 pub const VALUE_BYTES_MAX: usize = 4095;
 
 /// Whether a plan may set it without permission on the command line.
@@ -48,8 +49,8 @@ pub fn is_known(key: &str) -> bool {
 
 /// Whether a text is a key: components of `a-z`, `0-9`, `_` and `-`, joined by dots.
 ///
-/// sysctl(8) takes slashes in place of dots, too, and components with dots or capitals (names of network interfaces). Neither
-/// is a key here: a component must never be more than one name in a directory.
+/// sysctl(8) also accepts slashes instead of dots, and components with dots or capitals (names of network
+/// interfaces). Neither is allowed here: a component must never be more than one name in a directory.
 pub fn is_key(text: &str) -> bool {
     text.split('.').all(is_component)
 }
@@ -62,8 +63,8 @@ pub fn is_component(text: &str) -> bool {
 
 /// Whether a text can be the value of a sysctl.
 ///
-/// It is one line of at most [`VALUE_BYTES_MAX`], and it stands in commands for a person to paste and in a line of `sysctl.d`, where `$(…)` and the like
-/// would mean something.
+/// It is one line of at most [`VALUE_BYTES_MAX`]. It appears in commands that people paste and in a line of
+/// `sysctl.d`, where `$(…)` and the like would have a meaning.
 pub fn is_value(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " ._,:/=+%@|*-".contains(c);
     (1..=VALUE_BYTES_MAX).contains(&text.len()) && text.chars().all(plain)

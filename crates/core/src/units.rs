@@ -1,24 +1,25 @@
 //! Bytes and nanoseconds, and how a user writes them.
 //!
-//! Sizes are base 1024 and case-insensitive (`4k`, `64M`, `1GiB`), or a share of something (`50%`). A bare duration is
-//! seconds (`30`), others carry their unit (`500ms`, `5m`). On the wire and in the store both are plain integers.
+//! Sizes are base 1024 and case-insensitive (`4k`, `64M`, `1GiB`), or a share of something (`50%`). A bare
+//! duration is seconds (`30`), others carry their unit (`500ms`, `5m`). On the wire and in the store both are
+//! plain integers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a size or a duration was not understood.
+/// Why a size or a duration could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not a number with a unit of size.
-    #[error("'{0}' is not a size; write for example 4k, 64M or 1GiB")]
+    /// Not a number with a size unit.
+    #[error("'{0}' is not a valid size; examples: 4k, 64M, 1GiB")]
     Size(String),
-    /// Not a number with a unit of time.
-    #[error("'{0}' is not a duration; write for example 500ms, 30s or 5m")]
+    /// Not a number with a time unit.
+    #[error("'{0}' is not a valid duration; examples: 500ms, 30s, 5m")]
     Duration(String),
     /// A percentage outside 0 to 100.
-    #[error("'{0}' is not a percentage between 0% and 100%")]
+    #[error("'{0}' is not a percentage from 0% to 100%")]
     Percent(String),
 }
 
@@ -59,13 +60,13 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A size that may be a share of something known only later, such as the device or the free space.
+/// A size, or a percentage of something that is known only later, such as the device or the free space.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
     /// So many bytes.
     Absolute(Bytes),
-    /// So many hundredths of the whole, 0 to 100.
+    /// A percentage of the whole, 0 to 100.
     Percent(f64),
 }
 

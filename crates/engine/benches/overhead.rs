@@ -1,11 +1,13 @@
-//! What timing costs: the same small-file operations on tmpfs in a plain loop, in a loop that reads the clock before and
-//! after each system call and adds up the difference, and through the engine with everything recorded.
+//! What timing costs: the same small-file operations on tmpfs in a plain loop, in a loop that reads the clock
+//! before and after each system call and adds up the difference, and through the engine with everything
+//! recorded.
 //!
-//! The three take turns within one run, in a new random order each round; ratios are taken within a round, and their
-//! median over rounds is what counts, because absolute times of a shared machine drift. User instructions are counted by
-//! `perf stat` over runs with few and with many files, so that start and end cancel out. Where the processor's counters
-//! are out of reach, as in most virtual machines, the benchmark single-steps itself (`ptrace`) and counts the steps: that
-//! is exact, but for string instructions, of which each repetition counts. Both are nearly free of noise.
+//! The three take turns within one run, in a new random order each round; ratios are taken within a round,
+//! and their median over rounds is what counts, because absolute times of a shared machine drift. User
+//! instructions are counted by `perf stat` over runs with few and with many files, so that start and end
+//! cancel out. Where the processor's counters are out of reach, as in most virtual machines, the benchmark
+//! single-steps itself (`ptrace`) and counts the steps: that is exact, but for string instructions, of which
+//! each repetition counts. Both are nearly free of noise.
 //!
 //! `cargo bench -p fsdyno-engine --bench overhead [-- --rounds N] [-- --keep]`; `--keep` writes the output to
 //! `benches/runs/<date>-<kernel>-<host>/overhead.txt`.
@@ -169,8 +171,8 @@ fn name_of(bytes: &[u8; 10]) -> &CStr {
     CStr::from_bytes_with_nul(bytes).unwrap()
 }
 
-/// All parts one after the other, `between` in front of each and at the end. The directories and the work on them are
-/// the same for every instrument.
+/// All parts one after the other, `between` in front of each and at the end. The directories and the work on
+/// them are the same for every instrument.
 fn run(
     instrument: &mut impl Instrument,
     top: &OwnedFd,
@@ -216,7 +218,8 @@ fn run(
     Ok(())
 }
 
-/// Runs one worker in a directory of its own. Returns wall clock and processor time at each boundary of the parts.
+/// Runs one worker in a directory of its own. Returns wall clock and processor time at each boundary of the
+/// parts.
 fn worker(mode: Loop, top: &Path, files: usize, timer: Timer, barrier: &Barrier) -> Vec<(u64, u64)> {
     fsdyno_sys::thread::unshare_files().unwrap();
     let names = names(files);
@@ -254,7 +257,8 @@ fn worker(mode: Loop, top: &Path, files: usize, timer: Timer, barrier: &Barrier)
     times.windows(2).map(|pair| (pair[1].0.0 - pair[0].1.0, pair[1].0.1 - pair[0].1.1)).collect()
 }
 
-/// Runs all workers. Returns, per part, the longest wall-clock time and the processor time of all, in nanoseconds.
+/// Runs all workers. Returns, per part, the longest wall-clock time and the processor time of all, in
+/// nanoseconds.
 fn once(mode: Loop, workers: usize, files: usize, timer: Timer) -> Vec<(u64, u64)> {
     let top = tempfile::tempdir_in("/dev/shm").unwrap();
     let barrier = Arc::new(Barrier::new(workers));

@@ -1,8 +1,9 @@
-//! Work outside the phases, on a thread of its own, so that the engine stays alive and stops when it is asked to,
+//! Work outside the phases, on a separate thread, so that the engine stays responsive and can be stopped,
 //! whatever the filesystem does to the thread.
 //!
-//! Such a thread has its own descriptor table without the standard streams, as workers have: were it to hang after the
-//! engine has ended, it would keep the pipe to the parent open. So it opens what it needs by path.
+//! Such a thread, like the workers, has its own descriptor table without the standard streams: if it hung
+//! after the engine has ended, it would otherwise keep the pipe to the parent open. So it opens what it needs
+//! by path.
 
 use crate::bounds::Bounds;
 use crate::error::EngineError;
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// How long work that was cancelled may take to notice.
+/// How long cancelled work may take to notice.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread tells, and what it is told.
+/// What the thread reports, and what it is told.
 #[derive(Default)]
 pub(crate) struct Gauge {
     done: AtomicU64,
@@ -36,7 +37,7 @@ impl Gauge {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Has whoever waits look at once.
+    /// Makes the waiting side look at once.
     pub(crate) fn wake(&self) {
         if let Some(wake) = &self.wake {
             wake();
@@ -56,12 +57,12 @@ enum Word<T> {
     Ended(std::thread::Result<Result<T, EngineError>>),
 }
 
-/// Runs `work` on its own thread, within its bounds. `look` is called at once, then every now and then while it lasts, and whenever the work
-/// wants it; it says whether to go on waiting.
+/// Runs `work` on its own thread, within its bounds. `look` is called at once, then every now and then while
+/// it lasts, and whenever the work requests it; it returns whether to go on waiting.
 ///
 /// # Errors
-/// [`EngineError::Stopped`] when it was to stop or `look` lost patience: the thread is told, and left behind when it does
-/// not listen. [`EngineError::Worker`] when it panicked.
+/// [`EngineError::Stopped`] if the engine is to stop or `look` lost patience: the thread is told, and left
+/// behind if it does not react. [`EngineError::Worker`] if it panicked.
 pub(crate) fn run<'b, T: Send + 'static>(
     step: &str,
     bounds: impl Into<Bounds<'b>>,
@@ -79,13 +80,13 @@ pub(crate) fn run<'b, T: Send + 'static>(
     std::thread::Builder::new()
         .name(step.to_string())
         .spawn(move || {
-            // Without a table of its own the work can be done, too; only hanging in it would be worse.
+            // The work can also be done without a separate table; only a hang would then be worse.
             let _ = thread::unshare_files().and_then(|()| thread::release_standard_streams());
             let work = || match confined.map_or(Ok(()), |confined| confined.enter()) {
                 Ok(()) => Ok(work(&its_gauge)),
                 Err(error) => Err(EngineError::Confine(error)),
             };
-            // Nobody listens when the thread was left behind.
+            // Nobody listens if the thread was left behind.
             drop(sender.send(Word::Ended(catch_unwind(AssertUnwindSafe(work)))));
         })
         .map_err(|_| worker())?;
@@ -102,7 +103,7 @@ pub(crate) fn run<'b, T: Send + 'static>(
         match words.recv_timeout(LOOK_UP) {
             Ok(Word::Ended(Ok(_))) if cancelled.is_some() => return Err(EngineError::Stopped),
             Ok(Word::Ended(result)) => return result.unwrap_or_else(|_panic| Err(worker())),
-            // Nobody hangs up: the gauge has a sender, too.
+            // The channel cannot be closed: the gauge also has a sender.
             Ok(Word::Look) | Err(_) => {}
         }
     }

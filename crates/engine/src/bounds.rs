@@ -1,11 +1,12 @@
-//! What the engine may change, enforced by the kernel wherever that costs no measured operation anything.
+//! What the engine may change, enforced by the kernel wherever that does not slow down measured operations.
 //!
-//! Everything that the engine does beside the timed operations, and every program that it starts, happens on threads which
-//! Landlock confines to the directory of the request. The workers are not confined: Landlock looks at each directory from
-//! a file up to the one that was granted, whenever a file is opened, made, removed or renamed, which adds a sixth to a half
-//! to the time of these operations in memory. Neither is the thread that coordinates: it reads of other processes what the
-//! kernel shows no confined one. Both are in a view of the filesystems where every other mount is read-only, which costs
-//! nothing, as the kernel looks at that flag of a mount anyway.
+//! Everything that the engine does apart from the timed operations, and every program that it starts, runs on
+//! threads that Landlock confines to the directory of the request. The workers are not confined: whenever a
+//! file is opened, created, removed or renamed, Landlock checks each directory from the file up to the one
+//! that was granted, which adds a sixth to a half to the time of these operations in memory. The coordinating
+//! thread is not confined either, because it reads facts about other processes that the kernel shows to no
+//! confined one. Both see the filesystems through a mount namespace in which every other mount is read-only;
+//! this costs nothing, because the kernel checks that flag of a mount anyway.
 
 use crate::error::EngineError;
 use fsdyno_core::{EngineRequest, Workload};
@@ -15,25 +16,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// By writing there the page cache is emptied.
+/// Writing here empties the page cache.
 pub(crate) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-/// Where programs write what nobody wants.
+/// Where programs discard output.
 const NULL: &str = "/dev/null";
 
 /// How long work may go on, and what it may change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<'a> {
-    /// Set by somebody who does not want it to go on.
+    /// Set to end the work.
     pub stop: &'a AtomicBool,
     /// What it may change; `None`: anything.
     pub confined: Option<&'a Confined>,
 }
 
-/// Moves this thread, and all that it starts, to where nothing can be changed but the directory of the request, where the
-/// kernel and our privileges allow it.
+/// Moves this thread, and everything that it starts, into an environment where only the directory of the
+/// request can be changed, if the kernel and the privileges allow that.
 pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
-    // What is not there is for the work to find out, which says what it was wanted for.
+    // A missing directory is for the work to detect, which can say what it was needed for.
     let writable: Vec<&Path> =
         [directory(request), cache].into_iter().flatten().filter(|path| path.exists()).collect();
     let reads_device = matches!(request.workload, Workload::DeviceRead(_));
@@ -43,7 +44,7 @@ pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Where a request makes files, if it does.
+/// Where a request creates files, if it does.
 fn directory(request: &EngineRequest) -> Option<&Path> {
     match request.workload {
         Workload::Null(_) if request.precondition.is_none() => None,
@@ -56,8 +57,8 @@ fn directory(request: &EngineRequest) -> Option<&Path> {
 pub(crate) struct Confined(Option<Arc<Ruleset>>);
 
 impl Confined {
-    /// To the directory of a request, and the page cache where it is to be emptied. Nothing is confined where the kernel
-    /// has no Landlock.
+    /// Confines to the directory of a request, and the page cache if it is to be emptied. Nothing is confined
+    /// if the kernel does not support Landlock.
     pub(crate) fn to(request: &EngineRequest) -> Result<Self, EngineError> {
         let cache = request.drop_caches.then_some((Path::new(DROP_CACHES), Access::File));
         let tree = directory(request).map(|directory| (directory, Access::Tree));

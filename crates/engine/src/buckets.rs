@@ -1,9 +1,10 @@
-//! The buckets of an HdrHistogram with 3 significant digits, from 1 ns to over an hour, computed in a handful of
-//! instructions.
+//! The buckets of an HdrHistogram with 3 significant digits, from 1 ns to over an hour, computed in a handful
+//! of instructions.
 //!
-//! A worker counts into a flat array while it runs; afterwards the array becomes a real [`Histogram`], which knows about
-//! quantiles, merging and its serial form. The boundaries are those of the HdrHistogram specification for a lowest
-//! discernible value of 1 and 2048 sub-buckets; a test holds them against the crate.
+//! A worker counts into a flat array while it runs; afterwards the array becomes a real [`Histogram`], which
+//! provides quantiles, merging and its serial form. The boundaries are those of the HdrHistogram
+//! specification for a lowest discernible value of 1 and 2048 sub-buckets; a test compares them with the
+//! crate.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};

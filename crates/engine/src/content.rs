@@ -1,10 +1,10 @@
-//! What files contain: bytes that depend on the seed and the file alone, and no two blocks alike.
+//! File contents: bytes that depend only on the seed and the file, with no two blocks alike.
 //!
-//! A pool of random bytes is made once. The content of a file at a position is the pool at that position plus an offset
-//! of the file's own, with a stamp over the first bytes of every 512: the identity of the file and the number of the
-//! sector. So nothing can be deduplicated, and what is written needs no copy: the stamps go into the pool in place, at
-//! most 16 bytes for 512, outside of any timestamp. Consecutive bytes of a file are consecutive in the pool, so that no
-//! compressor finds a repetition within a megabyte.
+//! A pool of random bytes is created once. The content of a file at a position is the pool at that position
+//! plus an offset specific to the file, with a stamp over the first bytes of every 512: the identity of the
+//! file and the number of the sector. So nothing can be deduplicated, and writing needs no copy: the stamps
+//! go into the pool in place, at most 16 bytes per 512, outside of any timed interval. Consecutive bytes of a
+//! file are consecutive in the pool, so that no compressor finds a repetition within a megabyte.
 
 use crate::tree::derive_seed;
 use fsdyno_core::workload;
@@ -18,8 +18,8 @@ const POOL: usize = 1 << 20;
 const SECTOR: usize = 512;
 const STAMP: usize = 16;
 
-/// A buffer of zeros whose first byte stands on a page boundary. It is in memory before it is used: the kernel hands out
-/// pages at the first touch, and that would count for the operation that happens to touch them.
+/// A buffer of zeros that begins on a page boundary. It is resident before it is used: the kernel allocates
+/// pages at the first access, and that would count for the operation that happens to make it.
 #[derive(Debug)]
 pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct AlignedBuffer {
 impl AlignedBuffer {
     pub(crate) fn new(length: usize) -> Self {
         let mut bytes = vec![0; length + ALIGNMENT];
-        // Seen through, this would be a request for pages of zeros, and no touch.
+        // If the compiler recognised this, it would only reserve pages of zeros, without an access.
         std::hint::black_box(&mut bytes).fill(0);
         let begin = bytes.as_ptr().align_offset(ALIGNMENT);
         AlignedBuffer { bytes, begin, length }
@@ -102,8 +102,8 @@ impl Content {
         &self.pool.as_slice()[begin..begin + length]
     }
 
-    /// Puts the bytes of a file from `position` on into a buffer of the caller's. Where it holds the same part of the pool
-    /// from last time, as the buffers of blocks of whole megabytes always do, it is only stamped anew.
+    /// Puts the bytes of a file from `position` on into a caller's buffer. If the buffer still contains the
+    /// same part of the pool, as buffers of whole megabytes always do, it is only stamped again.
     #[inline]
     pub(crate) fn fill(&mut self, file: FileIdentity, position: u64, buffer: &mut [u8], held: &mut Held) {
         if !position.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
@@ -129,14 +129,14 @@ impl Content {
     }
 }
 
-/// What a buffer of the caller's holds of the pool.
+/// Which part of the pool a caller's buffer contains.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Held {
     begin: usize,
     length: usize,
 }
 
-/// Stamps whole sectors, of which the first holds `position`.
+/// Stamps whole sectors, the first of which contains `position`.
 #[inline]
 fn stamp(file: FileIdentity, position: u64, sectors: &mut [u8]) {
     for (sector, number) in sectors.chunks_exact_mut(SECTOR).zip(position / SECTOR as u64..) {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// A file as it would come to stand on disk, written in pieces.
+    /// A file as it would appear on disk, written in pieces.
     fn file(content: &mut Content, identity: FileIdentity, size: u64, first: usize, piece: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < size {

@@ -1,7 +1,7 @@
-//! A number that one thread changes and another may read at any moment.
+//! A number that one thread changes and another may read at any time.
 //!
-//! The writer loads and stores without any atomic read-modify-write: on every processor that compiles to plain moves, so
-//! it costs what a plain integer costs. It is not for two writers.
+//! The writer loads and stores without any atomic read-modify-write: on every processor that compiles to
+//! plain moves, so it costs as much as a plain integer. It does not support two writers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,14 +30,14 @@ impl Counter {
         self.set(self.get().wrapping_add(value));
     }
 
-    /// Becomes zero, and gives what it was; only the writer may.
+    /// Resets it to zero, and returns the old value; only the writer may.
     pub(crate) fn take(&self) -> u64 {
         let value = self.get();
         self.set(0);
         value
     }
 
-    /// Becomes the larger of the two; only the writer may.
+    /// Raises it to the other value if that is larger; only the writer may.
     #[inline(always)]
     pub(crate) fn raise(&self, value: u64) {
         if value > self.get() {
@@ -45,7 +45,7 @@ impl Counter {
         }
     }
 
-    /// Becomes the smaller of the two; only the writer may.
+    /// Lowers it to the other value if that is smaller; only the writer may.
     #[inline(always)]
     pub(crate) fn lower(&self, value: u64) {
         if value < self.get() {

@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, and how it is told to the parent.
+//! What can go wrong in the engine, and how it is reported to the parent.
 
 use fsdyno_core::protocol::Part;
 use fsdyno_core::{Failure, Operation};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A system call of a workload that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationFailure {
-    /// Which operation, where it is one that is timed.
+    /// Which operation, if it is a timed one.
     pub operation: Option<Operation>,
     /// What it was done to, relative to the engine's directory.
     pub path: String,
@@ -29,17 +29,17 @@ impl fmt::Display for OperationFailure {
 /// Why the engine gave up.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The request is not what the protocol says.
-    #[error("the request is not understood")]
+    /// The request does not conform to the protocol.
+    #[error("the request is not valid")]
     Request(#[from] serde_json::Error),
     /// No request came.
-    #[error("no request came")]
+    #[error("received no request")]
     NoRequest,
     /// Reading the request or writing an event failed.
     #[error("lost the connection to the parent")]
     Connection(#[source] std::io::Error),
     /// The parent speaks another version of the protocol.
-    #[error("the request is in version {got} of the protocol, this engine speaks version {expected}")]
+    #[error("the request uses version {got} of the protocol, but this engine speaks version {expected}")]
     Version {
         /// Of the request.
         got: u32,
@@ -47,23 +47,23 @@ pub enum EngineError {
         expected: u32,
     },
     /// A parameter that no workload can run with.
-    #[error("parameter '{parameter}' of the workload takes {expected}")]
+    #[error("workload parameter '{parameter}' must be {expected}")]
     Parameter {
         /// Its key in a plan.
         parameter: &'static str,
-        /// What it takes.
+        /// What it must be.
         expected: String,
     },
-    /// The workload does not fall into such parts.
-    #[error("part {} of {} was asked for, of a workload that has {parts}", part.number + 1, part.of)]
+    /// The workload does not have that many parts.
+    #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {
         /// What was asked for.
         part: Part,
         /// How many there are.
         parts: u32,
     },
-    /// A file that an earlier part of the workload has made is no longer what it was.
-    #[error("'{}' has {found_bytes} bytes, and was written with {expected_bytes}", path.display())]
+    /// A file that an earlier part of the workload created has changed.
+    #[error("'{}' has {found_bytes} bytes, but was written with {expected_bytes}", path.display())]
     Changed {
         /// Which.
         path: PathBuf,
@@ -73,16 +73,16 @@ pub enum EngineError {
         expected_bytes: u64,
     },
     /// There is no block device to read.
-    #[error("the workload 'device-read' reads a block device, and the engine was given none")]
+    #[error("the workload 'device-read' reads a block device, but the engine was given none")]
     NoDevice,
-    /// The kernel gives no ring.
+    /// The kernel does not provide io_uring.
     #[error("io_uring cannot be used")]
     IoUring {
         /// What the kernel said.
         #[source]
         errno: Errno,
     },
-    /// The kernel does not confine a thread that is to be confined.
+    /// The kernel does not confine a thread that should be confined.
     #[error("cannot confine the engine to its directory")]
     Confine(#[source] std::io::Error),
     /// A system call outside the workload failed.
@@ -107,7 +107,7 @@ pub enum EngineError {
         #[source]
         errno: Errno,
     },
-    /// A program that the workload runs did not do what it was to do.
+    /// A program that the workload runs did not do what it should.
     #[error("{program}: {problem}")]
     Program {
         /// Which.
@@ -117,9 +117,9 @@ pub enum EngineError {
         /// The end of what it printed.
         printed: String,
     },
-    /// What the fill has left is too little for the workload.
+    /// What the fill has left is not enough for the workload.
     #[error(
-        "filled to {percent} %, the filesystem has {free_bytes} bytes left, and the workload prepares {needed_bytes}"
+        "filled to {percent} %, the filesystem has {free_bytes} bytes left, but the workload prepares {needed_bytes}"
     )]
     Room {
         /// How full it was made.
@@ -130,7 +130,7 @@ pub enum EngineError {
         needed_bytes: u64,
     },
     /// A thread of the engine panicked or could not be started.
-    #[error("a worker of step '{step}' ended unexpectedly")]
+    #[error("a worker of step '{step}' exited unexpectedly")]
     Worker {
         /// `prepare`, `settle` or the phase.
         step: String,
@@ -150,7 +150,7 @@ impl EngineError {
         EngineError::Operation { step: step.to_string(), errno: failure.errno, failure }
     }
 
-    /// The error in the shape that is stored and shown.
+    /// The error in the form in which it is stored and displayed.
     pub fn failure(&self) -> Failure {
         let mut failure = Failure::new("engine", chain(self));
         match self {
@@ -170,15 +170,15 @@ impl EngineError {
                 failure.hint = hint(*errno).map(str::to_string);
             }
             EngineError::NoDevice => {
-                failure.hint = Some("give the plan an image or a block device".to_string());
+                failure.hint = Some("use a plan with an image or a block device".to_string());
             }
             EngineError::IoUring { errno } => {
                 failure.errno = Some(errno.raw_os_error());
                 failure.hint = Some(match *errno {
                     Errno::PERM => {
-                        "set the sysctl kernel.io_uring_disabled to 0, or take io = \"sync\"".to_string()
+                        "set the sysctl kernel.io_uring_disabled to 0, or use io = \"sync\"".to_string()
                     }
-                    _ => "take a kernel with CONFIG_IO_URING, or io = \"sync\"".to_string(),
+                    _ => "use a kernel with CONFIG_IO_URING, or io = \"sync\"".to_string(),
                 });
             }
             EngineError::Program { program, problem, printed } => {
@@ -189,7 +189,8 @@ impl EngineError {
             }
             EngineError::Room { .. } => {
                 failure.step = "fill".to_string();
-                failure.hint = Some("fill less, make the workload smaller, or the device larger".to_string());
+                failure.hint =
+                    Some("fill less, make the workload smaller, or use a larger device".to_string());
             }
             EngineError::Changed { path, .. } => {
                 failure.path = Some(path.display().to_string());
@@ -216,24 +217,26 @@ fn chain(error: &dyn std::error::Error) -> String {
     line
 }
 
-/// The next step where a program has said what is wrong.
+/// The next step if a program has reported what is wrong.
 fn printed_hint(printed: &str) -> Option<&'static str> {
     let full = ["No space left on device", "File too large"].iter().any(|text| printed.contains(text));
-    full.then_some("make the sizes that the program is told smaller, or the device larger")
+    full.then_some("make the sizes given to the program smaller, or use a larger device")
 }
 
 fn hint(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::NOSPC => Some(
-            "make what the workload writes smaller (tree_size, writer_space, file_size, size, files), or the device larger",
+            "make the workload smaller (tree_size, writer_space, file_size, size, files), or use a larger device",
         ),
-        Errno::DQUOT => Some("the quota of this user is used up; make tree_size smaller"),
-        Errno::IO => Some("the device or the filesystem reports an error; see the kernel log"),
-        Errno::ROFS => Some("the filesystem is mounted or has become read-only; see the kernel log"),
-        Errno::ACCESS | Errno::PERM => Some("choose a directory in which this user may write"),
-        Errno::INVAL => Some("the filesystem may not know O_DIRECT, or not in this block size"),
-        Errno::NODATA => Some("something else has shortened the file"),
-        Errno::MFILE | Errno::NFILE => Some("raise the limit of open files"),
+        Errno::DQUOT => Some("this user's quota is used up; make tree_size smaller"),
+        Errno::IO => Some("the device or the filesystem reported an error; see the kernel log"),
+        Errno::ROFS => {
+            Some("the filesystem is mounted read-only or has become read-only; see the kernel log")
+        }
+        Errno::ACCESS | Errno::PERM => Some("choose a directory that this user can write to"),
+        Errno::INVAL => Some("the filesystem may not support O_DIRECT, or not with this block size"),
+        Errno::NODATA => Some("something else has truncated the file"),
+        Errno::MFILE | Errno::NFILE => Some("raise the limit on open files"),
         _ => None,
     }
 }

@@ -1,9 +1,10 @@
 //! Filling a filesystem, and ageing it, before anything is measured.
 //!
-//! Filling plants trees of the model `home` until the filesystem itself says that the level is reached, in steps that
-//! leave a tenth of the way to the next, for metadata takes its share. A round of ageing removes a random half of all
-//! these files and plants anew up to the level. Which files go follows from the seed and their numbers, so that nothing is
-//! kept but one small record for each tree: the same seed makes the same files.
+//! Filling creates trees of the model `home` until the filesystem itself reports that the level is reached.
+//! Each step leaves a tenth of the remaining way, because metadata takes its share. A round of ageing removes
+//! a random half of all these files and creates new ones up to the level. Which files are removed follows
+//! from the seed and their numbers, so that only one small record per tree is kept: the same seed creates the
+//! same files.
 
 use crate::aside::Gauge;
 use crate::content::Content;
@@ -21,19 +22,19 @@ use std::ffi::CString;
 use std::path::Path;
 use std::time::Instant;
 
-/// The directory of the fill, in the engine's own.
+/// The directory of the fill, inside the engine's own.
 pub(crate) const NAME: &str = "fill";
-/// No tree is larger: so much at most is written between two looks at the filesystem.
+/// The largest tree: the most that is written between two checks of the filesystem.
 pub(crate) const LARGEST_TREE: u64 = Bytes::GIB;
 /// The level is reached when less than this share of the filesystem is missing.
 const NEAR: u64 = 256;
-/// Seeds of the trees, and of the choice of what goes.
+/// Seeds of the trees, and of the choice of the files to remove.
 const TREES: u64 = 0x6669_6c6c;
 const CHOICE: u64 = 0x0061_6765;
-/// Most trees of one filling: a filesystem that never says it is fuller is left as it is.
+/// The maximum number of trees in one filling: a filesystem that never reports more use is left as it is.
 const MOST_TREES: usize = 100_000;
 
-/// A tree that was planted, and how often it has been thinned out since.
+/// A tree that was created, and how often it has been thinned out since.
 #[derive(Debug, Clone, Copy)]
 struct Planted {
     seed: u64,
@@ -52,7 +53,7 @@ struct Filling<'a> {
     gauge: &'a Gauge,
 }
 
-/// Fills and ages the filesystem of a directory, in a directory of its own within. The gauge counts bytes, also of what is
+/// Fills and ages the filesystem of a directory, in a subdirectory. The gauge counts bytes, also of what is
 /// removed.
 ///
 /// # Errors
@@ -89,15 +90,15 @@ pub(crate) fn fill(
 }
 
 impl Filling<'_> {
-    /// Plants trees until the level is reached.
+    /// Creates trees until the level is reached.
     fn reach(&mut self) -> Result<(), OperationFailure> {
         let mut before = None;
         while self.trees.len() < MOST_TREES && !self.gauge.cancelled() {
             let (size, used) = space(&self.directory)?;
             let missing = self.target.saturating_sub(used);
-            // Whole steps, so that a few blocks of metadata more or less make the same tree.
+            // Steps are rounded, so that a few blocks of metadata more or less lead to the same tree.
             let step = (size / NEAR).max(Bytes::KIB);
-            // A filesystem that is no fuller than before will not become so.
+            // A filesystem that is no fuller than before will not get fuller.
             if missing < step || before == Some(used) {
                 return Ok(());
             }
@@ -121,8 +122,9 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// A round of ageing: a random half of all files goes, and as many bytes are planted anew, fewer where the level was
-    /// passed. What is in use now is not asked in between: filesystems may free the blocks of a file later (xfs).
+    /// A round of ageing: a random half of all files is removed, and as many bytes are created again, fewer
+    /// if the level was exceeded. The space in use is not queried in between: filesystems may free the blocks
+    /// of a file later (xfs).
     fn age(&mut self, round: u32) -> Result<(), OperationFailure> {
         let (size, used) = space(&self.directory)?;
         let gone = self.thin(round)?;
@@ -136,7 +138,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Removes a random half of all files; gives their bytes.
+    /// Removes a random half of all files; returns their bytes.
     fn thin(&mut self, round: u32) -> Result<u64, OperationFailure> {
         let mut bytes = 0;
         for number in 0..self.trees.len() {
@@ -192,7 +194,8 @@ impl Filling<'_> {
 }
 
 impl Planted {
-    /// Whether a file goes in this round: it was spared in all earlier ones that the tree has seen, and not in this.
+    /// Whether a file is removed in this round: it was spared in all earlier rounds of its tree, but not in
+    /// this one.
     fn goes_in(&self, index: u64, round: u32) -> bool {
         let spared =
             |round: u32| derive_seed(self.seed, &[CHOICE, u64::from(round), index]).is_multiple_of(2);
@@ -204,7 +207,7 @@ fn tree_name(number: usize) -> CString {
     CString::new(format!("tree-{number}")).unwrap_or_default()
 }
 
-/// Size of the filesystem and what is in use of it, as it says itself.
+/// Size of the filesystem and the space in use, as it reports them.
 fn space(directory: &OwnedFd) -> Result<(u64, u64), OperationFailure> {
     let space = rustix::fs::fstatvfs(directory).map_err(|errno| failure(NAME, errno))?;
     let size = space.f_blocks * space.f_frsize;

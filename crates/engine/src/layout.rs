@@ -1,9 +1,9 @@
-//! How the files of a load lie on the filesystem: free space, and into how many extents the files are divided.
+//! The layout of the files of a load: free space, and the number of extents per file.
 //!
-//! The directory is walked once, after everything was written back, for before that a filesystem with delayed allocation
-//! has no places to tell. A tree may have millions of files, so a sample is drawn on the way (algorithm R, seeded) and
-//! looked at afterwards: memory and time are bounded, and the result says how many files there are and how many of them
-//! were looked at.
+//! The directory is walked once, after everything was written back, because before that a filesystem with
+//! delayed allocation has not placed the data. A tree may have millions of files, so a sample is drawn on the
+//! way (algorithm R, seeded) and examined afterwards: memory and time are bounded, and the result says how
+//! many files there are and how many were examined.
 
 use crate::aside::Gauge;
 use crate::fill;
@@ -18,17 +18,17 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Most files that are looked at.
+/// The maximum number of files to examine.
 const SAMPLE: usize = 4096;
-/// Longest walk. A million names take a few seconds when they are in memory.
+/// The longest walk. A million names in memory take a few seconds.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Tells the draws of the sample from others of the same seed.
+/// Distinguishes the draws of the sample from others with the same seed.
 const DRAWS: u64 = 0x006c_6179_6f75_7400;
 
-/// Looks at everything below a directory. The gauge counts names and files.
+/// Examines everything below a directory. The gauge counts names and files.
 ///
 /// # Errors
-/// What the kernel says when the filesystem cannot be written back or has no figures of its space.
+/// The kernel's error if the filesystem cannot be written back or does not report its space.
 pub(crate) fn look(base: &Path, seed: u64, gauge: &Gauge) -> Result<Layout, Errno> {
     let begin = Instant::now();
     let directory =
@@ -57,10 +57,10 @@ pub(crate) fn look(base: &Path, seed: u64, gauge: &Gauge) -> Result<Layout, Errn
                 layout.fragmented += u64::from(found.apart);
             }
             Err(errno @ (Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::INVAL)) => {
-                layout.unknown = Some(format!("the filesystem does not tell where its files lie: {errno}"));
+                layout.unknown = Some(format!("the filesystem does not report where its files are: {errno}"));
                 break;
             }
-            // A file that is gone or may not be opened is none of the sample.
+            // A file that is gone or may not be opened does not count.
             Err(_) => {}
         }
     }
@@ -77,7 +77,7 @@ fn sample(base: &Path, seed: u64, gauge: &Gauge, layout: &mut Layout) -> Vec<Pat
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             gauge.advance(1);
             match entry.file_type() {
-                // What was there before the load is none of its files.
+                // Files from before the load do not count.
                 Ok(kind) if kind.is_dir() && directory == base && entry.file_name() == fill::NAME => {}
                 Ok(kind) if kind.is_dir() => directories.push(entry.path()),
                 Ok(kind) if kind.is_file() => {
@@ -100,15 +100,15 @@ fn sample(base: &Path, seed: u64, gauge: &Gauge, layout: &mut Layout) -> Vec<Pat
     drawn
 }
 
-/// How a file is divided.
+/// The fragmentation of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Pieces {
     extents: u64,
-    /// Whether some extent does not lie where the one before it ends.
+    /// Whether some extent is not adjacent to the one before it.
     apart: bool,
 }
 
-/// The pieces of a file; nothing of one without blocks of its own: empty, or kept among the metadata.
+/// The pieces of a file; none if it has no blocks of its own: empty, or stored among the metadata.
 fn pieces(path: &Path, batch: &mut Batch) -> Result<Option<Pieces>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -118,7 +118,7 @@ fn pieces(path: &Path, batch: &mut Batch) -> Result<Option<Pieces>, Errno> {
         let extents = extents::map(file.as_fd(), position, batch)?;
         for extent in extents.iter().filter(|extent| extent.has_place()) {
             found.extents += 1;
-            // A hole alone is no fragmentation: what counts is whether the device has to go elsewhere.
+            // A hole alone is not fragmentation: what counts is whether the device has to seek.
             let jumps = |before: Extent| extent.physical != before.physical + before.length;
             found.apart |= before.is_some_and(jumps);
             before = Some(*extent);

@@ -1,12 +1,13 @@
 //! The engine: runs one workload in one directory and times every operation.
 //!
-//! It knows no device and no filesystem: it gets a directory and a [`EngineRequest`], and tells [`EngineEvent`]s. Workers
-//! are threads with their own descriptor tables, buffers and records; between the two timestamps of an operation stands
-//! one system call and nothing else ([`meter`]). A phase has a window, and an operation that does not end in time is
-//! counted with what is known of it ([`window`]), never left out.
+//! It does not know about devices or filesystems: it gets a directory and an [`EngineRequest`], and sends
+//! [`EngineEvent`]s. Workers are threads with their own descriptor tables, buffers and records; between the
+//! two timestamps of an operation there is one system call and nothing else ([`meter`]). A phase has a
+//! window, and an operation that does not end in time is counted with what is known about it ([`window`]),
+//! never left out.
 //!
-//! What it refuses to do: it never subtracts its own cost from a result, keeps no list of files, touches nothing outside
-//! its own directory, and does not wait forever for a filesystem that hangs.
+//! It never subtracts its own cost from a result, keeps no list of files, touches nothing outside its own
+//! directory, and does not wait for ever for a filesystem that hangs.
 
 mod aside;
 mod bounds;
@@ -55,10 +56,10 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops when its
-/// standard input ends or a signal asks for it. Returns the exit code: 0 after [`EngineEvent::Done`], else 1. The caller
-/// must end the process with it, which ends workers that hang, too. `observer` makes whoever takes the telemetry that is
-/// asked for.
+/// The engine as a process: reads one request as a line of JSON, writes events as lines of JSON, and stops
+/// when its standard input ends or on a signal. Returns the exit code: 0 after [`EngineEvent::Done`], else 1.
+/// The caller must exit the process with it, which also ends workers that hang. `observer` creates the
+/// sampler for the requested telemetry.
 pub fn serve(
     input: &mut dyn BufRead,
     output: &mut dyn Write,
@@ -100,15 +101,15 @@ fn read_request(input: &mut dyn BufRead) -> Result<EngineRequest, EngineError> {
     }
 }
 
-/// Has `stop` set when the parent closes our standard input, when it is gone, or when a signal asks for it.
+/// Arranges for `stop` to be set when the parent closes the standard input or is gone, or on a signal.
 fn watch(stop: &Arc<AtomicBool>, request: &EngineRequest) {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        // Without the handler the signal ends the process: nothing is lost but the tidying.
+        // Without the handler the signal ends the process: only the cleaning up is lost.
         let _ = signal_hook::flag::register(signal, Arc::clone(stop));
     }
     if !request.clean_up {
-        // With nothing to tidy the engine may end at once. Standard input ends with the parent, too, so that an error
-        // here costs a moment only.
+        // If there is nothing to clean up, the engine may exit at once. Standard input ends with the parent
+        // as well, so an error here only costs a moment.
         let _ = fsdyno_sys::thread::die_with_parent();
     }
     let stop = Arc::clone(stop);
@@ -120,15 +121,15 @@ fn watch(stop: &Arc<AtomicBool>, request: &EngineRequest) {
         ) {}
         stop.store(true, Ordering::Relaxed);
     };
-    // Without this thread the engine ends when its work does.
+    // Without this thread the engine exits when its work is done.
     let _ = std::thread::Builder::new().name("watch".to_string()).spawn(watch);
 }
 
-/// Executes a request. Events end with [`EngineEvent::Done`], or with [`EngineEvent::Failed`] when this returns an error.
-/// Threads whose system calls never return are left behind.
+/// Executes a request. Events end with [`EngineEvent::Done`], or with [`EngineEvent::Failed`] if this returns
+/// an error. Threads whose system calls never return are left behind.
 ///
 /// # Errors
-/// What kept the engine from its work, [`EngineError::Stopped`] when `stop` was set.
+/// What kept the engine from its work; [`EngineError::Stopped`] if `stop` was set.
 pub fn run(
     request: &EngineRequest,
     stop: &AtomicBool,
@@ -137,10 +138,10 @@ pub fn run(
     run_observed(request, &mut (), stop, events)
 }
 
-/// The same with somebody who looks at the machine while phases are measured.
+/// The same with an observer that looks at the machine while phases are measured.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub(crate) fn run_observed(
     request: &EngineRequest,
     observer: &mut dyn Observer,
@@ -177,8 +178,7 @@ fn execute(
     let bounds = Bounds::new(stop, &confined);
     let mut session = Session::new(request, timer, bounds, progress, observer);
     if timer.source() != Source::Tsc && request.part.is_first() {
-        let text =
-            format!("the time comes from {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
+        let text = format!("the timer is {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
         session.warn(WarningKind::SlowTimer, text);
     }
     let filled = check(request).and_then(|()| session.fill());
@@ -195,11 +195,11 @@ fn execute(
     let result = result.and_then(|()| session.layout());
     let over = request.part.is_last() || result.is_err();
     let tidied = if request.clean_up && over { session.clean_up() } else { Ok(()) };
-    // What went wrong first is what counts.
+    // The first failure is the one that counts.
     result.and(tidied)
 }
 
-/// Whether the workload can be done, and falls into such parts.
+/// Whether the workload can be run, and has such parts.
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
     load.check().map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;

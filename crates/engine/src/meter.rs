@@ -1,12 +1,12 @@
 //! The hot loop: one operation between two timestamps, and its record after them.
 //!
-//! [`timed`] stands around every timed system call of every workload. Between its timestamps is the call and one store,
-//! which tells the coordinator since when the worker is in it. Everything else follows after the second timestamp, costs
-//! some tens of instructions, allocates nothing and shares nothing. Paths are put together only for operations that are
-//! among the slowest so far, and for errors.
+//! [`timed`] surrounds every timed system call of every workload. Between its timestamps there is the call
+//! and one store, which tells the coordinator since when the worker has been in it. Everything else follows
+//! after the second timestamp, costs a few dozen instructions, allocates nothing and shares nothing. Paths
+//! are assembled only for operations that are among the slowest so far, and for errors.
 //!
-//! A worker that keeps many operations in flight has a slot for each ([`Meter::depart`], [`Meter::arrive`]): the time of
-//! an operation is that from the submission that carried it to the look that found it done.
+//! A worker that keeps many operations in flight has a slot for each ([`Meter::depart`], [`Meter::arrive`]):
+//! the time of an operation is measured from its submission until its completion is seen.
 
 use crate::error::OperationFailure;
 use crate::record::{Crossing, OperationRecord, WorkerRecord};
@@ -28,7 +28,7 @@ pub enum Halt {
     Failed(OperationFailure),
 }
 
-/// What an operation is done to: a name in a directory, as bytes relative to the engine's directory.
+/// The object of an operation: a name in a directory, as bytes relative to the engine's directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// The directory.
@@ -59,16 +59,17 @@ pub struct Meter {
     record: Arc<WorkerRecord>,
     /// Durations that a slow operation must exceed, per step.
     floors_ns: Box<[u64]>,
-    /// The interval of the timelines that was written last, and where it lies.
+    /// The interval of the timelines that was written last, and its bounds.
     interval: usize,
     interval_begin_ns: u64,
     interval_ns: u64,
 }
 
-/// Performs `call` as the operation `step` and records it. `bytes` tells how much data the result stands for.
+/// Performs `call` as the operation `step` and records it. `bytes` converts the result to an amount of data.
 ///
 /// # Errors
-/// [`Halt::Over`] when the phase is over: what the call returned is dropped then. [`Halt::Failed`] when it failed.
+/// [`Halt::Over`] if the phase is over: the result of the call is dropped then. [`Halt::Failed`] if it
+/// failed.
 #[inline(always)]
 pub fn timed<T>(
     meter: &mut Meter,
@@ -93,11 +94,11 @@ pub fn timed<T>(
     }
 }
 
-/// Performs a call that belongs to no operation (opening a directory), so that a worker that hangs in it is seen. The
-/// call goes under the name of the operation that it resembles, and leaves no trace when it returns.
+/// Performs a call that is not part of any operation (opening a directory), so that a worker that hangs in it
+/// is noticed. The call is shown as the operation that it resembles, and leaves no trace when it returns.
 ///
 /// # Errors
-/// [`Halt::Failed`] when it failed.
+/// [`Halt::Failed`] if it failed.
 pub fn watched<T>(
     meter: &mut Meter,
     step: Step,
@@ -112,8 +113,8 @@ pub fn watched<T>(
 }
 
 impl Meter {
-    /// Instruments for one worker outside any phase, with a window of this length from now on: for a single pass through
-    /// a tree, and for measuring what measuring costs.
+    /// Instruments for one worker outside any phase, with a window of this length from now on: for a single
+    /// pass through a tree, and for measuring the cost of measuring.
     pub fn alone(timer: Timer, role: Role, steps: &'static [Operation], window_ns: u64) -> Self {
         let begin_ns = timer.now_ns();
         let window = Window { begin_ns, end_ns: begin_ns.saturating_add(window_ns) };
@@ -140,32 +141,33 @@ impl Meter {
         }
     }
 
-    /// Notes which directory the worker works in, relative to the engine's directory.
+    /// Records which directory the worker works in, relative to the engine's directory.
     pub(crate) fn work_in(&self, directory: &[u8]) {
         self.record.work_in(directory);
     }
 
-    /// Notes that a reader has finished its tree, or that a writer begins anew.
+    /// Records that a reader has finished its tree, or that a writer starts again.
     pub(crate) fn next_round(&self) {
         self.record.rounds.add(1);
     }
 
-    /// Notes that the operation that ended last has finished a file, a transaction or whatever the workload counts.
+    /// Records that the operation that ended last has completed a file, a transaction or whatever the
+    /// workload counts.
     #[inline(always)]
     pub(crate) fn item(&self) {
-        // Without a ramp there is nothing to leave out, not even what took no operation at all.
+        // Without a ramp there is nothing to leave out, not even an item that took no operation at all.
         if self.window.end_ns == u64::MAX || self.record.tally.any(self.window) {
             self.record.items.add(1);
         }
     }
 
-    /// The beginning of an item whose time as a whole counts, for [`Meter::item_since`].
+    /// The start of an item whose total time counts, for [`Meter::item_since`].
     #[inline(always)]
     pub(crate) fn begin_item(&self) -> u64 {
         self.timer.ticks()
     }
 
-    /// Notes that an item is finished, and how long it took from [`Meter::begin_item`] until now.
+    /// Records that an item is finished, and how long it took since [`Meter::begin_item`].
     #[inline(always)]
     pub(crate) fn item_since(&self, begin_ticks: u64) {
         let end_ticks = self.timer.ticks();
@@ -194,7 +196,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Reads the clock, before a submission or after what it brought.
+    /// Reads the clock, before a submission or after completions.
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
         self.timer.ticks()
@@ -211,7 +213,7 @@ impl Meter {
         self.record.open_slots(count);
     }
 
-    /// An operation is about to go off in a slot.
+    /// An operation is about to be submitted in a slot.
     #[inline(always)]
     pub(crate) fn depart(&self, slot: usize, step: Step, start_ticks: u64) {
         let slot = &self.record.slots()[slot];
@@ -219,11 +221,12 @@ impl Meter {
         slot.enter(start_ticks);
     }
 
-    /// Records the operation of a slot, which has ended. The slot is left only then, so that the coordinator never sees
-    /// neither.
+    /// Records the operation of a slot, which has ended. The slot is cleared only then, so that the
+    /// coordinator always sees the operation in one place or the other.
     ///
     /// # Errors
-    /// [`Halt::Over`] when the phase is over: no other may depart, and those in flight are to be brought home.
+    /// [`Halt::Over`] if the phase is over: nothing more may be submitted, and what is in flight has to be
+    /// collected.
     #[inline(always)]
     pub(crate) fn arrive(
         &mut self,
@@ -252,7 +255,7 @@ impl Meter {
 
     #[inline(always)]
     fn sample(&mut self, step: Step, start_ns: u64, end_ns: u64, bytes: u64, place: Place<'_>) {
-        // Of many in flight, one that started earlier may end later.
+        // With many in flight, one that started earlier may end later.
         if start_ns.wrapping_sub(self.interval_begin_ns) >= self.interval_ns {
             self.turn_the_page(start_ns);
         }
@@ -280,7 +283,8 @@ impl Meter {
         self.floors_ns[index] = self.record.operations[index].keep_slow(slow);
     }
 
-    /// An operation, of a slot or of the worker itself, that started before the window, or did not end inside it.
+    /// An operation, of a slot or of the worker itself, that started before the window, or did not end inside
+    /// it.
     #[cold]
     #[inline(never)]
     fn at_an_edge(&mut self, crossing: Crossing, slot: Option<usize>, place: Place<'_>) -> Result<(), Halt> {
@@ -290,7 +294,7 @@ impl Meter {
         if closing.sealed {
             return Err(Halt::Over);
         }
-        // Under the lock: for the coordinator an operation is either in flight or in the record.
+        // Under the lock: the coordinator sees an operation either in flight or in the record.
         if let Some(slot) = slot {
             record.slots()[slot].leave();
         }

@@ -1,13 +1,13 @@
-//! Whoever looks at the machine while a phase is measured. The engine knows when, and not at what.
+//! An observer of the machine while a phase is measured. The engine decides when it looks, but not at what.
 
 use fsdyno_core::Telemetry;
 
-/// Looks at the machine, on the thread that coordinates a phase. It must come back soon: while it looks, nobody sees the
-/// workers, though they go on.
+/// Observes the machine, on the thread that coordinates a phase. It must return quickly: until then nobody
+/// watches the workers, which continue meanwhile.
 pub trait Observer {
-    /// The window begins now. One that was not ended is forgotten: its phase has failed.
+    /// The window begins now. A previous one without an end is dropped: its phase has failed.
     fn begin(&mut self);
-    /// The window goes on. Called several times a second.
+    /// The window is in progress. Called several times a second.
     fn look(&mut self);
     /// The window has ended just now.
     fn end(&mut self) -> Option<Telemetry>;

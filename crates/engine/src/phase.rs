@@ -1,9 +1,9 @@
-//! One phase: workers line up, run through ramp and window, and are waited for in the drain; or they work until their work is
-//! done, and the window is what that took.
+//! One phase: workers line up, run through ramp and window, and are waited for in the drain; or they work
+//! until their work is done, and the window is the time that took.
 //!
-//! The coordinator is the calling thread. It never touches what the workers do: it opens the gate, looks at the clock ten
-//! times a second, and after the drain reads the records, also that of a worker that hangs in the kernel and will never
-//! answer. Such a worker is left behind; the engine goes on and ends on time.
+//! The coordinator is the calling thread. It never touches what the workers do: it opens the gate, checks the
+//! clock ten times a second, and reads the records after the drain, including that of a worker that hangs in
+//! the kernel and will never respond. Such a worker is left behind; the engine continues and ends on time.
 
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter};
@@ -27,13 +27,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the coordinator looks up.
+/// How often the coordinator checks.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// How long workers that were told to stop are waited for before they are left behind.
+/// How long to wait for workers that were told to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What one worker does: prepares, lines up, and works until it is halted or has done its work ([`Halt::Over`] both).
+/// The work of one worker: it prepares, lines up, and works until it is halted or done ([`Halt::Over`] in
+/// both cases).
 pub(crate) type Job = Box<dyn FnOnce(Lineup) -> Halt + Send>;
 
 /// The workers of one role.
@@ -59,7 +60,7 @@ impl Phase {
     }
 }
 
-/// Where workers wait for the window to be known.
+/// Where workers wait until the window is known.
 #[derive(Debug, Default)]
 struct Gate {
     window: Mutex<Option<Window>>,
@@ -93,9 +94,9 @@ pub(crate) struct Lineup {
 }
 
 impl Lineup {
-    /// Says that everything is prepared, waits for the others, and takes the instruments.
+    /// Reports that everything is prepared, waits for the others, and takes the instruments.
     pub(crate) fn start(self) -> Meter {
-        // The coordinator is gone only when the phase is over, and then the deadline has passed.
+        // The coordinator is gone only if the phase is over, and then the deadline has passed.
         let _ = self.messages.send(Message::Ready);
         Meter::new(self.timer, self.gate.wait(), self.record)
     }
@@ -115,10 +116,12 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Runs a phase to its end. Adds to `left_behind` the workers that hang in the kernel, however the phase ends.
+/// Runs a phase to its end. Adds to `left_behind` the workers that hang in the kernel, however the phase
+/// ends.
 ///
 /// # Errors
-/// [`EngineError::Operation`] when a worker failed, [`EngineError::Stopped`] when the parent wants the engine to stop.
+/// [`EngineError::Operation`] if a worker failed, [`EngineError::Stopped`] if the parent wants the engine to
+/// stop.
 pub(crate) fn run(
     phase: Phase,
     timer: Timer,
@@ -268,7 +271,7 @@ impl Crew<'_> {
                 self.observer.look();
             }
             if self.ended == self.workers.len() || now >= give_up_ns {
-                // Workers that have nothing more to do may all end early.
+                // Workers that are done may all exit early.
                 if stage == Stage::Ramp {
                     self.begin_window();
                 }
@@ -279,13 +282,13 @@ impl Crew<'_> {
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             progress.tell(stage, &self.phase, done, window.end_ns.saturating_sub(now));
-            // Looking around has taken its time.
+            // The check itself has taken time.
             let rest = Duration::from_nanos(to.saturating_sub(timer.now_ns()));
             self.listen(rest.min(LOOK_UP), stop)?;
         }
     }
 
-    /// Works until everybody has ended.
+    /// Works until every worker has finished.
     fn until_done(
         &mut self,
         timer: Timer,
@@ -326,7 +329,7 @@ impl Crew<'_> {
         self.telemetry = self.observer.end();
     }
 
-    /// Waits for what a worker has to say.
+    /// Waits for a message of a worker.
     fn listen(&mut self, patience: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
         if stop.load(Ordering::Relaxed) {
             return Err(EngineError::Stopped);
@@ -335,7 +338,7 @@ impl Crew<'_> {
             Ok(Message::Ready) => self.ready += 1,
             Ok(Message::Ended { worker, halt }) => {
                 self.ended += 1;
-                // The message was its last word: there is nothing to wait for but the end of the thread.
+                // The message was its last one: only the end of the thread is left to wait for.
                 self.workers[worker].thread.take().map(JoinHandle::join);
                 match halt {
                     Ok(Halt::Over) => {}
@@ -351,10 +354,10 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Stops everybody, and waits a little until they have.
+    /// Stops all workers, and waits a short time for them.
     fn dismiss(&mut self, gate: &Gate) {
         self.workers.iter().for_each(|worker| worker.record.stop());
-        // Whoever still waits for the others is let through, to find that the deadline has passed.
+        // Workers that still wait for the others are let through, and find that the deadline has passed.
         gate.open(Window { begin_ns: 0, end_ns: 1 });
         let begin = std::time::Instant::now();
         let never = AtomicBool::new(false);
@@ -387,7 +390,7 @@ fn work(job: Job, lineup: Lineup) {
         }
     };
     record.finish(timer.now_ns());
-    // Nobody listens when the worker was left behind.
+    // Nobody listens if the worker was left behind.
     let _ = messages.send(Message::Ended { worker, halt });
 }
 
@@ -399,7 +402,7 @@ mod tests {
 
     const STEPS: &[Operation] = &[Operation::Null];
 
-    /// A worker that does so many operations of this length, and then has nothing more to do.
+    /// A worker that performs this many operations of this length, and is then done.
     fn worker(operations: u64, each: Duration) -> Job {
         Box::new(move |lineup| {
             let mut meter = lineup.start();
@@ -437,7 +440,7 @@ mod tests {
         assert_eq!((role.rates.items, role.rates.bytes, role.operations[0].lat_ns.count), (8, 56, 8));
         assert_eq!(role.operations[0].timeline.count.iter().sum::<u64>(), 8);
         assert_eq!(role.worker_results[0].completed, 3);
-        // The one that had done its work early has not stalled since.
+        // The worker that finished early has not stalled since.
         assert!(role.worker_results[0].longest_stall_ns < role.worker_results[1].longest_stall_ns);
         assert!(role.longest_stall_ns < result.window_ns);
     }

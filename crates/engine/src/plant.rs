@@ -1,6 +1,7 @@
-//! Making a tree on disk, as fast as it goes and without timing.
+//! Creates a tree on disk, as fast as possible and without timing.
 //!
-//! One thread makes all trees one after the other, so that the same seed gives the same layout on disk, too.
+//! One thread creates all trees one after the other, so that the same seed also gives the same layout on
+//! disk.
 
 use crate::aside::Gauge;
 use crate::content::{Content, FileIdentity};
@@ -26,7 +27,8 @@ pub(crate) const DIRECTORY_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode:
 /// Permissions of files.
 pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
 
-/// Makes the tree `name` in `parent`. Ends early, without error, when the gauge says so; the gauge counts bytes.
+/// Creates the tree `name` in `parent`. Ends early, without error, if the gauge says so; the gauge counts
+/// bytes.
 ///
 /// # Errors
 /// The system call that failed, with the path below `parent`.

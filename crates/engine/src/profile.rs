@@ -1,8 +1,8 @@
-//! The shape of a real directory tree, as a model that a plan can name.
+//! The shape of a real directory tree, as a model for plans.
 //!
-//! Only names, types, link counts and sizes are looked at: no file is opened. The scan stays in one filesystem, follows no
-//! link, and counts a file with several names once. What may not be read is counted, and the rest goes on. The result holds
-//! histograms and nothing that identifies a file.
+//! Only names, types, link counts and sizes are read: no file is opened. The scan stays in one filesystem,
+//! follows no link, and counts a file with several names once. What may not be read is counted, and the scan
+//! continues. The result contains histograms and nothing that identifies a file.
 
 use crate::error::EngineError;
 use crate::plant::DIRECTORY;
@@ -22,7 +22,7 @@ use std::path::Path;
 /// [`EngineError::System`] when the directory itself cannot be read.
 pub fn scan(directory: &Path) -> Result<Profile, EngineError> {
     let fail = |errno| EngineError::system("read the directory", directory)(errno);
-    // The directory itself may be named by a link.
+    // The directory itself may be given as a link.
     let top =
         rustix::fs::openat(CWD, directory, DIRECTORY - OFlags::NOFOLLOW, Mode::empty()).map_err(fail)?;
     let attributes = look_at(&top, c"").map_err(fail)?;
@@ -46,7 +46,8 @@ struct Scan {
 }
 
 impl Scan {
-    /// One directory and all below it. Only reading this very directory can fail; what is below is counted instead.
+    /// One directory and everything below it. Only reading this very directory can fail; what is unreadable
+    /// below it is counted.
     fn directory(&mut self, directory: &OwnedFd, depth: u64) -> Result<(), Errno> {
         let (mut files, mut below) = (0, Vec::new());
         let mut buffer = vec![MaybeUninit::uninit(); ENTRIES];
@@ -82,7 +83,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Whether the file is a new one.
+    /// Whether the file has not been counted yet.
     fn file(&mut self, attributes: &Statx, name: &CStr, depth: u64) -> bool {
         if attributes.stx_nlink > 1 && !self.seen.insert(attributes.stx_ino) {
             return false;

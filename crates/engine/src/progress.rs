@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// How often there is a sign of life.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells the parent how far the engine is. `done` never falls within a stage.
+/// Reports the progress of the engine to the parent. `done` never decreases within a stage.
 pub(crate) struct Progress<'a> {
     events: &'a mut dyn FnMut(EngineEvent),
     /// What comes after the current phase or the preparation.
@@ -21,7 +21,7 @@ impl<'a> Progress<'a> {
         Progress { events, future_ns: 0, last: None }
     }
 
-    /// Says how long everything after the current phase will take.
+    /// Sets how long everything after the current phase will take.
     pub(crate) fn expect(&mut self, future_ns: u64) {
         self.future_ns = future_ns;
     }
@@ -31,7 +31,7 @@ impl<'a> Progress<'a> {
         (self.events)(event);
     }
 
-    /// Tells about the current stage when a second has passed, or when it has just begun.
+    /// Reports the current stage if a second has passed, or if it has just begun.
     pub(crate) fn tell(&mut self, stage: Stage, phase: &str, done: f64, left_ns: u64) {
         let mut done = done.clamp(0.0, 1.0);
         if let Some((when, last_stage, last_phase, last_done)) = &self.last

@@ -1,25 +1,27 @@
 //! The other hot loop: many reads or writes of one file in flight at once, each timed.
 //!
-//! One reading of the clock before the system call that carries requests to the kernel, one after the call that waits, when
-//! the completions that it brought are looked at: the time of a request is that from the submission that carried it to the
-//! look that found it done. The call returns as soon as one request is done, so that none waits for another beside it; or,
-//! where the workload asks for batches, when so many are, and then their time has that wait in it. What comes next is
-//! found, and a buffer filled, outside of both.
+//! The clock is read once before the system call that submits requests, and once after the call that waits,
+//! when its completions are examined: the time of a request is measured from its submission until its
+//! completion is seen. The call returns as soon as one request is done, so that none waits for another; or,
+//! if the workload uses batches, when a whole batch is, and then the time of a request includes that wait.
+//! Finding the next piece and filling its buffer happen outside of both.
 //!
-//! A slot that became free is used again at once, by a submission of its own: handed on together, after all completions that
-//! were found are looked at, the requests would leave the device with nothing to do meanwhile, and a worker that wakes
-//! slowly would take turns with it. What the kernel has done before the submission returns, from the page cache, keeps no
-//! device busy; such requests go together, with one system call for all.
+//! A slot that becomes free is used again at once, with its own submission: if requests were submitted
+//! together after all completions have been examined, the device would have nothing to do meanwhile, and a
+//! worker that wakes slowly would alternate with it. What the kernel completes before the submission returns,
+//! from the page cache, keeps no device busy; such requests are submitted together, with one system call for
+//! all.
 //!
-//! When the phase is over nothing is submitted any more, and what is in flight is waited for and recorded as the window
-//! rule says. A request that never comes back keeps the worker here; the coordinator finds it in its slot.
+//! When the phase is over nothing more is submitted, and what is in flight is waited for and recorded
+//! according to the window rule. A request that never completes keeps the worker here; the coordinator finds
+//! it in its slot.
 
 use crate::meter::{Halt, Meter, Place};
 use fsdyno_core::workload::Step;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
 
-/// Nothing was moved, where something had to be: the file has become shorter than it was made.
+/// A result of zero bytes where more were expected: the file has become shorter.
 pub(crate) const NOTHING_MOVED: Errno = Errno::NODATA;
 
 /// A part of the file that one request reads or writes.
@@ -32,7 +34,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// What is left when so many bytes are done; none when that is all.
+    /// What is left after this many bytes; `None` if that is all.
     #[inline(always)]
     pub(crate) fn rest(self, done: usize) -> Option<Piece> {
         let length = self.length.saturating_sub(done);
@@ -40,24 +42,24 @@ impl Piece {
     }
 }
 
-/// What the requests of a worker are.
+/// The supply of a worker's requests.
 pub(crate) trait Supply {
     /// Whether they write.
     const WRITES: bool;
 
-    /// The next piece; none: there is nothing more to do.
+    /// The next piece; `None` if there is nothing more to do.
     fn next(&mut self, meter: &Meter) -> Option<Piece>;
 
     /// Puts the content of a piece into the buffer of this slot, before it is written.
     fn fill(&mut self, slot: usize, piece: Piece, buffer: &mut [u8]);
 }
 
-/// Keeps the ring full until the supply has nothing more or the phase is over, and waits for what is in flight, each time
-/// for `batch` requests or as many as there are. Every request is the operation `step`.
+/// Keeps the ring full until the supply is exhausted or the phase is over, and waits for what is in flight,
+/// each time for `batch` requests or as many as there are. Every request is the operation `step`.
 ///
 /// # Errors
-/// [`Halt::Over`] when the phase is over, [`Halt::Failed`] for the first request that failed: others may then still be in
-/// flight, and the ring must not be used again.
+/// [`Halt::Over`] if the phase is over, [`Halt::Failed`] for the first request that failed: others may then
+/// still be in flight, and the ring must not be used again.
 pub(crate) fn run<S: Supply>(
     meter: &mut Meter,
     ring: &mut Ring,
@@ -83,12 +85,12 @@ pub(crate) fn run<S: Supply>(
     let mut result = Ok(());
     while queue.ring.occupied() > 0 {
         let in_flight = queue.ring.occupied();
-        // In the end each is waited for by itself, so that one that hangs does not hide the others.
+        // In the end each one is waited for separately, so that one that hangs does not hide the others.
         let submitted = queue.submit(meter, step, if result.is_ok() { batch } else { 1 });
         let end_ns = meter.to_ns(meter.ticks());
         submitted.map_err(|errno| meter.failed(step, place, errno))?;
         found.extend(std::iter::from_fn(|| queue.ring.reap()));
-        // Where some are still in flight it was not the submission that ended the others.
+        // If some are still in flight, it was not the submission that ended the others.
         together &= batch > 1 || found.len() == in_flight;
         for Completion { slot, result: moved } in found.drain(..) {
             let moved = match moved {
@@ -116,7 +118,7 @@ struct Queue<'a, S> {
     supply: &'a mut S,
     /// By slot.
     pieces: Box<[Piece]>,
-    /// Slots whose requests go with the next submission.
+    /// Slots whose requests are part of the next submission.
     fresh: Vec<usize>,
 }
 
@@ -134,7 +136,7 @@ impl<S: Supply> Queue<'_, S> {
         self.fresh.push(slot);
     }
 
-    /// Hands on what is new, and waits for so many requests.
+    /// Submits new requests, and waits for this many completions.
     #[inline(always)]
     fn submit(&mut self, meter: &Meter, step: Step, want: usize) -> Result<(), Errno> {
         let start = meter.ticks();
@@ -144,7 +146,7 @@ impl<S: Supply> Queue<'_, S> {
         self.ring.submit_and_wait(want)
     }
 
-    /// What a slot does after so many bytes: the rest of its piece, or the next one.
+    /// What a slot does next after this many bytes: the rest of its piece, or the next one.
     #[inline(always)]
     fn go_on(&mut self, slot: usize, moved: usize, meter: &Meter) {
         let rest = self.pieces[slot].rest(moved);

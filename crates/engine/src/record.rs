@@ -1,9 +1,10 @@
-//! What a worker has done, in memory that the coordinator can read while the worker runs, or hangs in the kernel.
+//! What a worker has done, in memory that the coordinator can read while the worker runs, or hangs in the
+//! kernel.
 //!
-//! Everything is allocated before the phase begins and has one size, however many operations follow. The worker is the
-//! only writer. What happens at the edges of the window is rare and goes through a lock ([`Closing`]), which also settles
-//! the one race there is: an operation that ends just when the coordinator gives it up counts either as ended or as
-//! censored, never as both.
+//! Everything is allocated before the phase begins and has a fixed size, however many operations follow. The
+//! worker is the only writer. What happens at the edges of the window is rare and takes a lock ([`Closing`]),
+//! which also resolves the only race: an operation that ends just when the coordinator gives it up counts
+//! either as ended or as censored, never as both.
 
 use crate::buckets;
 use crate::counter::Counter;
@@ -15,10 +16,10 @@ use fsdyno_core::{Operation, Role};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// How many slow operations are kept per worker and operation.
+/// How many slow operations to keep per worker and operation.
 pub(crate) const SLOWEST: usize = 64;
 
-/// Most intervals that a timeline has; longer windows get longer intervals.
+/// The maximum number of intervals in a timeline; longer windows have longer intervals.
 const TIMELINE_INTERVALS: u64 = 6000;
 
 /// Length of the intervals of a timeline before it has to grow.
@@ -43,7 +44,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// Takes over what another one holds, and leaves it empty.
+    /// Takes the content of another one, and leaves it empty.
     fn absorb(&self, other: &Interval) {
         self.count.add(other.count.take());
         self.sum_ns.add(other.sum_ns.take());
@@ -117,8 +118,8 @@ impl OperationRecord {
         u128::from(self.squares_high.get()) << 64 | u128::from(self.squares_low.get())
     }
 
-    /// Keeps a slow operation, in place of the least slow one when the list is full. Returns the duration that the next
-    /// one must exceed.
+    /// Keeps a slow operation, replacing the least slow one if the list is full. Returns the duration that
+    /// the next one must exceed.
     #[cold]
     pub(crate) fn keep_slow(&self, operation: SlowOperation) -> u64 {
         let mut slowest = lock(&self.slowest);
@@ -145,12 +146,12 @@ impl OperationRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     step: AtomicU32,
-    /// Raw reading of the timer, 0: in no operation.
+    /// Raw timer reading; 0 if it is in no operation.
     start_ticks: AtomicU64,
 }
 
 impl Slot {
-    /// Says what comes next.
+    /// What comes next.
     #[inline(always)]
     pub(crate) fn announce(&self, step: Step) {
         self.step.store(step.0, Ordering::Release);
@@ -166,7 +167,7 @@ impl Slot {
         self.start_ticks.store(0, Ordering::Release);
     }
 
-    /// What it was entered with; for the worker itself.
+    /// The operation that it was entered with; for the worker itself.
     #[inline(always)]
     pub(crate) fn entered(&self) -> (Step, u64) {
         (Step(self.step.load(Ordering::Relaxed)), self.start_ticks.load(Ordering::Relaxed))
@@ -199,7 +200,7 @@ pub(crate) struct Crossing {
 pub(crate) struct Closing {
     /// The coordinator has read the record; nothing may be added.
     pub(crate) sealed: bool,
-    /// The worker has seen the end of the window: what it is in by itself is of no interest any more.
+    /// The worker has seen the end of the window: its own current operation no longer matters.
     pub(crate) over: bool,
     /// In flight when the window began: one, or as many as the worker has slots.
     pub(crate) at_begin: Vec<Crossing>,
@@ -208,14 +209,15 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// Room for what this many slots can hold.
+    /// Room for what this many slots can contain.
     fn reserve(&mut self, slots: usize) {
         self.at_begin.reserve_exact(slots);
         self.at_end.reserve_exact(slots);
     }
 }
 
-/// Everything that one worker leaves behind. Aligned so that no two workers share a cache line or its neighbour.
+/// Everything that one worker leaves behind. Aligned so that no two workers share a cache line or its
+/// neighbour.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerRecord {
@@ -223,35 +225,35 @@ pub(crate) struct WorkerRecord {
     /// What [`Step`] counts.
     pub(crate) steps: &'static [Operation],
     pub(crate) operations: Box<[OperationRecord]>,
-    /// What the worker is in by itself.
+    /// The worker's own current operation.
     pub(crate) slot: Slot,
-    /// What it has in flight beside that, where it keeps many at once.
+    /// What it also has in flight, if it keeps many operations at once.
     slots: OnceLock<Box<[Slot]>>,
     /// The end of the window, or 0: stop now.
     pub(crate) deadline_ns: Counter,
     pub(crate) tally: Tally,
-    /// Trees finished (a reader) or rounds begun anew (a writer).
+    /// Trees finished (a reader) or rounds started again (a writer).
     pub(crate) rounds: Counter,
     /// Files, transactions or seeks finished inside the window.
     pub(crate) items: Counter,
-    /// The longest that one of them took; 0 where the workload does not measure that.
+    /// The longest time of one of them; 0 if the workload does not measure that.
     pub(crate) longest_item_ns: Counter,
     /// Length of the intervals of all timelines.
     pub(crate) interval_ns: Counter,
     /// The worker's thread; 0 before it runs.
     pub(crate) thread: Counter,
-    /// When the worker had nothing more to do; 0 before.
+    /// When the worker had finished its work; 0 before.
     pub(crate) finished_ns: Counter,
     /// Its processor time by then.
     user_ns_at_end: Counter,
     system_ns_at_end: Counter,
-    /// Where it works, for the case that it never comes back.
+    /// Where it works, in case it never returns.
     directory: Mutex<String>,
     closing: Mutex<Closing>,
 }
 
 impl WorkerRecord {
-    /// A record for a window of this length; `None`: until the work is done.
+    /// A record for a window of this length; `None` for one that lasts until the work is done.
     pub(crate) fn new(role: Role, steps: &'static [Operation], window_ns: Option<u64>) -> Self {
         let interval_ns = window_ns.map_or(SHORTEST_INTERVAL_NS, timeline_interval);
         let intervals = window_ns.map_or(TIMELINE_INTERVALS, |window_ns| window_ns.div_ceil(interval_ns));
@@ -279,13 +281,13 @@ impl WorkerRecord {
         }
     }
 
-    /// Gives the worker slots for so many operations at once; once only, and before the phase begins.
+    /// Gives the worker slots for this many simultaneous operations; only once, and before the phase begins.
     pub(crate) fn open_slots(&self, count: usize) {
         self.slots.get_or_init(|| (0..count).map(|_| Slot::default()).collect());
         self.closing().reserve(count);
     }
 
-    /// Operations in flight beside the one that the worker is in by itself.
+    /// Operations in flight in addition to the worker's own.
     #[inline(always)]
     pub(crate) fn slots(&self) -> &[Slot] {
         self.slots.get().map_or(&[], |slots| slots)
@@ -296,7 +298,7 @@ impl WorkerRecord {
         self.slots().len().max(1) as u64
     }
 
-    /// Says where the worker works from now on.
+    /// Sets where the worker works from now on.
     pub(crate) fn work_in(&self, directory: &[u8]) {
         let mut current = lock(&self.directory);
         current.clear();
@@ -327,7 +329,8 @@ impl WorkerRecord {
         self.steps[step.0 as usize]
     }
 
-    /// The interval of the timeline in which an operation started. Timelines that are too short for it grow.
+    /// The interval of the timeline in which an operation started. Timelines that are too short for it are
+    /// extended.
     pub(crate) fn interval_of(&self, window: Window, start_ns: u64) -> usize {
         let intervals = self.operations.first().map_or(1, |operation| operation.timeline.len());
         let since_begin_ns = start_ns.saturating_sub(window.begin_ns);
@@ -341,7 +344,7 @@ impl WorkerRecord {
         }
     }
 
-    /// Notes that the worker has nothing more to do.
+    /// Records that the worker has finished its work.
     pub(crate) fn finish(&self, now_ns: u64) {
         let (user_ns, system_ns) = fsdyno_sys::thread::cpu_time(self.thread.get() as u32).unwrap_or_default();
         self.user_ns_at_end.set(user_ns);
@@ -360,7 +363,7 @@ impl WorkerRecord {
     }
 }
 
-/// A lock that outlives a panic elsewhere: what it guards is valid between any two statements.
+/// A lock that survives a panic elsewhere: the data is valid between any two statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 /// Buffer for one `getdents64`.
 pub(crate) const ENTRIES: usize = 32 << 10;
 
-/// Who removes: each call is one system call that may be timed.
+/// The remover: each method is one system call that may be timed.
 pub(crate) trait Remover {
     /// What ends the removal early.
     type Error;
@@ -31,8 +31,8 @@ pub(crate) fn remove<R: Remover>(remover: &mut R, parent: &OwnedFd, name: &CStr)
     remover.unlink(rustix::fd::AsFd::as_fd(parent), name, AtFlags::REMOVEDIR)
 }
 
-/// Removes everything in a directory. Starts over until nothing is found, for filesystems that lose their place in a
-/// directory that shrinks.
+/// Removes everything in a directory. Starts over until nothing is found, for filesystems that lose their
+/// position in a shrinking directory.
 fn empty<R: Remover>(remover: &mut R, directory: &OwnedFd, name: &CStr) -> Result<(), R::Error> {
     let mut buffer = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
     loop {
@@ -60,7 +60,7 @@ fn empty<R: Remover>(remover: &mut R, directory: &OwnedFd, name: &CStr) -> Resul
     }
 }
 
-/// Filesystems need not say in the directory what a name is.
+/// Filesystems need not report the type of a name in the directory.
 fn is_directory(directory: &OwnedFd, name: &CStr, kind: FileType) -> Result<bool, Errno> {
     if kind != FileType::Unknown {
         return Ok(kind == FileType::Directory);

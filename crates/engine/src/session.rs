@@ -1,4 +1,5 @@
-//! One request in execution: what every workload needs, from its own directory to the settling before each phase.
+//! A request that is being executed: what every workload needs, from its own directory to settling before
+//! each phase.
 
 use crate::aside;
 use crate::bounds::{Bounds, DROP_CACHES};
@@ -27,7 +28,8 @@ use std::time::{Duration, Instant};
 
 /// How long removing may make no progress while a worker hangs in the same filesystem.
 const SHORT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may make no progress otherwise: a slow disk that writes back much may take its time for one name.
+/// How long it may make no progress otherwise: a slow disk that writes back much may need this long for one
+/// name.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// One request in execution.
@@ -68,8 +70,8 @@ impl<'a, 'e> Session<'a, 'e> {
         }
     }
 
-    /// Makes the engine's own directory, which must not exist; in a later part of a workload finds it again. Everything else
-    /// happens below it.
+    /// Creates the engine's own directory, which must not exist; in a later part of a workload, finds it
+    /// again. Everything else happens below it.
     pub(crate) fn make_base(&mut self) -> Result<PathBuf, EngineError> {
         if let Some(base) = &self.base {
             return Ok(base.clone());
@@ -78,8 +80,8 @@ impl<'a, 'e> Session<'a, 'e> {
         if self.request.part.is_first() {
             let path = base.clone();
             let make = move |_: &aside::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
-            aside::run("make the directory", self.bounds, make, |_| true)?
-                .map_err(EngineError::system("make the directory", &base))?;
+            aside::run("create the directory", self.bounds, make, |_| true)?
+                .map_err(EngineError::system("create the directory", &base))?;
         } else {
             rustix::fs::open(&base, DIRECTORY, Mode::empty())
                 .map_err(EngineError::system("find the directory", &base))?;
@@ -88,7 +90,7 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(base)
     }
 
-    /// Fills and ages the filesystem where that was asked for, and sees that there is room for the workload.
+    /// Fills and ages the filesystem if requested, and checks that there is enough space for the workload.
     pub(crate) fn fill(&mut self) -> Result<(), EngineError> {
         let EngineRequest { precondition: Some(precondition), part, .. } = *self.request else {
             return Ok(());
@@ -102,7 +104,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let look = || {
             rustix::fs::statvfs(&base).map(size).map_err(EngineError::system("read the free space of", &base))
         };
-        // A round of ageing removes one half and plants another.
+        // A round of ageing removes one half and creates another.
         let level = look()?.0 / 100 * u64::from(precondition.fill_percent);
         let whole = level.saturating_mul(u64::from(precondition.age_rounds) + 1).max(1) as f64;
         let (path, seed) = (base.clone(), self.request.seed);
@@ -126,18 +128,18 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
-    /// Tells that the trees are there.
+    /// Reports that the trees exist.
     pub(crate) fn prepared(&mut self, duration_ns: Nanos, trees: TreeSummary) {
         self.names = trees.files + trees.directories;
         self.progress.event(EngineEvent::Prepared { duration_ns, trees });
     }
 
-    /// Tells the reader of the result something.
+    /// Adds a warning for the reader of the result.
     pub(crate) fn warn(&mut self, kind: WarningKind, text: impl Into<String>) {
         self.progress.event(EngineEvent::Warning(Warning::new(kind, text)));
     }
 
-    /// Writes back what is dirty and, where that was asked for, empties the page cache.
+    /// Writes back dirty data and, if requested, empties the page cache.
     pub(crate) fn settle(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
         let Some(base) = self.base.clone() else { return Ok(()) };
         let drop_caches = self.request.drop_caches;
@@ -162,12 +164,12 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
-    /// Runs a phase and tells its result.
+    /// Runs a phase and reports its result.
     pub(crate) fn phase(&mut self, phase: Phase) -> Result<(), EngineError> {
         self.counted_phase(phase, |_| ())
     }
 
-    /// Runs a phase, has what the workload counts by name put into its result, and tells it.
+    /// Runs a phase, adds what the workload counts by name to its result, and reports it.
     pub(crate) fn counted_phase(
         &mut self,
         phase: Phase,
@@ -183,7 +185,8 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
-    /// Tells how the files lie after all of the workload, unless a worker hangs in the filesystem: then whoever looks would hang, too.
+    /// Reports the layout of the files after the whole workload, unless a worker hangs in the filesystem:
+    /// then this would hang as well.
     pub(crate) fn layout(&mut self) -> Result<(), EngineError> {
         let over = self.request.part.is_last() && self.left_behind == 0;
         let Some(base) = self.base.clone().filter(|_| over) else { return Ok(()) };
@@ -197,13 +200,13 @@ impl<'a, 'e> Session<'a, 'e> {
             progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
             true
         })?;
-        let layout = looked.map_err(EngineError::system("look at the files of", &base))?;
+        let layout = looked.map_err(EngineError::system("examine the files of", &base))?;
         self.progress.event(EngineEvent::Layout(layout));
         Ok(())
     }
 
-    /// Removes the engine's own directory. When that makes no progress for long, because a worker hangs in the same
-    /// filesystem or because the filesystem does, it is given up, and the reader is told what is left.
+    /// Removes the engine's own directory. If that makes no progress for long, because a worker hangs in the
+    /// same filesystem or because the filesystem does, it is given up, and a warning says what is left.
     pub(crate) fn clean_up(&mut self) -> Result<(), EngineError> {
         let Some(base) = self.base.take() else { return Ok(()) };
         let work = {
@@ -217,7 +220,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let unstoppable = Bounds { stop: &never, ..self.bounds };
         let removed = aside::run("clean up", unstoppable, work, |gauge| {
             let removed = gauge.done();
-            // How much the writers have left is not known: as long as something is removed, there is progress.
+            // How much the writers have left is unknown: as long as something is removed, there is progress.
             progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
             if removed > seen {
                 (seen, since) = (removed, Instant::now());
@@ -227,7 +230,7 @@ impl<'a, 'e> Session<'a, 'e> {
         match removed {
             Ok(result) => result,
             Err(EngineError::Stopped) => {
-                let text = format!("'{}' could not be removed: a system call hangs in it", base.display());
+                let text = format!("'{}' could not be removed: a system call on it hangs", base.display());
                 self.warn(WarningKind::LeftBehind, text);
                 Ok(())
             }
@@ -247,15 +250,16 @@ fn drop_page_cache() -> Result<(), Errno> {
     std::fs::write(DROP_CACHES, "3").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// What the reader of a phase must know.
+/// Warnings for the reader of a phase.
 fn warnings(phase: &PhaseResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for role in &phase.roles {
         let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
         let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
         if role.role == Role::Reader && rounds > 0 {
-            let text =
-                format!("phase '{name}': readers came to the end of what they read {times} and began again");
+            let text = format!(
+                "phase '{name}': readers reached the end of what they read {times} and started again"
+            );
             warnings.push(Warning::new(WarningKind::ReaderPasses, text));
         }
         if role.role == Role::Writer && rounds > 0 {
@@ -297,7 +301,7 @@ fn remove_base(base: PathBuf, gauge: &aside::Gauge) -> Result<(), EngineError> {
         .map_err(|failure| EngineError::operation("clean up", failure))
 }
 
-/// Removes without timing, and tells how far it is.
+/// Removes without timing, and reports its progress.
 struct Tidier<'a> {
     gauge: &'a aside::Gauge,
 }

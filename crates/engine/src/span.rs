@@ -6,14 +6,15 @@ use fsdyno_core::workload::Timing;
 /// How long a phase lasts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Span {
-    /// A given time.
+    /// For a given time.
     Timed {
         ramp: Nanos,
         window: Nanos,
-        /// How long operations in flight at the end of the window are waited for.
+        /// How long to wait for operations in flight at the end of the window.
         drain_limit: Nanos,
     },
-    /// Until every worker has done its work. About so many operations, for the estimate of what is left.
+    /// Until every worker has done its work, which is about this many operations, for the estimate of the
+    /// remaining time.
     Whole { operations: u64 },
 }
 

@@ -1,13 +1,14 @@
 //! The window rule: which operations are samples, and what counts as stall.
 //!
-//! A phase is ramp, window [begin, end), drain. An operation belongs to the sample if it *started* inside the window,
-//! whenever it ends. One in flight when the window begins is no sample, but the time that it takes from the window counts.
-//! A *completion* is the end of an operation inside the window; a *stall* is the time between two completions of a worker,
-//! cut at the edges of the window: a worker that completes nothing has stalled for all of it. The share of time in long
-//! operations counts the part of each that lies inside the window; of a worker that keeps many in flight at once, it is
-//! the mean over their slots.
+//! A phase is ramp, window [begin, end), drain. An operation belongs to the sample if it *started* inside the
+//! window, whenever it ends. One in flight when the window begins is not a sample, but its time inside the
+//! window counts. A *completion* is the end of an operation inside the window; a *stall* is the time between
+//! two completions of a worker, clipped at the edges of the window: a worker that completes nothing has
+//! stalled for all of it. The share of time in long operations counts the part of each that is inside the
+//! window; for a worker that keeps many in flight at once, it is the mean over their slots.
 //!
-//! This module is arithmetic: it reads no clock. All times are nanoseconds of one [`fsdyno_sys::timer::Timer`].
+//! This module is arithmetic: it reads no clock. All times are nanoseconds of one
+//! [`fsdyno_sys::timer::Timer`].
 
 use crate::counter::Counter;
 
@@ -25,7 +26,7 @@ pub struct Window {
     pub end_ns: u64,
 }
 
-/// Where an operation stands to the window.
+/// The position of an operation relative to the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Ended before it.
@@ -66,7 +67,7 @@ impl Window {
     }
 }
 
-/// What the completions of one worker amount to. Written by the worker, read by the coordinator at any moment.
+/// The completions of one worker. Written by the worker, read by the coordinator at any time.
 #[derive(Debug)]
 pub(crate) struct Tally {
     last_completion_ns: Counter,
@@ -106,7 +107,7 @@ impl Tally {
         self.last_completion_ns.get() > window.begin_ns
     }
 
-    /// Notes an operation that ended inside the window.
+    /// Records an operation that ended inside the window.
     #[inline(always)]
     pub(crate) fn completed(&self, window: Window, start_ns: u64, end_ns: u64) {
         self.longest_stall_ns.raise(end_ns.saturating_sub(self.last_completion_ns.get()));
@@ -116,7 +117,7 @@ impl Tally {
         }
     }
 
-    /// Notes the time that an operation takes from the window, wherever it starts or ends.
+    /// Records the time of an operation inside the window, wherever it starts or ends.
     #[cold]
     #[inline(never)]
     pub(crate) fn occupied(&self, window: Window, start_ns: u64, end_ns: u64) {
@@ -129,7 +130,8 @@ impl Tally {
         }
     }
 
-    /// The verdict, when the window has ended, on a worker that may have had `depth` operations in flight at once.
+    /// The result, when the window has ended, for a worker that may have had `depth` operations in flight at
+    /// once.
     pub(crate) fn verdict(&self, window: Window, depth: u64) -> Stalls {
         let share = |counter: &Counter| counter.get() as f64 / window.length_ns() as f64 / depth as f64;
         let last = window.end_ns.saturating_sub(self.last_completion_ns.get());
@@ -206,7 +208,8 @@ pub(crate) mod tests {
         #[test]
         fn long_time_is_the_overlap_of_long_operations(operations in operations(0..SECOND, 0..3 * SECOND, 0..40)) {
             for (limit, of) in [(LONG_NS, false), (VERY_LONG_NS, true)] {
-                // Nanosecond by nanosecond would be the definition; the overlap of each operation is the same.
+                // The definition would go nanosecond by nanosecond; the overlap of each operation is
+                // equivalent.
                 let inside: u64 = operations.iter()
                     .filter(|(start, end)| end - start > limit && *start < WINDOW.end_ns && *end > WINDOW.begin_ns)
                     .map(|(start, end)| (*end).min(WINDOW.end_ns) - (*start).max(WINDOW.begin_ns))

@@ -291,7 +291,7 @@ fn another_version_of_the_protocol_is_refused() {
 #[test]
 fn what_is_no_request_is_answered_with_a_failure() {
     for (input, message) in
-        [("", "no request came"), ("{\"version\": 1}\n", "the request is not understood: ")]
+        [("", "received no request"), ("{\"version\": 1}\n", "the request is not valid: ")]
     {
         let mut output = Vec::new();
         assert_eq!(serve(&mut input.as_bytes(), &mut output, &|_| Box::new(())), 1);

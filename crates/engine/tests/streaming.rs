@@ -169,7 +169,7 @@ fn what_cannot_be_is_refused_with_its_parameter() {
     let (result, _) = events(directory.path(), odd);
     assert_eq!(
         result.unwrap_err().to_string(),
-        "parameter 'bs' of the workload takes a multiple of 4k with direct I/O"
+        "workload parameter 'bs' must be a multiple of 4k for direct I/O"
     );
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -255,7 +255,7 @@ fn a_later_part_refuses_files_that_are_not_what_was_made() {
     assert!(matches!(error, EngineError::Changed { found_bytes: 4096, .. }), "{error:?}");
     assert_eq!(short.path.as_deref(), file.to_str());
     assert!(
-        short.message.ends_with(&format!("has 4096 bytes, and was written with {}", BLOCKS * BLOCK - 4096))
+        short.message.ends_with(&format!("has 4096 bytes, but was written with {}", BLOCKS * BLOCK - 4096))
     );
     assert!(short.hint.is_some());
     std::fs::remove_file(&file).unwrap();

@@ -3,10 +3,10 @@
 use crate::say;
 use std::process::ExitCode;
 
-/// Everything that an exit code says.
+/// What an exit code means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// All well.
+    /// Success.
     Well,
     /// Some trial failed, or could not be stored.
     TrialFailed,
@@ -49,7 +49,7 @@ impl Trouble {
         Trouble { status, error: error.into(), hint: None }
     }
 
-    /// Prints the error and the next step, unless it is that nobody reads what is printed.
+    /// Prints the error and the next step, unless the error is that nobody reads the output.
     pub fn tell(&self) {
         if is_broken_pipe(&self.error) {
             return;
@@ -78,7 +78,7 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
 pub fn code(result: Result<Status, Trouble>) -> ExitCode {
     match result {
         Ok(status) => status.into(),
-        // Whoever reads our output has seen enough (`fsdyno show | head`).
+        // The reader of the output has seen enough (`fsdyno show | head`).
         Err(trouble) if is_broken_pipe(&trouble.error) => Status::Well.into(),
         Err(trouble) => {
             trouble.tell();

@@ -1,4 +1,4 @@
-//! Files that a user names to be written.
+//! Output files named by the user.
 
 use anyhow::anyhow;
 use rustix::fs::OFlags;
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 /// As many links as the kernel follows (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// Where a path leads. A link that somebody else has made is refused: in a directory where everybody may make one, it leads
-/// root to any file, and what the kernel does against that (`fs.protected_symlinks`) can be switched off.
+/// Where a path leads. A link created by somebody else is rejected: in a directory where everybody may create
+/// one, it could lead root to any file, and the kernel's protection against that (`fs.protected_symlinks`)
+/// can be switched off.
 pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS {
@@ -18,15 +19,15 @@ pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
             return Ok(path);
         };
         if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
-            return Err(anyhow!("'{}' is a symbolic link of user {}", path.display(), found.uid()));
+            return Err(anyhow!("'{}' is a symbolic link owned by user {}", path.display(), found.uid()));
         }
         let target = fs::read_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
-    Err(anyhow!("'{}' is one of too many symbolic links", path.display()))
+    Err(anyhow!("'{}' leads through too many symbolic links", path.display()))
 }
 
-/// Makes the file, or empties it, where [`destination`] leads.
+/// Creates the file, or truncates it, where [`destination`] leads.
 pub fn create(path: &Path) -> anyhow::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
@@ -55,7 +56,7 @@ mod tests {
         lchown(path("link"), Some(65534), None).unwrap();
         for name in ["link", "second"] {
             let error = create(&path(name)).unwrap_err().to_string();
-            assert!(error.contains("link' is a symbolic link of user 65534"), "{error}");
+            assert!(error.contains("link' is a symbolic link owned by user 65534"), "{error}");
         }
         assert_eq!(fs::read_to_string(path("file")).unwrap(), "whole");
     }

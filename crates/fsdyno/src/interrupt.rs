@@ -1,7 +1,7 @@
-//! Signals that end a command in its own time: Ctrl-C, SIGTERM, SIGQUIT, and the loss of the terminal.
+//! Signals that ask a command to end: Ctrl-C, SIGTERM, SIGQUIT, and the loss of the terminal.
 //!
-//! The first asks it to stop and to undo everything. A second one is from somebody who does not want to wait: what is under
-//! way is given up, and what is left on the machine is told.
+//! The first one asks it to stop and to undo everything. A second one means that the user does not want to
+//! wait: the current step is abandoned, and what is left on the machine is reported.
 
 use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
 use signal_hook::iterator::Signals;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt {
     /// Stop, and undo everything.
     pub stop: Arc<AtomicBool>,
-    /// Wait for nothing any more.
+    /// Stop waiting.
     pub hurry: Arc<AtomicBool>,
 }
 
@@ -21,10 +21,10 @@ impl Interrupt {
     /// Listens from now on.
     ///
     /// # Errors
-    /// When the signals cannot be taken over.
+    /// If the signals cannot be handled.
     pub fn listen() -> std::io::Result<Self> {
         let interrupt = Interrupt::default();
-        // nohup(1) has SIGHUP ignored, and means it.
+        // nohup(1) makes SIGHUP ignored on purpose.
         let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
         let mut signals = Signals::new(TERM_SIGNALS.iter().copied().chain(hangup))?;
         let Interrupt { stop, hurry } = interrupt.clone();
@@ -39,7 +39,8 @@ impl Interrupt {
     }
 }
 
-/// Whether this process was started with a signal ignored (`SigIgn` in proc_pid_status(5), bit N-1 for signal N).
+/// Whether this process was started with a signal ignored (`SigIgn` in proc_pid_status(5), bit N-1 for signal
+/// N).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -53,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_ignored_signals_are_known() {
-        // Rust's start-up code has the one ignored and lets the other be.
+        // Rust's start-up code ignores the one and leaves the other alone.
         assert!(is_ignored(signal_hook::consts::SIGPIPE));
         assert!(!is_ignored(signal_hook::consts::SIGSEGV));
     }

@@ -1,4 +1,5 @@
-//! fsdyno: a dynamometer for filesystems. The command line: it wires the other crates and holds no logic of its own.
+//! fsdyno: a dynamometer for filesystems. The command line, which connects the other crates and contains no
+//! logic of its own.
 
 mod cli;
 mod command;

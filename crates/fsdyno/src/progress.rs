@@ -1,4 +1,5 @@
-//! How a long command shows that it lives: a bar with the time left on a terminal, plain lines elsewhere.
+//! How a long command shows that it is alive: a bar with the remaining time on a terminal, plain lines
+//! elsewhere.
 
 use crate::say;
 use fsdyno_core::Nanos;
@@ -15,7 +16,7 @@ pub struct Display {
 }
 
 impl Display {
-    /// For so many trials.
+    /// For this number of trials.
     pub fn new(trials: u64) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -36,7 +37,7 @@ impl Display {
         self.bar.set_message(visible(what).into_owned());
     }
 
-    /// There are so many trials by now.
+    /// Adds trials to the total.
     pub fn extend(&self, trials: u64) {
         self.bar.set_length(trials * 1000);
     }
@@ -50,7 +51,7 @@ impl Display {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,9 +1,9 @@
-//! Where fsdyno keeps what it must not forget: results, undo journals, and the kernels and programs of guests.
+//! Where fsdyno keeps its state: results, undo journals, and the kernels and programs of guests.
 //!
-//! An ordinary user has all of it where the XDG Base Directory Specification says. Root has it below /var, and obeys another
-//! place only where nobody but root could have written there: under `sudo -E` the variables are the user's, and an undo
-//! journal or a kernel of the user's making would be carried out as root. A place that root used before, or that belongs to
-//! the user behind sudo, is named in a hint.
+//! For an ordinary user, all of it is where the XDG Base Directory Specification says. For root it is below
+//! /var, and root accepts another place only if nobody but root could have written there: under `sudo -E` the
+//! variables are the user's, and root would carry out an undo journal or boot a kernel that the user created.
+//! A place that root used before, or that belongs to the user behind sudo, is named in a hint.
 
 use crate::exit::{Status, Trouble};
 use anyhow::anyhow;
@@ -19,7 +19,7 @@ const STORE: &str = "results.db";
 const UNDO: &str = "undo";
 const ROOT: u32 = 0;
 
-/// What decides where things are.
+/// What determines where things are.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     root: bool,
@@ -30,7 +30,7 @@ struct Asked {
     home: Option<PathBuf>,
 }
 
-/// A directory, and who asked for it.
+/// A directory, and where it was configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Chosen {
     directory: PathBuf,
@@ -46,10 +46,10 @@ pub struct State {
 }
 
 impl State {
-    /// That of this process.
+    /// The directory of this process.
     ///
     /// # Errors
-    /// A refusal where root would have to obey a directory that somebody else can write to.
+    /// A refusal if root would have to trust a directory that somebody else can write to.
     pub fn find(option: Option<&Path>) -> Result<Self, Trouble> {
         let option = option.map(std::path::absolute).transpose()?;
         let asked = Asked { option, ..asked("XDG_STATE_HOME") };
@@ -82,22 +82,24 @@ impl State {
         self.directory.join(UNDO)
     }
 
-    /// Makes the directory where it is missing.
+    /// Creates the directory if necessary.
     ///
     /// # Errors
-    /// A refusal where somebody else was faster; what the system says.
+    /// A refusal if somebody else was faster; otherwise the system's error.
     pub fn make(&self) -> Result<(), Trouble> {
         match self.root {
             true => trusted::make(&self.directory, ROOT)
                 .map_err(|error| refused(&self.directory, "", "state", &error)),
             false => std::fs::create_dir_all(&self.directory).map_err(|error| {
-                anyhow!(error).context(format!("cannot make directory '{}'", self.directory.display())).into()
+                anyhow!(error)
+                    .context(format!("cannot create directory '{}'", self.directory.display()))
+                    .into()
             }),
         }
     }
 
-    /// Directories where this user has results or journals that are not in use: those of root before it had a place below
-    /// /var, and those of the user behind sudo.
+    /// Directories where this user has results or journals that are not in use: root's former place, and
+    /// those of the user behind sudo.
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         if !self.root {
             return Vec::new();
@@ -137,14 +139,18 @@ fn has_journals(directory: &Path) -> bool {
     entries.into_iter().any(|entry| entry.path().extension().is_some_and(|extension| extension == "journal"))
 }
 
-/// Where kernels and programs for guests are kept.
+/// Where kernels and programs for guests are cached.
 ///
 /// # Errors
-/// A refusal where root would have to take them from a directory that somebody else can write to.
+/// A refusal if root would have to take them from a directory that somebody else can write to.
 pub fn cache() -> Result<PathBuf, Trouble> {
     let asked = asked("XDG_CACHE_HOME");
     let chosen = chosen_cache(&asked).ok_or_else(|| {
-        Trouble::new(Status::Usage, anyhow!("there is no home for a cache")).hint("set XDG_CACHE_HOME")
+        Trouble::new(
+            Status::Usage,
+            anyhow!("no place for a cache: neither XDG_CACHE_HOME nor HOME is an absolute path"),
+        )
+        .hint("set XDG_CACHE_HOME")
     })?;
     if asked.root {
         obey(&chosen, &chosen.directory, "cache")?;
@@ -153,7 +159,7 @@ pub fn cache() -> Result<PathBuf, Trouble> {
 }
 
 fn asked(variable: &str) -> Asked {
-    // The specification lets paths that are not absolute count as unset.
+    // According to the specification, paths that are not absolute count as unset.
     let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
     Asked {
         root: is_root(),
@@ -163,7 +169,8 @@ fn asked(variable: &str) -> Asked {
     }
 }
 
-/// Whether this is root and not a user who is called so in a user namespace, where the machine's files are nobody's.
+/// Whether this is root, and not a user who appears as root in a user namespace, where the machine's files
+/// belong to nobody.
 pub fn is_root() -> bool {
     geteuid().is_root() && std::fs::metadata("/").is_ok_and(|root| root.uid() == ROOT)
 }
@@ -197,18 +204,18 @@ fn refused(directory: &Path, by: &str, what: &str, error: &trusted::Untrusted) -
     let hint = match what {
         "cache" => format!("unset XDG_CACHE_HOME (sudo without -E) to use '{ROOTS_CACHE}'"),
         _ => format!(
-            "unset XDG_STATE_HOME (sudo without -E) to use '{ROOTS_STATE}', or name a directory that only root can \
-             write to with --state; --store FILE shows results that are elsewhere"
+            "unset XDG_STATE_HOME (sudo without -E) to use '{ROOTS_STATE}', or use --state to name a \
+             directory that only root can write to; --store FILE shows results from elsewhere"
         ),
     };
     Trouble::new(
         Status::Refused,
-        anyhow!("root does not obey the {what} directory '{directory}'{by}: {error}"),
+        anyhow!("root does not trust the {what} directory '{directory}'{by}: {error}"),
     )
     .hint(hint)
 }
 
-/// Where root, and the user behind sudo, may have state, by the lines of passwd(5).
+/// Where root, and the user behind sudo, may have state, according to the lines of passwd(5).
 fn former_places(
     passwd: &str,
     sudo_user: Option<&str>,

@@ -1,16 +1,18 @@
-//! The systemd unit that runs `fsdyno restore` when the machine starts.
+//! The systemd unit that runs `fsdyno restore` at boot.
 //!
-//! After a power cut, arrays and volumes of an interrupted sweep come up again by themselves, from what it wrote on disks.
-//! udev assembles them as soon as it sees the disks, so that the unit runs before udev looks at any, where the journals and
-//! the binary are on the root filesystem. It must not be waited for there if they are not: their filesystem needs a device,
-//! which appears by udev, and the machine would wait for itself. Then the unit runs as soon as they are mounted.
+//! After a power cut, arrays and volumes of an interrupted sweep come up again on their own, from what it
+//! wrote to disks. udev assembles them as soon as it sees the disks, so the unit runs before udev looks at
+//! any, if the journals and the binary are on the root filesystem. If they are not, the unit must not be
+//! waited for at that point: their filesystem needs a device, which appears through udev, and the machine
+//! would wait for itself. Then the unit runs as soon as they are mounted.
 //!
-//! Disks that are not there yet at that moment stay in their journal, `restore` ends with 4, and systemd runs it again.
+//! Disks that have not appeared at that moment stay in their journal, `restore` exits with 4, and systemd
+//! runs it again.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where an administrator's units are (systemd.unit(5)).
+/// Where local units are stored (systemd.unit(5)).
 pub const PATH: &str = "/etc/systemd/system/fsdyno-restore.service";
 
 /// What the unit depends on.
@@ -25,7 +27,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// That of this binary and this state.
+    /// The unit for this binary and this state.
     pub fn new(binary: PathBuf, state: PathBuf) -> Self {
         let early = [&binary, &state].into_iter().all(|path| is_on_root(path));
         Unit { binary, state, early }
@@ -39,9 +41,9 @@ impl Unit {
                      Before=systemd-udev-trigger.service local-fs-pre.target mdmonitor.service lvm2-monitor.service\n"
                 .to_string(),
             false => format!(
-                "# The journals or the binary are not on the root filesystem: as soon as they are mounted. Arrays may be up \
-                 then;\n# restore stops those that are fsdyno's.\n\
-                 RequiresMountsFor={} {}\n",
+                "# The journals or the binary are not on the root filesystem: run as soon as they are \
+                 mounted. Arrays may be\n# assembled by then; restore stops those of \
+                 fsdyno.\nRequiresMountsFor={} {}\n",
                 word(&self.state),
                 word(&self.binary)
             ),
@@ -68,7 +70,7 @@ impl Unit {
              \n\
              [Install]\n\
              WantedBy=sysinit.target\n",
-            // A condition takes the rest of its line.
+            // A condition uses the rest of its line.
             self.state.to_string_lossy().replace('%', "%%"),
             word(&self.binary),
             word(&self.state)
@@ -90,7 +92,7 @@ fn word(path: &Path) -> String {
     }
 }
 
-/// Whether a path, or the nearest directory above it that exists, is on the root filesystem.
+/// Whether a path, or its nearest existing parent directory, is on the root filesystem.
 fn is_on_root(path: &Path) -> bool {
     let device = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
     path.ancestors().find_map(device) == device(Path::new("/"))
@@ -123,7 +125,7 @@ mod tests {
         assert_eq!(word(Path::new("/a b/50%$x")), "\"/a b/50%%$$x\"");
     }
 
-    /// Where systemd is not installed there is nothing to ask.
+    /// Without systemd there is nothing to check.
     #[test]
     fn systemd_takes_it() {
         for early in [true, false] {

@@ -1,8 +1,9 @@
-//! The cache of what was fetched: Debian packages, unpacked, each under its own name.
+//! The download cache: Debian packages, unpacked, each under its own name.
 //!
-//! Packages come by `apt-get download` and are unpacked by `dpkg -x`, as any user may; nothing is installed. A package is
-//! unpacked beside its place and then renamed, so that what has its name is whole. What is there is used as it is, without
-//! asking whether there is something newer: results of today and of next month are of the same kernel.
+//! Packages are downloaded with `apt-get download` and unpacked with `dpkg -x`, which any user may do;
+//! nothing is installed. A package is unpacked next to its place and then renamed, so that whatever has its
+//! name is complete. An existing package is used without checking for a newer one: results of today and of
+//! next month are from the same kernel.
 
 use crate::error::{GuestError, Result};
 use std::ffi::OsStr;
@@ -31,23 +32,23 @@ impl Cache {
         names.filter(|name| accepts(name)).collect()
     }
 
-    /// Where an unpacked package is, whether it is there or not.
+    /// Where an unpacked package is, whether it exists or not.
     pub fn place(&self, package: &str) -> PathBuf {
         self.directory.join("packages").join(package)
     }
 
-    /// Where a package is unpacked; it is fetched when it is not there yet.
+    /// Where a package is unpacked; it is downloaded if necessary.
     pub fn fetch(&self, package: &str) -> Result<PathBuf> {
         let place = self.place(package);
         if place.is_dir() {
             return Ok(place);
         }
         let packages = self.directory.join("packages");
-        fs::create_dir_all(&packages).map_err(GuestError::file("make the directory", &packages))?;
+        fs::create_dir_all(&packages).map_err(GuestError::file("create the directory", &packages))?;
         let work = tempfile::Builder::new()
             .prefix(".fetch-")
             .tempdir_in(&packages)
-            .map_err(GuestError::file("make a directory in", &packages))?;
+            .map_err(GuestError::file("create a directory in", &packages))?;
         run(Command::new("apt-get").args(["download", "-q", package]).current_dir(work.path()))?;
         let fetched = fs::read_dir(work.path()).map_err(GuestError::file("read", work.path()))?;
         let archive = fetched
@@ -56,7 +57,7 @@ impl Cache {
             .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
             .ok_or_else(|| GuestError::Tool {
                 command: format!("apt-get download {package}"),
-                said: "it left no package".to_string(),
+                said: "it downloaded no package".to_string(),
             })?;
         let whole = work.path().join("whole");
         run(Command::new("dpkg").arg("-x").arg(&archive).arg(&whole))?;
@@ -68,12 +69,12 @@ impl Cache {
     }
 }
 
-/// Whether packages can be fetched on this machine.
+/// Whether packages can be downloaded on this machine.
 pub(crate) fn can_fetch() -> bool {
     ["apt-get", "apt-cache", "dpkg"].iter().all(|program| fsdyno_host::local::find_program(program).is_some())
 }
 
-/// Runs a program of this machine to its end; gives its standard output.
+/// Runs a program on the host to its end; returns its standard output.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
     let line = || {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -93,6 +94,6 @@ pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    let last = said.lines().last().unwrap_or("it said nothing").to_string();
+    let last = said.lines().last().unwrap_or("it printed nothing").to_string();
     Err(GuestError::Tool { command: line, said: last })
 }

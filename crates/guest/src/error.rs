@@ -1,37 +1,37 @@
-//! What keeps a guest from being made.
+//! Why a guest could not be created.
 
 use fsdyno_host::HostError;
 use std::io;
 use std::path::PathBuf;
 
-/// Result of a step of making a guest.
+/// Result of a step of creating a guest.
 pub(crate) type Result<T> = std::result::Result<T, GuestError>;
 
-/// Why a guest could not be made.
+/// Why a guest could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GuestError {
     /// A file operation.
     #[error("cannot {action} '{}': {source}", path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
-    /// A program of this machine that making a guest takes.
+    /// A host program that is needed to create a guest.
     #[error("'{command}' failed: {said}")]
     Tool { command: String, said: String },
-    /// The kernel is not to be had.
+    /// The kernel is not available.
     #[error("kernel {kernel}: {reason}")]
     Kernel { kernel: String, reason: String },
-    /// A file that is no module, or none of this kind of machine.
-    #[error("'{}' is no kernel module: {reason}", path.display())]
+    /// A file that is not a module, or not for this architecture.
+    #[error("'{}' is not a kernel module: {reason}", path.display())]
     Module { path: PathBuf, reason: String },
-    /// This machine has not the memory for it.
-    #[error("it takes {lacking}")]
+    /// The host does not have enough memory.
+    #[error("{lacking}")]
     Memory { lacking: String },
     /// QEMU is not there.
     #[error("program '{program}' is not installed")]
     NotInstalled { program: &'static str },
-    /// Disks are to bypass a page cache that the filesystem does not let anybody bypass.
-    #[error("'{}' is where files have no direct I/O (take `cache = \"writeback\"` in [guest], or another place)", path.display())]
+    /// The disks should bypass a page cache, but the filesystem does not support that.
+    #[error("'{}' is on a filesystem without direct I/O (set `cache = \"writeback\"` in [guest], or use another directory)", path.display())]
     NoDirectIo { path: PathBuf },
-    /// A program that the guest is to have.
+    /// A program that the guest needs.
     #[error("program '{program}' for the guest: {reason}")]
     Program { program: String, reason: String },
 }
@@ -43,7 +43,7 @@ impl GuestError {
         move |source| GuestError::File { action, path, source }
     }
 
-    /// The same for those who asked for the guest of this name.
+    /// The same for whoever requested the guest of this name.
     pub fn not_started(&self, name: &str) -> HostError {
         HostError::System {
             action: "start the guest".to_string(),

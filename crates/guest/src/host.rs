@@ -1,7 +1,8 @@
-//! A guest as a host: its agent's answers, its engine's news, and its end when either is late.
+//! A guest as a host: its agent's answers, its engine's messages, and its end if either is late.
 //!
-//! A guest that does not answer in time is given up whole. Nothing can be asked of a machine whose kernel hangs, and nothing
-//! in it is worth saving: QEMU is killed, and every later step fails with the guest's last words.
+//! A guest that does not answer in time is given up as a whole. A machine with a hung kernel cannot be asked
+//! anything, and nothing in it is worth saving: QEMU is killed, and every later step fails with the guest's
+//! last output.
 
 use crate::machine::{Machine, Ports};
 use crate::wire::{News, Order};
@@ -18,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An engine that has been told to end has so long before it is killed.
+/// How long an engine has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often it is looked whether a guest is still waited for.
+/// How often to check whether anybody is still waiting for a guest.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// A running guest.
@@ -33,11 +34,11 @@ pub(crate) struct GuestHost {
     disks: usize,
     limits: Limits,
     limit: Option<Duration>,
-    /// Set by somebody who does not want to wait for it any longer.
+    /// Set if somebody does not want to wait for it any longer.
     hurry: Arc<AtomicBool>,
 }
 
-/// The stream of orders to engines, and of news from them.
+/// The stream of commands to engines, and of their messages.
 #[derive(Clone)]
 struct EnginePort {
     orders: Arc<Mutex<UnixStream>>,
@@ -45,7 +46,7 @@ struct EnginePort {
 }
 
 impl GuestHost {
-    /// Waits until the agent answers, no longer than `limit` and not when `interrupt` is set.
+    /// Waits until the agent answers, at most `limit`, and only until `interrupt` is set.
     pub fn connect(
         machine: Machine,
         ports: Ports,
@@ -100,7 +101,9 @@ impl GuestHost {
                 self.machine().kill();
                 let host = self.name.clone();
                 match interrupt.is_some_and(is_set) {
-                    true => HostError::Lost { host, reason: "nobody waits for it any longer".to_string() },
+                    true => {
+                        HostError::Lost { host, reason: "nobody is waiting for it any longer".to_string() }
+                    }
                     false => HostError::Hung {
                         action: format!("{request} in guest {host}"),
                         seconds: limit.as_secs(),
@@ -112,12 +115,12 @@ impl GuestHost {
         })
     }
 
-    /// A guest that floods this machine is given up.
+    /// A guest that floods the host is given up.
     fn babbles(&self, what: &str, excess: Excess) -> HostError {
         self.machine().kill();
         HostError::Lost {
             host: self.name.clone(),
-            reason: format!("the guest made no sense while {what}: {excess}"),
+            reason: format!("the guest sent an invalid answer while {what}: {excess}"),
         }
     }
 
@@ -125,7 +128,7 @@ impl GuestHost {
         let mut machine = self.machine();
         machine.settle();
         machine.kill();
-        HostError::Lost { host: self.name.clone(), reason: format!("the guest ended while {what}") }
+        HostError::Lost { host: self.name.clone(), reason: format!("the guest exited while {what}") }
     }
 }
 
@@ -140,14 +143,14 @@ fn is_set(flag: &AtomicBool) -> bool {
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Silence {
-    /// The answer is late, or nobody waits for it any longer.
+    /// The answer is late, or nobody is waiting for it any longer.
     Late,
     Ended,
-    /// It sends more than an answer may have.
+    /// It sends more than an answer may contain.
     TooMuch(Excess),
 }
 
-/// One line, newline included. Questions and answers come in turns, so nothing follows it.
+/// One line, including its newline. Questions and answers alternate, so nothing follows it.
 fn read_line(
     stream: &mut UnixStream,
     deadline: Instant,
@@ -160,7 +163,8 @@ fn read_line(
             return Err(Silence::Late);
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        // Who may be interrupted looks up now and then; nobody else is woken for nothing.
+        // If the wait can be interrupted, check for that now and then; otherwise there is no reason to wake
+        // up.
         let left = if interrupt.is_some() { left.min(GLANCE) } else { left };
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
             return Err(Silence::Late);
@@ -240,13 +244,13 @@ enum NoEngine {
 }
 
 impl EnginePort {
-    /// Listens in a thread of its own.
+    /// Reads in a separate thread.
     fn new(stream: UnixStream) -> std::io::Result<Self> {
         let news = Lines::listen(stream.try_clone()?);
         Ok(EnginePort { orders: Arc::new(Mutex::new(stream)), news: Arc::new(news) })
     }
 
-    /// The next of its news before a deadline. A guest that never falls silent does not move the deadline.
+    /// The next message before a deadline. A guest that never falls silent does not extend the deadline.
     fn news(&self, deadline: Instant) -> std::result::Result<News, Silence> {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.news.next(left) {
@@ -271,7 +275,7 @@ impl EnginePort {
             match self.news(deadline).map_err(NoEngine::Silence)? {
                 News::Started { pid } => return Ok(pid),
                 News::NotStarted { error } => return Err(NoEngine::Refused(error)),
-                // What an engine before this one still had to say.
+                // Remaining messages of a previous engine.
                 _ => {}
             }
         }
@@ -305,17 +309,17 @@ impl EngineProcess for GuestEngine {
                 self.over = true;
                 let mut machine = lock(&self.machine);
                 machine.settle();
-                EngineOutput::End("the guest ended".to_string())
+                EngineOutput::End("the guest exited".to_string())
             }
         }
     }
 
     fn ask_to_stop(&mut self) {
-        // A guest that is gone needs no telling.
+        // A guest that is gone need not be told.
         let _ = self.port.order(&Order::Stop);
     }
 
-    /// An engine that does not end takes its guest with it, so that nothing of it ever stays.
+    /// An engine that does not exit takes its guest with it, so that nothing of it remains.
     fn stop(&mut self, limit: Duration) -> bool {
         self.ask_to_stop();
         let deadline = Instant::now() + GRACE.min(limit);
@@ -334,7 +338,7 @@ impl EngineProcess for GuestEngine {
 }
 
 impl GuestEngine {
-    /// Has the guest kill it; whether it is gone.
+    /// Makes the guest kill it; returns whether it is gone.
     fn killed(&mut self, limit: Duration) -> bool {
         if self.port.order(&Order::Kill).is_err() {
             return true;

@@ -1,8 +1,9 @@
-//! The first and only filesystem of a guest: a cpio archive that the kernel unpacks into memory.
+//! The only filesystem of a guest: a cpio archive that the kernel unpacks into memory.
 //!
-//! It holds the fsdyno binary, which is the guest's first process, programs with their libraries, and the kernel's modules
-//! in the order in which they are loaded. It is not compressed: every kernel takes that, and unpacking costs an emulated
-//! processor more than reading. The file has no name, so that nothing is left of it, whatever happens.
+//! It contains the fsdyno binary, which is the guest's first process, programs with their libraries, and the
+//! kernel's modules in loading order. It is not compressed: every kernel accepts that, and decompressing
+//! would cost an emulated processor more than reading. The file has no name, so that nothing of it remains,
+//! whatever happens.
 
 use crate::error::{GuestError, Result};
 use crate::modules::Module;
@@ -26,17 +27,19 @@ const CHARACTER_DEVICE: u32 = 0o020_600;
 /// Where the kernel mounts what it shows, and what programs expect to be there.
 const DIRECTORIES: &[&str] = &["/dev", "/etc", "/modules", "/proc", "/run", "/sys", "/tmp"];
 
-/// Writes the archive into a file without a name in `directory`, which any user may read who has its descriptor.
+/// Writes the archive into a file without a name in `directory`, which any user may read who has its
+/// descriptor.
 pub(crate) fn build(directory: &Path, files: &Files, modules: &[Module]) -> Result<File> {
     let file = unnamed(directory)?;
-    let copy = file.try_clone().map_err(GuestError::file("make a file in", directory))?;
+    let copy = file.try_clone().map_err(GuestError::file("create a file in", directory))?;
     let mut archive =
         Archive { out: BufWriter::with_capacity(1 << 20, copy), directories: BTreeSet::new(), inode: 0 };
     archive.write_all(files, modules)?;
     Ok(file)
 }
 
-/// A file of root's alone, as kernels are on some machines, for a QEMU that is not root: its copy, likewise without a name.
+/// A file that only root may read, like kernels on some machines, for a QEMU that is not root: a copy of it,
+/// also without a name.
 pub(crate) fn readable_copy(directory: &Path, path: &Path) -> Result<File> {
     let mut copy = unnamed(directory)?;
     let mut original = File::open(path).map_err(GuestError::file("open", path))?;
@@ -45,9 +48,9 @@ pub(crate) fn readable_copy(directory: &Path, path: &Path) -> Result<File> {
 }
 
 fn unnamed(directory: &Path) -> Result<File> {
-    let file = tempfile::tempfile_in(directory).map_err(GuestError::file("make a file in", directory))?;
+    let file = tempfile::tempfile_in(directory).map_err(GuestError::file("create a file in", directory))?;
     file.set_permissions(Permissions::from_mode(0o444))
-        .map_err(GuestError::file("make readable a file in", directory))?;
+        .map_err(GuestError::file("make a file readable in", directory))?;
     Ok(file)
 }
 
@@ -63,7 +66,8 @@ impl Archive {
         for directory in DIRECTORIES {
             self.directory(Path::new(directory)).map_err(failed(Path::new(directory)))?;
         }
-        // The kernel opens it for its first process, whose complaints go there (init/main.c, console_on_rootfs).
+        // The kernel opens it for its first process, whose error messages go there (init/main.c,
+        // console_on_rootfs).
         let console = Path::new("/dev/console");
         let device = |builder: Builder| builder.mode(CHARACTER_DEVICE).rdev_major(5).rdev_minor(1);
         self.entry(console, &[], device).map_err(failed(console))?;

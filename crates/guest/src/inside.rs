@@ -1,8 +1,8 @@
-//! The guest from within: fsdyno as the first process of a kernel.
+//! The guest from the inside: fsdyno as the first process of a kernel.
 //!
-//! It mounts what programs expect, loads the modules that came along, finds its two ports and serves them until the
-//! machine at the other end has nothing more to say; then it switches itself off. It must not end, for a kernel whose
-//! first process ends panics.
+//! It mounts what programs expect, loads the modules in the archive, finds its two ports and serves them
+//! until the host closes them; then it powers off. It must not exit, because a kernel panics if its first
+//! process exits.
 
 use crate::initramfs::{BINARY, MODULES};
 use crate::wire::{AGENT_PORT, ENGINE_PORT, News, Order};
@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What programs expect to be mounted, and what a kernel is built with that has it.
+/// The mounts that programs expect, and the kernel options that provide them.
 const MOUNTS: &[(&str, &str, &str)] = &[
     ("proc", "/proc", "PROC_FS"),
     ("sysfs", "/sys", "SYSFS"),
@@ -31,7 +31,7 @@ const MOUNTS: &[(&str, &str, &str)] = &[
 ];
 /// How long the ports may take to appear.
 const PORTS_LIMIT: Duration = Duration::from_secs(30);
-/// How often an engine's events are looked for between orders.
+/// How often to check for an engine's events between commands.
 const TURN: Duration = Duration::from_millis(20);
 /// How long an engine may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub fn run() {
     if let Err(error) = live() {
         eprintln!("fsdyno: {error}");
     }
-    // What is written here is wanted by nobody: the disks are scratch.
+    // Nobody needs what this would write back: the disks are scratch.
     let _ = reboot(RebootCommand::PowerOff);
 }
 
@@ -49,13 +49,14 @@ fn live() -> io::Result<()> {
     for (kind, target, option) in MOUNTS {
         mount(*kind, *target, *kind, MountFlags::empty(), None).map_err(lacks(option))?;
     }
-    // tmpfs is for everybody, these two are root's on any machine.
+    // tmpfs is writable by everybody, but these two belong to root on any machine.
     for directory in ["/", "/run"] {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     }
-    // Starting a process takes a pair of sockets: better said now than when the first one fails.
+    // Starting a process needs a pair of sockets: better to report a problem now than when the first start
+    // fails.
     UnixStream::pair().map_err(lacks("NET and CONFIG_UNIX"))?;
-    // Older tools look there for what is mounted.
+    // Older tools look there for the list of mounts.
     fs::create_dir_all("/etc")?;
     symlink("/proc/self/mounts", "/etc/mtab")?;
     sethostname(b"guest")?;
@@ -63,14 +64,14 @@ fn live() -> io::Result<()> {
     let agent = port(AGENT_PORT)?;
     let engine = port(ENGINE_PORT)?;
     let orders = BufReader::new(engine.try_clone()?);
-    // Engines die with the thread that starts them, and this one lives as long as the guest.
+    // Engines die with the thread that starts them, and this thread lives as long as the guest.
     thread::spawn(move || serve_engines(orders, engine));
     let host = LocalHost::new(PathBuf::from(BINARY), Vec::new());
     serve(BufReader::new(agent.try_clone()?), agent, host);
     Ok(())
 }
 
-/// What a kernel lacks, in the words of its configuration.
+/// A missing kernel feature, named after its configuration option.
 fn lacks<E: Into<io::Error>>(option: &str) -> impl FnOnce(E) -> io::Error {
     let option = option.to_string();
     move |error| {
@@ -79,26 +80,27 @@ fn lacks<E: Into<io::Error>>(option: &str) -> impl FnOnce(E) -> io::Error {
     }
 }
 
-/// Loads the modules; one that the kernel refuses, for a processor that it is not made for say, is told on the console.
+/// Loads the modules; one that the kernel rejects, for example because of the processor, is reported on the
+/// console.
 fn load_modules() -> io::Result<()> {
     for path in fs::read_to_string(MODULES)?.lines() {
         match finit_module(File::open(path)?, c"", 0) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => eprintln!("fsdyno: module '{path}': {error}"),
         }
-        // Its memory is wanted for other things.
+        // Its memory is needed elsewhere.
         fs::remove_file(path)?;
     }
     Ok(())
 }
 
-/// Opens the port of a name, waiting for the kernel to find it.
+/// Opens the port with this name, waiting for the kernel to find it.
 fn port(name: &str) -> io::Result<File> {
     let deadline = Instant::now() + PORTS_LIMIT;
     loop {
         if let Some(node) = port_node(name) {
             match OpenOptions::new().read(true).write(true).open(&node) {
-                // devtmpfs makes the node a moment after sysfs has the name.
+                // devtmpfs creates the node shortly after the name appears in sysfs.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
                 result => return result,
             }
@@ -121,7 +123,7 @@ fn port_node(name: &str) -> Option<PathBuf> {
     Some(Path::new("/dev").join(found.file_name()?))
 }
 
-/// Carries out orders and passes on what engines tell, until the port is closed.
+/// Carries out commands and passes on the output of engines, until the port is closed.
 fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
     let (sender, orders) = channel();
     thread::spawn(move || {
@@ -132,7 +134,7 @@ fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
                         return;
                     }
                 }
-                Err(error) => eprintln!("fsdyno: an order is not understood: {error}"),
+                Err(error) => eprintln!("fsdyno: a command is not valid: {error}"),
             }
         }
     });
@@ -149,14 +151,15 @@ fn serve_engines(input: impl BufRead + Send + 'static, mut output: impl Write) {
             return;
         }
         if ended {
-            // What it still says is nothing; it is reaped here, or when it is asked whether it is gone.
+            // Remaining output is dropped; the process is reaped here, or when somebody asks whether it is
+            // gone.
             engine.as_mut().map(|engine| engine.stop(STOP_LIMIT));
             engine = None;
         }
     }
 }
 
-/// The next order; without an engine to listen to there is time to wait for it.
+/// The next command; without an engine to listen to, there is time to wait for it.
 fn next_order(orders: &Receiver<Order>, busy: bool) -> Result<Option<Order>, ()> {
     if !busy {
         return orders.recv().map(Some).map_err(drop);
@@ -175,7 +178,7 @@ fn carry_out(
 ) -> Option<News> {
     match order {
         Order::Start(request) => {
-            // The one before dies when it is dropped.
+            // The previous engine dies when it is dropped.
             *engine = None;
             match host.start_engine(&request) {
                 Ok(started) => {

@@ -13,15 +13,15 @@ use std::process::Command;
 pub(crate) struct Kernel {
     /// Its image.
     pub image: PathBuf,
-    /// The directory of its modules, with `modules.order` in it; none where everything is built in.
+    /// The directory of its modules, with `modules.order` in it; `None` if everything is built in.
     pub modules: Option<PathBuf>,
     /// `6.1.0-56-amd64`.
     pub release: String,
 }
 
-/// Finds a kernel on this machine, without fetching it.
+/// Finds a kernel on this machine, without downloading it.
 ///
-/// `Ok(None)`: apt offers it, and it must be fetched.
+/// `Ok(None)`: apt offers it, but it has to be downloaded.
 pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
     match spec {
         KernelSpec::Debian { version } => {
@@ -29,7 +29,7 @@ pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
             match cached {
                 Some(package) => unpacked(spec, &cache.place(&package), &package).map(Some),
                 None if cache::can_fetch() => newest_offered(spec, version).map(|_| None),
-                None => Err(refuse(spec, "is not in the cache, and there is no apt-get to fetch it with")),
+                None => Err(refuse(spec, "is not in the cache, and there is no apt-get to download it")),
             }
         }
         KernelSpec::Installed { release } => installed(spec, Path::new("/"), release).map(Some),
@@ -37,7 +37,7 @@ pub(crate) fn find(spec: &KernelSpec, cache: &Cache) -> Result<Option<Kernel>> {
     }
 }
 
-/// Finds a kernel, and fetches it where it must be.
+/// Finds a kernel, and downloads it if necessary.
 pub(crate) fn get(spec: &KernelSpec, cache: &Cache) -> Result<Kernel> {
     if let Some(kernel) = find(spec, cache)? {
         return Ok(kernel);
@@ -55,8 +55,8 @@ fn newest_offered(spec: &KernelSpec, version: &str) -> Result<String> {
     let names = String::from_utf8_lossy(&listed);
     let offered = names.lines().filter(|name| is_package(name, version)).map(str::to_string).collect();
     newest(version, offered).ok_or_else(|| {
-        let reason = "no source of packages has it (apt-cache pkgnames linux-image- lists what there is, apt-get update \
-                      asks the sources anew)";
+        let reason = "no package source has it (apt-cache pkgnames linux-image- lists what is available, \
+                      apt-get update refreshes the lists)";
         refuse(spec, reason)
     })
 }
@@ -67,7 +67,8 @@ fn refuse(spec: &KernelSpec, reason: impl Into<String>) -> GuestError {
 
 const PACKAGE: &str = "linux-image-";
 
-/// Whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, and none of the special ones.
+/// Whether a package is a kernel of this version: `linux-image-6.1.0-56-amd64`, but none of the special
+/// variants.
 fn is_package(name: &str, version: &str) -> bool {
     let release = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(version));
     release.is_some_and(|rest| {
@@ -93,7 +94,7 @@ fn unpacked(spec: &KernelSpec, root: &Path, package: &str) -> Result<Kernel> {
 fn installed(spec: &KernelSpec, root: &Path, release: &str) -> Result<Kernel> {
     let image = root.join(format!("boot/vmlinuz-{release}"));
     if !image.is_file() {
-        return Err(refuse(spec, format!("there is no '{}'", image.display())));
+        return Err(refuse(spec, format!("'{}' does not exist", image.display())));
     }
     let places = [root.join("lib/modules").join(release), root.join("usr/lib/modules").join(release)];
     let modules = places.into_iter().find(|place| place.is_dir());
@@ -105,7 +106,10 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
         release_of(image).map_err(GuestError::file("read the kernel image", image))?.ok_or_else(|| {
             refuse(
                 spec,
-                format!("'{}' is no bzImage, as arch/x86/boot/bzImage of a build is", image.display()),
+                format!(
+                    "'{}' is not a bzImage such as arch/x86/boot/bzImage of a kernel build",
+                    image.display()
+                ),
             )
         })?;
     let modules = match modules {
@@ -119,7 +123,7 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
             let found = places.into_iter().find(|place| place.join("modules.order").is_file());
             Some(found.ok_or_else(|| {
                 let reason = format!(
-                    "'{}' has no modules of {release}; make modules_install INSTALL_MOD_PATH=DIR fills a directory",
+                    "'{}' has no modules for {release}; create them with make modules_install INSTALL_MOD_PATH=DIR",
                     directory.display()
                 );
                 refuse(spec, reason)
@@ -129,9 +133,9 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
     Ok(Kernel { image: image.to_path_buf(), modules, release })
 }
 
-/// The release that the image of a kernel for x86 carries; none when it is no such image.
+/// The release in a kernel image for x86; `None` if it is not such an image.
 ///
-/// The header has `HdrS` at 0x202, and at 0x20e where the text is, counted from 0x200
+/// The header has `HdrS` at 0x202, and the position of the text at 0x20e, counted from 0x200
 /// (Documentation/arch/x86/boot.rst, `kernel_version`).
 fn release_of(image: &Path) -> io::Result<Option<String>> {
     let mut file = File::open(image)?;
@@ -213,6 +217,6 @@ mod tests {
             assert_eq!((kernel.modules.as_deref(), kernel.release.as_str()), (Some(&*installed), "6.19.0"));
         }
         let error = find(&spec(Path::new("/nowhere")), &cache).unwrap_err().to_string();
-        assert!(error.starts_with("kernel mine: '/nowhere' has no modules of 6.19.0"), "{error}");
+        assert!(error.starts_with("kernel mine: '/nowhere' has no modules for 6.19.0"), "{error}");
     }
 }

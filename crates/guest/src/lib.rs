@@ -1,13 +1,15 @@
 //! Guests: virtual machines with a kernel of the user's choice, as hosts.
 //!
-//! A guest is a kernel and an archive that this crate makes: the fsdyno binary as first process and agent, the programs that
-//! the trial needs with their libraries, and the modules that the kernel needs. There is no image to download, no network
-//! and no need to be root; what it takes is QEMU. From outside ([`Qemu`]) a guest is a [`fsdyno_host::Host`] like any other;
-//! from within ([`inside`]) it serves the same requests as the agent on this machine, by the same code.
+//! A guest consists of a kernel and an archive that this crate creates: the fsdyno binary as first process
+//! and agent, the programs that the trial needs with their libraries, and the modules that the kernel needs.
+//! There is no image to download, no network and no need for root; it only needs QEMU. From outside
+//! ([`Qemu`]) a guest is a [`fsdyno_host::Host`] like any other; inside ([`inside`]) it serves the same
+//! requests as the agent on the host, with the same code.
 //!
-//! A guest belongs to one trial: it starts with a kernel that has run nothing else, and everything that was done in it goes
-//! with it. KVM runs it where it works, else QEMU's emulation, which is an order of magnitude slower and distorts: only
-//! ratios between guests of the same kind mean something then, and results say so.
+//! A guest belongs to one trial: it starts with a kernel that has run nothing else, and everything that was
+//! done in it disappears with it. KVM runs it if available, otherwise QEMU's emulation, which is an order of
+//! magnitude slower and distorts timings: then only ratios between guests of the same kind are meaningful,
+//! and results say so.
 
 mod cache;
 mod error;
@@ -44,10 +46,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a guest's kernel may take to its first words with a processor that executes it. Where KVM only seems to work
-/// it says nothing at all, and this is what finding that out costs, once.
+/// How long a guest's kernel may take until its first output if a processor executes it. If KVM only seems to
+/// work, there is no output at all, and this is the one-time cost of finding out.
 const KVM_PATIENCE: Duration = Duration::from_secs(4);
-/// How long a guest may take to answer; an emulated one needs 5 to 10 seconds where nobody else wants the processors.
+/// How long a guest may take to answer; an emulated one needs 5 to 10 seconds on idle processors.
 const BOOT_PATIENCE: Duration = Duration::from_secs(180);
 /// Programs that agents run.
 const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "coreutils")];
@@ -57,14 +59,14 @@ pub struct Qemu {
     binary: PathBuf,
     cache: Cache,
     kernels: BTreeMap<KernelSpec, Rc<Found>>,
-    /// What keeps kernels that are not at hand from being fetched; nothing where apt offers them.
+    /// Why kernels that are not present cannot be downloaded; empty if apt offers them.
     absent: BTreeMap<KernelSpec, Vec<String>>,
-    /// Whether the processor executes guests; not known before the first one.
+    /// Whether the processor can execute guests; unknown before the first one.
     kvm: Option<bool>,
     version: Option<String>,
     /// Set by somebody who does not want to wait for a guest any longer.
     hurry: Arc<AtomicBool>,
-    /// On the command line of every guest's kernel.
+    /// Added to the command line of every guest's kernel.
     kernel_words: String,
 }
 
@@ -75,7 +77,8 @@ struct Found {
 }
 
 impl Qemu {
-    /// `binary` is the fsdyno binary, which is the first process of every guest; `cache` is where what is fetched is kept.
+    /// `binary` is the fsdyno binary, which is the first process of every guest; `cache` is the download
+    /// cache.
     pub fn new(binary: PathBuf, cache: PathBuf) -> Self {
         Qemu {
             binary,
@@ -89,13 +92,14 @@ impl Qemu {
         }
     }
 
-    /// The same, with guests whose kernels are told more on their command line: `lsm=lockdown`.
+    /// The same, with additional words on the command line of the guests' kernels: `lsm=lockdown`.
     #[must_use]
     pub fn with_kernel_words(self, words: &str) -> Self {
         Qemu { kernel_words: words.to_string(), ..self }
     }
 
-    /// The same for a user who may lose patience: when the flag is set, a guest that owes an answer is ended.
+    /// The same for a user who may lose patience: when the flag is set, a guest that owes an answer is
+    /// killed.
     #[must_use]
     pub fn hurried_by(self, hurry: Arc<AtomicBool>) -> Self {
         Qemu { hurry, ..self }
@@ -105,20 +109,20 @@ impl Qemu {
     pub fn missing() -> Vec<String> {
         let mut missing = Vec::new();
         if std::env::consts::ARCH != "x86_64" {
-            missing.push(format!("guests are for x86-64, and this machine is {}", std::env::consts::ARCH));
+            missing.push(format!("guests need x86-64, but this machine is {}", std::env::consts::ARCH));
         }
         if find_program(QEMU).is_none() {
-            missing.push(format!("{QEMU} (install qemu-system-x86: apt-get install qemu-system-x86)"));
+            missing.push(format!("{QEMU} is not installed (apt-get install qemu-system-x86)"));
         }
         missing
     }
 
-    /// Whether kernels that Debian has packaged can be fetched.
+    /// Whether kernels from Debian packages can be downloaded.
     pub fn can_fetch_kernels() -> bool {
         cache::can_fetch()
     }
 
-    /// The first line of `--version`, where QEMU is installed.
+    /// The first line of `--version`, if QEMU is installed.
     pub fn installed() -> Option<String> {
         let output = Command::new(find_program(QEMU)?).arg("--version").output().ok()?;
         String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)
@@ -135,10 +139,10 @@ impl Qemu {
         Ok(found)
     }
 
-    /// What a kernel that is at hand lacks of what a request needs. One that must be fetched is looked at then.
+    /// What a present kernel lacks for a request. One that has to be downloaded is examined later.
     fn lacks(&mut self, request: &GuestRequest) -> error::Result<Vec<String>> {
         if !self.kernels.contains_key(&request.kernel) {
-            // Asking apt takes half a second, and is not done for every case.
+            // Querying apt takes half a second, so it is not done for every case.
             if let Some(known) = self.absent.get(&request.kernel) {
                 return Ok(known.clone());
             }
@@ -154,7 +158,7 @@ impl Qemu {
         let absent = request.modules.iter().filter(|module| !modules.have(&module.name));
         let line = |GuestModule { name, hint }: &GuestModule| {
             let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("no {name} in kernel {} ({}{hint})", request.kernel, found.kernel.release)
+            format!("kernel {} ({}) has no {name}{hint}", request.kernel, found.kernel.release)
         };
         Ok(absent.map(line).collect())
     }
@@ -175,7 +179,7 @@ impl Qemu {
             None => Vec::new(),
         };
         let directory = self.cache.directory();
-        fs::create_dir_all(directory).map_err(GuestError::file("make the directory", directory))?;
+        fs::create_dir_all(directory).map_err(GuestError::file("create the directory", directory))?;
         initramfs::build(directory, &files, &modules)
     }
 
@@ -202,7 +206,7 @@ impl Qemu {
         };
         let (mut machine, ports) = Machine::start(setup).map_err(not_started)?;
         if accelerator == Accelerator::Kvm && !machine.begins(KVM_PATIENCE) {
-            let reason = "the kernel does not begin under KVM".to_string();
+            let reason = "the kernel does not boot under KVM".to_string();
             return Err(HostError::Lost { host: name, reason }.into());
         }
         let facts = GuestFacts {
@@ -236,7 +240,7 @@ impl Guests for Qemu {
         unmet.extend(self.lacks(request).unwrap_or_else(|error| vec![error.to_string()]));
         let absent = request.programs.iter().filter(|program| !programs::at_hand(program, &self.cache));
         unmet.extend(absent.map(|GuestProgram { name, package }| {
-            format!("{name} (install {package}: apt-get install {package})")
+            format!("{name} is not installed (apt-get install {package})")
         }));
         unmet
     }
@@ -249,7 +253,7 @@ impl Guests for Qemu {
     ) -> Result<Box<dyn Guest>, NotStarted> {
         let interrupted = || interrupt.load(Ordering::Relaxed);
         let name = request.kernel.to_string();
-        // What was there when the sweep began may be gone.
+        // What existed when the sweep began may be gone.
         if let Some(lacking) = memory::lacking(&request.shape) {
             return Err(GuestError::Memory { lacking }.not_started(&name).into());
         }
@@ -260,14 +264,15 @@ impl Guests for Qemu {
                     self.kvm = Some(true);
                     return Ok(Box::new(guest));
                 }
-                // A machine on which guests have run does not lose the ability.
+                // A machine on which guests have run keeps this ability.
                 Err(error) if self.kvm == Some(true) || interrupted() => return Err(error),
                 Err(_) => self.kvm = Some(false),
             }
         }
         let guest = self.boot(request, disks, &found, Accelerator::Tcg, interrupt).or_else(|first| {
             match *first.error {
-                // On a busy machine the timers of an emulated processor now and then stop a kernel before anything has run.
+                // On a busy machine the timers of an emulated processor occasionally stop a kernel before
+                // anything has run.
                 HostError::Lost { .. } if !interrupted() => {
                     self.boot(request, disks, &found, Accelerator::Tcg, interrupt)
                 }
@@ -299,9 +304,9 @@ mod tests {
             disks: Vec::new(),
         };
         let unmet = guests.unmet(&request);
-        assert!(unmet.iter().any(|reason| reason.contains("of memory for the guest")), "{unmet:?}");
+        assert!(unmet.iter().any(|reason| reason.contains("the guest needs")), "{unmet:?}");
         let not = guests.start(&request, &[], &AtomicBool::new(false)).err().expect("no such guest");
-        assert!(not.error.to_string().contains("it takes 1048576T of memory"), "{}", not.error);
+        assert!(not.error.to_string().contains("the guest needs 1048576T of memory"), "{}", not.error);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The virtual machine: one QEMU process, its console, and the streams to its ports.
 //!
-//! Every stream is one end of a pair of sockets that QEMU inherits, so that there is no path to collide with, nobody else
-//! can listen, and nothing is left of it. QEMU dies with the thread that started it (`PR_SET_PDEATHSIG`), and the streams
-//! end with QEMU.
+//! Every stream is one end of a pair of sockets that QEMU inherits, so there is no path to collide with,
+//! nobody else can listen, and nothing of it remains. QEMU dies with the thread that started it
+//! (`PR_SET_PDEATHSIG`), and the streams end with QEMU.
 //!
-//! QEMU opens nothing of ours by a path. Kernel, archive and disks are descriptors that it inherits, so that what it has is
-//! what was made and verified, and so that it needs no right to any of them: started by root, it is another user
-//! ([`crate::user`]). Its system calls are filtered (`-sandbox`).
+//! QEMU opens none of fsdyno's files by path. Kernel, archive and disks are descriptors that it inherits, so
+//! it gets exactly what was created and verified, and needs no permission for any of them: if root starts it,
+//! it runs as another user ([`crate::user`]). Its system calls are filtered (`-sandbox`).
 
 use crate::error::{GuestError, Result};
 use crate::user;
@@ -30,27 +30,27 @@ use std::time::{Duration, Instant};
 
 /// The program.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// How much of the console is kept, from its end.
+/// How much of the console to keep, from its end.
 const CONSOLE_KEPT: usize = 64 * 1024;
-/// How many lines of it are told.
+/// How many lines of it to report.
 const LINES_TOLD: usize = 20;
-/// How long QEMU may take to be gone after it was killed or its guest has switched itself off.
+/// How long QEMU may take to exit after it was killed or its guest has powered off.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A kernel's first words (init/version.c), which it says when it is told to say all.
+/// A kernel's first output (init/version.c), which appears if it is told to print everything.
 const FIRST_LINE: &str = "Linux version";
-/// How a kernel announces that something is badly wrong, the cause of others first.
+/// How a kernel announces serious problems, root causes first.
 const ALARMS: &[&str] = &["BUG:", "Oops:", "general protection fault", "Kernel panic", "I/O error, dev"];
-/// No disk asks for a coarser alignment, in bytes.
+/// The coarsest alignment that a disk requires, in bytes.
 const FIRST_BLOCK: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Who executes the guest's instructions.
+/// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accelerator {
     /// The processor, by the kernel's module.
     Kvm,
-    /// QEMU's own translator, with a thread for each processor.
+    /// QEMU's own translator, with one thread per processor.
     Tcg,
 }
 
@@ -72,14 +72,14 @@ impl Accelerator {
 
 /// What a machine is started with.
 pub(crate) struct Setup<'a> {
-    /// Its kernel, which any user may read who has the descriptor, and so the archive.
+    /// Its kernel, which any user may read who has the descriptor; the archive likewise.
     pub image: File,
     pub initramfs: File,
     pub shape: GuestShape,
     /// Each disk, with its path for a person.
     pub disks: Vec<(&'a Path, &'a OwnedFd)>,
     pub accelerator: Accelerator,
-    /// What its kernel is told beside the usual.
+    /// Additional words for its kernel's command line.
     pub kernel_words: &'a str,
 }
 
@@ -101,17 +101,17 @@ impl Inherited {
     }
 }
 
-/// A running machine. It is killed when it is dropped.
+/// A running machine. It is killed when dropped.
 pub(crate) struct Machine {
     child: Child,
     console: Arc<Mutex<Vec<u8>>>,
     complaints: Arc<Mutex<Vec<u8>>>,
-    /// Whether it did not end by itself.
+    /// Whether it has not exited on its own.
     killed: bool,
     started: Instant,
 }
 
-/// This machine's ends of the streams to a guest.
+/// The host's ends of the streams to a guest.
 pub(crate) struct Ports {
     pub agent: UnixStream,
     pub engine: UnixStream,
@@ -140,7 +140,7 @@ impl Machine {
         let program = find_program(QEMU).ok_or(GuestError::NotInstalled { program: QEMU })?;
         let mut command = Command::new(program);
         command.arg0(QEMU).args(words(&shape, setup.accelerator, setup.kernel_words, &inherited));
-        // What it is to read stands on its command line, and nothing of ours is where it works.
+        // What it reads is on its command line, and nothing of fsdyno's is in its working directory.
         command.env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         child::set_up_unprivileged(&mut command, inherited.all(), user::of_qemu());
@@ -149,14 +149,14 @@ impl Machine {
         }
         let started = Instant::now();
         let mut child = command.spawn().map_err(GuestError::file("start", Path::new(QEMU)))?;
-        // They own QEMU's ends of the sockets; without them the streams end with QEMU.
+        // They own QEMU's ends of the sockets; once they are closed, the streams end with QEMU.
         drop((command, inherited));
         let complaints = child.stderr.take().map(collect).unwrap_or_default();
         let machine = Machine { child, console: collect(console), complaints, killed: false, started };
         Ok((machine, Ports { agent, engine }))
     }
 
-    /// The last lines of the console, what QEMU complained about, and how it ended.
+    /// The last lines of the console, QEMU's error output, and how it exited.
     pub fn last_words(&mut self) -> String {
         let mut told = telling(&text(&self.console));
         told.extend(text(&self.complaints).lines().map(str::to_string));
@@ -166,7 +166,7 @@ impl Machine {
         told.join("\n")
     }
 
-    /// Whether the guest's kernel says that it has begun, within this time.
+    /// Whether the guest's kernel reports that it has started, within this time.
     pub fn begins(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline && !matches!(self.child.try_wait(), Ok(Some(_))) {
@@ -183,7 +183,7 @@ impl Machine {
         self.started.elapsed()
     }
 
-    /// Waits a moment for a guest that is switching itself off, so that its last words are all there.
+    /// Waits a moment for a guest that is powering off, so that its last output is complete.
     pub fn settle(&mut self) -> bool {
         let deadline = Instant::now() + GRACE;
         loop {
@@ -199,7 +199,7 @@ impl Machine {
 
     /// Ends it at once.
     pub fn kill(&mut self) {
-        // It has not been reaped unless it has ended, so its number is still its own.
+        // It has not been reaped unless it has exited, so its number is still its own.
         if let Ok(None) = self.child.try_wait() {
             self.killed = true;
             let _ = self.child.kill();
@@ -214,12 +214,12 @@ impl Drop for Machine {
     }
 }
 
-/// What QEMU may change beside what it inherits: the kernel's module that executes its guest.
+/// What QEMU may change in addition to what it inherits: the kernel module that executes its guest.
 fn bounds() -> io::Result<Option<Ruleset>> {
     Ruleset::new(["/dev/kvm", "/dev/null"].map(|path| (path, Access::File)))
 }
 
-/// The lines of a console that tell most: those that begin with what went wrong, else the last ones.
+/// The most informative lines of a console: those from the first sign of a problem on, or else the last ones.
 fn telling(console: &str) -> Vec<String> {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let end = lines.len().saturating_sub(LINES_TOLD);
@@ -232,7 +232,7 @@ fn text(kept: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
-/// Reads a stream to its end in a thread of its own, so that whoever writes there never waits; the end of it is kept.
+/// Reads a stream to its end in a separate thread, so that the writer never waits; the end of it is kept.
 fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&kept);
@@ -251,7 +251,8 @@ fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
     kept
 }
 
-/// A disk as QEMU is to have it: opened anew, so that its flags are its own, by the descriptor, so that it is the same file.
+/// A disk for QEMU: reopened, so that it has its own flags, through the descriptor, so that it is the same
+/// file.
 fn prepared(path: &Path, disk: &OwnedFd, cache: DiskCache) -> Result<Arc<OwnedFd>> {
     allocate_first_block(disk).map_err(GuestError::file("prepare the disk", path))?;
     let direct = if cache == DiskCache::None { OFlags::DIRECT } else { OFlags::empty() };
@@ -263,9 +264,10 @@ fn prepared(path: &Path, disk: &OwnedFd, cache: DiskCache) -> Result<Arc<OwnedFd
     }
 }
 
-/// Gives a sparse file something at its begin, where it has a hole, without changing what is read. QEMU finds out by
-/// reading there how direct requests have to be aligned; a hole takes requests of any size, from which QEMU concludes
-/// 4096 bytes, and would read and write back what lies around each smaller request of the guest.
+/// Writes to the beginning of a sparse file, if there is a hole, without changing what is read. QEMU
+/// determines the alignment of direct requests by reading there; a hole accepts requests of any size, from
+/// which QEMU concludes 4096 bytes, and would read and write back the surroundings of each smaller request of
+/// the guest.
 fn allocate_first_block(disk: &OwnedFd) -> io::Result<()> {
     let file = File::from(disk.try_clone()?);
     let found = file.metadata()?;
@@ -278,8 +280,8 @@ fn allocate_first_block(disk: &OwnedFd) -> io::Result<()> {
     file.sync_data()
 }
 
-/// What QEMU may not do once it runs: become somebody, start programs, move itself between processors, use system calls
-/// that no libc uses any more (qemu(1)).
+/// What QEMU may not do once it runs: change its user, start programs, move between processors, use system
+/// calls that no libc uses any more (qemu(1)).
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// The command line of QEMU.
@@ -306,7 +308,7 @@ fn words(
     option("-m", format!("{memory}M"));
     option("-kernel", child::path_of(inherited.image.as_fd()));
     option("-initrd", child::path_of(inherited.archive.as_fd()));
-    // Whether an executed guest lives at all is seen by its first words; an emulated serial line is slow.
+    // The first output shows whether a guest under KVM is alive at all; an emulated serial line is slow.
     let loglevel = if accelerator == Accelerator::Kvm { 7 } else { 4 };
     option("-append", format!("loglevel={loglevel} {kernel_words} {COMMAND_LINE}"));
     option("-chardev", chardev("console", &inherited.console));
@@ -319,10 +321,11 @@ fn words(
     for (index, (path, disk)) in inherited.disks.iter().enumerate() {
         option("-add-fd", fdset(index, path, disk));
         option("-blockdev", blockdev(index, shape.cache));
-        // The guest learns of errors, also of a machine that has no room left, which QEMU would hold it for otherwise.
+        // The guest gets all errors, including those of a full host filesystem, for which QEMU would
+        // otherwise pause it.
         let errors = "werror=report,rerror=report";
-        // Requests reach the disk as the guest's kernel has made them. Merged by QEMU they may also have more parts than a
-        // system call takes, and fail.
+        // Requests reach the disk as the guest's kernel made them. If QEMU merged them they could have more
+        // segments than a system call accepts, and fail.
         let merging = "request-merging=off";
         option(
             "-device",
@@ -332,15 +335,15 @@ fn words(
     words
 }
 
-/// What a guest's kernel is told. Mitigations cost emulated processors most and protect nobody here; the clock of the
-/// emulated processor is steady, which the kernel would not believe; a kernel that panics ends at once, and one that has
-/// oopsed is not trusted any more.
+/// The command line of a guest's kernel. Mitigations cost emulated processors most and protect nobody here;
+/// the clock of the emulated processor is steady, which the kernel would not believe; a kernel that panics
+/// exits at once, and one that has oopsed is no longer trusted.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off tsc=reliable \
                             clocksource=tsc rdinit=/fsdyno -- guest";
 
-/// The descriptor of a disk under a name of QEMU's, `/dev/fdset/0`; the path says to a person what it is.
+/// The descriptor of a disk under one of QEMU's names, `/dev/fdset/0`; the path tells a person what it is.
 fn fdset(index: usize, path: &Path, disk: &OwnedFd) -> String {
-    // A comma separates options, two of them are one in a name.
+    // A comma separates options; two of them stand for one in a name.
     let path = path.display().to_string().replace(',', ",,");
     format!("fd={},set={index},opaque={path}", disk.as_fd().as_raw_fd())
 }

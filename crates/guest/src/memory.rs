@@ -1,15 +1,15 @@
-//! What a guest takes of this machine's memory, before it takes it.
+//! Checks the memory of the host before a guest uses it.
 //!
-//! A guest's memory is taken as its kernel touches it. Where there is not enough of it, the kernel of this machine ends
-//! some process in the middle of a trial, and not always the guest's.
+//! A guest's memory is allocated as its kernel touches it. If there is not enough of it, the host's kernel
+//! kills some process in the middle of a trial, and not always the guest's.
 
 use fsdyno_core::{Bytes, GuestShape};
 use std::fs;
 
-/// What QEMU takes beside: itself, translated code, the archive.
+/// What QEMU uses in addition: itself, translated code, the archive.
 const QEMU_ITSELF: Bytes = Bytes(256 * Bytes::MIB);
 
-/// Why this machine has no room for a guest, and what to do; nothing where it has, or does not tell.
+/// Why the host has no room for a guest, and what to do; `None` if it has, or if that is unknown.
 pub(crate) fn lacking(shape: &GuestShape) -> Option<String> {
     too_much(shape.memory, &fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
@@ -19,13 +19,13 @@ fn too_much(memory: Bytes, meminfo: &str) -> Option<String> {
     (memory.0.saturating_add(QEMU_ITSELF.0) > available.0).then(|| {
         let available = Bytes(available.0 - available.0 % Bytes::MIB);
         format!(
-            "{memory} of memory for the guest and {QEMU_ITSELF} for QEMU, of which {available} are available \
-             (end other programs, or give guests less: --set guest.memory=SIZE)"
+            "the guest needs {memory} of memory and QEMU {QEMU_ITSELF}, but only {available} is available \
+             (stop other programs, or give guests less memory with --set guest.memory=SIZE)"
         )
     })
 }
 
-/// What programs can have without swapping (proc(5), `MemAvailable`).
+/// Memory available to programs without swapping (proc(5), `MemAvailable`).
 fn available(meminfo: &str) -> Option<Bytes> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -42,8 +42,8 @@ mod tests {
         let enough = (Bytes::GIB + QEMU_ITSELF.0) / Bytes::KIB;
         assert_eq!(too_much(Bytes(Bytes::GIB), &meminfo(enough)), None);
         let reason = too_much(Bytes(Bytes::GIB), &meminfo(enough - 1)).expect("a reason");
-        assert!(reason.starts_with("1G of memory for the guest and 256M for QEMU"), "{reason}");
-        assert!(reason.contains("1279M are available") && reason.contains("--set guest.memory"), "{reason}");
+        assert!(reason.starts_with("the guest needs 1G of memory and QEMU 256M"), "{reason}");
+        assert!(reason.contains("1279M is available") && reason.contains("--set guest.memory"), "{reason}");
         assert!(too_much(Bytes(u64::MAX), &meminfo(enough)).is_some());
         assert_eq!(too_much(Bytes(u64::MAX), "nothing known"), None);
         assert!(lacking(&GuestShape { memory: Bytes(u64::MAX), ..GuestShape::default() }).is_some());

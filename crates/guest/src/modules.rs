@@ -1,8 +1,8 @@
-//! The modules of a kernel: which there are, what each needs, and in what order they are loaded.
+//! The modules of a kernel: which exist, what each needs, and in what order they are loaded.
 //!
-//! Neither a package nor a build has `modules.dep` before somebody has run depmod(8), so dependencies are read from where
-//! depmod reads them: `depends=` in the section `.modinfo` of each module. Modules travel uncompressed, so that no
-//! emulated processor spends its time on that.
+//! Neither a package nor a build has `modules.dep` before somebody has run depmod(8), so dependencies are
+//! read from where depmod reads them: `depends=` in the section `.modinfo` of each module. Modules are stored
+//! uncompressed, so that no emulated processor spends time on decompressing them.
 
 use crate::cache;
 use crate::error::{GuestError, Result};
@@ -13,8 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules that others ask for by an algorithm of the crypto API, which no `depends=` tells. A kernel that has one of them
-/// built in, or does not know it, has no file of this name; both is well.
+/// Modules that others request by an algorithm of the crypto API, which no `depends=` lists. If a kernel has
+/// one of them built in, or does not have it, there is no such file; both is fine.
 const HELPERS: &[&str] = &[
     "crc32c_generic",
     "crc32_generic",
@@ -43,7 +43,7 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// Looks at the directory of a kernel's modules; without one everything counts as built in.
+    /// Reads the directory of a kernel's modules; without one everything counts as built in.
     pub fn of(directory: Option<&Path>) -> Result<Option<Modules>> {
         let Some(directory) = directory else { return Ok(None) };
         let listed = |name: &str| {
@@ -54,7 +54,8 @@ impl Modules {
         let mut files = BTreeMap::new();
         for line in listed("modules.order")?.lines() {
             let Some(name) = name_of(line) else { continue };
-            // The list has `.ko` whatever the compression; a build before `modules_install` lists objects elsewhere.
+            // The list says `.ko` whatever the compression; a build before `modules_install` lists objects
+            // elsewhere.
             let stem = directory.join(line).with_extension("ko");
             let found = ["", ".xz", ".zst", ".gz"].iter().map(|suffix| {
                 let mut path = stem.clone().into_os_string();
@@ -158,6 +159,6 @@ mod tests {
     #[test]
     fn a_file_that_is_no_module_is_named() {
         let error = needs(Path::new("/x/bad.ko"), b"no ELF").unwrap_err().to_string();
-        assert!(error.starts_with("'/x/bad.ko' is no kernel module"), "{error}");
+        assert!(error.starts_with("'/x/bad.ko' is not a kernel module"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
 //! The programs of a guest, with the libraries that they need.
 //!
-//! A program is this machine's own where it is installed, else that of a Debian package in the cache. What it needs, its own
-//! dynamic loader knows best: asked as ldd(1) asks it, it prints the libraries that it would load, and where they are. What is
-//! not here comes from the package of that library. Everything stands in the guest under the path that it has here, so that it
-//! is found there in the same way.
+//! A program is the host's own if it is installed, otherwise that of a Debian package in the cache. Its
+//! dynamic loader knows best what it needs: called as ldd(1) does, it prints the libraries that it would
+//! load, and where they are. What is missing comes from the package of that library. Everything has the same
+//! path in the guest as on the host, so that it is found in the same way.
 
 use crate::cache::Cache;
 use crate::error::{GuestError, Result};
@@ -21,13 +21,14 @@ use std::process::Command;
 const SETTINGS: &[&str] = &["/etc/mke2fs.conf"];
 /// Where programs are in a package.
 const BINARIES: &[&str] = &["usr/sbin", "sbin", "usr/bin", "bin"];
-/// Where libraries are in a package of Debian's for this kind of machine.
+/// Where libraries are in a Debian package for this architecture.
 const LIBRARIES: &[&str] = &["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib"];
 
-/// Files for a guest: where each stands there, and where it is here.
+/// Files for a guest: the path there, and the path here.
 pub(crate) type Files = BTreeMap<PathBuf, PathBuf>;
 
-/// Whether a program can be given to a guest: it is here, or in a package that is in the cache or can be fetched.
+/// Whether a program can be given to a guest: it is installed, or in a package that is in the cache or can be
+/// downloaded.
 pub(crate) fn at_hand(program: &GuestProgram, cache: &Cache) -> bool {
     find_program(&program.name).is_some()
         || in_package(&cache.place(&program.package), &program.name).is_some()
@@ -42,7 +43,7 @@ pub(crate) fn add(files: &mut Files, program: &GuestProgram, cache: &Cache) -> R
     let root = cache.fetch(&program.package)?;
     let path = in_package(&root, &program.name).ok_or_else(|| GuestError::Program {
         program: program.name.clone(),
-        reason: format!("package {} does not have it", program.package),
+        reason: format!("package {} does not contain it", program.package),
     })?;
     add_file(files, &path, Path::new("/usr/sbin").join(&program.name), Some((cache, &root)))
 }
@@ -86,7 +87,7 @@ pub(crate) fn add_file(
     files.insert(loader.clone(), loader);
     for (name, library) in found {
         let library = library.ok_or_else(|| refuse(format!("it needs {name}, which is not installed")))?;
-        // A library of a package goes where loaders look by themselves.
+        // A library from a package goes where loaders search by default.
         let fetched = roots.iter().any(|root| library.starts_with(root));
         let target = if fetched { Path::new("/usr/lib").join(&name) } else { library.clone() };
         files.insert(target, library);
@@ -94,10 +95,10 @@ pub(crate) fn add_file(
     Ok(())
 }
 
-/// What the loader would load for a program, packages below these directories included.
+/// What the loader would load for a program, including packages below these directories.
 fn listed(loader: &Path, program: &Path, roots: &[PathBuf]) -> Result<Vec<(String, Option<PathBuf>)>> {
     let mut command = Command::new(loader);
-    // As `--list`, which would refuse a program with a library that is not there (ldd(1)).
+    // Like `--list`, which would refuse a program if a library is missing (ldd(1)).
     command.arg(program).env("LD_TRACE_LOADED_OBJECTS", "1");
     if !roots.is_empty() {
         let places = roots.iter().flat_map(|root| LIBRARIES.iter().map(move |place| root.join(place)));
@@ -107,14 +108,14 @@ fn listed(loader: &Path, program: &Path, roots: &[PathBuf]) -> Result<Vec<(Strin
     Ok(libraries(&String::from_utf8_lossy(&listed)))
 }
 
-/// Where the package with a library is unpacked. Since the time of 64 bits some have a suffix.
+/// Where the package with a library is unpacked. Since the transition to 64-bit time, some have a suffix.
 fn library_root(cache: &Cache, library: &str) -> Result<PathBuf> {
     let package = library_package(library);
     cache.fetch(&package).or_else(|first| cache.fetch(&format!("{package}t64")).map_err(|_| first))
 }
 
-/// The package of a library, which Debian names after it: `libntfs-3g.so.89` is in `libntfs-3g89`, `libfoo2.so.3` in
-/// `libfoo2-3` (Debian Policy, 8.1).
+/// The package of a library, which Debian names after it: `libntfs-3g.so.89` is in `libntfs-3g89`,
+/// `libfoo2.so.3` in `libfoo2-3` (Debian Policy, 8.1).
 fn library_package(library: &str) -> String {
     let (name, version) = library.split_once(".so").unwrap_or((library, ""));
     let version = version.trim_start_matches('.');
@@ -143,8 +144,8 @@ fn loader(bytes: &[u8]) -> object::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The libraries in what the loader prints, each with its file where it has one. The kernel's own (`linux-vdso`) has
-/// none and needs none.
+/// The libraries in what the loader prints, each with its file where it has one. The kernel's own
+/// (`linux-vdso`) has none and needs none.
 fn libraries(listed: &str) -> Vec<(String, Option<PathBuf>)> {
     let one = |line: &str| {
         let (name, rest) = line.trim().split_once(" => ")?;

@@ -1,22 +1,23 @@
-//! The user that QEMU runs as where fsdyno is root's.
+//! The user that QEMU runs as if fsdyno is root.
 //!
-//! QEMU emulates devices for a kernel that may be anybody's, and must not be root meanwhile. It gets a user that nobody
-//! else is: not `nobody`, which other daemons are, too, and who may look into and kill each other. Systemd lists what is
-//! unused by every convention (systemd.io/UIDS-GIDS), 1879048192 to 2147483647; there each fsdyno takes the number of its
-//! process, which no other has at the same time. In a container that maps fewer users, `nobody` has to do.
+//! QEMU emulates devices for a kernel that may be anybody's, and must not be root while it does. It gets a
+//! user that nobody else is: not `nobody`, which other daemons use as well, and who can inspect and kill each
+//! other. Systemd lists the range that is unused by every convention (systemd.io/UIDS-GIDS), 1879048192 to
+//! 2147483647; from it each fsdyno takes its process number, which no other process has at the same time. In
+//! a container that maps fewer users, `nobody` has to do.
 
 use fsdyno_sys::child::User;
 use rustix::process::{geteuid, getpid};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The begin of what systemd's table calls unused.
+/// The start of the range that systemd's table calls unused.
 const UNUSED: u32 = 0x7000_0000;
 const NOBODY: u32 = 65534;
 const KVM: &str = "/dev/kvm";
 const GROUP_READS_AND_WRITES: u32 = 0o060;
 
-/// Whom QEMU becomes; nobody else than us where we are not root.
+/// The user that QEMU becomes; no other than fsdyno's if fsdyno is not root.
 pub(crate) fn of_qemu() -> Option<User> {
     if !geteuid().is_root() {
         return None;
@@ -26,18 +27,18 @@ pub(crate) fn of_qemu() -> Option<User> {
         ["/proc/self/uid_map", "/proc/self/gid_map"].map(|map| fs::read_to_string(map).unwrap_or_default());
     let known = |number: u32| maps.iter().all(|map| is_mapped(map, number));
     let number = [own, NOBODY].into_iter().find(|number| known(*number));
-    // A root in a namespace without any other user has no right that its user on the machine has not.
+    // Root in a namespace without any other user has no rights that its user on the machine does not have.
     number.map(|number| User { user: number, group: number, groups: kvm_group().into_iter().collect() })
 }
 
-/// The group that may use KVM, where others may not.
+/// The group that may use KVM, if others may not.
 fn kvm_group() -> Option<u32> {
     let node = fs::metadata(KVM).ok()?;
     (node.mode() & GROUP_READS_AND_WRITES == GROUP_READS_AND_WRITES && node.gid() != 0).then_some(node.gid())
 }
 
-/// Whether a user namespace has this number: lines of its first one within, its first one without, and how many
-/// (user_namespaces(7)).
+/// Whether a user namespace contains this number: each line has its first number inside, its first number
+/// outside, and the count (user_namespaces(7)).
 fn is_mapped(map: &str, number: u32) -> bool {
     map.lines().any(|line| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();

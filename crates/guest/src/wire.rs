@@ -1,7 +1,9 @@
-//! What goes between a guest and this machine beside the agent's requests: orders to its engine, and news from it.
+//! What passes between a guest and the host in addition to the agent's requests: commands to its engine, and
+//! messages from it.
 //!
-//! A guest has two ports, each a stream of lines of JSON: one for the agent, with the protocol of [`fsdyno_host::wire`],
-//! and one for engines, so that an event is never behind an answer. A guest runs one engine at a time.
+//! A guest has two ports, each a stream of lines of JSON: one for the agent, with the protocol of
+//! [`fsdyno_host::wire`], and one for engines, so that an event never waits behind an answer. A guest runs
+//! one engine at a time.
 
 use fsdyno_core::{EngineEvent, EngineRequest, figures};
 use fsdyno_host::lines::excerpt;
@@ -16,7 +18,7 @@ pub(crate) const ENGINE_PORT: &str = "fsdyno.engine";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// Start an engine; one that still runs is ended.
+    /// Start an engine; a running one is ended.
     Start(Box<EngineRequest>),
     /// Ask it to end.
     Stop,
@@ -40,11 +42,11 @@ pub enum News {
     },
     /// An event.
     Event(Box<EngineEvent>),
-    /// A line that is no event.
+    /// A line that is not a valid event.
     Garbage(String),
     /// It has closed its output; the end of its stderr.
     Closed(String),
-    /// It was told to end.
+    /// It was told to exit.
     Ended {
         /// Whether it is gone.
         gone: bool,
@@ -52,7 +54,7 @@ pub enum News {
 }
 
 impl News {
-    /// What a line from the guest says. One that says nothing is garbage, too.
+    /// Parses a line from the guest; an invalid one is garbage.
     pub fn understand(line: &[u8]) -> News {
         let garbage = |problem: String| News::Garbage(excerpt(line, &problem));
         let news = serde_json::from_slice(line).unwrap_or_else(|error| garbage(error.to_string()));

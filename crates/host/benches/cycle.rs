@@ -1,7 +1,9 @@
-//! What a trial pays for its devices: attach, probe, open, mount, unmount, detach, each of many rounds on a sparse image of
-//! 4 GiB in memory, through `LocalHost` and through `AgentHost`; and one round trip to the agent.
+//! What a trial pays for its devices: attach, probe, open, mount, unmount, detach, each of many rounds on a
+//! sparse image of 4 GiB in memory, through `LocalHost` and through `AgentHost`; and one round trip to the
+//! agent.
 //!
-//! `cargo bench -p fsdyno-host`; medians in microseconds, and the least in brackets. mkfs runs once and is not counted.
+//! `cargo bench -p fsdyno-host`; medians in microseconds, and the least in brackets. mkfs runs once and is
+//! not counted.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on may stop")]
 #![expect(clippy::print_stdout, reason = "the result")]

@@ -1,7 +1,8 @@
-//! Hosts at the other end of a channel: a process of this machine, or a guest.
+//! Hosts at the other end of a channel: a process on this machine, or a guest.
 //!
-//! What crosses the channel is [`crate::wire`]: one line for each call of a method of [`Host`]. Whoever can carry a
-//! question to the other end and the answer back, and give up an end that does not answer, is a host by that alone.
+//! [`crate::wire`] defines what crosses the channel: one line for each call of a method of [`Host`]. Anything
+//! that can carry a question to the other end and the answer back, and abandon an end that does not answer,
+//! is a host.
 
 use crate::lines::shortened;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the other end may take beyond the limit of a command, which it keeps itself.
+/// How much longer the other end may take than the limit of a command, which it enforces itself.
 const COMMAND_MARGIN: Duration = Duration::from_secs(10);
 
 /// How long a step may take before it is given up.
@@ -26,9 +27,9 @@ const COMMAND_MARGIN: Duration = Duration::from_secs(10);
 pub struct Limits {
     /// A step that reads or changes little: 60 s.
     pub step: Duration,
-    /// A step that may have to write back what memory holds for a slow device, an unmount above all: 300 s.
+    /// A step that may have to write back cached data to a slow device, especially an unmount: 300 s.
     pub flush: Duration,
-    /// Removing whatever an engine left in a directory, millions of files perhaps: an hour.
+    /// Removing whatever an engine left in a directory, possibly millions of files: an hour.
     pub tree: Duration,
 }
 
@@ -43,7 +44,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long a request may take; no longer than `most`, where that is given.
+    /// How long a request may take; at most `most`, if given.
     pub fn of(&self, request: &Request, most: Option<Duration>) -> Duration {
         let usual = match request {
             Request::Run { command } => command.limit + COMMAND_MARGIN,
@@ -65,14 +66,15 @@ pub trait Channel {
     fn end(&self) -> String;
     /// Carries a request to the other end, and gives its answer, a line.
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>>;
-    /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual.
+    /// Limits every step to this time instead of its usual limit; `None` restores the usual limits.
     fn be_patient(&mut self, limit: Option<Duration>);
-    /// Takes over an image that the other end has open under this number, and verifies that it is this file. Only a
-    /// process of the same machine has descriptors to pass on.
+    /// Takes over an image that the other end has open under this number, and verifies that it is this file.
+    /// Only a process on the same machine can pass on descriptors.
     fn take_descriptor(&mut self, _number: i32, _expected: &FileIdentity) -> Result<OwnedFd> {
         Err(wire::no_descriptors())
     }
-    /// Whatever works at the other end keeps this descriptor open until it is gone, if it could outlive this process.
+    /// Everything that works at the other end keeps this descriptor open until it is gone, if it could
+    /// outlive this process.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
     /// Starts an engine at the other end.
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
@@ -81,7 +83,7 @@ pub trait Channel {
 /// A request as a line.
 ///
 /// # Errors
-/// When it cannot be written as JSON, which a path that is not UTF-8 brings about.
+/// If it cannot be written as JSON, because of a path that is not UTF-8.
 pub fn question(request: &Request) -> Result<Vec<u8>> {
     wire::line(request).map_err(|error| HostError::System {
         action: "send the request".to_string(),
@@ -91,15 +93,15 @@ pub fn question(request: &Request) -> Result<Vec<u8>> {
     })
 }
 
-/// What an answer says.
+/// Parses an answer.
 ///
 /// # Errors
-/// What the other end says; [`HostError::Lost`] when it is not understood.
+/// What the other end says; [`HostError::Lost`] if the answer is not valid.
 pub fn understand<T: DeserializeOwned>(host: &str, line: &[u8]) -> Result<T> {
     serde_json::from_slice::<Result<T>>(line).unwrap_or_else(|error| {
         Err(HostError::Lost {
             host: host.to_string(),
-            reason: format!("the agent's answer is not understood: {}", shortened(&error.to_string())),
+            reason: format!("the agent's answer is not valid: {}", shortened(&error.to_string())),
         })
     })
 }

@@ -1,8 +1,9 @@
-//! Guests: hosts that are made for one trial, with a kernel of the user's choice, and are gone after it.
+//! Guests: hosts that are created for one trial, with a kernel of the user's choice, and discarded after it.
 //!
-//! Whoever runs trials asks for a guest by what it needs: a kernel, modules, programs and disks. How one is made is the
-//! business of whoever implements [`Guests`]. Nothing that happens within a guest has to be undone: it ends, and what it
-//! had in memory with it. Its disks are files of this machine, which whoever asked for the guest has made and removes.
+//! Whoever runs trials requests a guest by what it needs: a kernel, modules, programs and disks.
+//! Implementations of [`Guests`] know how to create one. Nothing that happens inside a guest has to be
+//! undone: it ends, together with what it had in memory. Its disks are files on the host, which whoever
+//! requested the guest creates and removes.
 
 use crate::{Host, HostError};
 use fsdyno_core::{GuestShape, KernelSpec, Nanos};
@@ -17,21 +18,21 @@ pub struct GuestRequest {
     pub kernel: KernelSpec,
     /// Its processors, memory and disk cache.
     pub shape: GuestShape,
-    /// What the kernel must be able to do.
+    /// What the kernel must support.
     pub modules: Vec<GuestModule>,
     /// Programs that are to be run in it.
     pub programs: Vec<GuestProgram>,
-    /// The files that are its disks, in the order in which [`Guest::disks`] names them, for a person: the guest gets them
-    /// by their descriptors.
+    /// The files behind its disks, in the order in which [`Guest::disks`] names them, for display: the guest
+    /// gets them as descriptors.
     pub disks: Vec<PathBuf>,
 }
 
-/// Something that a guest's kernel must be able to do.
+/// A feature that a guest's kernel must have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestModule {
-    /// The name of the module: `ext4`, `bfq`. It may as well be built in.
+    /// The name of the module: `ext4`, `bfq`. It may also be built in.
     pub name: String,
-    /// What to do where a kernel does not have it.
+    /// What to do if a kernel does not have it.
     pub hint: Option<String>,
 }
 
@@ -50,7 +51,7 @@ pub struct GuestProgram {
     pub package: String,
 }
 
-/// What a result that comes from a guest has to be read with.
+/// The context of a result that comes from a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuestFacts {
     /// What runs it and how: `QEMU 7.2.22, tcg, 2 processors, 1 GiB, disks with cache=none`.
@@ -59,12 +60,12 @@ pub struct GuestFacts {
     pub emulated: bool,
     /// Release of its kernel.
     pub release: String,
-    /// From its start until its agent answered.
+    /// Time from its start until its agent answered.
     pub boot: Nanos,
 }
 
-/// The nodes that the kernel of a guest gives so many disks: letters that count as the columns of a spreadsheet do
-/// (`virtblk_name_format` in drivers/block/virtio_blk.c).
+/// The device nodes that the kernel of a guest gives to this many disks: letters like the columns of a
+/// spreadsheet (`virtblk_name_format` in drivers/block/virtio_blk.c).
 pub fn disk_nodes(count: usize) -> Vec<PathBuf> {
     let one = || (b'a'..=b'z').map(|letter| char::from(letter).to_string());
     let two = one().flat_map(|first| one().map(move |second| format!("{first}{second}")));
@@ -73,13 +74,13 @@ pub fn disk_nodes(count: usize) -> Vec<PathBuf> {
 
 /// A running guest. It ends when it is dropped.
 pub trait Guest: Host {
-    /// What it is.
+    /// Its description.
     fn facts(&self) -> &GuestFacts;
     /// The nodes of its disks.
     fn disks(&self) -> Vec<PathBuf>;
-    /// The last lines of its console, and how it ended where it has.
+    /// The last lines of its console, and how it ended if it has.
     fn last_words(&mut self) -> String;
-    /// Ends it, nothing written back.
+    /// Ends it without writing anything back.
     fn end_now(&mut self);
 }
 
@@ -88,7 +89,7 @@ pub trait Guest: Host {
 pub struct NotStarted {
     /// What went wrong.
     pub error: Box<HostError>,
-    /// The last lines of the console, where it came so far.
+    /// The last lines of the console, if it came that far.
     pub last_words: String,
 }
 
@@ -100,13 +101,14 @@ impl From<HostError> for NotStarted {
 
 /// Where guests come from.
 pub trait Guests {
-    /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing is fetched.
+    /// Everything that keeps such a guest from being started, one line each. Nothing is started and nothing
+    /// is downloaded.
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String>;
-    /// Starts a guest and waits until it answers, or until `interrupt` is set. `disks` are the descriptors of its disks,
-    /// for reading and writing, in the order of the request.
+    /// Starts a guest and waits until it answers, or until `interrupt` is set. `disks` are the descriptors of
+    /// its disks, for reading and writing, in the order of the request.
     ///
     /// # Errors
-    /// What the guest lacks, that it did not come up, or that nobody waited for it any longer.
+    /// What the guest lacks, that it did not boot, or that nobody was waiting for it any longer.
     fn start(
         &mut self,
         request: &GuestRequest,
@@ -121,7 +123,7 @@ pub struct NoGuests;
 
 impl Guests for NoGuests {
     fn unmet(&mut self, request: &GuestRequest) -> Vec<String> {
-        vec![format!("guests, for kernel {}", request.kernel)]
+        vec![format!("guests are needed for kernel {}", request.kernel)]
     }
 
     fn start(
@@ -130,7 +132,7 @@ impl Guests for NoGuests {
         _: &[OwnedFd],
         _: &AtomicBool,
     ) -> Result<Box<dyn Guest>, NotStarted> {
-        let reason = "guests are not to be had here".to_string();
+        let reason = "guests are not available here".to_string();
         Err(HostError::Lost { host: request.kernel.to_string(), reason }.into())
     }
 }

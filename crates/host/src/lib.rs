@@ -1,10 +1,11 @@
-//! The seam between fsdyno and a machine: everything that the testbed does to a host, and nothing else.
+//! The interface between fsdyno and a machine: everything that the testbed does to a host, and nothing else.
 //!
-//! A [`Host`] is where commands run and the engine runs: this machine, or a guest. The testbed decides what to do and in
-//! what order, keeps the undo journal and applies the guards; a host only carries out single steps and says what it
-//! sees. Every step is idempotent to undo, small enough to fail by itself, and blocks no longer than its caller allows:
-//! a filesystem under test may hang any syscall that touches it, so the implementation for real machines carries steps
-//! out in a process of its own that can be given up ([`HostError::Hung`]).
+//! A [`Host`] is where commands and the engine run: this machine, or a guest. The testbed decides what to do
+//! and in what order, keeps the undo journal and applies the guards; a host only carries out single steps and
+//! reports what it sees. Every step can be undone idempotently, is small enough to fail as a whole, and
+//! blocks no longer than its caller allows: a filesystem under test may hang any syscall that touches it, so
+//! the implementation for real machines carries out steps in a separate process that can be abandoned
+//! ([`HostError::Hung`]).
 
 pub mod agent;
 pub mod channel;
@@ -41,7 +42,7 @@ pub enum HostError {
         action: String,
         /// What it was tried on.
         object: String,
-        /// The kernel's error number, 0 when it was none of the kernel's.
+        /// The kernel's error number, or 0 if the error did not come from the kernel.
         errno: i32,
         /// The error as text.
         reason: String,
@@ -53,14 +54,14 @@ pub enum HostError {
         source_path: String,
         /// Filesystem type.
         filesystem: String,
-        /// The option that was refused, where it was one.
+        /// The option that was rejected, if it was one.
         option: Option<String>,
         /// The kernel's error number.
         errno: i32,
         /// The error, with the messages of the mount's own log.
         reason: String,
     },
-    /// A program is not there.
+    /// A program is missing.
     #[error("program '{program}' is not installed")]
     NoProgram {
         /// Its name.
@@ -74,15 +75,15 @@ pub enum HostError {
         /// What differs, before and now.
         difference: String,
     },
-    /// Something else is where a file or a loop device of ours was; it was left alone.
-    #[error("'{path}' is not ours any more: {difference}")]
+    /// Something else has replaced a file or a loop device of fsdyno's; it was left alone.
+    #[error("'{path}' no longer belongs to fsdyno: {difference}")]
     Replaced {
         /// File or node.
         path: String,
         /// What is there instead.
         difference: String,
     },
-    /// The step did not come back in the time it was given; the process that carries it out was given up.
+    /// The step did not return within its time limit; the process that carries it out was abandoned.
     #[error("{action} did not return within {seconds} s")]
     Hung {
         /// What was tried.
@@ -121,7 +122,7 @@ impl HostError {
     }
 }
 
-/// The kernel's words for an error, without the number that stands beside them anyway.
+/// The kernel's text for an error, without the error number, which is reported separately.
 fn reason(error: std::io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_string()
@@ -144,7 +145,7 @@ pub struct NewImage {
     pub identity: FileIdentity,
 }
 
-/// A loop device that was just attached, as the descriptor tells that attached it.
+/// A loop device that was just attached, as reported by the descriptor that attached it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachedLoop {
     /// Its node.
@@ -158,13 +159,13 @@ pub struct AttachedLoop {
 /// One word of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Argument {
-    /// The text, or what stands before the device: `device=` in `-J device=/dev/loop1`.
+    /// The text, or the part before the device: `device=` in `-J device=/dev/loop1`.
     pub text: String,
     /// An open device whose `/proc/self/fd/N` is appended to the text, and its node for display.
     pub device: Option<(DeviceHandle, PathBuf)>,
 }
 
-/// Something that a program may change beside the devices that its arguments name.
+/// Something that a program may change in addition to the devices that its arguments name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grant {
@@ -174,15 +175,16 @@ pub enum Grant {
     Control(PathBuf),
     /// Everything below a directory; device nodes can be neither made nor controlled there.
     Tree(PathBuf),
-    /// The device nodes, links and directories below a directory: they can be made, removed and controlled by ioctls, but
-    /// not written to.
+    /// The device nodes, links and directories below a directory: they can be made, removed and controlled by
+    /// ioctls, but not written to.
     Nodes(PathBuf),
 }
 
-/// A program to run. It starts in `/` with no stdin, `PATH`, the C locale and the devices that its arguments name, and inherits
-/// no other variable.
+/// A program to run. It starts in `/` with no stdin, with `PATH`, the C locale and the devices that its
+/// arguments name, and inherits no other variables.
 ///
-/// The kernel lets it change these devices and what is granted, nothing else, as far as it can ([`Host::confinement`]).
+/// The kernel lets it change only these devices and what is granted, as far as it can enforce that
+/// ([`Host::confinement`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// Its name, searched in `PATH` and in the sbin directories.
@@ -193,9 +195,9 @@ pub struct Command {
     pub limit: Duration,
     /// Further environment variables.
     pub environment: Vec<(String, String)>,
-    /// What it may change beside the devices that its arguments name.
+    /// What it may change in addition to the devices that its arguments name.
     pub grants: Vec<Grant>,
-    /// Whether it may not even change those.
+    /// Whether it may not even change those devices.
     pub reads_only: bool,
 }
 
@@ -253,10 +255,10 @@ impl Command {
     }
 }
 
-/// A word as a shell takes it. Where it holds a `$(command)`, as lines for a person may, that is run; nothing else means
-/// anything to the shell.
+/// A word quoted for a shell. If it contains a `$(command)`, as recipes for people may, the command is run;
+/// nothing else has a meaning to the shell.
 ///
-/// The crates that quote put `'` around every `--option=value`, which nobody would type.
+/// Existing quoting crates put `'` around every `--option=value`, which nobody would type.
 pub fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_alphanumeric() || "-_=/.,:+@%^".contains(c);
     match word {
@@ -304,7 +306,7 @@ pub struct MountRequest {
 }
 
 impl MountRequest {
-    /// The mount(8) command line that does the same.
+    /// The equivalent mount(8) command line.
     pub fn line(&self) -> String {
         let options = match self.options.join(",") {
             none if none.is_empty() => none,
@@ -317,24 +319,24 @@ impl MountRequest {
 
 /// A machine on which configurations are built and engines run.
 ///
-/// Methods take `&mut self`: a host does one thing at a time, so that its timings mean something.
+/// Methods take `&mut self`: a host does one thing at a time, so that its timings are meaningful.
 pub trait Host {
     /// `this machine`, or the name of a guest.
     fn name(&self) -> String;
 
-    /// Runs a program to its end. A status other than 0 is no error here.
+    /// Runs a program to its end. A status other than 0 is not an error here.
     fn run(&mut self, command: &Command) -> Result<Output>;
-    /// What the kernel of this host keeps programs and engines from.
+    /// What the kernel of this host keeps programs and engines from doing.
     fn confinement(&mut self) -> Result<Confinement>;
     /// Where a program is, if it is installed.
     fn find_program(&mut self, program: &str) -> Result<Option<PathBuf>>;
 
     /// A file of sysfs or procfs, or any small text file.
     fn read_text(&mut self, path: &Path) -> Result<String>;
-    /// The exact text of a setting ([`setting::Setting`]). One that cannot be written back as it is, because it is too long,
-    /// empty or no text, is an error.
+    /// The exact text of a setting ([`setting::Setting`]). One that could not be restored as it is, because
+    /// it is too long, empty or not text, is an error.
     fn read_setting(&mut self, path: &Path) -> Result<String>;
-    /// Writes a setting ([`setting::Setting`]), which must be there; every other file is refused.
+    /// Writes a setting ([`setting::Setting`]), which must exist; every other file is refused.
     fn change_setting(&mut self, path: &Path, text: &str) -> Result<()>;
     /// The names in a directory, sorted.
     fn list_directory(&mut self, path: &Path) -> Result<Vec<String>>;
@@ -345,78 +347,80 @@ pub trait Host {
     fn remove_directory(&mut self, path: &Path) -> Result<()>;
     /// Removes a directory with everything in it, following no links and entering no other filesystem.
     fn remove_tree(&mut self, path: &Path) -> Result<()>;
-    /// What stands at a path, links not followed; `None`: nothing.
+    /// What is at a path, without following links; `None` if nothing is.
     fn file_identity(&mut self, path: &Path) -> Result<Option<FileIdentity>>;
-    /// Whether an image may be made in this directory, which is opened as [`Host::create_image`] opens it.
+    /// Whether an image may be created in this directory, which is opened as in [`Host::create_image`].
     fn verify_directory(&mut self, path: &Path) -> Result<()>;
-    /// Makes a sparse file of this apparent size with `O_EXCL`, and syncs it. Its directory is opened once and past no
-    /// symbolic link that another user could change; directory and file stay open, and whatever is done with the image
-    /// is done with these descriptors.
+    /// Creates a sparse file of this apparent size with `O_EXCL`, and syncs it. Its directory is opened once,
+    /// without following any symbolic link that another user could change; directory and file stay open, and
+    /// everything is done with these descriptors.
     fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage>;
     /// Gives an image another name in its directory, without replacing (`RENAME_NOREPLACE`).
     fn rename_image(&mut self, image: ImageHandle, path: &Path) -> Result<()>;
-    /// A descriptor of this process for an image, for reading and writing, which is verified to be this file.
+    /// A descriptor of this process for an image, for reading and writing; it is verified to be this file.
     fn image_descriptor(&mut self, image: ImageHandle, expected: &FileIdentity) -> Result<OwnedFd>;
     /// Closes an image.
     fn close_image(&mut self, image: ImageHandle) -> Result<()>;
     /// Removes a file if it is still this one.
     fn remove_file(&mut self, path: &Path, expected: &FileIdentity) -> Result<()>;
-    /// What is free in the filesystem that holds this path.
+    /// The free space in the filesystem that holds this path.
     fn room(&mut self, path: &Path) -> Result<Room>;
 
     /// Every attached loop device.
     fn loops(&mut self) -> Result<Vec<LoopInfo>>;
-    /// Attaches an image to a free loop device by its descriptor (`LOOP_CONFIGURE`), and compares what the device says of
-    /// its file.
+    /// Attaches an image to a free loop device by its descriptor (`LOOP_CONFIGURE`), and checks which file
+    /// the device reports.
     fn attach_loop(&mut self, image: ImageHandle, options: &LoopOptions) -> Result<AttachedLoop>;
-    /// Detaches a loop device now, if it still has the file and the sequence number that [`Host::loops`] told; busy is an
-    /// error, no lazy detaching.
+    /// Detaches a loop device now, if it still has the file and the sequence number that [`Host::loops`]
+    /// reported; busy is an error, there is no lazy detaching.
     fn detach_loop(&mut self, attached: &LoopInfo) -> Result<()>;
 
     /// Everything that the guards need to know of a device.
     fn probe_device(&mut self, path: &Path) -> Result<DeviceProbe>;
-    /// Opens a device for reading and writing, takes an exclusive flock, and verifies its identity on the descriptor.
+    /// Opens a device for reading and writing, takes an exclusive flock, and verifies its identity on the
+    /// descriptor.
     fn open_device(&mut self, path: &Path, expected: &DeviceIdentity) -> Result<DeviceHandle>;
     /// Verifies the identity again on the open descriptor.
     fn verify_device(&mut self, handle: DeviceHandle, expected: &DeviceIdentity) -> Result<()>;
-    /// Whether somebody claims an open device exclusively: a mount, an array, swap, another opener with `O_EXCL`.
+    /// Whether somebody claims an open device exclusively: a mount, an array, swap, another opener with
+    /// `O_EXCL`.
     fn is_claimed(&mut self, handle: DeviceHandle) -> Result<bool>;
-    /// Writes our mark into the first sector of an open device, by which any later probe knows that what it holds was ours
-    /// ([`probe::SCRATCH_MARK`]).
+    /// Writes fsdyno's mark into the first sector of an open device, by which any later probe recognises that
+    /// its content was fsdyno's ([`probe::SCRATCH_MARK`]).
     fn mark_device(&mut self, handle: DeviceHandle) -> Result<()>;
-    /// Gives up the lock of an open device and the right to write to it, as a mount needs it; what stays open keeps the kernel
-    /// from giving the device's number to another one.
+    /// Gives up the lock of an open device and the right to write to it, as a mount requires; the descriptor
+    /// that stays open keeps the kernel from giving the device's number to another one.
     fn downgrade_device(&mut self, handle: DeviceHandle) -> Result<()>;
     /// Closes a device and gives up its lock.
     fn close_device(&mut self, handle: DeviceHandle) -> Result<()>;
 
     /// Mounts (fsopen, fsconfig per option, fsmount, move_mount).
     fn mount(&mut self, request: &MountRequest) -> Result<()>;
-    /// Unmounts; busy is an error, no lazy unmounting.
+    /// Unmounts; busy is an error, there is no lazy unmounting.
     fn unmount(&mut self, target: &Path) -> Result<()>;
     /// Every mount that this process sees (`/proc/self/mountinfo`).
     fn mounts(&mut self) -> Result<Vec<MountInfo>>;
 
-    /// Waits for no step longer than this, in place of its usual limit; `None`: as long as usual. A host that cannot give up
-    /// a step waits for its end in any case.
+    /// Limits every step to this time instead of its usual limit; `None` restores the usual limits. A host
+    /// that cannot abandon a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}
 
-    /// Every process that carries out steps or is an engine, from now on, keeps this descriptor open until it is gone, and
-    /// with it the lock on its file. A host without processes of its own has nothing to do.
+    /// From now on, every process that carries out steps or is an engine keeps this descriptor open until it
+    /// is gone, and with it the lock on its file. A host without processes of its own does nothing here.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
 
     /// Starts an engine, which begins its work at once.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }
 
-/// What came from an engine in the time it was given.
+/// What an engine sent within the time limit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EngineOutput {
     /// An event.
     Event(Box<EngineEvent>),
     /// Nothing yet.
     Silence,
-    /// A line that is no event, and the end of stderr.
+    /// A line that is not a valid event, and the end of stderr.
     Garbage(String),
     /// Its stdout is closed; the end of its stderr.
     End(String),
@@ -426,13 +430,13 @@ pub enum EngineOutput {
 pub trait EngineProcess {
     /// The next event, waiting this long for it.
     fn next(&mut self, timeout: Duration) -> EngineOutput;
-    /// Asks the engine to stop by closing its stdin, and does not wait: what it still has to tidy and to tell comes from
+    /// Asks the engine to stop by closing its stdin, and does not wait: remaining output arrives through
     /// [`EngineProcess::next`].
     fn ask_to_stop(&mut self);
-    /// Ends the engine: closes its stdin, and kills it when it has not ended after a second. Returns whether it is gone;
-    /// one whose worker is stuck in the kernel stays.
+    /// Ends the engine: closes its stdin, and kills it if it has not exited after a second. Returns whether
+    /// it is gone; one whose worker is stuck in the kernel stays.
     fn stop(&mut self, limit: Duration) -> bool;
-    /// Its process on the host, for a person who has to look after it.
+    /// Its process on the host, for a person who has to deal with it.
     fn pid(&self) -> u32;
 }
 

@@ -1,8 +1,8 @@
-//! Lines from somebody who is not trusted: a guest, or an engine on a filesystem that may corrupt what it says.
+//! Lines from an untrusted source: a guest, or an engine on a filesystem that may corrupt what it says.
 //!
-//! A line has a longest length, a stream of them a largest sum, and only so much of it waits to be read: whoever says more
-//! than that is not listened to until somebody reads. So memory stays bounded, whatever the other end does. A stream that
-//! breaks one of the first two limits makes no sense any more, and nothing further is read from it.
+//! A line has a maximum length, a stream a maximum total, and only a limited amount of it may wait to be
+//! read: a source that sends more has to wait. So memory stays bounded, whatever the other end does. A stream
+//! that exceeds one of the first two limits is invalid, and nothing more is read from it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,22 +11,22 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest line. The result of a phase with its histograms takes a few MiB, and no answer of an agent is longer than a
-/// text file of [`TEXT_MAX`] with every byte escaped.
+/// The longest line. The result of a phase with its histograms takes a few MiB, and no answer of an agent is
+/// longer than a text file of [`TEXT_MAX`] with every byte escaped.
 pub const LINE_MAX: usize = 32 << 20;
-/// All lines of a stream together. A line of progress a second takes 75 MiB in a week.
+/// Maximum total of a stream. One line of progress per second adds up to 75 MiB in a week.
 pub const STREAM_MAX: usize = 256 << 20;
-/// The longest text file that a host reads: sysfs and procfs have far shorter ones.
+/// The longest text file that a host reads: files in sysfs and procfs are far shorter.
 pub const TEXT_MAX: usize = 4 << 20;
 
-/// Bytes of a line that are told when it is not understood, and of each end of what is wrong with it.
+/// How many bytes of an invalid line to report, and of each end of the error.
 const EXCERPT: usize = 200;
 
 /// How much may wait to be read: bytes, and lines.
 const WAITING_BYTES: usize = 2 * LINE_MAX;
 const WAITING_LINES: usize = 1024;
 
-/// A limit that a stream has broken.
+/// A limit that a stream has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
     /// [`LINE_MAX`].
@@ -44,20 +44,20 @@ impl fmt::Display for Excess {
     }
 }
 
-/// What came in the time that was given.
+/// What arrived within the time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    /// A line, its end included; the last of a stream may have none.
+    /// A line, including its end; the last line of a stream may have none.
     Line(Vec<u8>),
     /// Nothing yet.
     Silence,
-    /// The stream broke a limit and is not read any further.
+    /// The stream has exceeded a limit and is not read any further.
     TooMuch(Excess),
     /// The stream has ended.
     End,
 }
 
-/// Reads one line into `line`, its end included; leaves it empty at the end of the input.
+/// Reads one line into `line`, including its end; leaves it empty at the end of the input.
 ///
 /// # Errors
 /// Those of the input, and [`Excess::Line`] as an error of the kind `FileTooLarge`.
@@ -70,13 +70,13 @@ pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()>
     }
 }
 
-/// What is told of a line that is not understood: how it begins, and what is wrong with it.
+/// The report of an invalid line: how it begins, and what is wrong with it.
 pub fn excerpt(line: &[u8], problem: &str) -> String {
     let start = String::from_utf8_lossy(&line[..line.len().min(EXCERPT)]);
     format!("{} ({})", start.trim_end(), shortened(problem))
 }
 
-/// What is wrong with a line, in no more than a few words: parsers quote what they do not know, at any length.
+/// Shortens the description of what is wrong with a line: parsers quote what they do not know, at any length.
 pub fn shortened(problem: &str) -> Cow<'_, str> {
     let at = |place: usize| (0..=place).rev().find(|at| problem.is_char_boundary(*at)).unwrap_or(0);
     match problem.len() > 2 * EXCERPT {
@@ -85,7 +85,7 @@ pub fn shortened(problem: &str) -> Cow<'_, str> {
     }
 }
 
-/// The lines of a stream, which a thread of their own reads.
+/// The lines of a stream, read by a separate thread.
 #[derive(Debug)]
 pub struct Lines(Arc<Shared>);
 
@@ -99,14 +99,14 @@ struct Shared {
 struct Waiting {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Why no further line comes.
+    /// Why no more lines will come.
     over: Option<Heard>,
-    /// Whether nobody wants to hear any more.
+    /// Whether nobody is listening any more.
     abandoned: bool,
 }
 
 impl Lines {
-    /// Listens to a stream until it ends, breaks a limit or nobody wants to hear any more.
+    /// Reads a stream until it ends, exceeds a limit or nobody is listening any more.
     pub fn listen(stream: impl Read + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let lines = Lines(Arc::clone(&shared));
@@ -153,7 +153,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads lines until there are no more, and gives why.
+    /// Reads lines until there are no more, and returns why.
     fn fill(&self, input: &mut impl BufRead) -> Heard {
         let mut whole = 0;
         loop {
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Waits until there is room; gives whether anybody still listens.
+    /// Waits until there is room; returns whether anybody is still listening.
     fn put(&self, line: Vec<u8>) -> bool {
         let full = |waiting: &mut Waiting| {
             let is_full = waiting.lines.len() >= WAITING_LINES || waiting.bytes + line.len() > WAITING_BYTES;

@@ -1,11 +1,12 @@
-//! `/proc/PID/mountinfo` (proc(5), Documentation/filesystems/proc.rst 3.5) as text, and where in it a path lies.
+//! Parses `/proc/PID/mountinfo` (proc(5), Documentation/filesystems/proc.rst 3.5), and finds the mount of a
+//! path.
 
 use crate::probe::MountInfo;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The mounts, in the order of the file, and the lines that are none.
+/// The mounts, in the order of the file, and the lines that could not be parsed.
 pub fn parse(text: &str) -> (Vec<MountInfo>, Vec<&str>) {
     let mut mounts = Vec::new();
     let mut bad = Vec::new();
@@ -18,10 +19,10 @@ pub fn parse(text: &str) -> (Vec<MountInfo>, Vec<&str>) {
     (mounts, bad)
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: a varying number of tags before the
-/// hyphen, three fields after it.
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: a variable number of
+/// tags before the hyphen, three fields after it.
 fn parse_line(line: &str) -> Option<MountInfo> {
-    // A field may be empty, the source above all: so single spaces separate.
+    // A field, in particular the source, may be empty: so single spaces are the separators.
     let fields: Vec<&str> = line.split(' ').collect();
     let hyphen = fields.iter().skip(6).position(|field| *field == "-")? + 6;
     let [filesystem, source, superblock @ ..] = fields.get(hyphen + 1..)? else {
@@ -38,18 +39,19 @@ fn parse_line(line: &str) -> Option<MountInfo> {
     })
 }
 
-/// The path with links resolved, or that of its nearest ancestor that exists: what will be made there comes to lie there.
+/// The path with links resolved, or that of its nearest existing ancestor, where new files would go.
 pub(crate) fn nearest_existing(path: &Path) -> PathBuf {
     path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_else(|| path.to_path_buf())
 }
 
-/// The mount that a canonical path lies in: the one with the longest target, the last of several on the same one.
+/// The mount that contains a canonical path: the one with the longest target, the last of several on the same
+/// one.
 pub(crate) fn containing<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a MountInfo> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
     above.max_by_key(|mount| mount.target.components().count())
 }
 
-/// The kernel writes space, tab, newline, backslash and hash as a backslash and three octal digits.
+/// The kernel escapes space, tab, newline, backslash and hash as a backslash and three octal digits.
 pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

@@ -4,7 +4,7 @@ use fsdyno_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What makes a device the same device: compared before every destructive step.
+/// What identifies a device; compared before every destructive step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceIdentity {
     /// Device number, major and minor.
@@ -13,9 +13,9 @@ pub struct DeviceIdentity {
     pub size_bytes: u64,
     /// The kernel's sequence number of the disk: another one after each re-attachment (Linux 5.15).
     pub diskseq: Option<u64>,
-    /// WWN or serial number, where the device has one; a partition has that of its disk.
+    /// WWN or serial number, if the device has one; a partition has that of its disk.
     pub serial: Option<String>,
-    /// Where it lies, when it is a partition.
+    /// Its position, if it is a partition.
     #[serde(default)]
     pub partition: Option<Partition>,
 }
@@ -27,7 +27,7 @@ impl DeviceIdentity {
     }
 }
 
-/// Where a partition lies.
+/// The position of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// Device number of its disk.
@@ -36,14 +36,14 @@ pub struct Partition {
     pub start_bytes: u64,
 }
 
-/// What makes a file the same file.
+/// What identifies a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Device number of its filesystem.
     pub device: (u32, u32),
     /// Inode number.
     pub inode: u64,
-    /// Time of birth in nanoseconds since 1970, where the filesystem keeps it.
+    /// Time of birth in nanoseconds since 1970, if the filesystem stores it.
     pub birth_ns: Option<i64>,
     /// Whether it is a regular file.
     pub regular: bool,
@@ -92,12 +92,12 @@ pub enum Use {
     },
     /// In use as swap.
     Swap,
-    /// Another block device stands on it (md, dm, bcache).
+    /// Another block device is built on it (md, dm, bcache).
     Holder {
         /// Its name.
         name: String,
     },
-    /// It stands on other block devices.
+    /// It is built on other block devices.
     Slave {
         /// Their name.
         name: String,
@@ -114,7 +114,7 @@ pub enum Use {
         /// Its name.
         command: String,
     },
-    /// Another device reaches the same bytes, and that one is in use.
+    /// Another device provides access to the same bytes, and is in use.
     Alias {
         /// The other device.
         name: String,
@@ -135,16 +135,16 @@ pub enum Use {
     },
     /// It is read-only.
     ReadOnly,
-    /// The kernel serves it to other machines (nvmet, LIO, a USB gadget), or is set up to.
+    /// The kernel exports it to other machines (nvmet, LIO, a USB gadget), or is set up to.
     Exported {
-        /// By what: `the NVMe target 'nqn.x', namespace 1`.
+        /// Which target exports it: `the NVMe target 'nqn.x', namespace 1`.
         by: String,
     },
-    /// A table of the system names it, so that it may be mounted or opened at any time.
+    /// A system table names it, so that it may be mounted or opened at any time.
     Configured {
         /// Which table: `/etc/fstab`.
         table: String,
-        /// What it is there for: `/srv`, `swap`, the name of a mapping.
+        /// The purpose of the entry: `/srv`, `swap`, the name of a mapping.
         purpose: String,
     },
 }
@@ -154,10 +154,12 @@ pub const UNKNOWN_DATA: &str = "unknown-data";
 /// The kind of the mark that fsdyno itself leaves on a disk ([`crate::Host::mark_device`]).
 pub const SCRATCH_MARK: &str = "fsdyno-scratch";
 
-/// What shows that a device holds something: a filesystem, a member of an array, a partition table, or data of unknown kind.
+/// What shows that a device contains something: a filesystem, a member of an array, a partition table, or
+/// data of unknown kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// In libblkid's words (`ext4`, `crypto_LUKS`, `LVM2_member`, `dos`), or [`UNKNOWN_DATA`], or [`SCRATCH_MARK`].
+    /// As libblkid names it (`ext4`, `crypto_LUKS`, `LVM2_member`, `dos`), or [`UNKNOWN_DATA`], or
+    /// [`SCRATCH_MARK`].
     pub kind: String,
     /// Where on the device it was found, in bytes.
     pub offset: u64,
@@ -165,7 +167,7 @@ pub struct Signature {
     pub uuid: Option<String>,
     /// Its name: a filesystem's label, an array's name, the volume group of a physical volume.
     pub label: Option<String>,
-    /// Where it was mounted last, for filesystems that note it (ext2, ext3, ext4).
+    /// Where it was last mounted, for filesystems that record it (ext2, ext3, ext4).
     pub last_mount: Option<String>,
 }
 
@@ -176,23 +178,23 @@ impl Signature {
     }
 }
 
-/// What is free where a path leads to.
+/// The free space in the filesystem of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// Bytes free for an unprivileged user.
     pub free: Bytes,
-    /// Bytes in all.
+    /// Total bytes.
     pub size: Bytes,
-    /// Device number of the filesystem as its mount shows it: one for all subvolumes of a btrfs.
+    /// Device number of the filesystem as its mount shows it: the same for all subvolumes of a btrfs.
     pub device: (u32, u32),
     /// Whether the filesystem lives in memory.
     pub in_memory: bool,
-    /// What else lies there that fsdyno needs room for: `the store`.
+    /// What else is stored there that fsdyno needs space for: `the store`.
     pub shared_with: Vec<String>,
 }
 
-/// Everything that the guards need to know of a device. A fact that could not be found out stands in `unknown`, and counts
-/// as a refusal.
+/// Everything that the guards need to know about a device. A fact that could not be determined is listed in
+/// `unknown`, and counts as a refusal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceProbe {
     /// The path as given.
@@ -210,12 +212,12 @@ pub struct DeviceProbe {
     /// Other partitions of its disk that are in use, each with its use: `'sda1', which is mounted at '/'`.
     #[serde(default)]
     pub shared_with: Vec<String>,
-    /// What shows that it holds something.
+    /// What shows that it contains something.
     pub signatures: Vec<Signature>,
     /// Its logical block size.
     #[serde(default)]
     pub sector_bytes: u64,
-    /// What could not be found out, and why.
+    /// What could not be determined, and why.
     pub unknown: Vec<String>,
 }
 

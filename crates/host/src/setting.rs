@@ -1,14 +1,14 @@
-//! Which files are settings of the kernel: sysctls, and the attributes of a disk's queue that an axis varies.
+//! Which files are kernel settings: sysctls, and the attributes of a disk's queue that an axis varies.
 //!
-//! A host writes to nothing else, whatever its caller asks for. So a hole in the parser of plans, or a line in an undo
-//! journal that somebody else wrote, is not a hole in the machine.
+//! A host writes to nothing else, whatever its caller asks for. So a hole in the plan parser, or a forged
+//! line in an undo journal, is not a hole in the machine.
 
 use fsdyno_core::sysctl;
 use std::path::{Component, Path, PathBuf};
 
 /// Attributes of `queue` in sysfs that an axis varies (Documentation/ABI/stable/sysfs-block).
 const QUEUE_ATTRIBUTES: &[&str] = &["scheduler", "nr_requests", "read_ahead_kb"];
-/// Most bytes of a setting that can be written back.
+/// The largest setting in bytes that can be restored.
 pub const BYTES_MAX: usize = sysctl::VALUE_BYTES_MAX;
 
 /// The filesystem that a setting is a file of.
@@ -35,14 +35,14 @@ impl Root {
 pub struct Setting {
     /// The filesystem.
     pub root: Root,
-    /// The file, from there: names only, no `.`, no `..`.
+    /// The file relative to that: only names, no `.`, no `..`.
     pub file: PathBuf,
 }
 
 impl Setting {
-    /// The setting at a path; `None`: what stands there is something else.
+    /// The setting at a path; `None` if it is something else.
     pub fn at(path: &Path) -> Option<Setting> {
-        // `Path` itself passes over `.` and doubled slashes.
+        // `Path` itself skips `.` and doubled slashes.
         let text = path.to_str()?;
         let plain = text.strip_prefix('/')?.split('/').all(|name| !["", ".", ".."].contains(&name));
         let root = [Root::Sysctl, Root::Sysfs].into_iter().find(|root| path.starts_with(root.path()))?;
@@ -71,7 +71,7 @@ fn name_of(component: Component<'_>) -> Option<&str> {
     }
 }
 
-/// `dev/block/MAJOR:MINOR/queue/NAME`, or `devices/…/queue/NAME`, where the link of the first leads.
+/// `dev/block/MAJOR:MINOR/queue/NAME`, or `devices/…/queue/NAME`, to which the link of the first leads.
 fn is_queue_attribute(names: &[&str]) -> bool {
     let [directory @ .., "queue", attribute] = names else { return false };
     let is_number = |text: &str| {

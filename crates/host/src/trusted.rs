@@ -1,10 +1,11 @@
-//! Directories that root may obey, because nobody else could have put anything there.
+//! Directories that root may trust, because nobody else could have put anything there.
 //!
-//! An undo journal is a list of orders, and a cached kernel is code: whoever can write to their directory, or swap one of the
-//! directories or symlinks on the way to it, commands whoever reads them. So a path is followed here component by component,
-//! each opened below the one before it without following links, and every directory and every link on the way has to belong
-//! to root (or to the user who asks) and be closed to everybody else. Directories with the sticky bit, such as /tmp, are
-//! fine on the way: others cannot replace what is in them.
+//! An undo journal is a list of orders, and a cached kernel is code: whoever can write to their directory, or
+//! swap one of the directories or symlinks on the way to it, controls whoever reads them. So a path is
+//! resolved here component by component, each opened below the one before it without following links, and
+//! every directory and every link on the way must belong to root (or to the user who asks) and be writable by
+//! nobody else. Directories with the sticky bit, such as /tmp, are fine on the way: others cannot replace
+//! what is in them.
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, readlinkat};
 use rustix::io::Errno;
@@ -15,12 +16,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// As many links as the kernel follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
-/// Write permission of the group and of others. Where there is an access control list, the group's is its mask (acl(5)).
+/// Write permission of the group and of others. With an access control list, the group's permission is its
+/// mask (acl(5)).
 const WRITE_OF_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const ROOT: u32 = 0;
 
-/// Why a path is not to be obeyed.
+/// Why a path cannot be trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{place}' {reason}")]
 pub struct Untrusted {
@@ -30,32 +32,32 @@ pub struct Untrusted {
     pub reason: String,
 }
 
-/// What becomes of directories that are missing.
+/// What to do about missing directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
-    /// Nobody has put anything there either.
+    /// Nobody else has put anything there either.
     Fine,
     Made,
 }
 
-/// Checks an absolute path that is, or will be, a directory: what is there of it must belong to root or to `user`, with
-/// nobody else able to write to it.
+/// Checks an absolute path that is, or will be, a directory: what exists of it must belong to root or to
+/// `user`, with nobody else able to write to it.
 ///
 /// # Errors
-/// [`Untrusted`] with the component that is somebody else's.
+/// [`Untrusted`] with the component that belongs to somebody else.
 pub fn check(path: &Path, user: u32) -> Result<(), Untrusted> {
     follow(path, user, Missing::Fine).map(drop)
 }
 
-/// As [`check`], and makes the directories that are missing, writable by their owner alone.
+/// Like [`check`], but creates missing directories, writable only by their owner.
 ///
 /// # Errors
-/// [`Untrusted`], also when a directory cannot be made.
+/// [`Untrusted`], also if a directory cannot be created.
 pub fn make(path: &Path, user: u32) -> Result<(), Untrusted> {
     follow(path, user, Missing::Made).map(drop)
 }
 
-/// As [`check`], for a file: it must be there.
+/// Like [`check`], for a file, which must exist.
 ///
 /// # Errors
 /// [`Untrusted`].
@@ -72,7 +74,7 @@ pub fn check_file(path: &Path, user: u32) -> Result<(), Untrusted> {
         return Err(untrusted("cannot be found".to_string()));
     };
     let found = openat(&directory, name, PATH_ONLY, Mode::empty()).and_then(|file| fstat(&file));
-    let stat = found.map_err(|error| untrusted(format!("cannot be looked at: {error}")))?;
+    let stat = found.map_err(|error| untrusted(format!("cannot be examined: {error}")))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => closed(&stat, user, false).map_err(untrusted),
         _ => Err(untrusted("is not a file".to_string())),
@@ -110,7 +112,7 @@ fn follow(path: &Path, user: u32, missing: Missing) -> Result<Option<OwnedFd>, U
             Kind::Link => {
                 links += 1;
                 if links > MOST_LINKS {
-                    return Err(fail(&place, "leads through too many links".to_string()));
+                    return Err(fail(&place, "leads through too many symbolic links".to_string()));
                 }
                 let target = readlinkat(&found, "", Vec::new())
                     .map_err(|error| fail(&place, format!("cannot be read: {error}")))?;
@@ -141,7 +143,7 @@ fn names(path: &Path) -> Vec<OsString> {
     names
 }
 
-/// Opens a name in a directory, which is made where it is missing and wanted.
+/// Opens a name in a directory; a missing one is created if requested.
 fn enter(here: &OwnedFd, name: &OsStr, place: &Path, missing: Missing) -> Result<Option<OwnedFd>, Untrusted> {
     let fail = |action: &str, error: Errno| Untrusted {
         place: place.to_path_buf(),
@@ -153,9 +155,9 @@ fn enter(here: &OwnedFd, name: &OsStr, place: &Path, missing: Missing) -> Result
         result => return result.map(Some).map_err(|error| fail("opened", error)),
     }
     match mkdirat(here, name, Mode::from_raw_mode(0o755)) {
-        // Somebody else was faster; what is there now is looked at like anything else.
+        // Somebody else was faster; what is there now is checked like anything else.
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(fail("made", error)),
+        Err(error) => return Err(fail("created", error)),
     }
     openat(here, name, PATH_ONLY, Mode::empty()).map(Some).map_err(|error| fail("opened", error))
 }
@@ -165,10 +167,10 @@ enum Kind {
     Link,
 }
 
-/// What something on the way is, where it may be obeyed.
+/// The kind of a component on the way, if it can be trusted.
 fn look(found: &OwnedFd, place: &Path, user: u32, is_end: bool) -> Result<Kind, Untrusted> {
     let untrusted = |reason: String| Untrusted { place: place.to_path_buf(), reason };
-    let stat = fstat(found).map_err(|error| untrusted(format!("cannot be looked at: {error}")))?;
+    let stat = fstat(found).map_err(|error| untrusted(format!("cannot be examined: {error}")))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
             closed(&stat, user, !is_end).map_err(untrusted)?;
@@ -180,7 +182,7 @@ fn look(found: &OwnedFd, place: &Path, user: u32, is_end: bool) -> Result<Kind, 
     }
 }
 
-/// Whether nobody else can write to it, or, where it is only on the way, replace what is in it.
+/// Whether nobody else can write to it or, if it is only on the way, replace what is in it.
 fn closed(stat: &Stat, user: u32, sticky_is_fine: bool) -> Result<(), String> {
     owned(stat, user)?;
     if stat.st_mode & WRITE_OF_OTHERS == 0 || (sticky_is_fine && stat.st_mode & STICKY != 0) {
@@ -270,7 +272,7 @@ mod tests {
         let error = check(&path("absolute/open/state"), me()).unwrap_err();
         assert_eq!(error.place, path("real/open"));
         symlink("loop", path("loop")).unwrap();
-        assert!(check(&path("loop"), me()).unwrap_err().reason.contains("too many links"));
+        assert!(check(&path("loop"), me()).unwrap_err().reason.contains("too many symbolic links"));
         if me() == ROOT {
             std::os::unix::fs::lchown(path("link"), Some(1000), None).unwrap();
             assert_eq!(check(&path("link"), me()).unwrap_err().place, path("link"));

@@ -1,8 +1,8 @@
-//! The [`Host`] trait as lines of JSON: one request, one response, in turns.
+//! The [`Host`] trait as lines of JSON: requests and responses alternate.
 //!
-//! A [`Request`] mirrors one method each; the response is the method's own result, `{"Ok": ...}` or `{"Err": ...}` with a
-//! [`HostError`], whose type the asker knows. [`Host::start_engine`] is not here: an engine has its own protocol and its
-//! own process. Paths that are not UTF-8 cannot be sent.
+//! Each [`Request`] mirrors one method; the response is the method's own result, `{"Ok": ...}` or `{"Err":
+//! ...}` with a [`HostError`], whose type the asker knows. [`Host::start_engine`] is missing: an engine has
+//! its own protocol and its own process. Paths that are not UTF-8 cannot be sent.
 
 use crate::probe::{DeviceIdentity, FileIdentity, LoopInfo};
 use crate::{Command, DeviceHandle, Host, HostError, ImageHandle, LoopOptions, MountRequest};
@@ -19,7 +19,7 @@ pub const VERSION: u32 = 3;
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "variants and fields are the methods of Host and their arguments")]
 pub enum Request {
-    /// The first line: who speaks, what no device may carry, and where handles begin.
+    /// The first line: the version, what no device may carry, and where handles begin.
     Hello {
         version: u32,
         protected: Vec<(String, PathBuf)>,
@@ -68,7 +68,7 @@ pub enum Request {
         image: ImageHandle,
         path: PathBuf,
     },
-    /// Of [`Host::image_descriptor`]: its number in the process that answers.
+    /// The answer to [`Host::image_descriptor`]: its number in the process that answers.
     ImageDescriptor {
         image: ImageHandle,
     },
@@ -122,10 +122,10 @@ pub enum Request {
     Mounts,
 }
 
-/// Carries out a request on a host and gives the response as a line, newline included.
+/// Carries out a request on a host and returns the response as a line, including its newline.
 ///
 /// # Errors
-/// When the response cannot be written as JSON, which a path that is not UTF-8 brings about.
+/// If the response cannot be written as JSON, because of a path that is not UTF-8.
 pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<u8>> {
     match request {
         Request::Hello { version, .. } => line(&hello(*version)),
@@ -173,13 +173,13 @@ fn hello(version: u32) -> Result<u32, HostError> {
     })
 }
 
-/// A descriptor goes to no other machine; an agent of this one answers otherwise.
+/// The answer of a host that cannot pass on descriptors; an agent on the same machine can.
 pub(crate) fn no_descriptors() -> HostError {
     HostError::System {
         action: "pass on".to_string(),
         object: "the descriptor of an image".to_string(),
         errno: 0,
-        reason: "only an agent of the same machine can".to_string(),
+        reason: "only an agent on the same machine can do this".to_string(),
     }
 }
 
@@ -196,7 +196,7 @@ impl fmt::Display for Request {
         let (action, object) = match self {
             Request::Hello { .. } => return f.write_str("starting the agent"),
             Request::Loops => return f.write_str("listing the loop devices"),
-            Request::Confinement => return f.write_str("asking what the kernel refuses"),
+            Request::Confinement => return f.write_str("querying what the kernel blocks"),
             Request::Mounts => return f.write_str("listing the mounts"),
             Request::VerifyDevice { handle, .. } => {
                 return write!(f, "verifying the device of handle {}", handle.0);
@@ -217,20 +217,20 @@ impl fmt::Display for Request {
                 return write!(f, "attaching a loop device to the image of handle {}", image.0);
             }
             Request::Run { command } => return write!(f, "'{}'", command.line()),
-            Request::FindProgram { program } => return write!(f, "searching program '{program}'"),
+            Request::FindProgram { program } => return write!(f, "searching for program '{program}'"),
             Request::ReadText { path } => ("reading", path),
             Request::ReadSetting { path } => ("reading the setting", path),
             Request::ChangeSetting { path, .. } => ("changing the setting", path),
             Request::ListDirectory { path } => ("listing the directory", path),
-            Request::CreateDirectory { path } => ("making the directory", path),
+            Request::CreateDirectory { path } => ("creating the directory", path),
             Request::RemoveDirectory { path } => ("removing the directory", path),
             Request::RemoveTree { path } => ("removing the tree", path),
-            Request::FileIdentity { path } => ("looking at", path),
-            Request::CreateImage { path, .. } => ("making the image", path),
+            Request::FileIdentity { path } => ("examining", path),
+            Request::CreateImage { path, .. } => ("creating the image", path),
             Request::VerifyDirectory { path } => ("opening the directory", path),
-            Request::RenameImage { path, .. } => ("naming the image", path),
+            Request::RenameImage { path, .. } => ("renaming the image", path),
             Request::RemoveFile { path, .. } => ("removing", path),
-            Request::Room { path } => ("asking for the free space of", path),
+            Request::Room { path } => ("determining the free space of", path),
             Request::DetachLoop { attached } => ("detaching the loop device", &attached.device),
             Request::ProbeDevice { path } => ("probing", path),
             Request::OpenDevice { path, .. } => ("opening", path),

@@ -7,30 +7,30 @@ use std::path::PathBuf;
 /// Why results could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The directory of the store could not be made.
-    #[error("cannot make directory '{path}' for the results")]
+    /// The directory of the store could not be created.
+    #[error("cannot create directory '{path}' for the results")]
     Directory {
         /// The directory.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
     },
-    /// The file is something else.
+    /// The file is not a database.
     #[error("'{path}' is not a database")]
     NotADatabase {
         /// The file.
         path: PathBuf,
     },
     /// The database belongs to another program.
-    #[error("'{path}' is a database, but not one of fsdyno")]
+    #[error("'{path}' is a database, but not one of fsdyno's")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// A later fsdyno wrote it.
+    /// A newer fsdyno wrote it.
     #[error(
-        "'{path}' was written by a newer fsdyno: it has version {version} of the schema, and this fsdyno knows \
-         version {known}"
+        "'{path}' was written by a newer fsdyno: its schema version is {version}, but this fsdyno supports \
+         only up to {known}"
     )]
     TooNew {
         /// The file.
@@ -53,11 +53,11 @@ pub enum StoreError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong first.
+        /// The first problem.
         reason: String,
     },
-    /// An older file could not be copied, and so it was not brought up to date.
-    #[error("cannot copy results '{path}' to '{copy}' before they are brought up to date: {reason}")]
+    /// An older file could not be copied, and so it was not upgraded.
+    #[error("cannot copy results '{path}' to '{copy}' before upgrading them: {reason}")]
     Copy {
         /// The file.
         path: PathBuf,
@@ -66,12 +66,12 @@ pub enum StoreError {
         /// What went wrong.
         reason: String,
     },
-    /// The schema could not be brought up to date.
-    #[error("cannot bring results '{path}' up to date{}", copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default())]
+    /// The schema could not be upgraded.
+    #[error("cannot upgrade results '{path}'{}", copy.as_ref().map(|copy| format!(" (a copy is '{}')", copy.display())).unwrap_or_default())]
     Migrate {
         /// The file.
         path: PathBuf,
-        /// The copy of it as it was.
+        /// The copy of the original.
         copy: Option<PathBuf>,
         /// What went wrong.
         source: Box<rusqlite_migration::Error>,
@@ -84,18 +84,18 @@ pub enum StoreError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
-    /// Nothing was swept so far.
+    /// No sweep has been run yet.
     #[error("no sweep is stored yet")]
     NoSweeps,
     /// No sweep has this number or name.
-    #[error("no sweep is called '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
+    #[error("no sweep is named '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
     UnknownSweep {
         /// As asked for.
         selector: String,
         /// The nearest name.
         nearest: Option<String>,
     },
-    /// A trial is stored once.
+    /// A trial is stored only once.
     #[error("trial {trial} of sweep {sweep} is already stored")]
     TrialExists {
         /// The sweep.
@@ -103,14 +103,14 @@ pub enum StoreError {
         /// The trial.
         trial: u32,
     },
-    /// A sweep is run by one process at a time.
+    /// Only one process at a time can run a sweep.
     #[error("sweep {sweep} is still running")]
     Running {
         /// The sweep.
         sweep: SweepId,
     },
     /// A histogram is not base64.
-    #[error("histogram of '{operation}' is not base64")]
+    #[error("histogram of '{operation}' is not valid base64")]
     Histogram {
         /// Whose.
         operation: Operation,
@@ -133,7 +133,7 @@ pub enum StoreError {
         /// Why.
         source: serde_json::Error,
     },
-    /// A stored field does not hold what it should.
+    /// A stored field is not valid.
     #[error("stored {what} is damaged")]
     Damaged {
         /// Which field.
@@ -154,7 +154,7 @@ pub enum StoreError {
 /// Result of a step on the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Says what was tried when a statement fails.
+/// Adds what was tried when a statement fails.
 pub(crate) trait Trying<T> {
     /// `action` is an infinitive: `store a trial`.
     fn trying_to(self, action: &'static str) -> Result<T>;

@@ -1,9 +1,10 @@
-//! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it stands, with a first answer in a minute.
+//! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it is, with a first answer in a
+//! minute.
 //!
-//! Nothing is formatted, nothing is set, no root is needed. Sizes follow the free space, so that they cannot fill it: a
-//! fiftieth for the trees, 512 MiB at most, and half as much for each writer. Where that is too little to measure and the
-//! least would not fit, there is no plan. Three phases of a ramp and a window take
-//! 36 s; making and removing the trees takes the rest of the minute. Every parameter can be set.
+//! It formats nothing, changes no settings and needs no root. Sizes depend on the free space, so that they
+//! cannot fill it: a fiftieth for the trees, at most 512 MiB, and half of that for each writer. If that is
+//! too little to measure and the minimum would not fit, there is no plan. Three phases of a ramp and a window
+//! take 36 s; creating and removing the trees takes the rest of the minute. Every parameter can be set.
 
 use crate::error::PlanError;
 use crate::plan::Plan;
@@ -11,22 +12,23 @@ use fsdyno_core::{Bytes, Nanos};
 use fsdyno_host::{Host, HostError};
 use std::path::Path;
 
-/// The share of the free space that the trees take.
+/// The share of the free space that the trees use, as a divisor.
 const TREE_SHARE: u64 = 50;
-/// Largest default of the trees: a disk makes them in a few seconds.
+/// The largest default for the trees: a disk creates them in a few seconds.
 const TREE_SIZE_MAX: Bytes = Bytes(512 * Bytes::MIB);
-/// Smallest default of the trees: below, there are too few files for a window.
+/// The smallest default for the trees: with less, there are too few files for a window.
 const TREE_SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
-/// Free space that the smallest default takes: trees, three writers, and as much again as a file and its metadata may round up.
+/// The free space that the smallest default needs: trees, three writers, and the same again for rounding up
+/// files and metadata.
 const FREE_MIN: Bytes = Bytes(64 * Bytes::MIB);
 const RAMP: Nanos = Nanos::from_secs(4);
 const WINDOW: Nanos = Nanos::from_secs(8);
 const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);
 
-/// What a user may set about a bench; the rest follows the free space.
+/// What a user may set for a bench; the rest depends on the free space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BenchOptions {
-    /// All trees together.
+    /// Total size of all trees.
     pub tree_size: Option<Bytes>,
     /// The load before each window.
     pub ramp: Option<Nanos>,
@@ -39,7 +41,7 @@ pub struct BenchOptions {
 /// Why there is no plan for a bench.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The directory is not there, or its free space is not known.
+    /// The directory does not exist, or its free space is unknown.
     #[error("cannot use directory '{directory}'")]
     Directory {
         /// The directory.
@@ -48,7 +50,7 @@ pub enum BenchError {
         source: Box<HostError>,
     },
     /// The smallest default does not fit.
-    #[error("directory '{directory}' has {free} free, and a bench takes {FREE_MIN} at least")]
+    #[error("directory '{directory}' has only {free} free; bench needs at least {FREE_MIN}")]
     NoRoom {
         /// The directory.
         directory: String,
@@ -56,17 +58,17 @@ pub enum BenchError {
         free: Bytes,
     },
     /// Its name cannot be written into a plan.
-    #[error("directory '{directory}' has a name that is no UTF-8")]
+    #[error("the name of directory '{directory}' is not valid UTF-8")]
     Name {
         /// The directory.
         directory: String,
     },
-    /// A parameter was refused.
+    /// A parameter was rejected.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
 
-/// The plan that measures a directory once. Stored with the results like any other.
+/// The plan that measures a directory once. It is stored with the results like any other.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -105,7 +107,7 @@ mod tests {
         let mut host = FakeHost::new();
         host.space = (Bytes(20 * Bytes::MIB), Bytes(1 << 40));
         let error = bench_plan(&mut host, Path::new("/tmp"), &BenchOptions::default()).unwrap_err();
-        assert_eq!(error.to_string(), "directory '/tmp' has 20M free, and a bench takes 64M at least");
+        assert_eq!(error.to_string(), "directory '/tmp' has only 20M free; bench needs at least 64M");
         let small = BenchOptions { tree_size: Some(Bytes(Bytes::MIB)), ..BenchOptions::default() };
         assert!(bench_plan(&mut host, Path::new("/tmp"), &small).is_ok());
     }

@@ -1,7 +1,8 @@
 //! What can be wrong with a plan, and where.
 //!
-//! One problem is told, the first: its place in the file or on the command line, the line itself, what was expected,
-//! the nearest known word, and in [`PlanError::hint`] the next step. Nothing here looks at the system.
+//! Only the first problem is reported: its place in the file or on the command line, the line itself, what
+//! was expected, the nearest known word, and the next step in [`PlanError::hint`]. Nothing here looks at the
+//! system.
 
 use fsdyno_core::axis::AxisError;
 use fsdyno_core::measure::MeasureError;
@@ -25,9 +26,9 @@ pub enum Location {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// The line as it stands there.
+        /// The line as written.
         text: String,
-        /// Characters from the column on that are meant, at least 1.
+        /// The number of characters from the column that are wrong, at least 1.
         width: usize,
     },
     /// In an argument of `--set`.
@@ -48,7 +49,7 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// The offending line with a mark below the offending word; empty where there is no line.
+    /// The line with a mark below the wrong word; empty if there is no line.
     fn excerpt(&self) -> String {
         let Location::Line { line, column, text, width, .. } = self else { return String::new() };
         let number = line.to_string();
@@ -58,9 +59,9 @@ impl Location {
     }
 }
 
-/// Why a plan was refused.
+/// Why a plan was rejected.
 ///
-/// Its text is one line that begins with the place, then the offending line where there is one.
+/// The text is one line that begins with the place, followed by the wrong line if there is one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{location}: {problem}{}", location.excerpt())]
 pub struct PlanError {
@@ -71,35 +72,35 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    /// The next step for the user, where there is an obvious one.
+    /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<&'static str> {
         match *self.problem {
-            PlanProblem::Read { .. } => Some("ready plans are in the directory plans/"),
+            PlanProblem::Read { .. } => Some("example plans are in the directory plans/"),
             PlanProblem::NoDevice => {
                 Some("add a scratch image: [device] with image = \"/var/tmp/fsdyno.img\" and size = \"8G\"")
             }
-            PlanProblem::NoWorkload => Some("add [[workloads]] with kind = \"fileserver\""),
-            PlanProblem::NoFilesystem => {
-                Some("add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] that names one")
-            }
-            PlanProblem::NoJournalDevice { .. } | PlanProblem::UnknownJournal { .. } => Some(
-                "name it: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
+            PlanProblem::NoWorkload => Some("add a [[workloads]] table with kind = \"fileserver\""),
+            PlanProblem::NoFilesystem => Some(
+                "add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] table with a filesystem",
             ),
-            PlanProblem::AmbiguousJournal { .. } => Some("write external:NAME"),
+            PlanProblem::NoJournalDevice { .. } | PlanProblem::UnknownJournal { .. } => Some(
+                "define one: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
+            ),
+            PlanProblem::AmbiguousJournal { .. } => Some("write external:NAME to choose one"),
             PlanProblem::TooManyCases { .. } | PlanProblem::TooManyTrials { .. } => Some(
-                "vary fewer axes, give fewer levels, or list the interesting points as [[configurations]]",
+                "vary fewer axes, use fewer levels, or list only the configurations of interest as [[configurations]]",
             ),
             PlanProblem::OverrideSyntax => {
                 Some("write PATH=VALUE, for example --set device.size=1G or --set workloads.window=2s")
             }
-            PlanProblem::ShareOfUnknown { .. } => Some("write the size in bytes, for example 20G"),
+            PlanProblem::ShareOfUnknown { .. } => Some("write an absolute size, for example 20G"),
             PlanProblem::UnknownKernel { .. } => Some(
-                "write host, debian:6.1, the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
+                "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
             ),
-            PlanProblem::KernelName { .. } => Some("give it a name of its own"),
-            PlanProblem::Contradiction { .. } => Some("take one of the settings out"),
+            PlanProblem::KernelName { .. } => Some("choose another name"),
+            PlanProblem::Contradiction { .. } => Some("remove one of the settings"),
             PlanProblem::Axis(AxisError::SysctlKey { .. }) => {
-                Some("write a name as sysctl(8) prints it, for example \"sysctl.vm.dirty_ratio\" = [5, 20]")
+                Some("write the name as sysctl(8) prints it, for example \"sysctl.vm.dirty_ratio\" = [5, 20]")
             }
             _ => None,
         }
@@ -109,13 +110,13 @@ impl PlanError {
 /// What is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanProblem {
-    /// A name in `[kernels]` that means something already.
-    #[error("'{name}' means another kernel already")]
+    /// A reserved name in `[kernels]`.
+    #[error("kernel name '{name}' is reserved")]
     KernelName {
         /// The name.
         name: String,
     },
-    /// A level of the axis `kernel` that is none.
+    /// An unknown level of the axis `kernel`.
     #[error("unknown kernel '{name}'{}", match nearest { Some(word) => format!("; did you mean '{word}'?"), None => String::new() })]
     UnknownKernel {
         /// As written.
@@ -129,23 +130,23 @@ pub enum PlanProblem {
         /// The operating system's words.
         reason: String,
     },
-    /// It is no TOML.
+    /// Not valid TOML.
     #[error("{message}")]
     Syntax {
         /// The parser's words.
         message: String,
     },
     /// `--set` without a path or a value.
-    #[error("not of the form PATH=VALUE")]
+    #[error("expected PATH=VALUE")]
     OverrideSyntax,
-    /// `--set` leads through something that is no table.
-    #[error("'{path}' leads through '{at}', which is {found}")]
+    /// `--set` with a path through something that is not a table.
+    #[error("cannot set '{path}': '{at}' is {found}")]
     OverridePath {
         /// The path.
         path: String,
-        /// How far it goes.
+        /// The part of it that could be followed.
         at: String,
-        /// What stands there.
+        /// What was found there.
         found: String,
     },
     /// No such key.
@@ -161,16 +162,16 @@ pub enum PlanProblem {
         nearest: Option<String>,
     },
     /// A value of another type than expected, or out of its range.
-    #[error("'{key}' takes {expected}, not {found}")]
+    #[error("'{key}' must be {expected}{}", instead(found))]
     Value {
         /// The key.
         key: String,
-        /// What it takes.
+        /// What it must be.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// A word that is none of the known ones.
+    /// An unknown word.
     #[error("unknown {what} '{word}'{}", did_you_mean(nearest, known))]
     UnknownWord {
         /// What kind of word.
@@ -182,7 +183,7 @@ pub enum PlanProblem {
         /// The nearest of them.
         nearest: Option<String>,
     },
-    /// A size or a duration that is none.
+    /// An invalid size or duration.
     #[error("'{key}': {error}")]
     Unit {
         /// The key.
@@ -190,7 +191,7 @@ pub enum PlanProblem {
         /// What is wrong with it.
         error: UnitError,
     },
-    /// Words of another program that do not fit.
+    /// Invalid words of another program.
     #[error("'{key}': {error}")]
     Shorthand {
         /// The key.
@@ -199,7 +200,7 @@ pub enum PlanProblem {
         error: ShorthandError,
     },
     /// A parameter that two keys set, or that one sets twice.
-    #[error("'{parameter}' is given twice, by '{first}' and by '{second}'")]
+    #[error("'{parameter}' is set twice, by '{first}' and by '{second}'")]
     GivenTwice {
         /// The parameter.
         parameter: String,
@@ -214,8 +215,8 @@ pub enum PlanProblem {
     /// An unknown measure.
     #[error("{0}")]
     Measure(MeasureError),
-    /// A key that must be there.
-    #[error("{section} lacks '{key}'")]
+    /// A missing key.
+    #[error("missing key '{key}' in {section}")]
     Missing {
         /// The table.
         section: String,
@@ -223,16 +224,16 @@ pub enum PlanProblem {
         key: &'static str,
     },
     /// No device.
-    #[error("the plan names no device")]
+    #[error("the plan defines no device")]
     NoDevice,
     /// No workload.
-    #[error("the plan names no workload")]
+    #[error("the plan defines no workload")]
     NoWorkload,
     /// Neither `axes.filesystem` nor a configuration.
-    #[error("the plan names no filesystem and no configuration")]
+    #[error("the plan defines no filesystem and no configuration")]
     NoFilesystem,
-    /// Keys that exclude each other, or none where one is needed.
-    #[error("{section} takes exactly one of {}; it has {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
+    /// Keys that exclude each other, or none of those of which one is needed.
+    #[error("{section} needs exactly one of {}; found {}", known.join(", "), if found.is_empty() { "none".to_string() } else { found.join(" and ") })]
     ExactlyOne {
         /// The table.
         section: String,
@@ -241,16 +242,16 @@ pub enum PlanProblem {
         /// Those that are there.
         found: Vec<String>,
     },
-    /// A key that means nothing beside another one.
-    #[error("'{key}' means nothing beside '{beside}'")]
+    /// A key that does not apply in combination with another one.
+    #[error("'{key}' does not apply to '{beside}'")]
     Pointless {
         /// The key.
         key: String,
         /// The other one.
         beside: String,
     },
-    /// An axis that none of the filesystems in question has.
-    #[error("axis '{axis}' is for {takes}, not for {filesystems}")]
+    /// An axis that none of the relevant filesystems has.
+    #[error("axis '{axis}' applies to {takes}, not to {filesystems}")]
     AxisNotForFilesystem {
         /// The axis.
         axis: String,
@@ -266,21 +267,21 @@ pub enum PlanProblem {
         axis: String,
     },
     /// Two levels that mean the same.
-    #[error("axis '{axis}' has level '{level}' twice")]
+    #[error("axis '{axis}' lists level '{level}' twice")]
     LevelTwice {
         /// The axis.
         axis: String,
         /// The level, in canonical form.
         level: String,
     },
-    /// Two configurations of one name.
-    #[error("there are two configurations of the name '{name}'")]
+    /// Two configurations with the same name.
+    #[error("two configurations are named '{name}'")]
     NameTwice {
         /// The name.
         name: String,
     },
     /// An external journal and no device for it.
-    #[error("journal '{level}' needs a device in [device.journals], and there is none")]
+    #[error("journal '{level}' needs a device in [device.journals], but none is defined")]
     NoJournalDevice {
         /// The level.
         level: String,
@@ -296,13 +297,13 @@ pub enum PlanProblem {
         nearest: Option<String>,
     },
     /// An external journal, and several devices for it.
-    #[error("journal 'external' could be on any of {}", known.join(", "))]
+    #[error("journal 'external' is ambiguous: it could be on any of {}", known.join(", "))]
     AmbiguousJournal {
         /// Those that the plan names.
         known: Vec<String>,
     },
     /// Two devices of the plan are the same.
-    #[error("'{path}' stands for two devices")]
+    #[error("'{path}' is used for two devices")]
     SameDevice {
         /// The path.
         path: String,
@@ -315,30 +316,30 @@ pub enum PlanProblem {
         /// Every contradiction.
         reasons: Vec<String>,
     },
-    /// A share of a size that the plan does not tell.
-    #[error("'{key}' is a share of the device, whose size the plan does not tell")]
+    /// A percentage of a device whose size the plan does not state.
+    #[error("'{key}' is a percentage of the device, but the plan does not say how large the device is")]
     ShareOfUnknown {
         /// The key.
         key: String,
     },
-    /// More cases than anybody can run.
-    #[error("the plan has {count} cases; at most {limit} are possible")]
+    /// Too many cases.
+    #[error("the plan has {count} cases; the limit is {limit}")]
     TooManyCases {
         /// How many.
         count: u128,
-        /// How many are possible.
+        /// The limit.
         limit: u128,
     },
-    /// More trials than anybody can run.
-    #[error("the plan has {count} trials; at most {limit} are possible")]
+    /// Too many trials.
+    #[error("the plan has {count} trials; the limit is {limit}")]
     TooManyTrials {
         /// How many.
         count: u128,
-        /// How many are possible.
+        /// The limit.
         limit: u128,
     },
-    /// A profile that cannot be read.
-    #[error("cannot read profile '{path}': {reason}")]
+    /// A file that cannot be used.
+    #[error("cannot use file '{path}': {reason}")]
     Profile {
         /// Its path.
         path: String,
@@ -347,16 +348,21 @@ pub enum PlanProblem {
     },
 }
 
-/// The nearest known word as a question, else all of them.
+/// The end of an error about a value: what the plan has instead, if anything.
+fn instead(found: &str) -> String {
+    if found.is_empty() { String::new() } else { format!(", not {found}") }
+}
+
+/// The nearest known word as a question, or else all of them.
 fn did_you_mean(nearest: &Option<String>, known: &[String]) -> String {
     match nearest {
         Some(word) => format!("; did you mean '{word}'?"),
         None if known.is_empty() => String::new(),
-        None => format!("; known are {}", known.join(", ")),
+        None => format!("; expected one of {}", known.join(", ")),
     }
 }
 
-/// Why a sweep did not begin, or could not go on.
+/// Why a sweep did not start, or could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// A guard refused, or the undo journal cannot be kept.
@@ -366,7 +372,7 @@ pub enum SweepError {
     #[error(transparent)]
     Store(#[from] fsdyno_store::StoreError),
     /// A trial cannot be stored; its record is kept in a file.
-    #[error("cannot store trial {}, so the sweep ends; its record is kept in '{}'", trial + 1, kept.display())]
+    #[error("cannot store trial {}; its record is kept in '{}', and the sweep stops", trial + 1, kept.display())]
     NotStored {
         /// The trial.
         trial: u32,
@@ -376,7 +382,7 @@ pub enum SweepError {
         source: Box<fsdyno_store::StoreError>,
     },
     /// A trial cannot be stored, and its record cannot be kept either: it is lost.
-    #[error("cannot store trial {} ({cause}), so the sweep ends", trial + 1)]
+    #[error("cannot store trial {} ({cause}); the sweep stops", trial + 1)]
     Lost {
         /// The trial.
         trial: u32,
@@ -385,14 +391,14 @@ pub enum SweepError {
         /// Why it could not be kept.
         source: Box<fsdyno_store::StoreError>,
     },
-    /// The engine does not even run without a filesystem.
-    #[error("the engine does not run: {failure}")]
+    /// The engine does not run, even without a filesystem.
+    #[error("cannot run the engine: {failure}")]
     Engine {
         /// What went wrong.
         failure: Box<fsdyno_core::Failure>,
     },
-    /// A sweep can only go on with the plan that it began with.
-    #[error("sweep {sweep} ('{name}') was begun with another plan or other --set arguments")]
+    /// A sweep can only continue with the plan that it was started with.
+    #[error("sweep {sweep} ('{name}') was started with another plan or other --set arguments")]
     PlanDiffers {
         /// The sweep.
         sweep: fsdyno_store::SweepId,
@@ -400,7 +406,7 @@ pub enum SweepError {
         name: String,
     },
     /// A sweep cannot be resumed on another disk.
-    #[error("'{}' is not a disk that sweep {sweep} began with: that was {then}; this is {now}", path.display())]
+    #[error("'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is {now}", path.display())]
     DiskDiffers {
         /// The sweep.
         sweep: fsdyno_store::SweepId,
@@ -414,22 +420,22 @@ pub enum SweepError {
 }
 
 impl SweepError {
-    /// The next step for the user, where there is an obvious one.
+    /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<String> {
         match self {
             SweepError::Testbed(error) => error.failure().hint,
             SweepError::NotStored { .. } => Some(
-                "make room or end what locks the store: `fsdyno restore` then adds the record, and --resume goes on"
+                "free some space or stop what locks the store; `fsdyno restore` then adds the record, and --resume continues the sweep"
                     .to_string(),
             ),
             SweepError::Store(_) | SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),
             SweepError::PlanDiffers { .. } => Some(
-                "resume with the same plan and arguments, or begin a new sweep without --resume".to_string(),
+                "resume with the same plan and arguments, or start a new sweep without --resume".to_string(),
             ),
             SweepError::DiskDiffers { .. } => Some(
-                "connect that disk again under this name, or begin a new sweep without --resume; names below \
-                 /dev/disk/by-id stay with their disk"
+                "reconnect that disk under this name, or start a new sweep without --resume; a name in \
+                 /dev/disk/by-id always refers to the same disk"
                     .to_string(),
             ),
         }

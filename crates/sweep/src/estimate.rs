@@ -1,7 +1,8 @@
-//! What a plan would do: every case with its exact commands and unmet requirements, and the time and space it needs.
+//! What a plan would do: every case with its exact commands and unmet requirements, and the time and space it
+//! needs.
 //!
-//! Nothing is built. The windows are exact; the rest of a trial hangs on the machine and is estimated from the assumptions
-//! below. During a sweep the durations of finished trials replace the estimate.
+//! Nothing is built. The windows are exact; the rest of a trial depends on the machine and is estimated from
+//! the assumptions below. During a sweep the durations of finished trials replace the estimate.
 
 use crate::guest_request;
 use crate::order::{Slot, most, order};
@@ -15,14 +16,14 @@ use fsdyno_testbed::guard;
 use serde::Serialize;
 use std::path::Path;
 
-/// Rate at which trees are assumed to be made, in bytes per second: a single SSD, small files.
+/// Assumed rate at which trees are created, in bytes per second: a single SSD, small files.
 const ASSUMED_TREE_RATE: u64 = 200_000_000;
-/// Rate below which a device is taken to hang, in bytes per second: a tree that is made or synced slower than this is
-/// given up by the watchdog.
+/// Rate below which a device counts as hung, in bytes per second: the watchdog gives up a tree that is
+/// created or synced more slowly.
 pub(crate) const SLOW_TREE_RATE: u64 = 10_000_000;
-/// Time assumed for mkfs, mount, settling, unmount and check together, without a tree.
+/// Assumed total time of mkfs, mount, settling, unmount and check, without a tree.
 const ASSUMED_LIFECYCLE: Nanos = Nanos::from_secs(2);
-/// Time assumed for a guest from its start to its agent's first answer, emulated.
+/// Assumed time of an emulated guest from its start to its agent's first answer.
 const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 
 /// What a plan would do.
@@ -30,17 +31,18 @@ const ASSUMED_BOOT: Nanos = Nanos::from_secs(10);
 pub struct DryRun {
     /// Every case in the order of the plan.
     pub cases: Vec<DryCase>,
-    /// Trials in all, sentinels included; the least where cases are repeated until it is enough.
+    /// Total number of trials, sentinels included; the minimum if cases are repeated until the intervals are
+    /// narrow enough.
     pub trials: u32,
-    /// The most that there may be.
+    /// The maximum.
     pub trials_max: u32,
-    /// Estimated time of the whole sweep, with the least trials.
+    /// Estimated time of the whole sweep, with the minimum number of trials.
     pub time_ns: Nanos,
-    /// The same with the most.
+    /// The same with the maximum.
     pub time_max_ns: Nanos,
-    /// Most that the images may come to occupy on the filesystems that hold them.
+    /// The most space that the images may use on the filesystems that hold them.
     pub space_bytes: Bytes,
-    /// What would keep the sweep from starting even when the user has confirmed the devices.
+    /// What would keep the sweep from starting even if the user had confirmed the devices.
     pub refusals: Vec<Refusal>,
 }
 
@@ -53,17 +55,17 @@ pub struct DryCase {
     pub configuration: Configuration,
     /// What would run on it.
     pub workload: Workload,
-    /// The exact commands, and the steps that are syscalls as the commands that do the same.
+    /// The exact commands; steps that are syscalls are shown as equivalent commands.
     pub commands: Vec<String>,
     /// Requirements that this machine does not meet; the trials of the case would be skipped.
     pub unmet: Vec<String>,
-    /// Old names that were mapped, and what cannot be told beforehand.
+    /// Old names that were mapped, and what cannot be known beforehand.
     pub notes: Vec<String>,
     /// Estimated time of one trial.
     pub time_ns: Nanos,
 }
 
-/// Tells what a plan would do on this host, which is only looked at.
+/// Determines what a plan would do on this host, without changing it.
 pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> DryRun {
     let slots = order(plan);
     let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
@@ -102,7 +104,7 @@ fn dry_case(
     };
     let mut notes: Vec<String> = case.warnings.iter().map(|warning| warning.text.clone()).collect();
     if let (Some(_), Err(error)) = (case.configuration.precondition(), size) {
-        notes.push(format!("the time to fill the device is not known, and not counted: {error}"));
+        notes.push(format!("the time to fill the device is unknown and not included: {error}"));
     }
     DryCase {
         case: case.index,
@@ -129,7 +131,7 @@ fn requirements(
     unmet
 }
 
-/// The same for each case; workloads share what is asked of their configuration.
+/// The same for each case; workloads share the requirements of their configuration.
 pub(crate) fn unmet(
     plan: &Plan,
     host: &mut dyn Host,
@@ -148,7 +150,7 @@ pub(crate) fn unmet(
     unmet.collect()
 }
 
-/// The exact commands of a case, those of a guest as they are in it.
+/// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
     match guest_request::request(plan, case) {
         None => fsdyno_testbed::commands(&case.configuration, &plan.devices, seed),
@@ -163,7 +165,7 @@ fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
     }
 }
 
-/// The size of the device where some case fills it: that of a block device is the device's to tell, which is only looked at.
+/// The size of the device if some case fills it; a block device is examined for it.
 pub(crate) fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
     let fills = cases.iter().any(|case| case.configuration.precondition().is_some());
     plan.devices.data.size_by(&mut |disk| match disk {
@@ -171,12 +173,12 @@ pub(crate) fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> 
         DeviceSpec::Block { path, .. } if fills => {
             host.probe_device(path).map(|probe| Bytes(probe.identity.size_bytes))
         }
-        // Nothing is filled.
+        // No case fills it.
         _ => Ok(Bytes(0)),
     })
 }
 
-/// A fill that leaves no room for what the workload makes before it measures.
+/// A fill that leaves too little space for what the workload prepares.
 fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
     let (Some(precondition), Some(size)) = (case.configuration.precondition(), size) else {
         return Vec::new();
@@ -188,17 +190,17 @@ fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
     }
     let percent = precondition.fill_percent;
     vec![format!(
-        "no room for the workload, which prepares {needed}: filled to {percent} %, {size} leave less"
+        "the workload prepares {needed}, which does not fit: filled to {percent} %, a device of {size} has less space left"
     )]
 }
 
-/// So many hundredths of a size.
+/// A percentage of a size.
 fn share(size: Bytes, percent: u32) -> u64 {
     (u128::from(size.0) * u128::from(percent) / 100) as u64
 }
 
-/// Bytes that are written before a trial's workload, where the size of the device is known: a round of ageing writes half of
-/// the fill anew.
+/// Bytes written before a trial's workload, if the size of the device is known: each round of ageing rewrites
+/// half of the fill.
 fn filled_bytes(configuration: &Configuration, size: Option<Bytes>) -> u64 {
     match (configuration.precondition(), size) {
         (Some(precondition), Some(size)) => {
@@ -229,37 +231,39 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
 
 /// What keeps its workload from running.
 pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
-    // What a guest lacks is found out with its configuration, and in the guest itself.
+    // What a guest lacks is determined with its configuration, and in the guest itself.
     let needs = if case.configuration.guest_kernel().is_some() { &[] } else { case.workload.load().needs() };
     needs.iter().filter_map(|need| missing(host, plan, *need)).collect()
 }
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
     match need {
-        Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. })
-            .then(|| "a block device to read: a plan with an image or a block device".to_string()),
+        Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. }).then(|| {
+            "device-read needs a block device; use a plan with an image or a block device".to_string()
+        }),
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
-            (!found).then(|| format!("{program} (install {package}: apt-get install {package})"))
+            (!found).then(|| format!("{program} is not installed (apt-get install {package})"))
         }
-        // Without that file (Linux 6.6) nothing is known: the engine asks the kernel itself. 1 forbids it to those
-        // without privileges, which whoever makes filesystems has (Documentation/admin-guide/sysctl/kernel.rst).
+        // Without that file (before Linux 6.6) nothing is known, and the engine asks the kernel itself. The
+        // value 1 forbids io_uring to unprivileged processes, but whoever creates filesystems is privileged
+        // (Documentation/admin-guide/sysctl/kernel.rst).
         Need::IoUring => {
             let setting = host.read_text(Path::new("/proc/sys/kernel/io_uring_disabled")).unwrap_or_default();
             (setting.trim() == "2")
-                .then(|| "io_uring is disabled: sysctl kernel.io_uring_disabled=0".to_string())
+                .then(|| "io_uring is disabled; enable it with sysctl kernel.io_uring_disabled=0".to_string())
         }
     }
 }
 
 impl DryCase {
-    /// Estimated time of one trial, none when it is skipped.
+    /// Estimated time of one trial; none if it is skipped.
     fn trial_time(&self) -> Nanos {
         if self.unmet.is_empty() { self.time_ns } else { Nanos(0) }
     }
 }
 
-/// Estimated time of a trial from mkfs to umount, filling a device of this size included.
+/// Estimated time of a trial from mkfs to umount, including filling a device of this size.
 pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     let load = case.workload.load();
     let moved = load.prepares().0.saturating_add(load.moves().0);
@@ -269,19 +273,20 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
 }
 
-/// What the files that workloads make beforehand occupy at least.
+/// The minimum space for the files that workloads create beforehand.
 pub(crate) fn tree_space(plan: &Plan) -> Bytes {
     let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
     sizes.max().unwrap_or_default()
 }
 
-/// The images are sparse: they come to occupy what is written to them, and never more than their size.
+/// Images are sparse: they use as much space as is written to them, and never more than their size.
 fn space(plan: &Plan) -> Bytes {
     let written = plan.workloads.iter().map(|workload| {
         let load = workload.load();
         load.prepares().0.saturating_add(load.writes().0)
     });
-    // Metadata, internal journals and half-filled blocks of small files: a quarter beside the data is ample.
+    // For metadata, internal journals and partly filled blocks of small files, a quarter on top of the data
+    // is ample.
     let fills = plan.cases().into_iter().filter_map(|case| {
         let percent = case.configuration.precondition()?.fill_percent;
         Some(share(plan.devices.data.size()?, percent))
@@ -292,13 +297,13 @@ fn space(plan: &Plan) -> Bytes {
         DeviceSpec::Directory { .. } => data,
         stack => occupied(stack, Bytes(data)),
     };
-    // Those for journals are written from end to end.
+    // Those for journals are written completely.
     let disks = plan.devices.journals.values().flat_map(DeviceSpec::disks);
     let journals = disks.filter_map(DeviceSpec::size).map(|size| size.0);
     Bytes(journals.fold(data, u64::saturating_add))
 }
 
-/// What the images of a stack come to occupy when it holds so much: a mirror has it on each of its disks.
+/// The space that the images of a stack use if it holds this much: a mirror stores it on each of its disks.
 fn occupied(spec: &DeviceSpec, data: Bytes) -> u64 {
     match (spec, spec.below()) {
         (DeviceSpec::Image { size, .. }, _) => size.0.min(data.0),

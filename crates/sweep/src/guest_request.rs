@@ -5,12 +5,12 @@ use fsdyno_core::Devices;
 use fsdyno_core::workload::Need;
 use fsdyno_host::guest::{GuestProgram, GuestRequest};
 
-/// The guest that a case needs; none when it runs on the machine itself.
+/// The guest that a case needs; `None` if it runs on the host itself.
 pub(crate) fn request(plan: &Plan, case: &Case) -> Option<GuestRequest> {
     request_for(plan, case, &plan.devices)
 }
 
-/// The same with images that stand elsewhere than the plan says.
+/// The same with images in other places than the plan says.
 pub(crate) fn request_for(plan: &Plan, case: &Case, devices: &Devices) -> Option<GuestRequest> {
     let kernel = plan.kernels.get(case.configuration.guest_kernel()?)?.clone();
     let tools = fsdyno_testbed::guest::programs(&case.configuration, devices);

@@ -1,10 +1,11 @@
 //! From a plan to stored results: what to run, in what order, and the sequence of each trial.
 //!
-//! A [`Plan`] names devices, axes and workloads; [`Plan::cases`] multiplies them; [`order`] lays them out in randomised
-//! complete blocks; [`dry_run`] tells what that would do, and [`run`] does it. `trial/mod.rs` is the sequence of one trial.
+//! A [`Plan`] names devices, axes and workloads; [`Plan::cases`] multiplies them; [`order`] arranges them in
+//! randomised complete blocks; [`dry_run`] shows what would happen, and [`run`] does it. `trial/mod.rs` is the
+//! sequence of one trial.
 //!
-//! This crate measures nothing and builds nothing itself: the engine measures, the testbed builds. It guards nothing
-//! either, but begins no trial before the testbed's guards have said yes.
+//! This crate neither measures nor builds: the engine measures, the testbed builds. It guards nothing itself
+//! either, but starts no trial before the testbed's guards have passed.
 
 mod bench;
 mod confounder;

@@ -14,13 +14,13 @@ pub struct RunOptions<'a> {
     pub state_dir: &'a Path,
     /// What the user has confirmed.
     pub confirmation: &'a Confirmation,
-    /// Where the record of a trial goes that neither the store nor its directory takes.
+    /// Where to keep the record of a trial if neither the store nor its directory accepts it.
     pub keep: &'a [PathBuf],
     /// Set by Ctrl-C: stop, undo everything, keep what is finished.
     pub interrupt: &'a AtomicBool,
-    /// Set by a second one: wait for nothing any more, and say what is left.
+    /// Set by a second Ctrl-C: stop waiting, and report what is left.
     pub hurry: &'a AtomicBool,
-    /// Go on with this sweep instead of beginning one.
+    /// Continue this sweep instead of starting a new one.
     pub resume: Option<SweepId>,
 }
 

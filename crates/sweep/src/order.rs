@@ -1,12 +1,13 @@
 //! The order of trials: randomised complete blocks with a sentinel.
 //!
-//! A block holds every case once, in an order drawn from the plan's seed; there are as many blocks as repetitions. Within
-//! a block every case has the same seed, so that all see the same trees, filesystem UUID and hash seed, and a ratio within
-//! a block compares the cases and not their luck; the next block has another. Before each block stands the *sentinel*:
-//! one more trial of the first case that can run, always with the same seed, so that a drift of the machine shows as a
-//! change of the one thing that does not change. A plan with a single case needs none. A plan that repeats until it is
-//! enough adds blocks of those cases that need them, in the order of the complete block. The order is a function of the plan
-//! alone: an interrupted sweep finds its missing trials again.
+//! A block contains every case once, in an order drawn from the plan's seed; there are as many blocks as
+//! repetitions. Within a block every case has the same seed, so that all see the same trees, filesystem UUID
+//! and hash seed, and a ratio within a block compares the cases rather than their luck; the next block has
+//! another seed. Each block is preceded by the *sentinel*: one more trial of the first case that can run,
+//! always with the same seed, so that a drift of the machine shows as a change of the one thing that does not
+//! change. A plan with a single case needs no sentinel. A plan that repeats until intervals are narrow enough
+//! adds blocks of the cases that need them, in the order of the complete block. The order is a function of
+//! the plan alone, so that an interrupted sweep can find its missing trials again.
 
 use crate::plan::{Plan, Planned};
 use rand::SeedableRng;
@@ -23,13 +24,14 @@ pub struct Slot {
     pub block: u32,
     /// Index of its case.
     pub case: u32,
-    /// Whether it is the sentinel, beside the block.
+    /// Whether it is the sentinel and not part of the block.
     pub sentinel: bool,
     /// Seed of trees, contents, filesystem UUID and hash seed.
     pub seed: u64,
 }
 
-/// Every trial of the plan in its order; of one that repeats until it is enough, those of the complete blocks.
+/// Every trial of the plan in order; of a plan that repeats until intervals are narrow enough, those of the
+/// complete blocks.
 pub fn order(plan: &Plan) -> Vec<Slot> {
     let (cases, sentinel) = cases_and_sentinel(plan);
     blocks(plan.seed, plan.repetitions, cases, sentinel)
@@ -45,7 +47,8 @@ fn cases_and_sentinel(plan: &Plan) -> (u32, Option<u32>) {
     (cases, sentinel)
 }
 
-/// A block beyond the least number of them: of its complete order the sentinel and the cases that need it, numbered on.
+/// A block beyond the minimum: the sentinel and the cases that need it, in the complete order, with continued
+/// numbering.
 pub(crate) fn further(plan: &Plan, block: u32, wanting: &[u32], first_trial: u32) -> Vec<Slot> {
     let (cases, sentinel) = cases_and_sentinel(plan);
     let complete = blocks(plan.seed, block + 1, cases, sentinel);
@@ -54,15 +57,15 @@ pub(crate) fn further(plan: &Plan, block: u32, wanting: &[u32], first_trial: u32
     (first_trial..).zip(needed).map(|(trial, slot)| Slot { trial, ..slot }).collect()
 }
 
-/// Every trial that the plan may come to: that of its order where every case needs the most blocks.
+/// Every trial that the plan may run: the order if every case needs the maximum number of blocks.
 pub(crate) fn most(plan: &Plan) -> Vec<Slot> {
     let (cases, sentinel) = cases_and_sentinel(plan);
     blocks(plan.seed, plan.enough.map_or(plan.repetitions, |enough| enough.max), cases, sentinel)
 }
 
-/// `repetitions` blocks of `cases` cases, each with the sentinel before it.
+/// `repetitions` blocks of `cases` cases, each preceded by the sentinel.
 pub(crate) fn blocks(seed: u64, repetitions: u32, cases: u32, sentinel: Option<u32>) -> Vec<Slot> {
-    // One draw for the sentinel, then two for each block, so that further blocks change nothing about the earlier ones.
+    // One draw for the sentinel, then two for each block, so that more blocks do not change the earlier ones.
     let mut seeds = SplitMix64::seed_from_u64(seed);
     let sentinel_seed = seeds.next_u64();
     let mut slots = Vec::new();

@@ -1,20 +1,20 @@
-//! What a running sweep tells: where it is, and how long it still takes.
+//! What a running sweep reports: where it is, and how long it will take.
 
 use crate::estimate::trial_time;
 use crate::plan::Case;
 use fsdyno_core::{Bytes, Nanos, TrialRecord};
 use fsdyno_testbed::undo::UndoReport;
 
-/// What a running sweep tells.
+/// A report of a running sweep.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// Something that an earlier sweep had left was undone, or could not be.
+    /// What an earlier sweep had left was undone, or could not be.
     Restored(&'a UndoReport),
-    /// A trial is on its way; several times a second at most.
+    /// A trial is running; at most several times a second.
     Running(&'a Position),
     /// A trial has ended and is stored.
     Stored(&'a Position, &'a TrialRecord),
-    /// Cases are repeated once more, because their figures are not known well enough.
+    /// Cases are repeated once more, because their intervals are too wide.
     Further {
         /// The block, from 1.
         block: u32,
@@ -42,14 +42,15 @@ pub struct Position {
     pub stage: &'static str,
     /// Share of the trial that is done, 0 to 1; an estimate that never goes back.
     pub fraction: f64,
-    /// Estimated time until the sweep ends; until the end of the block where more may follow.
+    /// Estimated time until the sweep ends, or until the block ends if more may follow.
     pub left: Nanos,
     /// Whether blocks may follow that are not planned yet.
     pub more_may_follow: bool,
 }
 
 impl Position {
-    /// The trial has come to a stage, with so much behind it and so much before it; `rest` is what the trials after it take.
+    /// The trial has reached a stage, with this much behind it and ahead of it; `rest` is the time for the
+    /// trials after it.
     pub(crate) fn come_to(&mut self, stage: &'static str, elapsed: Nanos, left: Nanos, rest: Nanos) {
         let share = elapsed.0 as f64 / (elapsed.0.saturating_add(left.0)).max(1) as f64;
         self.stage = stage;
@@ -58,7 +59,7 @@ impl Position {
     }
 }
 
-/// Estimates the time that is left, from the plan at first and from the trials so far as they end.
+/// Estimates the remaining time, at first from the plan and then from finished trials.
 pub(crate) struct Clock {
     /// Estimate of each case, nothing where it is skipped.
     estimates: Vec<Nanos>,

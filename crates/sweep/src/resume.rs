@@ -1,4 +1,4 @@
-//! What a sweep that is resumed must have in common with its beginning: the plan, and the disks.
+//! What a resumed sweep must have in common with its beginning: the plan and the disks.
 
 use crate::error::SweepError;
 use crate::plan::Plan;
@@ -8,11 +8,11 @@ use fsdyno_host::Host;
 use fsdyno_store::{Store, SweepId};
 use std::collections::BTreeSet;
 
-/// The numbers of the trials that are stored.
+/// The numbers of the stored trials.
 ///
 /// # Errors
-/// [`SweepError::PlanDiffers`] when the sweep was begun with another plan or other overrides, and
-/// [`SweepError::DiskDiffers`] when a disk of the plan is none of those that its trials were measured on.
+/// [`SweepError::PlanDiffers`] if the sweep was started with another plan or other overrides, and
+/// [`SweepError::DiskDiffers`] if a disk of the plan is not one of those that its trials were measured on.
 pub(crate) fn stored_trials(
     plan: &Plan,
     host: &mut dyn Host,
@@ -27,7 +27,8 @@ pub(crate) fn stored_trials(
     Ok(store.trial_numbers(sweep)?)
 }
 
-/// A name such as /dev/sdb may be another disk after a reboot, and figures of two disks are no comparison.
+/// A name such as /dev/sdb may refer to another disk after a reboot, and figures of two disks must not be
+/// mixed.
 fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId) -> Result<(), SweepError> {
     let named = |disk: &&DeviceSpec| matches!(disk, DeviceSpec::Block { .. });
     let disks: Vec<&DeviceSpec> = plan.devices.all().flat_map(DeviceSpec::disks).filter(named).collect();
@@ -40,7 +41,7 @@ fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId)
         return Ok(());
     }
     for disk in disks {
-        // One that cannot be looked at is refused by the guards, which say why.
+        // The guards reject a disk that cannot be examined, and say why.
         let Ok(found) = host.probe_device(disk.path()) else { continue };
         let now = DeviceFacts {
             path: found.canonical.display().to_string(),
@@ -53,7 +54,7 @@ fn verify_disks(plan: &Plan, host: &mut dyn Host, store: &Store, sweep: SweepId)
             (&then.model, &then.serial, then.size_bytes) == (&now.model, &now.serial, now.size_bytes)
         };
         if !known.iter().any(same) {
-            // That of the same name says most.
+            // The one with the same name says most.
             let then = known.iter().find(|then| then.path == now.path).or(known.first());
             return Err(SweepError::DiskDiffers {
                 sweep,

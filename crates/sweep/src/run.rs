@@ -1,7 +1,8 @@
-//! A sweep: restore, guards, overhead, then trial after trial, each stored at once.
+//! A sweep: restore, guards, overhead, then trial after trial, each stored immediately.
 //!
-//! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and counts for
-//! nothing, the finished ones are kept, and the sweep can go on later. What a trial leaves behind is for `scratch.rs`.
+//! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and
+//! does not count, the finished ones are kept, and the sweep can be continued later. `scratch.rs` handles what
+//! a trial leaves behind.
 
 use crate::enough::Tally;
 use crate::error::SweepError;
@@ -30,7 +31,7 @@ use std::time::Instant;
 pub struct SweepOutcome {
     /// Its number in the store.
     pub sweep: SweepId,
-    /// Whether it came to its end.
+    /// How it ended.
     pub end: SweepEnd,
     /// Trials stored by this run that were measured.
     pub measured: u32,
@@ -40,27 +41,27 @@ pub struct SweepOutcome {
     pub failed: u32,
     /// What is left on the machine, of this sweep or of earlier ones, one line each.
     pub left: Vec<String>,
-    /// Why it could not go on, where that ended it.
+    /// Why it could not continue, if that ended it.
     pub broken: Option<SweepError>,
 }
 
-/// Whether a sweep came to its end.
+/// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepEnd {
     /// Every planned trial is stored, and the machine is as it was.
     Finished,
     /// The user stopped it; the machine is as it was.
     Interrupted,
-    /// It could not go on ([`SweepOutcome::broken`]); the machine is as it was.
+    /// It could not continue ([`SweepOutcome::broken`]); the machine is as it was.
     Broken,
     /// However it ended, something is left on the machine.
     NotRestored,
 }
 
-/// Runs a plan, or what is missing of it.
+/// Runs a plan, or the missing trials of it.
 ///
 /// # Errors
-/// [`SweepError`] when it does not begin; nothing is changed then. What ends it later is in the outcome.
+/// [`SweepError`] if it does not start; nothing has been changed then. Later causes are in the outcome.
 pub fn run(
     plan: &Plan,
     machines: &mut Machines<'_>,
@@ -74,7 +75,7 @@ pub fn run(
         observer(Progress::Restored(&restored));
     }
     let cases = plan.cases();
-    // A device that cannot be looked at is refused below.
+    // A device that cannot be examined is rejected below.
     let size = estimate::size_to_fill(host, plan, &cases).ok();
     let unmet = estimate::unmet(plan, host, machines.guests, &cases, size);
     let slots = order(plan);
@@ -132,10 +133,10 @@ struct Sweeping<'a> {
     /// Trials of an earlier run of it.
     stored: &'a BTreeSet<u32>,
     ground: ScratchDevices<'a>,
-    /// What the tool itself costs, by kernel: that of the machine itself, those of guests once each has run.
+    /// Overhead of the tool by kernel: of the host, and of guests once each has run.
     overheads: BTreeMap<String, Overhead>,
     clock: Clock,
-    /// The trials so far, where their number hangs on them.
+    /// The trials so far, if their number depends on them.
     tally: Tally,
     outcome: SweepOutcome,
 }
@@ -145,13 +146,13 @@ struct Place<'a> {
     slot: &'a Slot,
     case: &'a Case,
     unmet: &'a [String],
-    /// Cases of the trials that follow.
+    /// Cases of the following trials.
     rest: &'a [u32],
     trials: usize,
 }
 
 impl Sweeping<'_> {
-    /// Trial after trial, and further blocks as long as one is needed.
+    /// Trial after trial, and more blocks as long as one is needed.
     fn trials(
         &mut self,
         machines: &mut Machines<'_>,
@@ -213,7 +214,8 @@ impl Sweeping<'_> {
                 aside = self.ground.step_aside(machines.host, &ended.left);
                 self.outcome.left.extend(ended.stuck);
             }
-            // An interrupted trial is run again later, unless it has left something that must be told.
+            // An interrupted trial is run again later, unless it has left something behind that must be
+            // reported.
             if ended.interrupted && !stuck {
                 return Ok(());
             }
@@ -233,7 +235,7 @@ impl Sweeping<'_> {
         aside
     }
 
-    /// Stores a trial; where that fails, its record is kept elsewhere and the sweep is at its end.
+    /// Stores a trial; if that fails, its record is kept elsewhere and the sweep ends.
     fn store(&self, store: &mut Store, record: &TrialRecord) -> Result<(), SweepError> {
         let (sweep, trial) = (self.outcome.sweep, record.trial);
         let Err(source) = store.add_trial(sweep, record) else { return Ok(()) };
@@ -243,7 +245,7 @@ impl Sweeping<'_> {
         })
     }
 
-    /// Plans a further block, if some case needs one and there may be one.
+    /// Plans another block, if some case needs one and the maximum is not reached.
     fn further(
         &mut self,
         store: &mut Store,
@@ -269,7 +271,8 @@ impl Sweeping<'_> {
         Ok(true)
     }
 
-    /// Counts a trial where the number of trials hangs on it; the last of a case that is given up says so.
+    /// Counts a trial if the number of trials depends on it; the last trial of a case that is given up says
+    /// so.
     fn counted(&mut self, mut record: TrialRecord) -> TrialRecord {
         if let Plan { enough: Some(enough), measure, seed, .. } = self.plan {
             self.tally.add(&record);
@@ -373,7 +376,7 @@ fn runnable(cases: &[Case], unmet: &[Vec<String>]) -> Vec<Configuration> {
     configurations
 }
 
-/// The trials that a resumed sweep has, where the number of further ones hangs on them.
+/// The trials of a resumed sweep, if the number of further ones depends on them.
 fn tally(plan: &Plan, store: &Store, resume: Option<SweepId>) -> Result<Tally, SweepError> {
     let mut tally = Tally::default();
     if let (Some(sweep), Some(_)) = (resume, plan.enough) {

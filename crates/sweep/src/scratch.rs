@@ -1,7 +1,8 @@
-//! The devices of a sweep, and what becomes of them when a trial leaves something behind.
+//! The devices of a sweep, and what happens to them when a trial leaves something behind.
 //!
-//! Such a trial keeps its undo journal for `fsdyno restore`, and the next one takes images of other names, so that it cannot
-//! meet the remains. A block device has no other name: its remaining trials are failed, with the reason.
+//! Such a trial keeps its undo journal for `fsdyno restore`, and the next one uses images of other names, so
+//! that it cannot collide with the remains. A block device has no other name: its remaining trials fail, with
+//! the reason.
 
 use crate::error::SweepError;
 use crate::estimate::tree_space;
@@ -22,7 +23,7 @@ pub(crate) struct ScratchDevices<'a> {
     pub testbed: Testbed,
     pub devices: Devices,
     pub journal: UndoJournal,
-    /// Journals of trials that could not be taken down.
+    /// Journals of trials that could not be taken down completely.
     stuck: Vec<UndoJournal>,
     /// Why no trial can begin any more: what is left on a device that has no substitute.
     pub blocked: Option<Vec<String>>,
@@ -66,14 +67,15 @@ impl<'a> ScratchDevices<'a> {
                 self.testbed = testbed;
                 self.devices = devices;
             }
-            // No room for another image, say: the sweep goes on in telling so for each remaining trial.
+            // For example, no space for another image: the sweep continues and reports this for each
+            // remaining trial.
             Err(error) => self.blocked = Some([left, &[error.to_string()]].concat()),
         }
         Ok(())
     }
 
-    /// Tries once more to take down what was stuck, unless nobody wants to wait for that, and gives the journals up. Gives
-    /// what is left.
+    /// Tries once more to take down what was stuck, unless the user no longer wants to wait, and gives up the
+    /// journals. Returns what is left.
     pub fn leave(self, host: &mut dyn Host, hurry: &AtomicBool) -> Vec<String> {
         let mut left = Vec::new();
         for mut journal in self.stuck {
@@ -99,7 +101,7 @@ fn verify(
     Testbed::verify(host, devices, configurations, tree_space(plan), options.confirmation)
 }
 
-/// The same devices with images of other names; none where a block device or a directory has no substitute.
+/// The same devices with images of other names; `None` if a block device or a directory has no substitute.
 fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
     let other = |disk: &DeviceSpec| match disk {
         DeviceSpec::Image { path, size, direct_io } => {

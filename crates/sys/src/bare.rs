@@ -1,29 +1,29 @@
-//! A loop over io_uring with nothing around it: what benchmarks hold the engine against. Built for them only.
+//! A plain loop over io_uring, to compare the engine with in benchmarks. Built only for them.
 //!
-//! Registered buffers and file, the same flags as [`crate::ring`], straight on the library: no slot is looked after, no
-//! request is timed, nothing is recorded.
+//! Registered buffers and file, and the same flags as [`crate::ring`], directly on the library: no slot is
+//! managed, no request is timed, nothing is recorded.
 
 use crate::ring::{ALIGNMENT, errno, set_up};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What one run of the loop does.
+/// Parameters of one run of the loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Reads {
     /// Requests in flight.
     pub depth: u32,
     /// Completions to wait for, each time.
     pub want: usize,
-    /// Whether each request is handed on by itself, as soon as there is a place for it.
+    /// Whether each request is submitted separately, as soon as there is space for it.
     pub each: bool,
     /// Bytes of each.
     pub length: usize,
-    /// How many in all.
+    /// The total number.
     pub count: u64,
 }
 
-/// Such a loop that can start at once, on the thread that made it ready.
+/// Such a loop, ready to start on the thread that created it.
 pub struct Ready {
     reads: Reads,
     ring: IoUring,

@@ -1,4 +1,4 @@
-//! What an open block device says of itself: `include/uapi/linux/fs.h`.
+//! What an open block device reports about itself: `include/uapi/linux/fs.h`.
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
@@ -14,13 +14,13 @@ const SECTOR_SIZE: Opcode = opcode::none(0x12, 104);
 /// `BLKGETSIZE64`: its size in bytes.
 ///
 /// # Errors
-/// `ENOTTY` for what is no block device, else the kernel's error number.
+/// `ENOTTY` for anything but a block device, else the kernel's error number.
 pub fn size(device: BorrowedFd<'_>) -> Result<u64> {
     // SAFETY: the opcode fills a u64.
     unsafe { ioctl(device, Getter::<SIZE, u64>::new()) }
 }
 
-/// `BLKGETDISKSEQ` (Linux 5.15): another number after each attachment of a medium or a backing file.
+/// `BLKGETDISKSEQ` (Linux 5.15): a new number after each attachment of a medium or a backing file.
 ///
 /// # Errors
 /// `ENOTTY` on older kernels, else the kernel's error number.
@@ -29,10 +29,10 @@ pub fn diskseq(device: BorrowedFd<'_>) -> Result<u64> {
     unsafe { ioctl(device, Getter::<DISKSEQ, u64>::new()) }
 }
 
-/// `BLKROGET`: whether it refuses writes.
+/// `BLKROGET`: whether it is read-only.
 ///
 /// # Errors
-/// `ENOTTY` for what is no block device, else the kernel's error number.
+/// `ENOTTY` for anything but a block device, else the kernel's error number.
 pub fn read_only(device: BorrowedFd<'_>) -> Result<bool> {
     // SAFETY: the opcode, though declared without a direction, fills an int (block/ioctl.c, `put_int`).
     unsafe { ioctl(device, Getter::<READ_ONLY, c_int>::new()) }.map(|flag| flag != 0)
@@ -41,7 +41,7 @@ pub fn read_only(device: BorrowedFd<'_>) -> Result<bool> {
 /// `BLKSSZGET`: its logical block size in bytes, the smallest unit that can be read or written.
 ///
 /// # Errors
-/// `ENOTTY` for what is no block device, else the kernel's error number.
+/// `ENOTTY` for anything but a block device, else the kernel's error number.
 pub fn sector_size(device: BorrowedFd<'_>) -> Result<u64> {
     // SAFETY: the opcode, though declared without a direction, fills an int (block/ioctl.c, `put_int`).
     let size = unsafe { ioctl(device, Getter::<SECTOR_SIZE, c_int>::new()) }?;

@@ -15,16 +15,19 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Makes the child die by SIGKILL with the *thread* that spawns it (prctl(2), `PR_SET_PDEATHSIG`), and puts it into a
-/// process group of its own, so that Ctrl-C on the terminal reaches only the parent, which then decides.
+/// Makes the child die by SIGKILL with the *thread* that spawns it (prctl(2), `PR_SET_PDEATHSIG`), and puts
+/// it into a process group of its own, so that Ctrl-C on the terminal reaches only the parent, which then
+/// decides.
 ///
-/// The given descriptors stay open in the child under the same numbers; in the parent they keep close-on-exec, so that no
-/// other child gets them. The command shares their ownership for as long as it lives.
+/// The given descriptors stay open in the child under the same numbers; in the parent they keep
+/// close-on-exec, so that no other child gets them. The command shares their ownership for as long as it
+/// lives.
 pub fn set_up(command: &mut Command, inherited: Vec<Arc<OwnedFd>>) {
     let parent = getpid();
     command.process_group(0);
-    // SAFETY: between fork and exec the closure makes system calls only; it takes no lock and allocates nothing (an
-    // `io::Error` from an error number is a plain value). The descriptors that it names are open, for it owns them.
+    // SAFETY: between fork and exec the closure makes system calls only; it takes no lock and allocates
+    // nothing (an `io::Error` from an error number is a plain value). The descriptors that it names are open,
+    // for it owns them.
     unsafe {
         command.pre_exec(move || {
             die_with(parent)?;
@@ -33,24 +36,25 @@ pub fn set_up(command: &mut Command, inherited: Vec<Arc<OwnedFd>>) {
     }
 }
 
-/// A user for a child, with the groups that it is in. Nothing that the parent may do beyond that user is left to it.
+/// A user for a child, with the groups that it is in. The child keeps no rights of the parent beyond those of
+/// this user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Its number.
     pub user: u32,
     /// The number of its own group.
     pub group: u32,
-    /// Those of the others.
+    /// The numbers of the other groups.
     pub groups: Vec<u32>,
 }
 
-/// As [`set_up`], for a program that needs no privilege: neither it nor what it runs gets any (`PR_SET_NO_NEW_PRIVS`), and
-/// where a user is given, it becomes that one.
+/// Like [`set_up`], for a program that needs no privilege: neither it nor what it runs gets any
+/// (`PR_SET_NO_NEW_PRIVS`), and if a user is given, it becomes that user.
 pub fn set_up_unprivileged(command: &mut Command, inherited: Vec<Arc<OwnedFd>>, user: Option<User>) {
     let groups: Vec<Gid> =
         user.iter().flat_map(|user| &user.groups).map(|group| Gid::from_raw(*group)).collect();
-    // SAFETY: between fork and exec the closure makes system calls only, on memory that was allocated before; it takes no
-    // lock and allocates nothing.
+    // SAFETY: between fork and exec the closure makes system calls only, on memory that was allocated before;
+    // it takes no lock and allocates nothing.
     unsafe {
         command.pre_exec(move || {
             if let Some(user) = &user {
@@ -59,12 +63,12 @@ pub fn set_up_unprivileged(command: &mut Command, inherited: Vec<Arc<OwnedFd>>, 
             Ok(set_no_new_privs(true)?)
         });
     }
-    // Last, for the kernel forgets the signal of the parent's death when the user changes (prctl(2)).
+    // Last, because the kernel drops the parent-death signal when the user changes (prctl(2)).
     set_up(command, inherited);
 }
 
-/// Groups first, for the user may not change them any more. In a child there is one thread, so that the calls of a thread
-/// are those of the process.
+/// Groups first, because afterwards the user may not change them any more. In a child there is only one
+/// thread, so the calls of a thread are those of the process.
 fn become_user(user: &User, groups: &[Gid]) -> io::Result<()> {
     set_thread_groups(groups)?;
     let group = Gid::from_raw(user.group);
@@ -73,26 +77,28 @@ fn become_user(user: &User, groups: &[Gid]) -> io::Result<()> {
     Ok(set_thread_res_uid(user, user, user)?)
 }
 
-/// As [`set_up`], for a program that starts others: where the kernel allows it, the child becomes the first process of a
-/// PID namespace, so that everything it has started dies with it, whoever ends it. Gives whether that is so; without
-/// privilege it is not.
+/// Like [`set_up`], for a program that starts others: if the kernel allows it, the child becomes the first
+/// process of a PID namespace, so that everything it has started dies with it, whoever kills it. Returns
+/// whether that is so; without privilege it is not.
 ///
-/// A thread that has prepared for a namespace starts no thread any more (`clone(2)` forbids it): call this from one that
-/// lives for the child alone, and spawn the child on it.
+/// A thread that has prepared for a namespace can no longer start threads (`clone(2)` forbids it): call this
+/// from a thread that exists only for the child, and spawn the child on it.
 ///
 /// # Errors
-/// What `pidfd_open(2)` says.
+/// The error of `pidfd_open(2)`.
 pub fn enclose(command: &mut Command) -> io::Result<bool> {
     let parent = pidfd_open(getpid(), PidfdFlags::empty())?;
-    // SAFETY: this namespace concerns the numbers of processes that are started from now on, and no descriptor or memory.
+    // SAFETY: this namespace concerns the numbers of processes that are started from now on, and no
+    // descriptor or memory.
     let enclosed = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWPID) }.is_ok();
     command.process_group(0);
-    // SAFETY: between fork and exec the closure makes two system calls; it takes no lock and allocates nothing. The
-    // descriptor is open, for the closure owns it.
+    // SAFETY: between fork and exec the closure makes two system calls; it takes no lock and allocates
+    // nothing. The descriptor is open, for the closure owns it.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // From within its namespace a child does not see its parent's number, but it can see its parent's end.
+            // From inside its namespace a child does not see its parent's number, but it can see its parent
+            // exit.
             let mut watched = [PollFd::new(&parent, PollFlags::IN)];
             match poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? {
                 0 => Ok(()),
@@ -103,10 +109,10 @@ pub fn enclose(command: &mut Command) -> io::Result<bool> {
     Ok(enclosed)
 }
 
-/// Has the child confined before it becomes another program, so that nothing of that program runs unconfined.
+/// Confines the child before it executes another program, so that nothing of that program runs unconfined.
 pub fn confine(command: &mut Command, ruleset: Ruleset) {
-    // SAFETY: between fork and exec the closure makes two system calls; it takes no lock and allocates nothing. The ruleset
-    // is open, for the closure owns it.
+    // SAFETY: between fork and exec the closure makes two system calls; it takes no lock and allocates
+    // nothing. The ruleset is open, for the closure owns it.
     unsafe {
         command.pre_exec(move || ruleset.restrict_thread());
     }
@@ -114,7 +120,7 @@ pub fn confine(command: &mut Command, ruleset: Ruleset) {
 
 fn die_with(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before the line above took effect; then there is nothing to do any more.
+    // The parent may have died before the line above took effect; then there is nothing left to do.
     if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
 }
 
@@ -122,18 +128,19 @@ fn keep_across_exec(descriptor: &OwnedFd) -> io::Result<()> {
     Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
 }
 
-/// Keeps from every child what this process itself has inherited beyond the standard streams: a descriptor that is open for
-/// writing is bound by no rules about paths. To be called before anything is opened to be inherited.
+/// Keeps every child from inheriting what this process itself has inherited beyond the standard streams: a
+/// descriptor that is open for writing is not subject to rules about paths. To be called before anything is
+/// opened that children should inherit.
 ///
 /// # Errors
-/// What the kernel says of `/proc/self/fd`.
+/// The kernel's error about `/proc/self/fd`.
 pub fn keep_what_is_open_from_children() -> io::Result<()> {
     let names = std::fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
     let open: Vec<RawFd> =
         names.filter_map(|name| name.to_str()?.parse().ok()).filter(|fd| *fd > 2).collect();
     for descriptor in open {
-        // SAFETY: it is borrowed for this call only; the one that was the directory's own is closed by now, which the kernel
-        // answers with an error that says just that.
+        // SAFETY: it is borrowed for this call only; the one that was the directory's own is closed by now,
+        // which the kernel answers with an error that says just that.
         let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
         match fcntl_setfd(descriptor, FdFlags::CLOEXEC) {
             Ok(()) | Err(rustix::io::Errno::BADF) => {}
@@ -143,7 +150,7 @@ pub fn keep_what_is_open_from_children() -> io::Result<()> {
     Ok(())
 }
 
-/// The path under which a child that inherits a descriptor finds it.
+/// The path under which a child finds an inherited descriptor.
 pub fn path_of(descriptor: BorrowedFd<'_>) -> String {
     let number: RawFd = descriptor.as_raw_fd();
     format!("/proc/self/fd/{number}")

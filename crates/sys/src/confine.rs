@@ -1,8 +1,8 @@
 //! What a program or a thread may change: the kernel's Landlock (landlock(7)).
 //!
-//! Whatever a [`Ruleset`] does not grant is refused: writing, truncating, making and removing names, ioctls of devices, TCP,
-//! and signals and abstract sockets beyond the confined processes. Reading and executing stay free. A kernel enforces as
-//! much of this as its version of Landlock knows ([`abi`], [`beyond`]).
+//! Whatever a [`Ruleset`] does not grant is blocked: writing, truncating, creating and removing names, ioctls
+//! of devices, TCP, and signals and abstract sockets beyond the confined processes. Reading and executing
+//! stay allowed. A kernel enforces as much of this as its version of Landlock supports ([`abi`], [`beyond`]).
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset as Wanted,
@@ -14,7 +14,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// The version of the interface from which each kind of access can be refused, with the Linux that brought it.
+/// The version of the interface from which each kind of access can be blocked, with the Linux version that
+/// introduced it.
 const KINDS: &[(u32, &str)] = &[
     (1, "writing, making and removing files"),
     (3, "truncating files (Linux 6.2)"),
@@ -28,12 +29,12 @@ const KINDS: &[(u32, &str)] = &[
 pub enum Access {
     /// To write and truncate this file or device, and the ioctls of a device.
     File,
-    /// The ioctls of this device, but not to write to it.
+    /// The ioctls of this device, but not writing to it.
     Control,
-    /// To change everything below this directory, but not to make device nodes, nor to use ioctls of any.
+    /// To change everything below this directory, except creating device nodes and using ioctls.
     Tree,
-    /// To make and remove device nodes, links and directories below this directory, and the ioctls of devices; to write to
-    /// none of them.
+    /// To create and remove device nodes, links and directories below this directory, and the ioctls of
+    /// devices, but not writing to them.
     Nodes,
 }
 
@@ -50,27 +51,28 @@ impl Access {
     }
 }
 
-/// Every way to change a filesystem that Landlock knows.
+/// Every way to change a filesystem that Landlock can block.
 fn handled() -> BitFlags<AccessFs> {
     AccessFs::from_write(ABI::V5)
 }
 
-/// Version of this kernel's Landlock; 0: it has none, or it was not enabled at boot.
+/// Version of this kernel's Landlock; 0 if it has none, or if it was not enabled at boot.
 pub fn abi() -> u32 {
     const VERSION: u32 = 1; // LANDLOCK_CREATE_RULESET_VERSION
-    // SAFETY: with this flag the call takes no pointer and no size; it makes nothing and answers with a number.
+    // SAFETY: with this flag the call takes no pointer and no size; it makes nothing and answers with a
+    // number.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION)
     };
     u32::try_from(version).unwrap_or(0)
 }
 
-/// What a Landlock of this version refuses.
+/// What a Landlock of this version blocks.
 pub fn refused(abi: u32) -> Vec<&'static str> {
     KINDS.iter().filter(|(since, _)| *since <= abi).map(|(_, kind)| *kind).collect()
 }
 
-/// What a Landlock of this version lets pass, although it should not.
+/// What a Landlock of this version does not block, although it should.
 pub fn beyond(abi: u32) -> Vec<&'static str> {
     KINDS.iter().filter(|(since, _)| *since > abi).map(|(_, kind)| *kind).collect()
 }
@@ -80,10 +82,11 @@ pub fn beyond(abi: u32) -> Vec<&'static str> {
 pub struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// Of what is granted at each of these paths; what is not there cannot be granted. `None`: this kernel has no Landlock.
+    /// A ruleset with what is granted at each of these paths; a missing path cannot be granted. `None`: this
+    /// kernel has no Landlock.
     ///
     /// # Errors
-    /// What the kernel says; one that enforces less than all is no error.
+    /// The kernel's error; a kernel that enforces only part of it is not an error.
     pub fn new<P: AsRef<Path>>(grants: impl IntoIterator<Item = (P, Access)>) -> io::Result<Option<Self>> {
         if abi() == 0 {
             return Ok(None);
@@ -108,16 +111,18 @@ impl Ruleset {
         Ok(Option::<OwnedFd>::from(ruleset).map(Ruleset))
     }
 
-    /// Confines the calling thread, and all that it starts from now on; other threads go on as before. There is no way back,
-    /// and no privileges can be gained by executing a program any more, which the kernel demands.
+    /// Confines the calling thread, and everything that it starts from now on; other threads are not
+    /// affected. There is no way back, and executing a program can no longer gain privileges, which the
+    /// kernel requires.
     ///
     /// This makes two system calls and nothing else, so that it can be done between fork and exec.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn restrict_thread(&self) -> io::Result<()> {
         rustix::thread::set_no_new_privs(true)?;
-        // SAFETY: the descriptor is open, for this owns it; the call takes two integers and touches no memory.
+        // SAFETY: the descriptor is open, for this owns it; the call takes two integers and touches no
+        // memory.
         let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.0.as_raw_fd(), 0_u32) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -128,7 +133,7 @@ mod tests {
     use super::*;
     use std::fs::{self, File};
 
-    /// What a confined thread is refused.
+    /// What a confined thread may not do.
     fn tried(grants: &[(&Path, Access)], attempt: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
         let ruleset = Ruleset::new(grants.iter().copied()).unwrap().expect("Landlock");
         std::thread::scope(|scope| {

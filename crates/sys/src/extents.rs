@@ -1,4 +1,5 @@
-//! Where the blocks of a file lie: `FS_IOC_FIEMAP` (Documentation/filesystems/fiemap.rst, `include/uapi/linux/fiemap.h`).
+//! Where the blocks of a file are: `FS_IOC_FIEMAP` (Documentation/filesystems/fiemap.rst,
+//! `include/uapi/linux/fiemap.h`).
 
 use rustix::io::Result;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
@@ -7,17 +8,17 @@ use std::os::fd::BorrowedFd;
 // The size in the number is that of the header alone.
 const FIEMAP: Opcode = opcode::read_write::<[u8; HEADER]>(b'f', 11);
 const HEADER: usize = 32;
-/// Extents that one call brings; 14 KiB.
+/// The number of extents that one call returns; 14 KiB.
 const BATCH: usize = 256;
 
 /// The last extent of the file.
 const LAST: u32 = 0x1;
-/// Its place is not known: not written back yet.
+/// Its place is unknown: not written back yet.
 const UNKNOWN: u32 = 0x2;
-/// It lies among the metadata.
+/// It is stored among the metadata.
 const INLINE: u32 = 0x200;
 
-/// An extent: consecutive bytes of a file that lie one after the other.
+/// An extent: consecutive bytes of a file that are stored contiguously.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
@@ -64,15 +65,15 @@ impl Default for Batch {
     }
 }
 
-/// The extents of a file from a position on, as many as one call brings; none: there are no more.
+/// The extents of a file from a position on, as many as one call returns; none if there are no more.
 ///
 /// # Errors
-/// `EOPNOTSUPP` or `ENOTTY` where the filesystem cannot tell, else the kernel's error number.
+/// `EOPNOTSUPP` or `ENOTTY` if the filesystem does not support this, else the kernel's error number.
 pub fn map<'a>(file: BorrowedFd<'_>, start: u64, batch: &'a mut Batch) -> Result<&'a [Extent]> {
     (batch.start, batch.length, batch.flags) = (start, u64::MAX - start, 0);
     (batch.mapped, batch.count) = (0, BATCH as u32);
-    // SAFETY: the kernel reads the header and fills at most `count` extents behind it, which is as many as the structure
-    // has; it has the layout of `struct fiemap`, and lives for the call.
+    // SAFETY: the kernel reads the header and fills at most `count` extents behind it, which is as many as
+    // the structure has; it has the layout of `struct fiemap`, and lives for the call.
     unsafe { ioctl(file, Updater::<FIEMAP, Batch>::new(batch)) }?;
     Ok(&batch.extents[..(batch.mapped as usize).min(BATCH)])
 }

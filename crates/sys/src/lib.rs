@@ -1,4 +1,5 @@
-//! The only crate with `unsafe`: the timer, ioctls of loop devices and files, io_uring and thread set-up that rustix does not cover.
+//! The only crate with `unsafe`: the timer, ioctls of loop devices and files, io_uring and thread set-up that
+//! rustix does not cover.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bare")]

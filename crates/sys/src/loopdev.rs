@@ -1,7 +1,7 @@
 //! The ioctls of loop devices: loop(4) and `include/uapi/linux/loop.h`.
 //!
-//! One function is one ioctl. What order they come in, what to do when a device is busy, and whether the kernel did what
-//! it was asked are the caller's affairs.
+//! One function is one ioctl. The caller decides their order and what to do when a device is busy, and checks
+//! whether the kernel did what it was asked.
 
 use linux_raw_sys::loop_device as raw;
 use rustix::io::Result;
@@ -18,7 +18,7 @@ const GET_FREE: Opcode = raw::LOOP_CTL_GET_FREE as Opcode;
 const AUTOCLEAR: u32 = raw::LO_FLAGS_AUTOCLEAR as u32;
 const DIRECT_IO: u32 = raw::LO_FLAGS_DIRECT_IO as u32;
 
-/// What an attached loop device says of itself.
+/// The status of an attached loop device.
 #[derive(Debug, Clone, Copy)]
 pub struct Status(raw::loop_info64);
 
@@ -43,26 +43,27 @@ impl Status {
         self.0.lo_flags & AUTOCLEAR != 0
     }
 
-    /// Whether the backing file is read and written past the page cache.
+    /// Whether the backing file is accessed with direct I/O.
     pub fn direct_io(&self) -> bool {
         self.0.lo_flags & DIRECT_IO != 0
     }
 }
 
-/// `LOOP_CTL_GET_FREE` on `/dev/loop-control`: the number of a loop device that is free at this moment, made if need be.
+/// `LOOP_CTL_GET_FREE` on `/dev/loop-control`: the number of a loop device that is free at this moment,
+/// created if necessary.
 ///
 /// # Errors
 /// The kernel's error number.
 pub fn get_free(control: BorrowedFd<'_>) -> Result<u32> {
-    // SAFETY: the request takes no argument and returns its answer as the value of the call; the caller's borrow keeps
-    // the descriptor open.
+    // SAFETY: the request takes no argument and returns its answer as the value of the call; the caller's
+    // borrow keeps the descriptor open.
     unsafe { ioctl(control, GetFree) }
 }
 
 /// `LOOP_CONFIGURE` (Linux 5.8): attaches a file, without partition scan and without autoclear.
 ///
 /// # Errors
-/// `EBUSY` when another process was quicker, else the kernel's error number.
+/// `EBUSY` if another process was faster, else the kernel's error number.
 pub fn configure(
     device: BorrowedFd<'_>,
     backing: BorrowedFd<'_>,
@@ -72,19 +73,20 @@ pub fn configure(
 ) -> Result<()> {
     let mut info = empty();
     info.lo_flags = if direct_io { DIRECT_IO } else { 0 };
-    // The name is for display and may be cut; its last byte stays 0.
+    // The name is for display and may be truncated; its last byte stays 0.
     for (to, from) in info.lo_file_name[..63].iter_mut().zip(name.bytes()) {
         *to = from;
     }
     // An open descriptor is never negative.
     let config =
         raw::loop_config { fd: backing.as_raw_fd().cast_unsigned(), block_size, info, __reserved: [0; 8] };
-    // SAFETY: the opcode takes a pointer to a `loop_config`, which `Setter` owns for the length of the call; both
-    // descriptors are borrowed, and the kernel takes its own reference to the backing file.
+    // SAFETY: the opcode takes a pointer to a `loop_config`, which `Setter` owns for the length of the call;
+    // both descriptors are borrowed, and the kernel takes its own reference to the backing file.
     unsafe { ioctl(device, Setter::<CONFIGURE, raw::loop_config>::new(config)) }
 }
 
-/// `LOOP_CLR_FD`: marks the device to be detached when its last opener closes it, which may be this descriptor.
+/// `LOOP_CLR_FD`: marks the device to be detached when its last opener closes it, which may be this
+/// descriptor.
 ///
 /// # Errors
 /// `ENXIO` when it is not attached, else the kernel's error number.
@@ -98,15 +100,16 @@ pub fn clear(device: BorrowedFd<'_>) -> Result<()> {
 /// # Errors
 /// `ENXIO` when it is not attached, else the kernel's error number.
 pub fn status(device: BorrowedFd<'_>) -> Result<Status> {
-    // SAFETY: the opcode fills a `loop_info64`, plain integers and byte arrays for which every bit pattern is valid.
+    // SAFETY: the opcode fills a `loop_info64`, plain integers and byte arrays for which every bit pattern is
+    // valid.
     unsafe { ioctl(device, Getter::<GET_STATUS, raw::loop_info64>::new()) }.map(Status)
 }
 
-/// `LOOP_SET_STATUS64` with autoclear off and all else as `status` says: takes back a [`clear`] that found the device
-/// busy.
+/// `LOOP_SET_STATUS64` with autoclear off and everything else as in `status`: cancels a [`clear`] that found
+/// the device busy.
 ///
 /// # Errors
-/// `ENXIO` when it is not attached any more, else the kernel's error number.
+/// `ENXIO` if it is no longer attached, else the kernel's error number.
 pub fn clear_autoclear(device: BorrowedFd<'_>, status: Status) -> Result<()> {
     let mut info = status.0;
     info.lo_flags &= !AUTOCLEAR;

@@ -1,13 +1,13 @@
 //! Many reads and writes of one file at once: io_uring(7) with registered buffers and a registered file.
 //!
-//! A [`Ring`] has a fixed number of slots. Each holds one request at most, and has a buffer of its own, on a page
-//! boundary, that the ring owns. A slot is free, queued or in flight; its buffer can be touched only while it is free,
-//! and that is what makes the interface safe. [`Ring::submit_and_wait`] is one system call, however many requests are
-//! queued, and [`Ring::reap`] none at all, so that a caller can read the clock around a submission and after the
-//! completions that it brought.
+//! A [`Ring`] has a fixed number of slots. Each holds at most one request, and has a buffer of its own, on a
+//! page boundary, that the ring owns. A slot is free, queued or in flight; its buffer can be accessed only
+//! while it is free, and that is what makes the interface safe. [`Ring::submit_and_wait`] is one system call,
+//! however many requests are queued, and [`Ring::reap`] none at all, so that a caller can read the clock
+//! around a submission and after the completions that it brought.
 //!
-//! What it refuses to do: it neither repeats a short read nor splits a long one, and it never waits when it is dropped. A
-//! request that the kernel does not give back would keep it waiting for ever: then ring and buffers are leaked.
+//! It neither repeats a short read nor splits a long one, and it never waits when it is dropped. A request
+//! that the kernel does not complete would make it wait for ever: then ring and buffers are leaked.
 
 use io_uring::{IoUring, Submitter, opcode, squeue, types};
 use rustix::io::{Errno, Result};
@@ -19,16 +19,16 @@ use std::ptr::NonNull;
 /// Buffers begin on multiples of this, which suits direct I/O on every filesystem.
 pub const ALIGNMENT: usize = 4096;
 
-/// Most slots of a ring: what every kernel takes as registered buffers (`UIO_MAXIOV`).
+/// The maximum number of slots: what every kernel accepts as registered buffers (`UIO_MAXIOV`).
 pub(crate) const DEPTH_MAX: u32 = 1024;
 
 /// The registered file.
 const FILE: types::Fixed = types::Fixed(0);
 
-/// A request that the kernel has given back.
+/// A request that the kernel has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// The slot in which it stood, free again.
+    /// Its slot, free again.
     pub slot: usize,
     /// How many bytes were moved; 0: the end of the file.
     pub result: Result<usize>,
@@ -39,7 +39,7 @@ pub struct Ring {
     /// Freed by hand: before the buffers, and only when nothing is in flight.
     ring: ManuallyDrop<IoUring>,
     buffers: Buffers,
-    /// Whether the kernel has pinned the buffers once and for all.
+    /// Whether the kernel has pinned the buffers permanently.
     registered: bool,
     has_file: bool,
     /// By slot: queued or in flight.
@@ -51,12 +51,13 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring with this many slots, and a buffer of this length for each. It is to be used by the thread that makes it.
+    /// A ring with this many slots, and a buffer of this length for each. Only the thread that creates it may
+    /// use it.
     ///
     /// # Errors
-    /// `ENOSYS` when the kernel has no io_uring, `EPERM` when it is forbidden (`kernel.io_uring_disabled`, a seccomp
-    /// filter), `EINVAL` when the depth is 0 or above [`DEPTH_MAX`] or a buffer is longer than the kernel moves at once,
-    /// `ENOMEM`.
+    /// `ENOSYS` if the kernel has no io_uring, `EPERM` if it is forbidden (`kernel.io_uring_disabled`, a
+    /// seccomp filter), `EINVAL` if the depth is 0 or above [`DEPTH_MAX`] or a buffer is longer than the
+    /// kernel moves at once, `ENOMEM`.
     pub fn new(depth: u32, buffer_bytes: usize) -> Result<Self> {
         // MAX_RW_COUNT of the kernel, the longest read or write (read(2), NOTES).
         const LONGEST: usize = 0x7fff_f000;
@@ -83,8 +84,8 @@ impl Ring {
         self.busy.len()
     }
 
-    /// Whether the buffers are registered; they are not where the limit of locked memory (`RLIMIT_MEMLOCK`) forbids it,
-    /// and each request then pins its own.
+    /// Whether the buffers are registered; they are not if the limit of locked memory (`RLIMIT_MEMLOCK`)
+    /// forbids it, and each request then pins its own.
     pub fn registered(&self) -> bool {
         self.registered
     }
@@ -95,7 +96,7 @@ impl Ring {
         self.occupied
     }
 
-    /// Makes this the file that requests go to. The kernel keeps it open until the next one, or the end of the ring.
+    /// Sets the file for all requests. The kernel keeps it open until the next one, or the end of the ring.
     ///
     /// # Errors
     /// `EBUSY` while requests are queued or in flight, else the kernel's error number.
@@ -119,8 +120,9 @@ impl Ring {
     #[inline]
     pub fn buffer(&mut self, slot: usize) -> &mut [u8] {
         assert!(!self.busy[slot], "the buffer of a request belongs to the kernel");
-        // SAFETY: the memory is ours, initialised, and lives as long as the ring, which is borrowed for as long as the
-        // slice lives. No request is under way in this slot, so the kernel neither reads nor writes it.
+        // SAFETY: the memory is ours, initialised, and lives as long as the ring, which is borrowed for as
+        // long as the slice lives. No request is under way in this slot, so the kernel neither reads nor
+        // writes it.
         unsafe { std::slice::from_raw_parts_mut(self.buffers.of(slot), self.buffers.length) }
     }
 
@@ -154,12 +156,13 @@ impl Ring {
         self.queue(slot, &entry);
     }
 
-    /// Hands everything that is queued to the kernel, and waits until `want` requests have ended, or as many as are in
-    /// flight. One system call, unless the kernel takes only part of what is queued; none where nothing is queued and so
-    /// many have ended already.
+    /// Submits everything that is queued, and waits until `want` requests have completed, or as many as are
+    /// in flight. One system call, unless the kernel accepts only part of the queue; none if nothing is
+    /// queued and enough have completed already.
     ///
     /// # Errors
-    /// The kernel's error number for the submission as a whole; errors of requests come with their completions.
+    /// The kernel's error number for the submission as a whole; errors of requests come with their
+    /// completions.
     #[inline]
     pub fn submit_and_wait(&mut self, want: usize) -> Result<()> {
         let want = want.min(self.occupied);
@@ -173,13 +176,13 @@ impl Ring {
         Ok(())
     }
 
-    /// How many requests have ended and wait for [`Ring::reap`]. No system call.
+    /// How many completed requests wait for [`Ring::reap`]. No system call.
     #[inline]
     pub fn ended(&mut self) -> usize {
         self.ring.completion().len()
     }
 
-    /// The next request that has ended. No system call.
+    /// The next completed request. No system call.
     #[inline]
     pub fn reap(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
@@ -205,9 +208,9 @@ impl Ring {
     #[inline]
     fn queue(&mut self, slot: usize, entry: &squeue::Entry) {
         let entry = entry.clone().user_data(slot as u64);
-        // SAFETY: the buffer belongs to the ring and is as long as the request asks for. The slot is marked as busy, so
-        // that nobody gets a reference to the buffer before the request is reaped; and the buffers are freed only when
-        // nothing is queued or in flight (`drop`).
+        // SAFETY: the buffer belongs to the ring and is as long as the request asks for. The slot is marked
+        // as busy, so that nobody gets a reference to the buffer before the request is reaped; and the
+        // buffers are freed only when nothing is queued or in flight (`drop`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "there are as many entries as slots");
         self.queued += 1;
@@ -217,8 +220,8 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.occupied > 0 {
-            // The kernel may still write into the buffers. Closing the ring would not stop that, and waiting may take
-            // for ever: all of it stays until the process ends.
+            // The kernel may still write into the buffers. Closing the ring would not stop that, and waiting
+            // may take for ever: all of it stays until the process exits.
             return;
         }
         // SAFETY: the ring is dropped here and nowhere else, and not used afterwards.
@@ -238,8 +241,8 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// A ring with the flags that cost least on this kernel: completions are delivered when the one thread that uses the ring
-/// asks for them (Linux 6.1), or at least without an interrupt to it (5.19); io_uring_setup(2).
+/// A ring with the cheapest flags on this kernel: completions are delivered when the single thread that uses
+/// the ring asks for them (Linux 6.1), or at least without an interrupt to it (5.19); io_uring_setup(2).
 pub(crate) fn set_up(depth: u32) -> Result<IoUring> {
     let deferred = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth);
     let cooperative = || IoUring::builder().setup_coop_taskrun().build(depth);
@@ -258,8 +261,8 @@ pub(crate) fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// One buffer per slot, in one piece of memory. A raw pointer, because the kernel writes there while the owner is
-/// borrowed by nobody. Freed by hand.
+/// One buffer per slot, in one piece of memory. A raw pointer, because the kernel writes there while nobody
+/// borrows the owner. Freed by hand.
 struct Buffers {
     memory: NonNull<u8>,
     layout: Layout,
@@ -287,7 +290,7 @@ impl Buffers {
         self.memory.as_ptr().wrapping_add(slot * self.stride)
     }
 
-    /// Has the kernel pin them. `false`: it may not lock so much memory.
+    /// Makes the kernel pin them. `false`: it may not lock that much memory.
     fn register(&self, submitter: &Submitter<'_>) -> Result<bool> {
         let each = |slot| libc::iovec { iov_base: self.of(slot).cast(), iov_len: self.length };
         let vectors: Vec<libc::iovec> = (0..self.count).map(each).collect();
@@ -300,7 +303,8 @@ impl Buffers {
     }
 
     fn free(&mut self) {
-        // SAFETY: the memory came from the allocator with this layout, and the one owner frees it as its last act.
+        // SAFETY: the memory came from the allocator with this layout, and the one owner frees it as its last
+        // act.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
@@ -323,7 +327,7 @@ mod tests {
         rustix::fs::open(path, flags | OFlags::CREATE, Mode::RUSR | Mode::WUSR).unwrap()
     }
 
-    /// Writes and reads blocks in an order of its own, as many at once as there are slots.
+    /// Writes and reads blocks in an unusual order, as many at once as there are slots.
     fn there_and_back(path: &Path, flags: OFlags) {
         const BLOCKS: usize = 50;
         let mut ring = Ring::new(8, BLOCK).unwrap();
@@ -379,7 +383,7 @@ mod tests {
         std::fs::write(&path, vec![1; BLOCK + 100]).unwrap();
         let mut ring = Ring::new(4, BLOCK).unwrap();
         assert!(ring.reap().is_none());
-        // Nothing in flight: nothing to wait for.
+        // Nothing in flight, nothing to wait for.
         ring.submit_and_wait(4).unwrap();
         // A file for reading only, and a block that is only begun, and one after the end.
         ring.use_file(open(&path, OFlags::RDONLY).as_fd()).unwrap();
@@ -396,9 +400,9 @@ mod tests {
 
     #[test]
     fn what_the_kernel_holds_stays_in_memory() {
-        // So large that freeing it would unmap it, whatever the allocator has seen before (mallopt(3)).
+        // So large that freeing it would unmap it, whatever the allocator has done before (mallopt(3)).
         const LENGTH: usize = 33 << 20;
-        // A read from an empty pipe does not end.
+        // A read from an empty pipe does not complete.
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let mut ring = Ring::new(1, LENGTH).unwrap();
         ring.use_file(reader.as_fd()).unwrap();
@@ -432,7 +436,7 @@ mod tests {
 
     #[test]
     fn the_time_of_whoever_does_the_requests_is_the_askers() {
-        // Files in memory are written by threads of the kernel's own: they cannot be written without maybe waiting.
+        // Threads of the kernel write files in memory: they cannot be written without possibly waiting.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let file = open(&directory.path().join("file"), OFlags::RDWR);
         const LENGTH: usize = 16 << 20;
@@ -446,7 +450,7 @@ mod tests {
         let (mut before, mut alone) = (crate::thread::cpu_time(asker).unwrap(), own());
         for round in 0..10 {
             if round == 1 {
-                // By now the thread is there.
+                // By now the thread exists.
                 (before, alone) = (crate::thread::cpu_time(asker).unwrap(), own());
             }
             ring.write(0, 0, LENGTH);
@@ -455,7 +459,7 @@ mod tests {
         }
         let (after, alone) = (crate::thread::cpu_time(asker).unwrap(), own() - alone);
         let all = after.0 + after.1 - before.0 - before.1;
-        // 144 MiB are not copied in 2 ms, by anybody.
+        // Nobody copies 144 MiB in 2 ms.
         assert!(all > alone + 2_000_000, "{all} ns in all, {alone} ns of the asker");
     }
 

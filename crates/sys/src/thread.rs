@@ -1,8 +1,8 @@
-//! Setting up a worker thread, and closing descriptors so that errors are seen.
+//! Sets up a worker thread, and closes descriptors so that errors are noticed.
 //!
-//! A worker has its own descriptor table, so that opening and closing files takes no lock that another worker holds;
-//! none of the standard streams, so that one that is stuck in the kernel keeps no pipe open; and no signals, so that no
-//! system call of its is ever cut short.
+//! A worker has its own descriptor table, so that opening and closing files takes no lock that another worker
+//! holds; none of the standard streams, so that one that is stuck in the kernel keeps no pipe open; and no
+//! signals, so that none of its system calls is ever interrupted.
 
 use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -11,23 +11,24 @@ use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, set_capabilities};
 use std::mem::MaybeUninit;
 
-/// Gives the calling thread a descriptor table of its own, with copies of the descriptors that are open now.
+/// Gives the calling thread its own descriptor table, with copies of the descriptors that are open now.
 ///
-/// A descriptor that another thread opens from now on does not exist here, nor the other way round. The caller must not
-/// carry descriptors between threads after this call; one that is inherited may be used here, and closing it in one
-/// table leaves it open in the other.
+/// A descriptor that another thread opens from now on does not exist here, and vice versa. The caller must
+/// not pass descriptors between threads after this call; an inherited one may be used here, and closing it in
+/// one table leaves it open in the other.
 ///
 /// # Errors
-/// What `unshare(2)` says.
+/// The error of `unshare(2)`.
 pub fn unshare_files() -> io::Result<()> {
-    // SAFETY: the contract of this function forbids what is unsafe about it: using descriptors of another table.
+    // SAFETY: the contract of this function forbids what is unsafe about it: using descriptors of another
+    // table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FILES) }
 }
 
 /// Points the standard streams of the calling thread's own table to `/dev/null`, after [`unshare_files`].
 ///
 /// # Errors
-/// What `open(2)` or `dup2(2)` says.
+/// The error of `open(2)` or `dup2(2)`.
 pub fn release_standard_streams() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -35,11 +36,12 @@ pub fn release_standard_streams() -> io::Result<()> {
     rustix::stdio::dup2_stderr(&null)
 }
 
-/// Takes from the calling thread the capabilities that lead past a view of the filesystems (capabilities(7)): to other
-/// processes' roots (`/proc/PID/root`), mounts, device nodes and raw I/O. Those that decide about files stay.
+/// Removes from the calling thread the capabilities that lead out of a view of the filesystems
+/// (capabilities(7)): to other processes' roots (`/proc/PID/root`), mounts, device nodes and raw I/O. Those
+/// for files stay.
 ///
 /// # Errors
-/// What `capset(2)` says.
+/// The error of `capset(2)`.
 pub fn drop_capabilities_beyond_files() -> io::Result<()> {
     let beyond = CapabilitySet::SYS_PTRACE
         | CapabilitySet::SYS_ADMIN
@@ -60,22 +62,23 @@ pub fn block_signals() {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigfillset` initialises the set that it is given and fails for no set.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: the set was initialised above; the old mask is not asked for. The call fails only for an unknown `how`.
+    // SAFETY: the set was initialised above; the old mask is not asked for. The call fails only for an
+    // unknown `how`.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut()) };
 }
 
-/// Has the kernel kill this process when the thread that started it ends.
+/// Makes the kernel kill this process when the thread that started it exits.
 ///
 /// # Errors
-/// What `prctl(2)` says.
+/// The error of `prctl(2)`.
 pub fn die_with_parent() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
 }
 
-/// Closes a descriptor and says what came of it: some filesystems report a failed write only here.
+/// Closes a descriptor and returns the result: some filesystems report a failed write only here.
 ///
 /// # Errors
-/// What `close(2)` says; the descriptor is gone all the same.
+/// The error of `close(2)`; the descriptor is closed in any case.
 #[inline]
 pub fn close(descriptor: OwnedFd) -> io::Result<()> {
     let raw = descriptor.into_raw_fd();
@@ -83,31 +86,31 @@ pub fn close(descriptor: OwnedFd) -> io::Result<()> {
     unsafe { io::try_close(raw) }
 }
 
-/// Number of the calling thread, as [`cpu_time`] takes it.
+/// Number of the calling thread, as [`cpu_time`] expects it.
 pub fn id() -> u32 {
     rustix::thread::gettid().as_raw_pid().cast_unsigned()
 }
 
-/// Processor time of a thread of this process so far, and of the threads that the kernel has made to do its requests
-/// through a ring: user and system, in nanoseconds.
+/// Processor time of a thread of this process so far, including the threads that the kernel created to carry
+/// out its ring requests: user and system, in nanoseconds.
 ///
-/// The kernel hands requests that would block to threads of its own in the process, named after the one that asked
-/// (`iou-wrk-TID`, io_uring/io-wq.c), and ends them when they have been idle for some seconds; what one used that has
-/// ended by now is missing.
+/// The kernel passes requests that would block to its own threads in the process, named after the requesting
+/// thread (`iou-wrk-TID`, io_uring/io-wq.c), and ends them after some seconds of idleness; what a thread used
+/// that has ended by now is missing.
 ///
-/// The sum is exact (the thread's CPU clock, as of pthread_getcpuclockid(3)). Its division is the kernel's own estimate,
-/// with the resolution of its accounting (`/proc/self/task/TID/stat`).
+/// The sum is exact (the thread's CPU clock, as in pthread_getcpuclockid(3)). Its division is the kernel's
+/// own estimate, with the resolution of its accounting (`/proc/self/task/TID/stat`).
 ///
 /// # Errors
-/// What the kernel says when the thread has ended.
+/// The kernel's error if the thread has ended.
 pub fn cpu_time(thread: u32) -> io::Result<(u64, u64)> {
     let (user, system) = own_cpu_time(thread)?;
-    // A helper that ends meanwhile is one that has ended.
+    // A helper that ends in the meantime is treated as ended.
     let helpers = helpers(thread).into_iter().filter_map(|helper| own_cpu_time(helper).ok());
     Ok(helpers.fold((user, system), |sum, helper| (sum.0 + helper.0, sum.1 + helper.1)))
 }
 
-/// The threads that do requests of this one.
+/// The threads that carry out this thread's requests.
 fn helpers(thread: u32) -> Vec<u32> {
     let name = format!("iou-wrk-{thread}");
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -122,8 +125,8 @@ fn own_cpu_time(thread: u32) -> io::Result<(u64, u64)> {
         .map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::SRCH))?;
     let (user, system) = ticks(&stat).ok_or(io::Errno::INVAL)?;
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // The kernel's own encoding of a thread in the number of a clock: the complement of the thread's number, then
-    // CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED (include/linux/posix-timers.h).
+    // The kernel's own encoding of a thread in the number of a clock: the complement of the thread's number,
+    // then CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED (include/linux/posix-timers.h).
     let clock = ((!thread.cast_signed()) << 3) | 4 | 2;
     // SAFETY: the pointer is to a local that the call fills; an unknown clock is an error, not undefined.
     let result = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
@@ -140,8 +143,8 @@ fn own_cpu_time(thread: u32) -> io::Result<(u64, u64)> {
     Ok((total_ns - system_ns, system_ns))
 }
 
-/// User and system time in clock ticks, fields 14 and 15 of `/proc/PID/stat`. The second field is the name in parentheses,
-/// which may itself contain blanks and parentheses (proc_pid_stat(5)).
+/// User and system time in clock ticks, fields 14 and 15 of `/proc/PID/stat`. The second field is the name in
+/// parentheses, which may itself contain blanks and parentheses (proc_pid_stat(5)).
 fn ticks(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

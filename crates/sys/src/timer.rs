@@ -1,13 +1,13 @@
-//! The clock of the engine: the processor's time stamp counter where it can be trusted, else `CLOCK_MONOTONIC`.
+//! The clock of the engine: the processor's time stamp counter if it can be trusted, else `CLOCK_MONOTONIC`.
 //!
-//! The counter is trusted when the processor says that it is invariant (it neither stops nor changes its rate) and the
-//! kernel, which watches it for drift between processors, uses it as its own clock source. Reading it costs some 20 ns,
-//! a third of `clock_gettime`, and no branch. Ticks become nanoseconds by one multiplication and one shift, for both
-//! sources alike, so that the hot loop has no case distinction.
+//! The counter is trusted if the processor declares it invariant (it neither stops nor changes its rate) and
+//! the kernel, which watches it for drift between processors, uses it as its own clock source. Reading it
+//! costs some 20 ns, a third of `clock_gettime`, and no branch. Ticks become nanoseconds by one
+//! multiplication and one shift, for both sources alike, so that the hot loop has no case distinction.
 //!
-//! The rate is found against `CLOCK_MONOTONIC` over about 2 ms, each end bracketed by two readings of which the tightest
-//! of several counts: an error of some 10 ns in 2 ms, a few parts in a million. The module offers differences of time
-//! within one process only; it does not tell the time of day.
+//! The rate is measured against `CLOCK_MONOTONIC` over about 2 ms, each end bracketed by two readings of
+//! which the tightest of several counts: an error of some 10 ns in 2 ms, a few parts in a million. The module
+//! provides only time differences within one process, not the time of day.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -50,7 +50,7 @@ const CALIBRATION_NS: u64 = 2_000_000;
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 impl Timer {
-    /// Chooses the source, finds its rate and what reading it costs. Takes about 2 ms.
+    /// Chooses the source, and measures its rate and the cost of a reading. Takes about 2 ms.
     pub fn calibrate() -> Self {
         if tsc_is_trustworthy(Path::new(CLOCKSOURCE)) { Self::tsc() } else { Self::monotonic() }
     }
@@ -102,7 +102,7 @@ impl Timer {
         self.read_ns
     }
 
-    /// The raw reading, to be taken right before and right after what is timed.
+    /// The raw reading, to be taken directly before and after what is timed.
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         match self.source {
@@ -135,7 +135,7 @@ struct Pair {
     ns: u64,
 }
 
-/// Of several readings of the counter between two of the kernel's clock, the one with the least time between.
+/// Of several readings of the counter between two of the kernel's clock, the one with the shortest interval.
 fn tightest_pair() -> Pair {
     let mut best = (u64::MAX, Pair { ticks: 0, ns: 0 });
     for _ in 0..50 {
@@ -192,7 +192,8 @@ mod tests {
             let (begin, kernel) = (timer.now_ns(), Instant::now());
             std::thread::sleep(Duration::from_millis(100));
             let (passed, truth) = ((timer.now_ns() - begin) as f64, kernel.elapsed().as_nanos() as f64);
-            // The two ends are read one after the other: a preemption between them is no error of the timer.
+            // The two ends are read one after the other: a preemption between them is not an error of the
+            // timer.
             assert!((passed / truth - 1.0).abs() < 0.02, "{timer:?}: {passed} ns where {truth} ns passed");
         }
     }

@@ -1,8 +1,8 @@
-//! A view of all filesystems in which only what was granted can be written to: a mount namespace of read-only mounts
-//! (mount_namespaces(7), mount_setattr(2)).
+//! A view of all filesystems in which only what was granted can be written to: a mount namespace of read-only
+//! mounts (mount_namespaces(7), mount_setattr(2)).
 //!
-//! The kernel looks at this flag of a mount at every change anyway, so that it costs no operation anything; and it holds for
-//! every thread that a process of the view starts.
+//! The kernel checks this flag of a mount at every change anyway, so it costs no operation anything; and it
+//! applies to every thread that a process in the view starts.
 
 use linux_raw_sys::general::{AT_RECURSIVE, MOUNT_ATTR_NODEV, MOUNT_ATTR_RDONLY, mount_attr};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
@@ -13,38 +13,40 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
 use std::path::Path;
 
-/// Devices that hold nothing and that programs expect: null(4), random(4), tty(4).
+/// Devices that store nothing and that programs expect: null(4), random(4), tty(4).
 const HARMLESS: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// What stays as it is in a view.
+/// What stays writable in a view.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Granted<'a> {
-    /// Directories with everything below them, but for what is mounted there, and files: they can be changed.
+    /// Files, and directories with everything below them except what is mounted there: they can be changed.
     pub writable: &'a [&'a Path],
-    /// Nodes of devices, which can be opened. Beside them there are `null`, `zero`, `full`, `random`, `urandom` and `tty`.
+    /// Device nodes, which can be opened, in addition to `null`, `zero`, `full`, `random`, `urandom` and
+    /// `tty`.
     pub devices: &'a [&'a Path],
 }
 
-/// Whether this kernel lets this process have such a view. It is tried, on a thread of its own.
+/// Whether this kernel lets this process have such a view. This is tried on a separate thread.
 pub fn possible() -> bool {
     let tried = || std::thread::spawn(|| enter(Granted::default())).join();
     matches!(tried(), Ok(Ok(true)))
 }
 
-/// Moves the calling thread, and all that it starts from now on, into such a view; other threads stay outside. What is
-/// unmounted outside is unmounted in the view, too. What is open stays open as it is. Gives `false`, with nothing that
-/// could not be changed before made unchangeable, where the kernel does not do this (before Linux 5.12) or not for this
-/// process (without `CAP_SYS_ADMIN`, or where its root is no mount).
+/// Moves the calling thread, and everything that it starts from now on, into such a view; other threads stay
+/// outside. What is unmounted outside is also unmounted in the view. What is open stays open as it is.
+/// Returns `false`, without having restricted anything, if the kernel does not support this (before Linux
+/// 5.12) or not for this process (without `CAP_SYS_ADMIN`, or if its root is not a mount).
 ///
 /// # Errors
-/// What the kernel says of a path that was granted.
+/// The kernel's error about a path that was granted.
 pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
     if set(Path::new(""), 0, 0, 0) == Err(Errno::NOSYS) {
         return Ok(false);
     }
-    // SAFETY: descriptors stay shared; only the mounts, the root, the working directory and the memory shared by System V's
-    // calls become this thread's own. The latter goes with the last process of the view, which otherwise nobody removes.
+    // SAFETY: descriptors stay shared; only the mounts, the root, the working directory and the memory shared
+    // by System V's calls become this thread's own. The latter goes with the last process of the view, which
+    // otherwise nobody removes.
     match unsafe { unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWIPC) } {
         Ok(()) => {}
         Err(Errno::PERM) => return Ok(false),
@@ -61,8 +63,8 @@ pub fn enter(granted: Granted<'_>) -> io::Result<bool> {
     let kept: Vec<(&Path, u32)> = (granted.writable.iter().map(|path| (*path, MOUNT_ATTR_RDONLY)))
         .chain(devices.map(|node| (*node, MOUNT_ATTR_NODEV)))
         .collect();
-    // A mount of its own for each, so that its flags are its own; one that is a mount already needs no other, which every
-    // path into it would have to cross.
+    // Each gets its own mount, so that it has its own flags; an existing mount needs no other one, which
+    // every path into it would have to cross.
     for (path, _) in &kept {
         if !is_mount(path)? {
             mount_bind(*path, *path)?;
@@ -84,7 +86,8 @@ fn set(path: &Path, flags: u32, wanted: u32, cleared: u32) -> rustix::io::Result
         userns_fd: 0,
     };
     path.into_with_c_str(|path| {
-        // SAFETY: the path ends with a zero, and the structure has the size that is told; the kernel reads both.
+        // SAFETY: the path ends with a zero, and the structure has the size that is told; the kernel reads
+        // both.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mount_setattr,
@@ -100,7 +103,8 @@ fn set(path: &Path, flags: u32, wanted: u32, cleared: u32) -> rustix::io::Result
     })
 }
 
-/// Whether something is mounted at a path; kernels that cannot say it (before Linux 5.8) have no views either.
+/// Whether something is mounted at a path; kernels that cannot say (before Linux 5.8) do not support views
+/// either.
 fn is_mount(path: &Path) -> rustix::io::Result<bool> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty())?;
     Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
@@ -112,7 +116,7 @@ mod tests {
     use std::fs::{self, File, OpenOptions};
     use std::process::Command;
 
-    /// What comes of an attempt inside of a view.
+    /// The result of an attempt inside of a view.
     fn tried<T: Send>(granted: Granted<'_>, attempt: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -163,7 +167,7 @@ mod tests {
         if !possible() {
             return;
         }
-        // A device of a kind that every machine has, and that is none of the harmless ones.
+        // A device of a kind that every machine has, but not one of the harmless ones.
         let node = Path::new("/dev/kmsg");
         let open = || OpenOptions::new().read(true).open(node).map(drop).map_err(|error| error.kind());
         if open().is_err() {

@@ -1,11 +1,12 @@
-//! What happened between two readings. Counters that went backwards (a device that was attached anew) count as nothing.
+//! What happened between two readings. Counters that went backwards (a device that was attached again) count
+//! as zero.
 
 use crate::parse::DiskCounters;
 use crate::reading::Reading;
 use fsdyno_core::telemetry::{CpuSplit, DeviceActivity, JournalActivity, Log, Pressure, Sample, Stalls};
 use fsdyno_core::units::Nanos;
 
-/// Bytes of a sector of `/proc/diskstats`, whatever the device's own are.
+/// Bytes in a sector of `/proc/diskstats`, whatever the device's own sector size.
 const SECTOR: u64 = 512;
 
 /// A sample without its tasks. `begin_ns`: the first reading of the window.
@@ -34,7 +35,7 @@ pub(crate) fn sample(earlier: &Reading, later: &Reading, begin_ns: u64) -> Sampl
 
 fn device(earlier: &DiskCounters, later: &DiskCounters) -> DeviceActivity {
     let count = |counter: fn(&DiskCounters) -> u64| counter(later).saturating_sub(counter(earlier));
-    // Milliseconds in 32 bits wrap around: after 49 days of one request in flight.
+    // Milliseconds in 32 bits wrap around, after 49 days with one request in flight.
     let time = |counter: fn(&DiskCounters) -> u32| {
         u64::from(counter(later).wrapping_sub(counter(earlier))) * 1_000_000
     };
@@ -80,7 +81,7 @@ fn stalls(earlier: &Stalls, later: &Stalls) -> Stalls {
     }
 }
 
-/// A journal that was not there before has no difference.
+/// A journal that did not exist before has no difference.
 fn journals(earlier: &[JournalActivity], later: &[JournalActivity]) -> Vec<JournalActivity> {
     let difference = |journal: &JournalActivity| {
         let before = earlier.iter().find(|before| before.name == journal.name)?;

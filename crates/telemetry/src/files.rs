@@ -1,10 +1,10 @@
-//! The files of /proc and /sys, below a root of which tests have their own.
+//! The files of /proc and /sys, below a root that tests can replace.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// More than any file that we read, by far; what lies behind is not looked at.
+/// Far more than any file that is read here; the rest is ignored.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Reads small text files into one buffer.
@@ -19,8 +19,8 @@ impl Files {
         Files { root: root.to_path_buf(), buffer: Vec::with_capacity(16 << 10) }
     }
 
-    /// The text of a file, `path` relative to the root; nothing when it cannot be read. Names of processes may hold any
-    /// bytes: those that are no UTF-8 are replaced.
+    /// The text of a file, `path` relative to the root; `None` if it cannot be read. Process names may
+    /// contain any bytes: invalid UTF-8 is replaced.
     pub(crate) fn read(&mut self, path: &str) -> Option<std::borrow::Cow<'_, str>> {
         self.fill(path).ok()?;
         Some(String::from_utf8_lossy(&self.buffer))

@@ -1,13 +1,14 @@
-//! What a task is, told from the name that the kernel gives it.
+//! The kind of a task, derived from the name that the kernel gives it.
 //!
-//! The names are those of Linux 4.18 to 6.18: kernel threads (`jbd2/loop0-8`) and, for the shared workers, the queue that
-//! they work for (`kworker/u8:3-flush-7:0`; kernel/workqueue.c, `wq_worker_comm`). A name that holds a device says for
-//! whom the thread works; where that is no device of the stack, the thread is none of ours.
+//! The names are those of Linux 4.18 to 6.18: kernel threads (`jbd2/loop0-8`) and, for the shared workers,
+//! the queue that they work for (`kworker/u8:3-flush-7:0`; kernel/workqueue.c, `wq_worker_comm`). A name that
+//! contains a device says for whom the thread works; if that is not a device of the stack, the thread does
+//! not count.
 
 use fsdyno_core::filesystem::{self, ThreadName};
 use fsdyno_core::telemetry::TaskKind;
 
-/// The devices of the stack, by which threads are told from those of other filesystems.
+/// The devices of the stack, which distinguish its threads from those of other filesystems.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     names: Vec<String>,
@@ -24,18 +25,20 @@ impl Stack {
         self.numbers = numbers;
     }
 
-    /// Whether a device is part of the stack: itself, or by a partition. Where no stack is known, every device is.
+    /// Whether a device is part of the stack: itself, or as a partition. If no stack is known, every device
+    /// is.
     pub(crate) fn contains(&self, device: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|name| is_or_is_part(device, name))
     }
 
-    /// The same for `major:minor` of a whole disk. The numbers of a disk that was never seen are not known.
+    /// The same for `major:minor` of a whole disk. The numbers of a disk that was never seen are unknown.
     fn contains_number(&self, number: &str) -> bool {
         self.numbers.is_empty() || self.numbers.iter().any(|known| known == number)
     }
 }
 
-/// Whether `device` is the disk or one of its partitions: `vda1` of `vda`, `loop1p2` of `loop1`, never `loop10` of `loop1`.
+/// Whether `device` is the disk or one of its partitions: `vda1` of `vda`, `loop1p2` of `loop1`, never
+/// `loop10` of `loop1`.
 fn is_or_is_part(device: &str, disk: &str) -> bool {
     let Some(rest) = device.strip_prefix(disk) else { return false };
     let number = match disk.ends_with(|last: char| last.is_ascii_digit()) {
@@ -49,14 +52,14 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The queue that a shared worker works for, empty when it has not worked yet; nothing for any other thread.
+/// The queue that a shared worker works for, empty if it has not worked yet; `None` for any other thread.
 /// `kworker/u8:12-loop0`, `kworker/1:1H+xfs-log/loop0`, `kworker/R-btrfs-worker`.
 pub(crate) fn queue(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("kworker/")?;
     Some(rest.split_once(['-', '+']).map_or("", |(_pool, queue)| queue))
 }
 
-/// What a kernel thread is.
+/// The kind of a kernel thread.
 pub(crate) fn of_kernel_thread(name: &str, stack: &Stack) -> TaskKind {
     let work = queue(name).unwrap_or(name);
     let (kind, device) = by_work(work);
@@ -83,7 +86,7 @@ fn without_inode(device: &str) -> &str {
     }
 }
 
-/// The longest beginning that a filesystem knows: `xfs-log/` and not `xfs-`.
+/// The longest prefix that belongs to a filesystem: `xfs-log/` rather than `xfs-`.
 fn thread_of_a_filesystem(work: &str) -> Option<&'static ThreadName> {
     let names = filesystem::all().flat_map(|filesystem| filesystem.threads);
     names.filter(|name| work.starts_with(name.prefix)).max_by_key(|name| name.prefix.len())
@@ -93,7 +96,7 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| work.starts_with(prefix));
     let behind_slash = || work.split_once('/').map_or(Device::Unknown, |(_, device)| Device::Name(device));
     if let Some(number) = work.strip_prefix("flush-") {
-        // btrfs has a number of its own, which says nothing of a device.
+        // btrfs has an anonymous device number, which says nothing about a device.
         let device = if number.contains(':') { Device::Number(number) } else { Device::Unknown };
         return (TaskKind::Writeback, device);
     }
@@ -104,7 +107,7 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
         let device = if thread.names_device { behind_slash() } else { Device::Unknown };
         return (thread.kind, device);
     }
-    // Direct I/O that ends, of any filesystem (fs/direct-io.c).
+    // Completed direct I/O, of any filesystem (fs/direct-io.c).
     if starts(&["dio/"]) {
         return (TaskKind::Filesystem, behind_slash());
     }

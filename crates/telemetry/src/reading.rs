@@ -1,14 +1,14 @@
-//! One look at the counters of the whole machine.
+//! One reading of the counters of the whole machine.
 
 use crate::files::Files;
 use crate::kind::Stack;
 use crate::parse::{self, DiskCounters, Parsed};
 use fsdyno_core::telemetry::{CpuSplit, JournalActivity, Log, Memory, Pressure, Stalls};
 
-/// Counters since the machine started. What the kernel does not show is absent.
+/// Counters since boot. What the kernel does not report is absent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading {
-    /// When the devices were looked at.
+    /// When the devices were read.
     pub at_ns: u64,
     pub processors: u32,
     pub disks: Vec<Option<DiskCounters>>,
@@ -19,7 +19,7 @@ pub(crate) struct Reading {
     pub unparsed: u64,
 }
 
-/// A file of a journal, found once: filesystems are mounted for longer than a phase.
+/// A file of a journal, found only once: filesystems stay mounted for longer than a phase.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalFile {
     name: String,
@@ -27,7 +27,7 @@ pub(crate) struct JournalFile {
     read: fn(&str) -> Parsed<Option<Log>>,
 }
 
-/// Looks at everything, the devices first. `tick_ns`: a tick of the clock in which processor time is counted.
+/// Reads everything, the devices first. `tick_ns`: the clock tick in which processor time is counted.
 pub(crate) fn read(
     files: &mut Files,
     devices: &[String],
@@ -80,7 +80,7 @@ pub(crate) fn journals(files: &Files, stack: &Stack) -> Vec<JournalFile> {
         }
     }
     for name in sorted(files.names("sys/fs/xfs")) {
-        // Beside the devices stands `stats`, the sum of all.
+        // Besides the devices there is `stats`, the sum of all.
         let path = format!("sys/fs/xfs/{name}/stats/stats");
         if stack.contains(&name) && files.exists(&path) {
             found.push(JournalFile { name, path, read: |text| as_log(parse::xfs_stats(text), Log::Xfs) });

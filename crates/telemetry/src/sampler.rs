@@ -1,4 +1,4 @@
-//! The sampler: readings of one window, and what they add up to.
+//! The sampler: readings of one window, and their sums.
 
 use crate::difference;
 use crate::files::Files;
@@ -11,9 +11,10 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Tasks that are remembered over a window. A shell that starts a program a second for hours must not fill the memory.
+/// The maximum number of tasks to remember over a window. A shell that starts a program every second for
+/// hours must not fill the memory.
 const MOST_TASKS: usize = 4096;
-/// Processes kept with their reads and writes.
+/// The maximum number of processes to keep with their reads and writes.
 const MOST_OTHERS: usize = 8;
 
 /// Reads /proc and /sys at the beginning of a window, every interval, and at its end.
@@ -39,19 +40,19 @@ struct Window {
     tasks: Tasks,
     /// CPU time of every task so far, by number and name.
     times: HashMap<(Option<u32>, String), TaskTime>,
-    /// Reads and writes of every process so far that is not ours.
+    /// Reads and writes so far of every process that is not fsdyno's.
     others: HashMap<u32, ProcessIo>,
     telemetry: Telemetry,
 }
 
 impl Sampler {
-    /// Samples every `interval`, and looks at these block devices: kernel names, `loop0`, the one with the filesystem
-    /// first. Reads nothing yet.
+    /// Samples every `interval`, and watches these block devices: kernel names, `loop0`, the one with the
+    /// filesystem first. Reads nothing yet.
     pub fn new(interval: Nanos, devices: Vec<String>) -> Self {
         Self::below(Path::new("/"), interval, devices)
     }
 
-    /// The same with another root, below which `proc` and `sys` are: for tests, which have files of their own there.
+    /// The same with another root, which contains `proc` and `sys`: for tests, which provide their own files.
     pub fn below(root: &Path, interval: Nanos, devices: Vec<String>) -> Self {
         let mut files = Files::below(root);
         let own = tasks::own(&mut files, std::process::id());
@@ -59,7 +60,7 @@ impl Sampler {
         Sampler { files, interval: Nanos(interval.0.max(1)), devices, tick_ns, own, window: None }
     }
 
-    /// Takes the first reading of a window. A window that was not ended is forgotten.
+    /// Takes the first reading of a window. A previous window without an end is dropped.
     pub fn begin(&mut self) {
         let started = Clocks::now();
         let mut stack = Stack::new(&self.devices);
@@ -89,14 +90,14 @@ impl Sampler {
         });
     }
 
-    /// Takes a sample when one is due: it may be called as often as the caller likes. Without a window it does nothing.
+    /// Takes a sample if one is due: it may be called at any rate. Without a window it does nothing.
     pub fn sample(&mut self) {
         if self.window.as_ref().is_some_and(|window| now_ns() >= window.due_ns) {
             self.take();
         }
     }
 
-    /// Takes the last sample, and gives the telemetry of the window. Without a window it is empty.
+    /// Takes the last sample, and returns the telemetry of the window. Without a window it is empty.
     pub fn end(&mut self) -> Telemetry {
         self.take();
         self.window.take().map(Window::finish).unwrap_or_default()
@@ -112,7 +113,8 @@ impl Sampler {
         window.remember(&mut sample, activity);
         window.last = reading;
         window.telemetry.push(sample);
-        // From the beginning, so that samples which come late do not push those after them. The interval may have doubled.
+        // Counted from the beginning, so that late samples do not delay later ones. The interval may have
+        // doubled.
         let interval_ns = window.telemetry.interval_ns.0;
         let elapsed_ns = window.last.at_ns.saturating_sub(window.begin_ns);
         window.due_ns =
@@ -176,7 +178,7 @@ fn most_bytes(mut others: Vec<ProcessIo>, most: usize) -> Vec<ProcessIo> {
     others
 }
 
-/// `major:minor` of the devices that are there.
+/// `major:minor` of the devices that exist.
 fn numbers(reading: &Reading) -> Vec<String> {
     let disks = reading.disks.iter().flatten();
     disks.map(|disk| format!("{}:{}", disk.number.0, disk.number.1)).collect()
@@ -193,7 +195,7 @@ impl Clocks {
         Clocks { wall_ns: now_ns(), cpu_ns: clock_ns(ClockId::ThreadCPUTime) }
     }
 
-    /// Charges a reading that began here.
+    /// Accounts for a reading that began here.
     fn charge(&self, telemetry: &mut Telemetry) {
         let now = Clocks::now();
         let wall_ns = now.wall_ns.saturating_sub(self.wall_ns);
@@ -221,7 +223,7 @@ mod tests {
     use std::fs;
     use std::time::{Duration, Instant};
 
-    /// A machine that shows nothing at all is no reason to fail, nor one that shows nonsense.
+    /// Neither a machine that shows nothing at all nor one that shows nonsense is a reason to fail.
     #[test]
     fn an_empty_machine_gives_an_empty_telemetry() {
         let root = tempfile::tempdir().expect("a directory");
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(telemetry.unparsed_lines, 0);
     }
 
-    /// The real machine, whichever it is: this thread works, and the numbers say so.
+    /// On the real machine: this thread works, and the numbers must show it.
     #[test]
     fn this_machine_shows_what_this_thread_does() {
         let mut sampler = Sampler::new(Nanos::from_millis(50), Vec::new());

@@ -1,8 +1,8 @@
-//! What each task of the machine did since the last look.
+//! What each task of the machine did since the last reading.
 //!
-//! A thread of the kernel is looked at through its `schedstat`, which is exact and cheap; only one that ran is asked for
-//! its name, because workers of the kernel take the name of what they work for. A process is asked for its `stat`, in
-//! ticks of 10 ms, and for its reads and writes of block devices.
+//! For a kernel thread, only `schedstat` is read, which is exact and cheap; only if it ran is its name read,
+//! because kernel workers are named after what they work for. For a process, `stat` is read, in ticks of 10
+//! ms, and its reads and writes of block devices.
 
 use crate::files::Files;
 use crate::kind::{self, Stack};
@@ -10,26 +10,26 @@ use crate::parse::{self, TaskIo};
 use fsdyno_core::telemetry::{ProcessIo, TaskKind, TaskTime};
 use std::collections::HashMap;
 
-/// Our parents are followed no further than this.
+/// The maximum number of ancestors to follow.
 const MOST_ANCESTORS: usize = 64;
 
-/// What the tasks did between two looks.
+/// What the tasks did between two readings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     /// Tasks that ran.
     pub times: Vec<TaskTime>,
-    /// Processes that are not ours and read or wrote block devices.
+    /// Processes that are not fsdyno's and read or wrote block devices.
     pub others: Vec<ProcessIo>,
     pub unparsed: u64,
 }
 
-/// The tasks as they were at the last look.
+/// The tasks as of the last reading.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     known: HashMap<u32, Task>,
-    /// The process that counts as ours with all that it started.
+    /// The process that counts as fsdyno, with everything that it started.
     own: u32,
-    /// A tick of the clock in which the time of processes is counted.
+    /// The clock tick in which the time of processes is counted.
     tick_ns: u64,
     looks: u64,
 }
@@ -40,12 +40,12 @@ struct Task {
     parent: u32,
     name: String,
     is_kernel: bool,
-    /// Totals since it began.
+    /// Totals since its start.
     cpu_ns: u64,
     io: TaskIo,
-    /// The look at which it was last there.
+    /// The reading in which it was last seen.
     seen: u64,
-    /// What it did since the look before.
+    /// What it did since the reading before.
     new_cpu_ns: u64,
     new_io: TaskIo,
 }
@@ -55,7 +55,7 @@ impl Tasks {
         Tasks { known: HashMap::new(), own, tick_ns, looks: 0 }
     }
 
-    /// Looks at all tasks. The first look has nothing to compare with and tells nothing.
+    /// Reads all tasks. The first reading has nothing to compare with and reports nothing.
     pub(crate) fn look(&mut self, files: &mut Files, stack: &Stack) -> Activity {
         self.looks += 1;
         let mut activity = Activity::default();
@@ -84,7 +84,7 @@ impl Tasks {
             }
             Some(_) => None,
         };
-        // A task that has ended since the directory was read is no surprise.
+        // A task may have ended since the directory was read.
         let Some(text) = files.read(&format!("proc/{pid}/stat")) else { return };
         let Some(stat) = parse::task_stat(&text) else {
             *unparsed += 1;
@@ -108,11 +108,11 @@ impl Tasks {
             });
             task.cpu_ns = exact.unwrap_or(task.cpu_ns);
         } else {
-            // Not ours to see everywhere: then there is nothing to tell.
+            // Not readable for every user: then there is nothing to report.
             let io = files.read(&format!("proc/{pid}/io")).and_then(|text| parse::task_io(&text));
             task.io = io.unwrap_or_default();
         }
-        // A number that was given anew belongs to a task that began since.
+        // A reused number belongs to a task that began since then.
         let before = self.known.get(&pid).filter(|before| before.start_ticks == task.start_ticks);
         let (cpu_ns, io) = before.map_or((0, TaskIo::default()), |before| (before.cpu_ns, before.io));
         task.new_cpu_ns = task.cpu_ns.saturating_sub(cpu_ns);
@@ -120,8 +120,9 @@ impl Tasks {
         self.known.insert(pid, task);
     }
 
-    /// Drops the tasks that have ended. When a parent waits for a child, the kernel adds to the parent's reads and writes
-    /// all of the child's; those that were told of the child must not be told of the parent again.
+    /// Drops the tasks that have ended. When a parent waits for a child, the kernel adds the child's reads
+    /// and writes to the parent's; those that were already reported for the child must not be reported for
+    /// the parent again.
     fn forget_the_dead(&mut self) {
         let looks = self.looks;
         let dead: Vec<(u32, TaskIo)> = self
@@ -169,7 +170,7 @@ impl Tasks {
     }
 }
 
-/// The workers of a queue are one task, whichever of them did the work.
+/// The workers of a queue count as one task, whichever of them did the work.
 fn time(pid: u32, task: &Task, kind: TaskKind) -> TaskTime {
     let cpu_ns = task.new_cpu_ns;
     match kind::queue(&task.name).filter(|_| task.is_kernel) {
@@ -194,8 +195,8 @@ fn less(later: TaskIo, earlier: TaskIo) -> TaskIo {
     }
 }
 
-/// The process that counts as ours with all that it started: the program that started us when it is the same program,
-/// else ourselves.
+/// The process that counts as fsdyno, with everything that it started: the parent if it is the same program,
+/// otherwise this process.
 pub(crate) fn own(files: &mut Files, pid: u32) -> u32 {
     let mut stat = |pid: u32| {
         let text = files.read(&format!("proc/{pid}/stat"))?;

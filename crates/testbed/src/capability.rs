@@ -1,4 +1,4 @@
-//! What a machine is able to do for a filesystem: its kernel, and its tools.
+//! What a machine supports for a filesystem: its kernel, and its tools.
 
 use crate::filesystem::{Filesystem, Tool};
 use crate::kernel_module::has_module;
@@ -22,7 +22,7 @@ pub enum KernelSupport {
     Module,
     /// The kernel has none.
     Absent,
-    /// It cannot be told.
+    /// It cannot be determined.
     Unknown,
 }
 
@@ -39,12 +39,12 @@ pub fn kernel_support(host: &mut dyn Host, filesystem: &dyn Filesystem) -> Kerne
     }
 }
 
-/// Where there is a kernel with a filesystem, for those whose own has none.
+/// Where to find a kernel with a filesystem that this machine's kernel lacks.
 pub fn kernel_elsewhere(filesystem: &dyn Filesystem) -> String {
-    format!("kernel = \"debian:{}\" has it", filesystem.descriptor().debian_kernel)
+    format!("supported by kernel = \"debian:{}\"", filesystem.descriptor().debian_kernel)
 }
 
-/// What a host has of what a kind of layer needs.
+/// What a host has of the requirements of a kind of layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSupport {
     /// Its word in plans: `md`, `lvm`, `delay`.
@@ -57,7 +57,7 @@ pub struct LayerSupport {
     pub missing: Vec<&'static Tool>,
 }
 
-/// What a host has of what each kind of layer needs.
+/// What a host has of the requirements of each kind of layer.
 pub fn layer_support(host: &mut dyn Host) -> Vec<LayerSupport> {
     let md = |level: &RaidLevel| Md { level: *level, chunk: None, bitmap: Bitmap::None, disks: Vec::new() };
     let disk = Box::new(DeviceSpec::Block { path: PathBuf::new(), identity: None });

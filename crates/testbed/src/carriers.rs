@@ -1,7 +1,8 @@
-//! The block devices that carry a trial: the ones that the filesystem knows, and those below them, down to the disks.
+//! The block devices that carry a trial: those that the filesystem uses, and those beneath them, down to the
+//! disks.
 //!
-//! A loop device stands on the disk with its file, a partition on its disk, md and dm on their members. Names are the
-//! kernel's (`loop0`, `vda`), as `/proc/diskstats` has them.
+//! A loop device is backed by the disk with its file, a partition by its disk, md and dm by their members.
+//! Names are the kernel's (`loop0`, `vda`), as in `/proc/diskstats`.
 
 use crate::device::Device;
 use crate::trial::{Ground, Trial};
@@ -9,15 +10,16 @@ use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
 
-/// More layers than anybody stacks.
+/// More layers than any real stack has.
 const MOST_LAYERS: usize = 16;
 
-/// The carriers of a trial, the device with the filesystem first. What the machine does not tell is left out.
+/// The carriers of a trial, beginning with the device with the filesystem. What the machine does not report
+/// is omitted.
 pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Vec<String> {
     let mut names = Vec::new();
     match &trial.ground {
         Ground::Volume(volume) => {
-            // What the filesystem knows stands before what is below it.
+            // The devices of the filesystem come before those beneath them.
             for device in volume.devices() {
                 names.extend(name_of(host, device.identity.number));
             }
@@ -58,7 +60,7 @@ fn add_below(host: &mut dyn Host, device: Option<String>, layers: usize, names: 
 fn below(host: &mut dyn Host, device: &str) -> Vec<String> {
     let directory = PathBuf::from("/sys/class/block").join(device);
     match host.read_text(&directory.join("partition")) {
-        // Links are followed before `..` is, so this is the disk's own file.
+        // Links are followed before `..`, so this is the disk's own file.
         Ok(_) => name_in(host, &directory.join("../uevent")).into_iter().collect(),
         Err(_) => host.list_directory(&directory.join("slaves")).unwrap_or_default(),
     }
@@ -70,7 +72,7 @@ fn device_of_file(host: &mut dyn Host, path: &Path) -> Option<String> {
     if let Some(name) = name_of(host, number) {
         return Some(name);
     }
-    // A filesystem without a single device, btrfs among them, is known by one of its devices.
+    // A filesystem that spans devices, such as btrfs, is identified by one of its devices.
     let mounts = host.mounts().ok()?;
     let mount = mounts.iter().find(|mount| mount.device == number && mount.source.starts_with("/dev/"))?;
     let node = Path::new(&mount.source).file_name()?.to_str()?.to_string();

@@ -1,8 +1,10 @@
-//! The devices of one trial: images made and attached, disks opened, locked and verified, layers built on them.
+//! The devices of one trial: images created and attached, disks opened, locked and verified, layers built on
+//! them.
 //!
-//! Images are new in every trial, and so are their loop devices: what is open is then ours by its sequence number. A block
-//! device goes through the guards again before each trial, for time has passed since they said yes. A layer is made of
-//! devices that are all of that, and is what holds them afterwards.
+//! Images are new in every trial, and so are their loop devices: the sequence number then shows that an open
+//! device is fsdyno's own. A block device passes the guards again before each trial, because time has passed
+//! since the last check. A layer is built from devices that are verified like this, and holds them
+//! afterwards.
 
 use crate::Result;
 use crate::error::TestbedError;
@@ -25,9 +27,10 @@ use std::time::{Duration, Instant};
 
 /// Logical block size of loop devices: that of most disks.
 const SECTOR: u32 = 512;
-/// How long a device may be held open by something that only looks at it, as udev does after each change.
+/// How long a device may be held open by something that only reads it, as udev does after each change.
 const GLANCE: Duration = Duration::from_secs(5);
-/// How long a device may be claimed by something that ends by itself, such as a program that looks before it acts.
+/// How long a device may be claimed by something that ends on its own, such as a program that checks before
+/// it acts.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 const EWOULDBLOCK: i32 = 11;
@@ -44,7 +47,7 @@ pub(crate) struct Device {
     pub shared_with: Vec<String>,
     /// Its logical block.
     pub sector: Bytes,
-    /// What a layer stands on; nothing for a disk.
+    /// The devices that a layer is built on; empty for a disk.
     pub below: Vec<Device>,
     /// How a layer was made; nothing for a disk.
     pub made: Option<LayerFacts>,
@@ -61,13 +64,15 @@ impl Device {
         self.all().into_iter().filter(|device| device.below.is_empty()).collect()
     }
 
-    /// Notes that what is written on its disks from here on is ours, also when it is only half written.
+    /// Records that whatever is written to its disks from here on is fsdyno's own, even if it is only half
+    /// written.
     pub fn claim(&self, testbed: &Testbed) {
         let disks = self.disks().into_iter().map(|disk| disk.spec.path().to_path_buf());
         testbed.knowledge().formatted.extend(disks);
     }
 
-    /// Sees that it is still the same device, and that nobody claims it: not every tool that writes to it looks.
+    /// Checks that it is still the same device, and that nobody claims it: not every tool that writes to it
+    /// checks.
     pub fn verify_free(&self, host: &mut dyn Host, step: &'static str) -> Result<()> {
         let handle = self.target.handle;
         host.verify_device(handle, &self.identity).map_err(TestbedError::at(step))?;
@@ -81,8 +86,8 @@ impl Device {
         Ok(())
     }
 
-    /// Leaves our mark on a named disk before its first filesystem is made, which may take the mark's place: should there never
-    /// be one, the disk is still known to hold nothing of anybody.
+    /// Writes fsdyno's mark to a named disk before its first filesystem is created, which may overwrite the
+    /// mark: if the filesystem is never created, the mark still shows that the disk holds nobody's data.
     pub fn mark(&self, host: &mut dyn Host, testbed: &Testbed) -> Result<()> {
         let DeviceSpec::Block { path, .. } = &self.spec else { return Ok(()) };
         if testbed.blank_disks || testbed.knowledge().formatted.contains(path) {
@@ -107,11 +112,13 @@ pub(crate) struct Image {
     pub identity: FileIdentity,
 }
 
-/// Makes the images under names of 128 random bits first, so that the journal can name them before they exist; then they
-/// get their own names, unless something stands there by now. Where they
-/// are to be attached to loop devices and mounted on `target`, the ways back from that are journaled along: each sync counts.
+/// Creates the images under names of 128 random bits first, so that the journal can name them before they
+/// exist; then renames them, unless something has appeared at the destination. If they are to be attached to
+/// loop devices and mounted on `target`, the ways to undo that are journaled at the same time, because each
+/// sync costs time.
 ///
-/// From here on an image is its descriptor: what stands at its path may be another file at any moment.
+/// From here on an image is identified by its descriptor: what is at its path may be another file at any
+/// moment.
 pub(crate) fn make_images(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -165,13 +172,13 @@ fn taken(error: HostError, path: &Path) -> TestbedError {
     TestbedError::Refused {
         refusals: vec![Refusal {
             device: path.to_path_buf(),
-            reason: "exists already, and fsdyno overwrites no file that it did not make".to_string(),
+            reason: "already exists, and fsdyno does not overwrite files that it did not create".to_string(),
             hint: "name another path, or remove the file yourself".to_string(),
         }],
     }
 }
 
-/// Opens a disk, or builds a layer on what it stands on.
+/// Opens a disk, or builds a layer on the devices beneath it.
 pub(crate) fn open(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -209,7 +216,7 @@ fn open_disk(
             let verified = testbed.knowledge().identities.get(path).cloned();
             DeviceProbe { identity: verified.unwrap_or_default(), ..probe }
         }
-        other => return Err(contradiction(format!("'{other}' is no disk"))),
+        other => return Err(contradiction(format!("'{other}' is not a disk"))),
     };
     let DeviceProbe { canonical: node, model, identity, shared_with, sector_bytes, .. } = found;
     let handle = open_patiently(host, journal, &node, &identity, "open")?;
@@ -218,7 +225,7 @@ fn open_disk(
     let mut disk =
         Device { spec: spec.clone(), identity, model, target, shared_with, sector, below, made: None };
     if let DeviceSpec::Block { .. } = spec {
-        // Whoever respects the lock keeps away from now on; whoever came before it is seen now.
+        // From now on, whoever respects the lock stays away; whoever came before it is found here.
         let probe = guard_again(host, testbed, spec)?;
         let kinds = signature::known_to_libblkid(&probe.signatures);
         if !kinds.is_empty() {
@@ -231,7 +238,7 @@ fn open_disk(
     Ok(disk)
 }
 
-/// Builds a layer on devices that are open, each verified again before each command, and opens what came of it.
+/// Builds a layer on open devices, each verified again before each command, and opens the result.
 fn build(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -304,11 +311,11 @@ fn holder(host: &mut dyn Host, spec: &DeviceSpec, below: &[Device]) -> Result<St
             }
         }
     }
-    found.ok_or_else(|| contradiction(format!("'{spec}' stands on nothing")))
+    found.ok_or_else(|| contradiction(format!("'{spec}' has no devices beneath it")))
 }
 
-/// Attaches an image that is open. Nobody else can know the device yet, so that there is nothing to guard and no need of a
-/// whole probe, which looks at every process.
+/// Attaches an open image. Nobody else can know the device yet, so there is nothing to guard and no need for
+/// a full probe, which looks at every process.
 fn attach(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -317,7 +324,8 @@ fn attach(
     options: &LoopOptions,
 ) -> Result<AttachedLoop> {
     let image = images.iter().find(|image| image.path == path);
-    let image = image.ok_or_else(|| contradiction(format!("no image was made for '{}'", path.display())))?;
+    let image =
+        image.ok_or_else(|| contradiction(format!("no image was created for '{}'", path.display())))?;
     let attached = host.attach_loop(image.handle, options).map_err(TestbedError::at("attach"))?;
     // The loop device has it open from now on.
     journal.close_image(host, image.handle).map_err(TestbedError::at("attach"))?;
@@ -332,7 +340,7 @@ fn claimed(node: &Path) -> TestbedError {
     TestbedError::Refused {
         refusals: vec![Refusal {
             device: node.to_path_buf(),
-            reason: "is claimed by something else by now: a mount, an array, swap, or an exclusive opener"
+            reason: "has since been claimed by a mount, an array, swap or a program with exclusive access"
                 .to_string(),
             hint: "find out what uses it (lsblk, swapon, fuser -v), release it, and try again".to_string(),
         }],
@@ -344,13 +352,14 @@ fn read_only(image: &Path, node: &Path) -> TestbedError {
     TestbedError::Refused {
         refusals: vec![Refusal {
             device: image.to_path_buf(),
-            reason: format!("was attached to {node}, which somebody has set read-only"),
+            reason: format!("was attached to {node}, which is set read-only"),
             hint: format!("make it writable: blockdev --setrw {node}"),
         }],
     }
 }
 
-/// Opens and locks a device until everything is undone, waiting for udev, which holds a lock of its own while it looks at one.
+/// Opens and locks a device until everything is undone, waiting for udev, which holds its own lock while it
+/// probes one.
 pub(crate) fn open_patiently(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -373,12 +382,14 @@ pub(crate) fn open_patiently(
     }
 }
 
-/// The guards of a block device, once more. Something that holds it open only for a moment is waited for.
+/// The guards of a block device, repeated. It waits for processes that hold the device open only for a
+/// moment.
 fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Result<DeviceProbe> {
     let path = spec.path();
     let ours = testbed.knowledge().formatted.contains(path);
     let mut confirmation = testbed.confirmation.clone();
-    // Verified when the sweep began; the identity on the descriptor says that it is still the same device.
+    // It was verified when the sweep began; the identity of the descriptor shows that it is still the same
+    // device.
     confirmation.destroy.push(path.to_path_buf());
     let start = Instant::now();
     loop {

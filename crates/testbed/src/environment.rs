@@ -1,4 +1,4 @@
-//! What a result has to be read with: the machine, its settings, the devices, the filesystem's geometry.
+//! The context of a result: the machine, its settings, the devices, and the geometry of the filesystem.
 
 use crate::device::Device;
 use crate::trial::{Ground, Trial};
@@ -11,7 +11,7 @@ use fsdyno_host::probe::MountInfo;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Captures the environment of a trial. What does not change within a sweep is read once.
+/// Captures the environment of a trial. What does not change within a sweep is read only once.
 pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Environment {
     let known = trial.testbed.knowledge().environment.clone();
     let machine = known.unwrap_or_else(|| machine(host));
@@ -115,7 +115,7 @@ fn device_facts(host: &mut dyn Host, device: &Device) -> DeviceFacts {
     }
 }
 
-/// The device under a directory, where its filesystem has a single one.
+/// The device under a directory, if its filesystem has a single one.
 fn directory_facts(host: &mut dyn Host, path: &Path) -> Option<DeviceFacts> {
     let mounts = host.mounts().ok()?;
     let mount = mount_of(&mounts, path)?;

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 /// Why a step of the testbed failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// A guard said no; nothing was written.
+    /// A guard refused; nothing was written.
     #[error("refused: {}", lines(refusals))]
     Refused {
         /// Every reason, for every device.
         refusals: Vec<Refusal>,
     },
-    /// The machine does not offer what was asked, which was seen only when it was tried; the case is to be skipped.
+    /// The machine turned out not to support what was requested; the case is skipped.
     #[error("this machine cannot run the configuration: {}", unmet.join("; "))]
     Unmet {
         /// Every requirement that is not met.
@@ -48,9 +48,9 @@ pub enum TestbedError {
         /// The end of what it printed.
         output: String,
     },
-    /// mkfs succeeded, and the device does not bear the UUID or serial number that it was told to write.
+    /// mkfs succeeded, but the device does not carry the UUID or serial number that mkfs was told to write.
     #[error(
-        "mkfs succeeded, but '{node}' does not bear the identifier '{identifier}' that it was told to write"
+        "mkfs succeeded, but '{node}' does not carry the identifier '{identifier}' that mkfs was told to write"
     )]
     NotMade {
         /// The device node.
@@ -58,18 +58,18 @@ pub enum TestbedError {
         /// What it was told to write.
         identifier: String,
     },
-    /// The mount at the trial's directory is not the filesystem that was made.
-    #[error("'{target}' shows {found} instead of the filesystem that was made on '{node}'")]
+    /// The mount at the trial's directory is not the filesystem that was created.
+    #[error("'{target}' shows {found} instead of the filesystem created on '{node}'")]
     WrongMount {
         /// The trial's mount directory.
         target: PathBuf,
         /// The device node that was to be mounted.
         node: PathBuf,
-        /// What stands in mountinfo.
+        /// What mountinfo shows.
         found: String,
     },
-    /// A layer was made, and the device that was to be part of it is held by none or by others.
-    #[error("'{wanted}' was made, and '{node}' is held by {}", if holders.is_empty() { "nothing" } else { holders })]
+    /// A layer was created, but nothing or something else holds the device that should be part of it.
+    #[error("'{wanted}' was created, but '{node}' is held by {}", if holders.is_empty() { "nothing" } else { holders })]
     WrongStack {
         /// What was to be made.
         wanted: String,
@@ -78,18 +78,18 @@ pub enum TestbedError {
         /// What holds it, by the kernel's names.
         holders: String,
     },
-    /// An array takes too long to compute its parities.
-    #[error("the array in '{array}' has not finished its resync within {seconds} s")]
+    /// An array takes too long to compute its parity.
+    #[error("the array in '{array}' did not finish its resync within {seconds} s")]
     Resync {
         /// Its directory in sysfs.
         array: PathBuf,
         /// The time that it was given.
         seconds: u64,
     },
-    /// Somebody asked to stop while something was waited for.
+    /// The user interrupted while waiting for something.
     #[error("interrupted while {what}")]
     Interrupted {
-        /// What was being waited for: `the array in '/sys/block/md127/md' computed its parities`.
+        /// What it was waiting for: `the array in '/sys/block/md127/md' was computing its parity`.
         what: String,
     },
     /// The undo journal cannot be kept, so nothing may be changed.
@@ -114,7 +114,7 @@ fn lines(refusals: &[Refusal]) -> String {
 }
 
 impl TestbedError {
-    /// Turns the host's error into one of the testbed's, with the step of the trial that it happened in.
+    /// Converts a host error to a testbed error, with the step of the trial in which it happened.
     pub(crate) fn at(step: &'static str) -> impl FnOnce(HostError) -> TestbedError {
         move |source| TestbedError::Host { step, source }
     }
@@ -154,12 +154,12 @@ impl TestbedError {
                 failure.message = format!("{self}: {source}");
                 failure.errno = source.raw_os_error();
                 failure.hint = Some(
-                    "make room and the state directory writable, or name another by --state".to_string(),
+                    "make sure that the state directory is writable and has free space, or name another one with --state".to_string(),
                 );
             }
             TestbedError::NotMade { .. } => {
                 failure.hint = Some(
-                    "take the mkfs words out of the plan, or look whether the mkfs in PATH is the usual one"
+                    "remove the mkfs options from the plan, or check that the mkfs in PATH is the usual one"
                         .to_string(),
                 );
             }

@@ -1,6 +1,8 @@
-//! How each filesystem is made, mounted, seen and checked: one type per family, and nothing of that anywhere else.
+//! How each filesystem is created, mounted, verified and checked: one type per family, and nothing of that
+//! anywhere else.
 //!
-//! What is known of it without a machine is its descriptor ([`fsdyno_core::filesystem`]), where both are registered.
+//! What does not depend on a machine is in its descriptor ([`fsdyno_core::filesystem`]), where both are
+//! registered.
 
 use crate::words::{Grammar, Words};
 pub(crate) use crate::words::{raw_mkfs, raw_mount};
@@ -32,14 +34,15 @@ pub fn find(name: &str) -> Option<&'static dyn Filesystem> {
     all().find(|filesystem| filesystem.name() == name)
 }
 
-/// Facts about a kernel that decide which settings it knows.
+/// Facts about a kernel that determine which settings it supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// Major and minor number of the release.
     pub release: (u32, u32),
     /// Bytes in a page of memory.
     pub page_size: u64,
-    /// Sector sizes that its btrfs mounts (`/sys/fs/btrfs/features/supported_sectorsizes`), empty where it does not say.
+    /// Sector sizes that its btrfs mounts (`/sys/fs/btrfs/features/supported_sectorsizes`); empty if it does
+    /// not say.
     pub btrfs_sector_sizes: Vec<u64>,
 }
 
@@ -67,16 +70,17 @@ pub struct Targets {
     pub journal: Option<Target>,
 }
 
-/// What a mount shows when a level is in force.
+/// What a mount shows if a level is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// This option, with or without a degree after a colon (`compress=zlib:3`).
+    /// This option, optionally with a level after a colon (`compress=zlib:3`).
     Word(String),
-    /// None of these, the level being the default that the kernel does not show; `commit=` stands for any value.
+    /// None of these, because the level is the default, which the kernel does not show; `commit=` stands for
+    /// any value.
     NoneOf(Vec<String>),
 }
 
-/// A level that was asked for, and how to see in `/proc/self/mountinfo` that it is in force.
+/// A requested level, and how `/proc/self/mountinfo` shows that it is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expectation {
     /// The axis.
@@ -101,13 +105,13 @@ impl Expectation {
     }
 }
 
-/// A filesystem: how it is made, mounted, seen and checked.
+/// A filesystem: how it is created, mounted, verified and checked.
 ///
 /// All methods are functions of the configuration; none touches a machine.
 pub trait Filesystem: std::fmt::Debug + Sync {
     /// Its name in plans.
     fn name(&self) -> &'static str;
-    /// What is known of it without a machine.
+    /// Its descriptor, which does not depend on a machine.
     fn descriptor(&self) -> &'static Descriptor {
         fsdyno_core::filesystem::find(self.name())
             .expect("both halves of a filesystem are registered at once")
@@ -116,15 +120,17 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn minimum_size(&self, configuration: &Configuration) -> Bytes;
     /// Settings that contradict each other or this filesystem, one line each.
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
-    /// Settings that this kernel, its tools, or a device of this size do not have, one line each, with the nearest thing.
+    /// Settings that this kernel, its tools, or a device of this size do not support, one line each, with the
+    /// nearest alternative.
     fn unmet(&self, _configuration: &Configuration, _kernel: &Kernel, _size: Option<Bytes>) -> Vec<String> {
         Vec::new()
     }
-    /// The commands that make it, in order. With a seed they are those of a trial: UUID and hash seed follow from it, and no
-    /// tool asks whether what is on the device may go. Without, those of a person.
+    /// The commands that create it, in order. With a seed they are those of a trial: UUID and hash seed
+    /// follow from it, and no tool asks whether the device may be overwritten. Without a seed, those of a
+    /// person.
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command>;
-    /// What it is known by on its data device, as libblkid tells it: the UUID that a trial's mkfs gives it, or the serial
-    /// number of a filesystem that has no UUID.
+    /// Its identifier on the data device, as libblkid reports it: the UUID that a trial's mkfs sets, or the
+    /// serial number of a filesystem that has no UUID.
     fn identifier(&self, seed: u64, data: &Path) -> String {
         let uuid = uuid(seed, Purpose::Filesystem { filesystem: self.name(), on: data });
         match self.descriptor().identifier {
@@ -132,18 +138,18 @@ pub trait Filesystem: std::fmt::Debug + Sync {
             serial => uuid.replace('-', "")[..serial.digits()].to_string(),
         }
     }
-    /// The same of its journal on a device of its own, where it has one.
+    /// The same for its journal on a device of its own, if it has one.
     fn journal_identifier(&self, _seed: u64, _data: &Path, _journal: &Path) -> Option<String> {
         None
     }
-    /// Its own mount options, in the words of mount(8); the journal is a device node. None, unless its axes need some.
+    /// Its own mount options, as in mount(8); the journal is a device node. Empty unless its axes need some.
     fn mount_options(&self, _configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
         Vec::new()
     }
-    /// What the options of its mkfs take, by the tool's man page and source. A plan's text for mkfs is read by it, and an
-    /// option that is not here is refused.
+    /// The values of its mkfs options, by the tool's man page and source. A plan's mkfs text is checked
+    /// against this, and an option that is not listed is rejected.
     fn mkfs_words(&self) -> Words;
-    /// What its mount options with a value take. One with a value that is not here is refused.
+    /// The values of its mount options. An option with a value that is not listed is rejected.
     fn mount_words(&self) -> Words;
     /// How to see that its own mount options are in force.
     fn expectations(&self, _configuration: &Configuration) -> Vec<Expectation> {
@@ -155,15 +161,15 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     fn check_order(&self) -> u32 {
         0
     }
-    /// What a reader of any result on it must know.
+    /// Notes that every result on it needs.
     fn caveats(&self) -> Vec<Warning> {
         Vec::new()
     }
-    /// The command that checks it and changes nothing; `None`: there is none.
+    /// The command that checks it without changing anything; `None` if there is none.
     fn check(&self, targets: &Targets) -> Option<Command>;
-    /// Whether a check found it clean; `None`: the check itself failed.
+    /// Whether a check found it clean; `None` if the check itself failed.
     fn clean(&self, output: &Output) -> Option<bool>;
-    /// The command that prints its geometry, where its mkfs does not.
+    /// The command that prints its geometry, if its mkfs does not.
     fn geometry(&self, _targets: &Targets) -> Option<Command> {
         None
     }
@@ -225,7 +231,7 @@ pub(crate) fn all_risks(filesystem: &dyn Filesystem, configuration: &Configurati
     risks
 }
 
-/// Commits that come later than they do by themselves.
+/// Commits that happen later than by default.
 fn late_commit(filesystem: &dyn Filesystem, configuration: &Configuration) -> Option<String> {
     let axis = axis::find("commit").ok()?;
     let default: u64 = axis.default_level(filesystem.name())?.parse().ok()?;
@@ -233,12 +239,12 @@ fn late_commit(filesystem: &dyn Filesystem, configuration: &Configuration) -> Op
     let seconds: u64 = raw.or(configuration.level("commit"))?.parse().ok()?;
     (seconds > default).then(|| {
         format!(
-            "commit = {seconds}: a power cut may lose what {seconds} s have written, instead of {default} s"
+            "commit = {seconds}: a power cut may lose the last {seconds} s of writes instead of the last {default} s"
         )
     })
 }
 
-/// Sysctls by which written data stays in memory longer than it does by itself, with what they are then
+/// Sysctls that can keep written data in memory longer than by default, with their default values
 /// (Documentation/admin-guide/sysctl/vm.rst, mm/page-writeback.c).
 const WRITEBACK: [(&str, u64); 3] =
     [("vm.dirty_expire_centisecs", 3000), ("vm.dirty_writeback_centisecs", 500), ("vm.laptop_mode", 0)];
@@ -254,15 +260,15 @@ fn late_writeback(configuration: &Configuration) -> Vec<String> {
     WRITEBACK.iter().filter_map(later).collect()
 }
 
-/// What was asked for and is not in force.
+/// What was requested but is not in force.
 pub(crate) fn not_in_force(expectations: &[Expectation], options: &str) -> Vec<Warning> {
     let missing = expectations.iter().filter(|expectation| !expectation.met(options));
     missing
         .map(|Expectation { axis, level, .. }| {
             let text = if *axis == "mount" {
-                format!("the mount does not show '{level}': it is the default, or has no effect (shown: {options})")
+                format!("the active mount options do not include '{level}': it is the default or has no effect (active: {options})")
             } else {
-                format!("{axis} = {level} was asked for, but the mount shows {options}")
+                format!("{axis} = {level} was requested, but the active mount options are {options}")
             };
             Warning::new(WarningKind::OptionNotInForce, text)
         })
@@ -277,21 +283,21 @@ pub(crate) fn none_of<const N: usize>(words: [&str; N]) -> Shown {
     Shown::NoneOf(words.map(str::to_string).to_vec())
 }
 
-/// What is at stake without flushes, asked for by the axis or by a mount option.
+/// The risk without flushes, requested by the axis or by a mount option.
 pub(crate) fn barrier_off(configuration: &Configuration) -> Option<String> {
     let raw = switches_barriers_off(&configuration.filesystem, raw_mount(configuration));
     let off = configuration.level("barrier") == Some("0") || raw;
     off.then(|| "barrier = 0: a power cut may corrupt the filesystem".to_string())
 }
 
-/// How the axis is seen where the kernel shows nothing but `nobarrier`.
+/// How to see the axis if the kernel shows nothing but `nobarrier`.
 pub(crate) fn nobarrier_in_force(configuration: &Configuration) -> Option<Expectation> {
     let level = configuration.level("barrier")?;
     let shown = if level == "1" { none_of(["nobarrier"]) } else { Shown::Word("nobarrier".to_string()) };
     Some(expect("barrier", level, shown))
 }
 
-/// That the block size that was asked for is none of a filesystem, with its own word for blocks.
+/// A contradiction if the filesystem does not support the requested block size, with its own term for blocks.
 pub(crate) fn no_such_blocks(
     filesystem: &str,
     blocks: &str,
@@ -302,21 +308,22 @@ pub(crate) fn no_such_blocks(
     let bytes = Bytes(size_of(configuration, "block_size").filter(|bytes| !fits(bytes))?);
     let (least, most) = (Bytes(*known.start()), Bytes(*known.end()));
     let has = if least == most { most.to_string() } else { format!("a power of two from {least} to {most}") };
-    Some(format!("{filesystem} has no {blocks} of {bytes}: {has}"))
+    Some(format!("{filesystem} does not support {blocks} of {bytes}; supported: {has}"))
 }
 
-/// That a journal on another device was asked for, and a filesystem is made with its own only; with its own word for it.
+/// A contradiction if a journal on another device was requested for a filesystem that fsdyno creates only
+/// with an internal one; with its own term for it.
 pub(crate) fn journal_inside_only(
     filesystem: &str,
     journal: &str,
     configuration: &Configuration,
 ) -> Option<String> {
     configuration.external_journal()?;
-    Some(format!("fsdyno makes {filesystem} with its {journal} inside only; nearest: journal = internal"))
+    Some(format!("fsdyno supports {filesystem} only with an internal {journal}; nearest: journal = internal"))
 }
 
-/// What the status of a check says: 0 that the filesystem is clean, one of these that it is not; `None`: the check itself
-/// failed.
+/// The meaning of a check's exit status: 0 if the filesystem is clean, one of these if it is not; `None` if
+/// the check itself failed.
 pub(crate) fn clean_by_status(output: &Output, errors: &[i32]) -> Option<bool> {
     match output.status {
         0 => Some(true),
@@ -329,12 +336,12 @@ pub(crate) fn size_of(configuration: &Configuration, axis: &str) -> Option<u64> 
     configuration.level(axis)?.parse::<Bytes>().ok().map(|size| size.0)
 }
 
-/// What a UUID is for; each purpose has its own, all of one trial from its seed.
+/// The purpose of a UUID; each has its own, and all of a trial follow from its seed.
 ///
-/// Filesystems and journals on different devices differ in theirs, whatever the seed: the kernel refuses to mount an xfs or
-/// a btrfs beside another one with the same UUID. Different filesystems on one device differ, too: trials of one block share
-/// their seed, and mkfs.btrfs refuses a UUID that anything on the machine has. The hash seed orders directories, so that it
-/// must not depend on either.
+/// Filesystems and journals on different devices have different ones, whatever the seed: the kernel refuses
+/// to mount an xfs or a btrfs alongside another one with the same UUID. Different filesystems on one device
+/// also differ: trials of one block share their seed, and mkfs.btrfs refuses a UUID that anything on the
+/// machine already has. The hash seed determines the order of directories, so it must not depend on either.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose<'a> {
     Filesystem { filesystem: &'static str, on: &'a Path },
@@ -342,8 +349,8 @@ pub(crate) enum Purpose<'a> {
     Journal { filesystem: &'static str, on: &'a Path },
 }
 
-/// A UUID by which fsdyno knows its own; it follows from the trial's seed and, where it is for a device, from the device's path
-/// and the filesystem's name.
+/// A UUID by which fsdyno recognises its own; it follows from the trial's seed and, for a device, from the
+/// device's path and the filesystem's name.
 pub(crate) fn uuid(seed: u64, purpose: Purpose<'_>) -> String {
     let (number, place) = match purpose {
         Purpose::Filesystem { filesystem, on } => (1, fnv_1a(on, filesystem)),
@@ -357,7 +364,7 @@ pub(crate) fn uuid(seed: u64, purpose: Purpose<'_>) -> String {
 
 /// The FNV-1a hash of a path and a name, the same in every release (draft-eastlake-fnv).
 fn fnv_1a(path: &Path, name: &str) -> u64 {
-    // No path holds the zero between them.
+    // No path contains the zero between them.
     let bytes = path.as_os_str().as_bytes().iter().chain(&[0]).chain(name.as_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,5 +1,5 @@
-//! What can be said of a configuration before anything is changed: whether it makes sense, whether this machine can run
-//! it, and which commands it takes.
+//! What is known about a configuration before anything is changed: whether it is consistent, whether this
+//! machine can run it, and which commands it needs.
 
 use crate::capability::{KernelSupport, absent_tools, kernel_elsewhere, kernel_support};
 use crate::filesystem::{
@@ -18,11 +18,12 @@ use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Queue depths below this become this (BLKDEV_MIN_RQ in the kernel).
+/// The kernel raises smaller queue depths to this (BLKDEV_MIN_RQ).
 const NR_REQUESTS_MIN: u32 = 4;
 const ENOENT: i32 = 2;
 
-/// Settings that contradict each other, the filesystem or the devices, known without looking at the machine: one line each.
+/// Settings that contradict each other, the filesystem or the devices, without looking at the machine: one
+/// line each.
 pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found: Vec<String> = tunable::contradictions(configuration).collect();
     if let DeviceSpec::Directory { .. } = devices.data {
@@ -31,12 +32,12 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
             .keys()
             .filter(|axis| !axis.starts_with(SYSCTL_PREFIX) && configuration.level(axis).is_some());
         found.extend(
-            formatting.map(|axis| format!("{axis} needs a device, and a directory is used as it is")),
+            formatting.map(|axis| format!("{axis} needs a device, but a directory is used as it is")),
         );
         return found;
     }
     let Some(filesystem) = filesystem::find(&configuration.filesystem) else {
-        found.push(format!("'{}' is no filesystem that can be made", configuration.filesystem));
+        found.push(format!("'{}' is not a filesystem that fsdyno can create", configuration.filesystem));
         return found;
     };
     for axis in configuration.settings.keys() {
@@ -51,17 +52,17 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     found.extend(words::contradictions(grammar(filesystem), configuration));
     if configuration.level("age").is_some_and(|rounds| rounds != "0") && configuration.level("fill").is_none()
     {
-        found.push("age needs fill: the files that come and go are its".to_string());
+        found.push("age needs fill: ageing replaces the files that fill creates".to_string());
     }
     if let Some(count) = configuration.level("nr_requests").and_then(|level| level.parse::<u32>().ok())
         && count < NR_REQUESTS_MIN
     {
-        found.push(format!("nr_requests = {count} is none: {NR_REQUESTS_MIN} at least"));
+        found.push(format!("nr_requests = {count} is too small; the minimum is {NR_REQUESTS_MIN}"));
     }
     if let Some(bytes) = filesystem::size_of(configuration, "readahead")
         && bytes % Bytes::KIB != 0
     {
-        found.push(format!("readahead = {} is none: whole KiB", Bytes(bytes)));
+        found.push(format!("readahead = {} is invalid: it must be a multiple of 1 KiB", Bytes(bytes)));
     }
     found
 }
@@ -71,7 +72,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
     if let Some(kernel) = configuration.guest_kernel()
         && !devices.all().all(DeviceSpec::is_of_images)
     {
-        found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks are images"));
+        found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks must be images"));
     }
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
@@ -80,7 +81,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
         let shared =
             |disk: &&DeviceSpec| devices.data.disks().iter().any(|other| other.path() == disk.path());
         if journal.disks().iter().any(shared) {
-            found.push(format!("journal device '{name}' is the data device itself"));
+            found.push(format!("journal device '{name}' is also the data device"));
         }
         if matches!(journal, DeviceSpec::Directory { .. }) {
             found.push(format!(
@@ -91,7 +92,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
     found
 }
 
-/// Options that the plan's `mount` text and its axes both set, each differently.
+/// Options that both the plan's `mount` text and its axes set, with different values.
 fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configuration) -> Vec<String> {
     let mut axes = configuration.clone();
     axes.settings.remove("mount");
@@ -99,7 +100,7 @@ fn mount_contradictions(filesystem: &dyn Filesystem, configuration: &Configurati
     let mut found = Vec::new();
     for raw in raw_mount(configuration) {
         for word in typed.iter().filter(|word| *word != raw && option_key(word) == option_key(raw)) {
-            found.push(format!("the mount option '{raw}' contradicts '{word}', which follows from an axis"));
+            found.push(format!("the mount option '{raw}' contradicts '{word}', which an axis sets"));
         }
     }
     found
@@ -113,14 +114,16 @@ fn option_key(word: &str) -> &str {
     }
 }
 
-/// Everything that this host lacks for a configuration; empty: it can run. Settings that contradict each other are the
-/// business of [`contradictions`].
+/// Everything that this host lacks for a configuration; empty if it can run. For contradictory settings see
+/// [`contradictions`].
 pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut missing = missing_sysctls(host, configuration);
     let filesystem = filesystem::find(&configuration.filesystem);
     let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
     if (filesystem.is_some() || sysctls) && unprivileged(host) {
-        missing.push("root, to make and mount filesystems and to change settings".to_string());
+        missing.push(
+            "root privileges are needed to create and mount filesystems and to change settings".to_string(),
+        );
     }
     let Some(filesystem) = filesystem else { return missing };
     let kernel = kernel_facts(host);
@@ -140,10 +143,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image { .. }))
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
-        missing.push(
-            "no loop devices in the kernel (CONFIG_BLK_DEV_LOOP), to put a filesystem into an image"
-                .to_string(),
-        );
+        missing.push("the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need".to_string());
     }
     let size = device_size(host, &devices.data);
     if let Some(size) = size
@@ -151,7 +151,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     {
         let least = filesystem.minimum_size(configuration);
         missing.push(format!(
-            "{} needs at least {least}, and {} is too small",
+            "{} needs at least {least}, but {} is too small",
             filesystem.name(),
             devices.data
         ));
@@ -168,7 +168,7 @@ fn missing_tools(tools: Vec<&'static Tool>) -> Vec<String> {
     missing
         .into_iter()
         .map(|(package, programs)| {
-            format!("{} (install {package}: apt-get install {package})", programs.join(", "))
+            format!("{} not installed (apt-get install {package})", programs.join(", "))
         })
         .collect()
 }
@@ -177,7 +177,7 @@ fn missing_kernel_filesystem(host: &mut dyn Host, filesystem: &dyn Filesystem) -
     let absent = kernel_support(host, filesystem) == KernelSupport::Absent;
     absent.then(|| {
         format!(
-            "no filesystem {} in the kernel ({})",
+            "the kernel does not support {} ({})",
             filesystem.descriptor().kernel_type,
             kernel_elsewhere(filesystem)
         )
@@ -190,7 +190,7 @@ fn missing_scheduler(
     device: &DeviceSpec,
 ) -> Option<String> {
     let asked = configuration.level("scheduler")?;
-    // Every disk of a stack gets it; what one offers, all do.
+    // Every disk of a stack gets the scheduler; all of them offer the same ones.
     let path = match *device.disks().first()? {
         DeviceSpec::Block { path, .. } => {
             tunable::queue_directory(&host.probe_device(path).ok()?.identity).join("scheduler")
@@ -203,7 +203,7 @@ fn missing_scheduler(
     if setting::offered(&text).contains(&asked) || has_module(host, module) {
         return None;
     }
-    Some(format!("no scheduler {asked} in the kernel, which offers: {}", setting::offered(&text).join(", ")))
+    Some(format!("the kernel has no scheduler {asked}; available: {}", setting::offered(&text).join(", ")))
 }
 
 fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<String> {
@@ -212,9 +212,9 @@ fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<St
         match host.read_setting(&tunable::sysctl_path(key)) {
             Ok(_) => {}
             Err(HostError::System { errno: ENOENT, .. }) => {
-                missing.push(format!("no sysctl {key} in the kernel"));
+                missing.push(format!("the kernel has no sysctl {key}"));
             }
-            Err(error) => missing.push(format!("{error}, so sysctl {key} could not be set back")),
+            Err(error) => missing.push(format!("{error}, so sysctl {key} could not be restored afterwards")),
         }
     }
     missing
@@ -245,7 +245,7 @@ fn kernel_facts(host: &mut dyn Host) -> Kernel {
     }
 }
 
-/// `6.18.44-fc` is (6, 18). A release that is not understood counts as new.
+/// `6.18.44-fc` is (6, 18). A release that cannot be parsed counts as new.
 fn parse_release(text: &str) -> (u32, u32) {
     let mut numbers = text.trim().split(['.', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -254,13 +254,13 @@ fn parse_release(text: &str) -> (u32, u32) {
     }
 }
 
-/// The commands of a trial as a person would type them, for a dry run. Devices stand as the plan names them; where fsdyno
-/// makes a system call, the command that does the same is given.
+/// The commands of a trial as a person would type them, for a dry run. Devices appear as the plan names them;
+/// a system call of fsdyno appears as the equivalent command.
 pub fn commands(configuration: &Configuration, devices: &Devices, seed: u64) -> Vec<String> {
     commands_on(configuration, devices, seed, false)
 }
 
-/// The same; `blank` tells that block devices are new and hold nothing but zeros.
+/// The same; `blank` means that block devices are new and contain only zeros.
 pub(crate) fn commands_on(
     configuration: &Configuration,
     devices: &Devices,
@@ -309,7 +309,7 @@ pub(crate) fn commands_on(
     lines
 }
 
-/// Adds the commands that build a stack, the lowest layer first; gives where it can then be found. A disk stands as the plan
+/// Adds the commands that build a stack, lowest layer first, and returns its path. A disk appears as the plan
 /// names it.
 fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> PathBuf {
     let Some(layer) = layer::of(spec) else { return spec.path().to_path_buf() };
@@ -324,7 +324,7 @@ fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> Path
     layer.path("RANDOM")
 }
 
-/// The queues of a device that is not there yet.
+/// The queues of a device that does not exist yet.
 fn planned_queues(spec: &DeviceSpec) -> Queues {
     let directory = |spec: &DeviceSpec| {
         let name = match spec {

@@ -1,7 +1,9 @@
-//! The guards before the first destructive step: all of them, on all devices that the plan names, with nothing written.
+//! The guards before the first destructive step: all of them, on all devices that the plan names, without
+//! writing anything.
 //!
-//! What the host found out about a device goes through [`refusals`], a pure function. A fact that could not be found out is
-//! a refusal. Each refusal says what is in the way and what to do next; all are given, not the first.
+//! What the host found out about a device is passed to [`refusals`], a pure function. A fact that could not
+//! be determined is a refusal. Each refusal says what is in the way and what to do next; all of them are
+//! reported, not just the first.
 
 mod confirmation;
 mod identity;
@@ -27,38 +29,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// mke2fs makes no smaller journal device than 1024 blocks.
+/// mke2fs creates no journal device smaller than 1024 blocks.
 const JOURNAL_SIZE_MIN: Bytes = Bytes(4 * Bytes::MIB);
 
-/// Devices on which every guard said yes, and what was learnt about the machine so far. Clones share what they learn.
+/// Devices that have passed every guard, and what is known about the machine so far. Clones share this
+/// knowledge.
 #[derive(Debug, Clone)]
 pub struct Testbed {
     pub(crate) devices: Devices,
     pub(crate) confirmation: Confirmation,
     pub(crate) needs: BTreeMap<PathBuf, Need>,
-    /// Whether block devices are new and hold nothing but zeros.
+    /// Whether block devices are new and contain only zeros.
     pub(crate) blank_disks: bool,
     knowledge: Arc<Mutex<Knowledge>>,
 }
 
-/// What is asked of the machine once per sweep, not once per trial.
+/// Facts about the machine that are determined once per sweep, not once per trial.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
-    /// The identity that each block device had when the guards looked.
+    /// The identity of each block device when the guards examined it.
     pub identities: BTreeMap<PathBuf, DeviceIdentity>,
-    /// Block devices whose signatures are our own.
+    /// Block devices whose signatures are fsdyno's own.
     pub formatted: BTreeSet<PathBuf>,
     /// First line of `--version` of each tool.
     pub tools: BTreeMap<String, String>,
-    /// What filesystems said of their geometry, by configuration.
+    /// The geometry of filesystems, by configuration.
     pub geometry: BTreeMap<String, String>,
     /// What does not change from trial to trial.
     pub environment: Option<Environment>,
 }
 
 impl Testbed {
-    /// Applies all guards to all devices that the plan names. `space` is what the trees of the plan need at most. Tools of
-    /// the configurations' filesystems are asked for their versions. Nothing is written.
+    /// Applies all guards to all devices that the plan names. `space` is the most that the trees of the plan
+    /// need. Tools of the configurations' filesystems are asked for their versions. Nothing is written.
     ///
     /// # Errors
     /// [`TestbedError::Refused`] with every refusal.
@@ -88,7 +91,7 @@ impl Testbed {
         })
     }
 
-    /// Takes block devices as new and full of zeros, as the disks of a guest are.
+    /// Treats block devices as new and full of zeros, like the disks of a guest.
     #[must_use]
     pub fn with_blank_disks(mut self) -> Self {
         self.blank_disks = true;
@@ -96,12 +99,13 @@ impl Testbed {
     }
 
     pub(crate) fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
-        // What is known stays true when a thread panicked.
+        // What is known remains true if a thread has panicked.
         self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What [`Testbed::verify`] would refuse once the user has confirmed every device of the plan. Nothing is written.
+/// What [`Testbed::verify`] would refuse after the user has confirmed every device of the plan. Nothing is
+/// written.
 pub fn foresee(
     host: &mut dyn Host,
     devices: &Devices,
@@ -126,8 +130,8 @@ fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation
         .map(|key| {
             refusal(
                 Path::new(key),
-                "is a sysctl that the plan sets, and none of those that filesystem benchmarks vary",
-                format!("if you know what it does to this machine: --allow-sysctl {key}"),
+                "is a sysctl that the plan sets, but not one that filesystem benchmarks usually vary",
+                format!("if you know what it does to this machine, confirm with --allow-sysctl {key}"),
             )
         })
         .collect()
@@ -137,7 +141,7 @@ fn sysctl_refusals(configurations: &[Configuration], confirmation: &Confirmation
 struct Examined {
     /// All that is in the way.
     refusals: Vec<Refusal>,
-    /// Who the block devices are.
+    /// The identities of the block devices.
     identities: BTreeMap<PathBuf, DeviceIdentity>,
     /// What the user has confirmed, by the paths of the plan.
     confirmation: Confirmation,
@@ -176,27 +180,28 @@ fn examine(
     Examined { refusals, identities, confirmation }
 }
 
-/// Devices that the plan names by two paths: what is written by one name would destroy what is there by the other.
+/// Devices that the plan names by two paths: writing by one name would destroy what is there under the other.
 fn named_twice(probes: &[&DeviceProbe]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (index, probe) in probes.iter().enumerate() {
         let same = |other: &&&DeviceProbe| other.identity.number == probe.identity.number;
         if let Some(other) = probes[..index].iter().find(same) {
             let reason =
-                format!("is the same device as '{}', which the plan names, too", other.path.display());
-            refusals.push(refusal(&probe.path, reason, "name two devices"));
+                format!("is the same device as '{}', which the plan also names", other.path.display());
+            refusals.push(refusal(&probe.path, reason, "name two different devices"));
         }
     }
     refusals
 }
 
 fn not_examined(path: &Path, error: &HostError) -> Refusal {
-    let hint = "name an existing block device that this user may read";
+    let hint = "name an existing block device that this user can read";
     refusal(path, format!("could not be examined: {error}"), hint)
 }
 
 fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> BTreeMap<PathBuf, Need> {
-    // A configuration that needs more than the least is skipped; a device that no configuration fits on is refused.
+    // A configuration that needs more than the minimum is skipped; a device too small for every configuration
+    // is refused.
     let least = configurations
         .iter()
         .map(|configuration| (minimum_size(configuration), configuration))
@@ -244,7 +249,7 @@ fn versions(
         .collect();
     let mut versions = BTreeMap::new();
     for (program, argument) in tools {
-        // A tool that is missing makes its cases skipped, with the reason, later.
+        // A missing tool makes its cases skipped later, with the reason.
         if let Ok(output) = host.run(&Command::new(program).args([argument])) {
             let text = if output.stdout.trim().is_empty() { output.stderr } else { output.stdout };
             let line = text.trim().lines().next().unwrap_or_default().trim_end();
@@ -267,11 +272,11 @@ fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) ->
         Ok(None) => {}
         Ok(Some(_)) => refusals.push(refusal(
             path,
-            "exists already, and fsdyno overwrites no file that it did not make",
+            "already exists, and fsdyno does not overwrite files that it did not create",
             "name another path, remove the file yourself, or run `fsdyno restore` if a crashed sweep left it",
         )),
         Err(error) => {
-            refusals.push(refusal(path, format!("could not be looked at: {error}"), "name another path"))
+            refusals.push(refusal(path, format!("could not be examined: {error}"), "name another path"))
         }
     }
     if size < need.size {

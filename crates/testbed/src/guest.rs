@@ -1,7 +1,7 @@
-//! What a guest must have for a configuration, and what the configuration is like from within.
+//! What a guest needs for a configuration, and what the configuration looks like inside.
 //!
-//! Images become disks of the guest; there they are block devices like any other, with the same guards, the same locks and
-//! the same steps. Of all that a trial does, only the images are left to undo on this machine when the guest is gone.
+//! Images become disks of the guest; there they are block devices like any other, with the same guards, locks
+//! and steps. Once the guest is gone, only the images are left to undo on the host.
 
 use crate::capability::kernel_elsewhere;
 use crate::device::{Image, make_images};
@@ -22,10 +22,10 @@ use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// Makes these images, which a guest will have as its disks, and gives their descriptors.
+/// Creates these images, which a guest will have as its disks, and returns their descriptors.
 ///
 /// # Errors
-/// [`crate::TestbedError::Refused`] when something stands in the place of one by now.
+/// [`crate::TestbedError::Refused`] if something has appeared at the path of one.
 pub fn make(host: &mut dyn Host, journal: &mut UndoJournal, images: &[&DeviceSpec]) -> Result<Vec<OwnedFd>> {
     let images = make_images(host, journal, images, None)?;
     let mut give = |image: &Image| -> Result<OwnedFd> {
@@ -37,7 +37,8 @@ pub fn make(host: &mut dyn Host, journal: &mut UndoJournal, images: &[&DeviceSpe
     images.iter().map(&mut give).collect()
 }
 
-/// A configuration and its devices, as they are in a guest whose disks are the images of [`images`] in their order.
+/// A configuration and its devices, as they are in a guest whose disks are the images of [`images`] in their
+/// order.
 pub fn within(
     configuration: &Configuration,
     devices: &Devices,
@@ -75,14 +76,14 @@ pub fn commands(
     commands_on(&configuration, &devices, seed, true)
 }
 
-/// What a user who asked for a guest has confirmed for it: its disks are new, and nobody else's; its settings have gone
-/// through the guards of the sweep.
+/// What a user who requested a guest has confirmed for it: its disks are new and nobody else's; its settings
+/// have passed the guards of the sweep.
 pub fn confirmation(configuration: &Configuration, disks: &[PathBuf]) -> Confirmation {
     let sysctls = tunable::sysctl_keys(configuration).map(str::to_string).collect();
     Confirmation { destroy: disks.to_vec(), sysctls, ..Confirmation::default() }
 }
 
-/// What the kernel must be able to do for a configuration, by the names of its modules.
+/// What the kernel must support for a configuration, as module names.
 pub fn modules(configuration: &Configuration, devices: &Devices) -> Vec<GuestModule> {
     let filesystem = filesystem::find(&configuration.filesystem).map(|filesystem| GuestModule {
         name: filesystem.descriptor().module.to_string(),
@@ -151,7 +152,7 @@ mod tests {
         let ntfs = Configuration { filesystem: "ntfs".to_string(), ..configuration(&[]) };
         let [module] = &modules(&ntfs, &devices)[..] else { panic!("one module") };
         assert_eq!(module.name, "ntfs3");
-        assert_eq!(module.hint.as_deref(), Some("kernel = \"debian:6.12\" has it"));
+        assert_eq!(module.hint.as_deref(), Some("supported by kernel = \"debian:6.12\""));
     }
 
     fn names(configuration: &Configuration, devices: &Devices) -> Vec<String> {

@@ -1,13 +1,14 @@
 //! Builds a configuration on a host and takes it down again.
 //!
-//! A trial goes through types that can only be had in this order: [`Testbed`] (the guards said yes to every device),
-//! [`Stack`] (devices attached, opened, locked, verified), [`Formatted`], [`Mounted`], [`Unmounted`]. Every change is
-//! written to the [`UndoJournal`] before it is made; taking down is undoing that journal, and `fsdyno restore` after a
-//! crash is the same code. What is in force is read back, never assumed.
+//! A trial goes through types that can only be obtained in this order: [`Testbed`] (every device has passed
+//! the guards), [`Stack`] (devices attached, opened, locked, verified), [`Formatted`], [`Mounted`],
+//! [`Unmounted`]. Every change is written to the [`UndoJournal`] before it is made; taking down means undoing
+//! that journal, and `fsdyno restore` after a crash is the same code. What is in force is read back, never
+//! assumed.
 //!
-//! The testbed does not know what is timed. It destroys nothing that the plan does not name and the user did not confirm,
-//! overwrites no file that it did not make, relies on no tool's own question, and touches nothing that is not listed in
-//! its journal.
+//! The testbed does not know what is timed. It destroys nothing that the plan does not name and the user did
+//! not confirm, overwrites no file that it did not create, does not rely on any tool's own questions, and
+//! touches nothing that is not listed in its journal.
 
 pub mod capability;
 mod carriers;

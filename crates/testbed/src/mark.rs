@@ -1,8 +1,9 @@
-//! How fsdyno knows what it made itself, in whichever sweep that was: by marks that need no seed to be recognised.
+//! How fsdyno recognises what it created, in any sweep: by marks that can be recognised without the seed.
 //!
-//! Its UUIDs are those of version 8 (RFC 9562, 5.8), whose first 48 bits spell `fsdyno`; the other 74 free bits follow from
-//! the trial. Arrays and volume groups are known by the names that they get. What bears such a mark was made to be
-//! destroyed, so it needs no confirmation. A mark is no proof: whoever wants to can write one (docs/internals/safety.md).
+//! Its UUIDs are of version 8 (RFC 9562, 5.8), and their first 48 bits spell `fsdyno`; the other 74 free bits
+//! follow from the trial. Arrays and volume groups are recognised by their names. What carries such a mark
+//! was created to be destroyed, so it needs no confirmation. A mark is no proof: anybody can write one
+//! (docs/internals/safety.md).
 
 use fsdyno_core::filesystem::{self, Identifier};
 use fsdyno_host::probe::{SCRATCH_MARK, Signature};
@@ -15,7 +16,7 @@ const MARKED: &str = "667364796e6f8";
 const ARRAY_DIGITS: usize = 24;
 const GROUP_DIGITS: usize = 32;
 
-/// A UUID of version 8 with our tag and as many of these bits as it has room for.
+/// A UUID of version 8 with fsdyno's tag and as many of these bits as fit.
 pub(crate) fn uuid(bits: u128) -> String {
     let free = (1 << 80) - 1;
     let version_8 = (bits & free & !(0xf_u128 << 76)) | (0x8_u128 << 76);
@@ -24,13 +25,14 @@ pub(crate) fn uuid(bits: u128) -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-/// Whether fsdyno made what bears this signature.
+/// Whether fsdyno created what carries this signature.
 pub(crate) fn is_ours(signature: &Signature) -> bool {
     let uuid = signature.uuid.as_deref().map(digits).unwrap_or_default();
     let label = signature.label.as_deref().unwrap_or_default();
     match signature.kind.as_str() {
         SCRATCH_MARK => true,
-        // Its name begins with that of the machine, where it has one, and ends in the first digits of its UUID.
+        // Its name begins with that of the machine, if it has one, and ends with the first digits of its
+        // UUID.
         "linux_raid_member" => {
             let name = label.rsplit(':').next().unwrap_or_default();
             name.strip_prefix("fsdyno-").is_some_and(|id| is_random(id, ARRAY_DIGITS) && uuid.starts_with(id))
@@ -44,7 +46,8 @@ pub(crate) fn is_ours(signature: &Signature) -> bool {
     }
 }
 
-/// Whether this is a UUID of ours, or a serial number in the place of one: 32 bits, which the tag fills, or 64.
+/// Whether this is one of fsdyno's UUIDs, or a serial number in place of one: 32 bits, which the tag fills,
+/// or 64.
 pub(crate) fn is_identifier(text: &str) -> bool {
     let digits = digits(text);
     match digits.len() {

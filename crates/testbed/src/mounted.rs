@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Mounted {
     trial: Trial,
     directory: PathBuf,
-    /// Where it is mounted; absent where a directory is used as it is.
+    /// Where it is mounted; absent if a directory is used as it is.
     target: Option<PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl Mounted {
         Mounted { trial, directory, target }
     }
 
-    /// Whether unmounting it means anything: not where a directory is used as it is.
+    /// Whether it can be unmounted: not if a directory is used as it is.
     pub fn can_be_remounted(&self) -> bool {
         self.target.is_some()
     }
@@ -48,18 +48,18 @@ impl Mounted {
         &self.trial.lifecycle
     }
 
-    /// Settings that are not in force, and settings that weaken what survives a power cut; after a further mount, what it
-    /// changed.
+    /// Settings that are not in force, and settings that weaken what survives a power cut; after mounting
+    /// again, what that changed.
     pub fn warnings(&self) -> &[Warning] {
         &self.trial.warnings
     }
 
-    /// The machine and the devices as they are now. A fact that the machine does not tell is absent.
+    /// The machine and the devices as they are now. A fact that the machine does not report is absent.
     pub fn environment(&self, host: &mut dyn Host) -> Environment {
         environment::capture(host, &self.trial, &self.directory)
     }
 
-    /// The node of the device that the filesystem was made on; `None` for a directory that is used as it is.
+    /// The node of the device with the filesystem; `None` for a directory that is used as it is.
     pub fn device(&self) -> Option<PathBuf> {
         match &self.trial.ground {
             Ground::Volume(volume) => Some(volume.targets().data.node),
@@ -67,13 +67,14 @@ impl Mounted {
         }
     }
 
-    /// The kernel's names of the block devices that carry it, the one with the filesystem first, down to the disks.
+    /// The kernel's names of the block devices that carry it, beginning with the one with the filesystem,
+    /// down to the disks.
     pub fn carriers(&self, host: &mut dyn Host) -> Vec<String> {
         carriers::carriers(host, &self.trial, &self.directory)
     }
 
-    /// Unmounts; a directory that was used as it is gets its filesystem synced. Everything else is taken down by undoing
-    /// the journal.
+    /// Unmounts; if a directory was used as it is, syncs its filesystem. Everything else is taken down by
+    /// undoing the journal.
     ///
     /// # Errors
     /// [`TestbedError::Host`], with EBUSY while something still uses the filesystem.
@@ -90,11 +91,11 @@ impl Mounted {
 }
 
 impl Unmounted {
-    /// Mounts it once more, where and as it was, and reads back what is in force; a directory that was used as it is stays as
-    /// it is. The way back is in the journal since it was mounted first.
+    /// Mounts it again, in the same place and way, and reads back what is in force; a directory that was used
+    /// as it is stays as it is. The undo action has been in the journal since it was first mounted.
     ///
     /// # Errors
-    /// As the first mount.
+    /// As for the first mount.
     pub fn mount_again(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Unmounted(mut mounted) = self;
         if let Ground::Volume(volume) = mounted.trial.ground.clone() {
@@ -103,11 +104,11 @@ impl Unmounted {
         Ok(mounted)
     }
 
-    /// Checks the filesystem, changing nothing; `None` for a directory that was used as it is, and for a filesystem that has
-    /// no check.
+    /// Checks the filesystem without changing anything; `None` for a directory that was used as it is, and
+    /// for a filesystem that has no check.
     ///
     /// # Errors
-    /// [`TestbedError::Tool`] when the check itself failed.
+    /// [`TestbedError::Tool`] if the check itself failed.
     pub fn check(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Option<CheckResult>> {
         let Ground::Volume(volume) = &self.0.trial.ground else { return Ok(None) };
         if volume.filesystem.check(&volume.targets()).is_none() {

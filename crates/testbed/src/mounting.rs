@@ -11,7 +11,7 @@ use fsdyno_host::{DeviceHandle, Host, MountRequest};
 use std::path::Path;
 use std::time::Instant;
 
-/// Mounts once more what was mounted before; tells what is in force now and was not then.
+/// Mounts again what was mounted before; records what is in force now but was not then.
 pub(crate) fn mount_again(
     trial: &mut Trial,
     host: &mut dyn Host,
@@ -25,14 +25,16 @@ pub(crate) fn mount_again(
     let before = &trial.built.mount_options_in_force;
     trial.warnings.clear();
     if mount.options != *before {
-        let text =
-            format!("mounted again, the filesystem shows {}, and showed {before} at first", mount.options);
+        let text = format!(
+            "after mounting again, the active mount options are {}; before, they were {before}",
+            mount.options
+        );
         trial.warnings.push(Warning::new(WarningKind::OptionNotInForce, text));
     }
     Ok(())
 }
 
-/// How a volume is mounted, each time, from the device that is open.
+/// How a volume is mounted each time, from the device that is open.
 pub(crate) fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
     let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
     MountRequest {
@@ -44,11 +46,12 @@ pub(crate) fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) 
     }
 }
 
-/// Mounts devices that are verified directly before, and compares afterwards; gives what is in force, and how long the mount
-/// itself took.
+/// Mounts devices that were verified directly before, and compares afterwards; returns what is in force, and
+/// how long the mount itself took.
 ///
-/// The kernel mounts what a path leads to. The devices stay open meanwhile, so that their numbers stay theirs, whatever
-/// becomes of the paths: a mount that shows the number and claims the descriptors is of these very devices.
+/// The kernel mounts whatever a path leads to. The devices stay open meanwhile, so that nothing else can get
+/// their numbers, whatever happens to the paths: a mount that shows the number and claims the descriptors is
+/// of these very devices.
 pub(crate) fn mount_verified(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -95,7 +98,7 @@ fn read_back(host: &mut dyn Host, request: &MountRequest, identity: &DeviceIdent
     }
 }
 
-/// Btrfs may have several devices and shows none of their numbers, so there the source counts.
+/// A btrfs may span devices and shows none of their numbers, so the source counts there.
 fn is_of(mount: &MountInfo, identity: &DeviceIdentity, node: &Path) -> bool {
     mount.device == identity.number || (mount.device.0 == 0 && Path::new(&mount.source) == node)
 }

@@ -21,7 +21,7 @@ pub(crate) fn is_absolute(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
 }
 
-/// Whether it also has no `..`, so that it stays below the root that it begins with.
+/// Whether it also contains no `..`, so that it stays below its root.
 pub(crate) fn is_straight(path: &Path) -> bool {
     let straight = |component| matches!(component, Component::RootDir | Component::Normal(_));
     is_absolute(path) && path.components().all(straight)

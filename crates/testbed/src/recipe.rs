@@ -1,7 +1,8 @@
-//! How a configuration is built by hand on another device: the words of its trials, without what makes these repeatable.
+//! How to build a configuration by hand on another device: the commands of its trials, without what makes
+//! these repeatable.
 //!
-//! It is written down with the trial, by the code that built it, so that a recommendation can give commands that were truly
-//! measured.
+//! The code that built the configuration writes the recipe to the trial, so that a recommendation can show
+//! commands that were actually measured.
 
 use crate::filesystem::{Filesystem, Target, Targets, all_mount_options};
 use crate::layer::{self, Layer};
@@ -13,8 +14,8 @@ use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, DeviceHandle};
 use std::path::PathBuf;
 
-/// The recipe of a configuration on the devices of its trial. Their size and their sectors count: a filesystem and its external
-/// journal have to agree in the block size, which depends on both.
+/// The recipe of a configuration on the devices of its trial. Their size and sectors matter: a filesystem and
+/// its external journal must have the same block size, which depends on both.
 pub(crate) fn recipe(configuration: &Configuration, volume: &Volume) -> Recipe {
     let Targets { size, sector, journal, .. } = volume.targets();
     Recipe {

@@ -5,20 +5,22 @@ use std::path::Path;
 /// Where sysctls are files.
 pub(crate) const SYSCTLS: &str = "/proc/sys";
 
-/// What brings a setting back to this text: the same text, byte for byte; of a choice (`[none] bfq`), which only sysfs has,
-/// the chosen word.
+/// The text that restores a setting to this value: the same text, byte for byte; for a choice (`[none] bfq`),
+/// which only sysfs has, the chosen word.
 pub(crate) fn to_write_back(path: &Path, text: &str) -> String {
     let chosen = Some(chosen(text)).filter(|_| !path.starts_with(SYSCTLS)).flatten();
     chosen.unwrap_or(text).to_string()
 }
 
-/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its ends.
+/// Whether a setting is what it was. Journals of versions before 0.2 have its text without white space at its
+/// ends.
 pub(crate) fn is_back(path: &Path, text: &str, old: &str) -> bool {
     let now = to_write_back(path, text);
     now == old || now.trim() == old
 }
 
-/// The value in force in the text of a setting of sysfs: the word in brackets where there is a choice, else all of it.
+/// The value in force in the text of a setting of sysfs: the word in brackets where there is a choice, else
+/// all of it.
 pub(crate) fn active(text: &str) -> String {
     chosen(text).unwrap_or(text.trim()).to_string()
 }

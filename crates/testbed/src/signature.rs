@@ -1,10 +1,12 @@
-//! Signatures on named disks: wiped before something new is made there, and after a trial where they are of our making.
+//! Signatures on named disks: wiped before something new is created there, and after a trial if fsdyno
+//! created them.
 //!
-//! A signature is the few bytes by which libblkid knows a filesystem, a journal or a partition table. Wiping it writes
-//! nothing else, and is done by wipefs(8) on the descriptor that was verified. It opens the device exclusively, so that it
-//! fails where something uses the device by then.
+//! A signature is the few bytes by which libblkid recognises a filesystem, a journal or a partition table.
+//! wipefs(8) wipes it, and writes nothing else, on the descriptor that was verified. It opens the device
+//! exclusively, so it fails if something is using the device by then.
 //!
-//! What a trial leaves is known by the UUID that its mkfs was given. A signature without that UUID stays, whatever it is.
+//! What a trial leaves is recognised by the UUID passed to its mkfs. A signature without that UUID stays,
+//! whatever it is.
 
 use crate::Result;
 use crate::filesystem::{Filesystem, Target};
@@ -17,7 +19,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 const EBUSY: i32 = 16;
-/// In libblkid's words.
+/// As libblkid names it.
 const XFS_LOG: &str = "xfs_external_log";
 /// A boot sector ends with the mark that a partition table of DOS has. libblkid knows it as part of vfat and ntfs, and not of
 /// exfat (util-linux 2.38).
@@ -25,9 +27,9 @@ const BOOT_SECTOR_END: (&str, &str) = ("dos", "0x1fe");
 /// blkid(8): it found nothing, or several that exclude each other.
 const NO_SINGLE_ANSWER: [i32; 2] = [2, 8];
 
-/// The ways back from making a filesystem on disks of the user: what mkfs is going to write on each.
+/// The undo actions for creating a filesystem on the user's disks: what mkfs is going to write on each.
 ///
-/// Where it lies within an array or a volume, its signature is at no place of a disk where anybody would look.
+/// Inside an array or a volume, its signature is not at a place on a disk where anybody would look.
 pub(crate) fn ways_back(
     filesystem: &dyn Filesystem,
     seed: u64,
@@ -42,7 +44,8 @@ pub(crate) fn ways_back(
     labels.map(|(disk, uuid)| UndoAction::ClearLabel { disk, label: Label::Filesystem { uuid } }).collect()
 }
 
-/// The path of a disk of the user that has nothing above it, or a delay, which puts every block where it was.
+/// The path of a user's disk with nothing on top of it, or only a delay, which leaves every block where it
+/// is.
 fn named_disk(spec: &DeviceSpec) -> Option<PathBuf> {
     match spec {
         DeviceSpec::Block { path, .. } => Some(path.clone()),
@@ -61,7 +64,7 @@ pub(crate) fn known_to_libblkid(signatures: &[probe::Signature]) -> Vec<String> 
     kinds
 }
 
-/// Wipes signatures of these kinds, all there are of them; of every kind where none is named.
+/// Wipes all signatures of these kinds; of every kind if none is given.
 pub(crate) fn wipe(host: &mut dyn Host, device: &Target, kinds: &[String]) -> Result<()> {
     let mut wipe = Command::new("wipefs").args(["--all", "--quiet"]);
     if !kinds.is_empty() {
@@ -70,7 +73,7 @@ pub(crate) fn wipe(host: &mut dyn Host, device: &Target, kinds: &[String]) -> Re
     run_to_success(host, "wipe", &wipe.device("", device.handle, &device.node)).map(drop)
 }
 
-/// Wipes what bears this UUID; `false`: nothing does.
+/// Wipes what carries this UUID; `false` if nothing does.
 pub(crate) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
     let ours = find(host, disk, uuid)?;
     if ours.is_empty() {
@@ -82,7 +85,7 @@ pub(crate) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_ho
     Ok(true)
 }
 
-/// Whether a device bears this UUID, as it does after a mkfs that was told to write it.
+/// Whether a device carries this UUID, as it does after a mkfs that was told to write it.
 pub(crate) fn bears(host: &mut dyn Host, device: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
     Ok(!find(host, device, uuid)?.is_empty())
 }
@@ -93,15 +96,15 @@ fn find(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_host::Result<V
     let told = succeed(host, &look.device("", disk.handle, &disk.node), disk)?;
     let sorted = sort(&told, uuid).map_err(|error| failed(disk, 0, error.to_string()))?;
     let Sorted { mut ours, nameless } = sorted;
-    // The log of an xfs has no UUID of its own, and tells that of its filesystem by another name.
-    // Each of its records bears the signature.
+    // The log of an xfs has no UUID of its own, and stores that of its filesystem under another name. Each of
+    // its records carries the signature.
     if !nameless.is_empty() && log_uuid(host, disk)?.is_some_and(|other| same(&other, uuid)) {
         ours.extend(nameless);
     }
     Ok(ours)
 }
 
-/// The UUID that a journal on a device of its own names.
+/// The UUID in a journal on its own device.
 fn log_uuid(host: &mut dyn Host, disk: &Target) -> fsdyno_host::Result<Option<String>> {
     let probe = Command::new("blkid").args(["--probe", "--output", "export"]);
     let output = host.run(&probe.device("", disk.handle, &disk.node))?;
@@ -124,14 +127,14 @@ fn succeed(host: &mut dyn Host, command: &Command, disk: &Target) -> fsdyno_host
 
 fn failed(disk: &Target, errno: i32, reason: String) -> HostError {
     HostError::System {
-        action: "look for what we made on, or wipe it from,".to_string(),
+        action: "find or wipe fsdyno's own signature on".to_string(),
         object: disk.node.display().to_string(),
         errno,
         reason,
     }
 }
 
-/// Serial numbers of vfat and ntfs are told in capitals, and with a dash or without.
+/// Serial numbers of vfat and ntfs are reported in capitals, with or without a dash.
 fn same(one: &str, other: &str) -> bool {
     let digits = |text: &str| text.replace('-', "").to_ascii_lowercase();
     digits(one) == digits(other)
@@ -154,11 +157,11 @@ struct Signature {
 struct Sorted {
     /// Of those with our UUID.
     ours: Vec<String>,
-    /// Of those of an xfs log, which have none.
+    /// Those of an xfs log, which has none.
     nameless: Vec<String>,
 }
 
-/// What wipefs tells, without what has the UUID of somebody else.
+/// The output of wipefs, without what has somebody else's UUID.
 fn sort(told: &str, uuid: &str) -> serde_json::Result<Sorted> {
     let mut sorted = Sorted { ours: Vec::new(), nameless: Vec::new() };
     if told.trim().is_empty() {

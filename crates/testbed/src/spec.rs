@@ -11,7 +11,7 @@ pub(crate) fn journal_spec<'a>(
     let known = || devices.journals.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     match name {
         Some(name) => devices.journals.get(name).map(Some).ok_or_else(|| {
-            format!("journal = external:{name} names no device of [device.journals], which has: {}", known())
+            format!("journal = external:{name} is not in [device.journals], which defines: {}", known())
         }),
         None if devices.journals.len() == 1 => Ok(devices.journals.values().next()),
         None if devices.journals.is_empty() => {

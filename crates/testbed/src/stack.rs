@@ -1,4 +1,5 @@
-//! The first states of a trial: its devices open, locked and verified ([`Stack`]), then formatted ([`Formatted`]).
+//! The first states of a trial: its devices open, locked and verified ([`Stack`]), then formatted
+//! ([`Formatted`]).
 
 use crate::Result;
 use crate::device::{self, Device};
@@ -33,10 +34,12 @@ pub struct Stack(Trial);
 #[derive(Debug)]
 pub struct Formatted(Trial);
 
-/// Makes images and attaches them, or goes through the guards of a block device again; opens, locks and verifies.
+/// Creates images and attaches them, or passes a block device through the guards again; then opens, locks and
+/// verifies.
 ///
 /// # Errors
-/// [`TestbedError::Refused`] when a guard says no by now; [`TestbedError::Contradiction`] for settings that make no sense.
+/// [`TestbedError::Refused`] if a guard now refuses; [`TestbedError::Contradiction`] for inconsistent
+/// settings.
 pub fn build(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -67,7 +70,7 @@ pub fn build(
         }
         (_, None) => {
             return Err(contradiction(format!(
-                "'{}' is no filesystem that can be made",
+                "'{}' is not a filesystem that fsdyno can create",
                 configuration.filesystem
             )));
         }
@@ -85,11 +88,12 @@ pub fn build(
 }
 
 impl Stack {
-    /// Makes the filesystem; each device is verified on its descriptor directly before each command that writes to it.
+    /// Creates the filesystem; each device is verified on its descriptor directly before each command that
+    /// writes to it.
     ///
     /// # Errors
-    /// [`TestbedError::Tool`] with what mkfs said; [`TestbedError::NotMade`] when the device does not bear the identifier that it
-    /// was told to write.
+    /// [`TestbedError::Tool`] with the output of mkfs; [`TestbedError::NotMade`] if the device does not carry
+    /// the identifier that mkfs was told to write.
     pub fn format(self, host: &mut dyn Host) -> Result<Formatted> {
         let Stack(mut trial) = self;
         let Ground::Volume(volume) = &trial.ground else { return Ok(Formatted(trial)) };
@@ -114,7 +118,7 @@ impl Stack {
         }
         let identifier = volume.filesystem.identifier(trial.seed, &targets.data.planned);
         if !signature::bears(host, &targets.data, &identifier).map_err(TestbedError::at("mkfs"))? {
-            // A tool that did nothing, or worked elsewhere, is found out before anything is mounted.
+            // A tool that did nothing, or worked elsewhere, is detected before anything is mounted.
             return Err(TestbedError::NotMade { node: targets.data.node, identifier });
         }
         trial.remember_geometry(host, volume, &targets, said)?;
@@ -130,11 +134,11 @@ impl Formatted {
         &self.0.lifecycle
     }
 
-    /// Sets the tunables, mounts in a new directory, and reads back what is in force.
+    /// Applies the tunables, mounts in a new directory, and reads back what is in force.
     ///
     /// # Errors
-    /// [`TestbedError::Unmet`] when a tunable does not take; [`TestbedError::WrongMount`] when another filesystem is seen
-    /// than the one that was made.
+    /// [`TestbedError::Unmet`] if a tunable does not take effect; [`TestbedError::WrongMount`] if another
+    /// filesystem appears than the one that was created.
     pub fn mount(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Formatted(trial) = self;
         match trial.ground.clone() {
@@ -144,14 +148,14 @@ impl Formatted {
     }
 }
 
-/// A directory of our own in the one that stays, so that nothing in it can be mistaken for ours.
+/// Creates a new directory inside the one that stays, so that nothing in it can be mistaken for fsdyno's.
 fn use_directory(
     mut trial: Trial,
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     directory: PathBuf,
 ) -> Result<Mounted> {
-    // `fsdyno restore` runs elsewhere.
+    // `fsdyno restore` runs in another directory.
     let directory = std::path::absolute(&directory).unwrap_or(directory);
     let own = directory.join(format!("fsdyno-{}", random_name()));
     let ways_back = [UndoAction::RemoveTree { path: own.clone() }];
@@ -194,7 +198,7 @@ fn mount_volume(
         .warnings
         .extend(volume.devices().flat_map(Device::disks).filter_map(|disk| shared(disk, &settings)));
     if filesystem.check(&volume.targets()).is_none() {
-        let text = format!("{} has no check: nothing tells whether it came out sound", filesystem.name());
+        let text = format!("{} has no check, so nothing says whether it came out sound", filesystem.name());
         trial.warnings.push(Warning::new(WarningKind::NotChecked, text));
     }
     trial.built.mount_command = request.line();
@@ -204,13 +208,13 @@ fn mount_volume(
     Ok(Mounted::new(trial, target.clone(), Some(target)))
 }
 
-/// Requests wait at the disks; reading ahead is decided where the filesystem reads.
+/// Requests queue at the disks; readahead is decided at the device that the filesystem reads.
 fn queues(device: &Device) -> Queues {
     let of = |device: &Device| tunable::queue_directory(&device.identity);
     Queues::new(of(device), device.disks().into_iter().map(of))
 }
 
-/// The scheduler of the disks, all of them where they differ.
+/// The scheduler of the disks; all of them if they differ.
 fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
     let mut found: Vec<String> = Vec::new();
     for queue in &queues.disks {
@@ -221,7 +225,7 @@ fn schedulers(host: &mut dyn Host, queues: &Queues) -> Result<String> {
     Ok(found.join(", "))
 }
 
-/// A disk whose other partitions are in use. Settings of its queue hold for these, too.
+/// A disk with other partitions in use. Settings of its queue also affect those.
 fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
     if disk.shared_with.is_empty() {
         return None;
@@ -231,17 +235,17 @@ fn shared(disk: &Device, settings: &[tunable::Setting]) -> Option<Warning> {
     let names: Vec<&str> = set.map(|setting| setting.axis.as_str()).collect();
     let also = match names.is_empty() {
         true => String::new(),
-        false => format!(", and the trial's {} applied to them, too", names.join(", ")),
+        false => format!("; the trial's {} also applied to them", names.join(", ")),
     };
     let text = format!(
-        "'{}' shares its disk with {}: what others read and write there is in the figures{also}",
+        "'{}' shares its disk with {}: the figures include what others read and write there{also}",
         disk.target.planned.display(),
         disk.shared_with.join(", ")
     );
     Some(Warning::new(WarningKind::SharedDisk, text))
 }
 
-/// An external journal that a power cut takes away.
+/// An external journal that would not survive a power cut.
 fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
     let journal = volume.journal.as_ref()?;
     let text =

@@ -14,16 +14,16 @@ use std::time::Duration;
 
 /// Bytes per second of a slow disk.
 const SLOW_RATE: u64 = 10_000_000;
-/// What mkfs may take beside writing.
+/// The most time that mkfs may take in addition to writing.
 const MKFS_BASE: Duration = Duration::from_secs(30);
 const MKFS_MOST: Duration = Duration::from_secs(3600);
 
-/// What a trial stands on.
+/// What a trial runs on.
 #[derive(Debug, Clone)]
 pub(crate) enum Ground {
     /// An existing directory.
     Directory(PathBuf),
-    /// Devices to make a filesystem on.
+    /// Devices to create a filesystem on.
     Volume(Box<Volume>),
 }
 
@@ -40,14 +40,15 @@ impl Volume {
         std::iter::once(&self.data).chain(&self.journal)
     }
 
-    /// What mkfs may take: writing all of a slow device, which none does. It may hang although its own device is well:
-    /// mkfs.btrfs reads every device of the machine to see whether a UUID is new.
+    /// The longest that mkfs may take: the time to write all of a slow device, which no mkfs does. It may
+    /// hang although its own device is fine: mkfs.btrfs reads every device of the machine to check that a
+    /// UUID is new.
     pub(crate) fn mkfs_limit(&self) -> Duration {
         let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
         MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
     }
 
-    /// Opens, locks and verifies the devices once more, after a mount for which they were closed.
+    /// Opens, locks and verifies the devices again, after they were closed for a mount.
     pub(crate) fn open_again(
         &self,
         host: &mut dyn Host,
@@ -79,13 +80,13 @@ pub(crate) struct Trial {
     /// Where it will be mounted: a new directory of a random name.
     pub target: PathBuf,
     pub built: Built,
-    /// What mkfs and mount took, themselves and nothing beside them.
+    /// Duration of mkfs and mount alone.
     pub lifecycle: Lifecycle,
     pub warnings: Vec<Warning>,
 }
 
 impl Trial {
-    /// The geometry of a configuration is asked for once per sweep: it costs a process.
+    /// The geometry of a configuration is determined once per sweep, because it costs a process.
     pub(crate) fn remember_geometry(
         &self,
         host: &mut dyn Host,

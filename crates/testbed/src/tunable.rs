@@ -1,7 +1,7 @@
-//! Settings of the block layer and sysctls: which file, which value, and whether it took.
+//! Settings of the block layer and sysctls: which file, which value, and whether it took effect.
 //!
-//! Each setting is read, journaled, written and read back. One that does not read back as written makes the case
-//! impossible on this machine, for its result would carry a wrong label.
+//! Each setting is read, journaled, written and read back. If it does not read back as written, this machine
+//! cannot run the case, because its result would be labelled wrongly.
 
 use crate::Result;
 use crate::error::TestbedError;
@@ -25,11 +25,11 @@ pub(crate) struct Setting {
     pub value: String,
     /// A setting that the kernel changes along with this one.
     pub companion: Option<PathBuf>,
-    /// Whether the companion has to be written back after this one; else before it.
+    /// Whether the companion must be restored after this one; otherwise before it.
     pub companion_last: bool,
 }
 
-/// The `queue` directories of a data device in sysfs. Of a disk as it is they are one and the same.
+/// The `queue` directories of a data device in sysfs. For a plain disk they are one and the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Queues {
     /// That of the device with the filesystem.
@@ -56,7 +56,8 @@ impl Queues {
     }
 }
 
-/// Every setting of a configuration, in the order in which they are made. Without a device there are only sysctls.
+/// Every setting of a configuration, in the order in which they are applied. Without a device there are only
+/// sysctls.
 pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -> Vec<Setting> {
     let mut settings = Vec::new();
     if let Some(queues) = queues {
@@ -68,7 +69,7 @@ pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -
             companion_last: false,
         };
         if let Some(scheduler) = configuration.level("scheduler") {
-            // Another scheduler starts with a queue depth of its own (elevator_switch in block/elevator.c).
+            // Another scheduler starts with its own queue depth (elevator_switch in block/elevator.c).
             settings.extend(queues.disks.iter().map(|queue| Setting {
                 companion: Some(queue.join("nr_requests")),
                 companion_last: true,
@@ -94,8 +95,8 @@ pub(crate) fn sysctl_keys(configuration: &Configuration) -> impl Iterator<Item =
     asked.filter_map(|(axis, _)| axis.strip_prefix(SYSCTL_PREFIX))
 }
 
-/// Names under `sysctl.` and values that are none, one line each. Whoever parsed the plan has refused them already; a
-/// configuration that came another way goes no further either.
+/// Invalid names and values under `sysctl.`, one line each. Plan parsing has rejected them already; this also
+/// stops a configuration from another source.
 pub(crate) fn contradictions(configuration: &Configuration) -> impl Iterator<Item = String> {
     let asked = configuration.settings.iter().filter(|(axis, _)| axis.starts_with(SYSCTL_PREFIX));
     asked
@@ -123,7 +124,8 @@ pub(crate) fn sysctl_path(key: &str) -> PathBuf {
     PathBuf::from(format!("{SYSCTLS}/{}", key.replace('.', "/")))
 }
 
-/// Setting one of a pair sets the other to 0, and 0 itself is refused (Documentation/admin-guide/sysctl/vm.rst).
+/// Setting one of a pair sets the other to 0, but 0 itself is rejected
+/// (Documentation/admin-guide/sysctl/vm.rst).
 fn counterpart(key: &str) -> Option<&'static str> {
     Some(match key {
         "vm.dirty_bytes" => "vm.dirty_ratio",
@@ -134,7 +136,7 @@ fn counterpart(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads what the settings are now and gives the ways back, in the order in which they belong into the journal.
+/// Reads the current settings and returns the undo actions, in journal order.
 pub(crate) fn ways_back(host: &mut dyn Host, settings: &[Setting]) -> Result<Vec<UndoAction>> {
     let mut actions = Vec::new();
     for setting in settings {
@@ -148,7 +150,7 @@ pub(crate) fn ways_back(host: &mut dyn Host, settings: &[Setting]) -> Result<Vec
     Ok(actions)
 }
 
-/// Whatever cannot be written back as it was is not changed.
+/// A setting that could not be restored to its value is not changed.
 fn way_back(host: &mut dyn Host, path: &Path, new: Option<String>) -> Result<UndoAction> {
     let old = match host.read_setting(path) {
         Ok(text) => to_write_back(path, &text),
@@ -168,14 +170,14 @@ pub(crate) fn apply(host: &mut dyn Host, settings: &[Setting]) -> Result<()> {
     for setting in settings {
         match host.change_setting(&setting.path, &setting.value) {
             Err(HostError::System { reason, errno, .. }) if [EINVAL, ENODEV, ENOENT].contains(&errno) => {
-                return Err(not_taken(setting, &format!("the kernel refuses it: {reason}")));
+                return Err(not_taken(setting, &format!("the kernel rejects it: {reason}")));
             }
             result => result.map_err(TestbedError::at("settings"))?,
         }
         let found = host.read_setting(&setting.path).map_err(TestbedError::at("settings"))?;
         let found = in_force(&setting.path, &found);
         if !same(&found, &setting.value) {
-            return Err(not_taken(setting, &format!("'{found}' is in force after it was written")));
+            return Err(not_taken(setting, &format!("'{found}' is in force after writing")));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use fsdyno_host::probe::FileIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The way back from one change.
+/// How to undo one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "undo")]
 pub enum UndoAction {
@@ -26,10 +26,11 @@ pub enum UndoAction {
     WriteSetting {
         /// Its file.
         path: PathBuf,
-        /// What it was, byte for byte; of a choice the chosen word. Versions before 0.2 left out white space at its ends.
+        /// Its old value, byte for byte; for a choice, the chosen word. Versions before 0.2 trimmed white
+        /// space.
         old: String,
-        /// What we set; it is written back only while this is in force. `None`: a setting that changed with another one
-        /// and is written back whenever it differs.
+        /// The value that fsdyno set; the old one is restored only while this is in force. `None`: a setting
+        /// that changed along with another one and is restored whenever it differs.
         new: Option<String>,
     },
     /// Remove an empty directory of a random name that we made.
@@ -49,7 +50,7 @@ pub enum UndoAction {
     },
     /// Stop the array of md with this UUID of random bits.
     StopArray {
-        /// In mdadm's words: four groups of eight digits.
+        /// As mdadm writes it: four groups of eight digits.
         uuid: String,
     },
     /// Remove the device-mapper device of a random name.
@@ -57,16 +58,16 @@ pub enum UndoAction {
         /// Its name.
         name: String,
     },
-    /// Remove what a layer or a filesystem has written on a block device to know it again.
+    /// Remove what a layer or a filesystem has written to a block device in order to recognise it.
     ClearLabel {
         /// The device as the plan names it.
         disk: PathBuf,
-        /// What it has to carry to be ours.
+        /// What it has to carry to be fsdyno's.
         label: Label,
     },
 }
 
-/// What a layer writes on its disks to know them again.
+/// What a layer writes to its disks in order to recognise them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
@@ -82,12 +83,12 @@ pub enum Label {
     },
     /// The signature of the filesystem, or of the journal, of this UUID.
     Filesystem {
-        /// As libblkid tells it; the serial number of a filesystem that has no UUID.
+        /// As libblkid reports it; the serial number of a filesystem that has no UUID.
         uuid: String,
     },
 }
 
-/// What undoing one action came to.
+/// The result of undoing one action.
 #[derive(Debug)]
 pub(crate) enum Undone {
     Nothing,
@@ -96,7 +97,7 @@ pub(crate) enum Undone {
 }
 
 impl UndoAction {
-    /// What is left when it was not undone, for a person.
+    /// Describes what is left if it was not undone.
     pub(crate) fn describe(&self) -> String {
         match self {
             UndoAction::RemoveFile { path, .. } => format!("file '{}'", path.display()),
@@ -122,7 +123,8 @@ impl UndoAction {
         }
     }
 
-    /// Files stay, and so does what is written on disks, from which arrays and volumes come up again by themselves.
+    /// Files stay, and so does what is written on disks, from which arrays and volumes come up again on their
+    /// own.
     pub(crate) fn outlives_reboot(&self) -> bool {
         !matches!(
             self,
@@ -130,7 +132,7 @@ impl UndoAction {
         )
     }
 
-    /// The setting that it writes back whatever is in force, because another one took it along.
+    /// The setting that it restores in any case, because another one changed it as a side effect.
     pub(crate) fn taken_along(&self) -> Option<&PathBuf> {
         match self {
             UndoAction::WriteSetting { path, new: None, .. } => Some(path),
@@ -138,20 +140,20 @@ impl UndoAction {
         }
     }
 
-    /// Whether it writes one of these settings back.
+    /// Whether it restores one of these settings.
     pub(crate) fn is_of_setting(&self, settings: &[PathBuf]) -> bool {
         matches!(self, UndoAction::WriteSetting { path, .. } if settings.contains(path))
     }
 
-    /// Whether it takes down something that stands on disks.
+    /// Whether it takes down something that is built on disks.
     pub(crate) fn is_layer(&self) -> bool {
         matches!(self, UndoAction::StopArray { .. } | UndoAction::RemoveMapping { .. })
     }
 }
 
-/// What has to stay because something that stands on it, or would change it again, could not be undone: an image whose
-/// loop device is still attached, a device whose filesystem is still mounted, a setting that changes along with one that is
-/// not back yet.
+/// What has to stay because something that depends on it, or would change it again, could not be undone: an
+/// image whose loop device is still attached, a device whose filesystem is still mounted, a setting that
+/// changes along with one that is not restored yet.
 pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'static str> {
     left.iter().find_map(|other| match (action, other) {
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
@@ -160,11 +162,13 @@ pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
         (
             UndoAction::WriteSetting { path, new: None, .. },
             UndoAction::WriteSetting { path: other, new: Some(_), .. },
-        ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not back yet"),
+        ) => {
+            (path.parent() == other.parent()).then_some("the setting that it depends on is not restored yet")
+        }
         (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
             (path == target).then_some("it is still mounted")
         }
-        // A journal is that of one trial, so that its mount is on its devices.
+        // A journal belongs to one trial, so its mount is on its devices.
         (action, UndoAction::Unmount { .. })
             if action.is_layer()
                 || matches!(action, UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }) =>
@@ -172,7 +176,7 @@ pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
             Some("its filesystem is still mounted")
         }
         (UndoAction::DetachLoop { .. } | UndoAction::ClearLabel { .. }, other) if other.is_layer() => {
-            Some("an array or a mapping still stands on it")
+            Some("an array or a mapping still uses it")
         }
         (UndoAction::WriteSetting { path, .. }, UndoAction::Unmount { .. }) => {
             path.starts_with("/sys").then_some("the filesystem on its device is still mounted")

@@ -1,28 +1,29 @@
-//! Words that a plan hands to mkfs and mount as typed, read as the tool itself reads them.
+//! Words that a plan passes to mkfs and mount as typed, parsed as the tool itself would parse them.
 //!
-//! A word that names a device or a file gets past the guards, and one that makes mkfs do something else gets past the
-//! measurement. The look of a word does not say what it is: `-f sdb` is a flag and a second device for one tool, an option
-//! and its value for another. So each filesystem declares in its own file what the options of its tool take ([`Words`]), and
-//! words are read by getopt's rules against that table. What is not in the table is refused.
+//! A word that names a device or a file would get past the guards, and one that makes mkfs do something else
+//! would get past the measurement. A word does not show what it is: `-f sdb` is a flag and a second device
+//! for one tool, an option and its value for another. So each filesystem declares in its own file what the
+//! options of its tool take ([`Words`]), and words are parsed by getopt's rules against that table. What is
+//! not in the table is rejected.
 
 use fsdyno_core::Configuration;
 
-/// What a word takes, and so whether a plan may use it.
+/// What a word takes, and therefore whether a plan may use it.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// Nothing.
     Nothing,
-    /// A number, a size, or a name that the tool looks up nowhere on the machine.
+    /// A number, a size, or a name that the tool does not look up on the machine.
     Value,
     /// A value behind `=`, or nothing.
     Perhaps,
     /// One of these values.
     OneOf(&'static [&'static str]),
-    /// Names joined by commas, each of these, perhaps after a sign that leaves it out.
+    /// Names joined by commas, each one of these, optionally after a sign that disables it.
     Features(&'static [&'static str]),
     /// Words joined by commas, `name` or `name=value`.
     List(Words),
-    /// Whatever it takes, no plan may use it, for this reason.
+    /// No plan may use it, whatever it takes, for this reason.
     Never(&'static str),
 }
 
@@ -31,19 +32,19 @@ pub type Words = &'static [(Takes, &'static [&'static str])];
 
 /// It names what only the plan's device section may name.
 pub(crate) const NAMES_DEVICE: Takes = Takes::Never(
-    "names a device or a file; devices go into [device] and [device.journals], where the guards see them",
+    "names a device or a file; put devices in [device] or [device.journals], where the guards check them",
 );
-/// mkfs would print something, or try, and make nothing.
-pub(crate) const MAKES_NOTHING: Takes = Takes::Never("makes no filesystem");
-/// fsdyno gives it, and reads it back.
-pub(crate) const OURS: Takes = Takes::Never("sets what fsdyno sets itself and reads back");
-/// The filesystem would not be where it is mounted from, or not all of it.
+/// mkfs would only print something or do a trial run, and create nothing.
+pub(crate) const MAKES_NOTHING: Takes = Takes::Never("does not create a filesystem");
+/// fsdyno sets it, and reads it back.
+pub(crate) const OURS: Takes = Takes::Never("is reserved: fsdyno sets it itself and reads it back");
+/// The filesystem would not be where it is mounted from, or not completely.
 pub(crate) const ELSEWHERE: Takes =
-    Takes::Never("makes something else than a whole filesystem at the beginning of the device");
-/// What a filesystem may do when it finds an error. `panic` would take the machine down.
+    Takes::Never("does not create a complete filesystem at the start of the device");
+/// What a filesystem may do if it finds an error. `panic` would take the machine down.
 pub(crate) const ON_ERRORS: Takes = Takes::OneOf(&["continue", "remount-ro"]);
 
-/// Words of mount(8) itself: they ask for something else than mounting the device that the plan names.
+/// Options of mount(8) itself that do something other than mounting the device that the plan names.
 const NOT_OF_THE_FILESYSTEM: &[&str] = &[
     "bind",
     "rbind",
@@ -96,7 +97,7 @@ pub(crate) struct Grammar {
     pub mount: Words,
 }
 
-/// Everything that speaks against the plan's `mkfs` and `mount` texts, one line each.
+/// Everything that is wrong with the plan's `mkfs` and `mount` texts, one line each.
 pub(crate) fn contradictions(grammar: Grammar, configuration: &Configuration) -> Vec<String> {
     let words: Vec<&str> = raw_mkfs(configuration).collect();
     let (_, mut found) = read(grammar.tool, grammar.mkfs, &words);
@@ -105,13 +106,13 @@ pub(crate) fn contradictions(grammar: Grammar, configuration: &Configuration) ->
     found
 }
 
-/// The plan's words for mkfs as options; what cannot be read is left out, and a contradiction.
+/// The plan's mkfs words as options; what cannot be parsed is omitted, and a contradiction.
 pub(crate) fn given<'a>(words: Words, configuration: &'a Configuration) -> Vec<Given<'a>> {
     let raw: Vec<&str> = raw_mkfs(configuration).collect();
     read("mkfs", words, &raw).0
 }
 
-/// Reads words as getopt(3) does, and says what speaks against them.
+/// Parses words as getopt(3) does, and says what is wrong with them.
 fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec<String>) {
     let mut given = Vec::new();
     let mut problems = Vec::new();
@@ -121,7 +122,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
             Some(split) => split,
             None => {
                 problems.push(format!(
-                    "the mkfs word '{}' belongs to no option: {tool} would take it for a device, a file or a size",
+                    "the mkfs word '{}' is not an option: {tool} would take it for a device, a file or a size",
                     word.escape_debug()
                 ));
                 continue;
@@ -130,8 +131,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
         let long = name.starts_with("--");
         let Some(takes) = find(known, name) else {
             let name = name.escape_debug();
-            problems
-                .push(format!("fsdyno does not know what option '{name}' of {tool} takes, so it is refused"));
+            problems.push(format!("fsdyno does not know the option '{name}' of {tool} and refuses it"));
             continue;
         };
         let value = match (takes, glued) {
@@ -140,13 +140,12 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
                 continue;
             }
             (Takes::Nothing, Some(_)) if long => {
-                problems.push(format!("the mkfs option '{name}' takes no value, and has one in '{word}'"));
+                problems.push(format!("the mkfs option '{name}' takes no value, but '{word}' gives it one"));
                 continue;
             }
             (Takes::Nothing, Some(_)) => {
-                problems.push(format!(
-                    "the mkfs options in '{word}' have to be written one by one: '{name}' takes nothing"
-                ));
+                problems
+                    .push(format!("write the mkfs options in '{word}' separately: '{name}' takes no value"));
                 continue;
             }
             (Takes::Nothing, None) => None,
@@ -155,7 +154,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
             (_, None) => match rest.next() {
                 Some(value) => Some(*value),
                 None => {
-                    problems.push(format!("the mkfs option '{name}' lacks its value"));
+                    problems.push(format!("the mkfs option '{name}' needs a value"));
                     continue;
                 }
             },
@@ -167,7 +166,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
     (given, problems)
 }
 
-/// An option, and the value that is glued to it; `None`: not an option.
+/// An option, and the value attached to it; `None` if it is not an option.
 fn split(word: &str) -> Option<(&str, Option<&str>)> {
     if word.starts_with("--") && word.len() > 2 {
         return Some(match word.split_once('=') {
@@ -184,16 +183,18 @@ fn find(words: Words, name: &str) -> Option<Takes> {
     words.iter().find(|(_, names)| names.contains(&name)).map(|(takes, _)| *takes)
 }
 
-/// Why a value is none for an option, one line each.
+/// Why a value is not valid for an option, one line each.
 fn unfit(takes: Takes, value: &str) -> Vec<String> {
     match takes {
         Takes::Nothing | Takes::Never(_) => Vec::new(),
         Takes::Value | Takes::Perhaps if is_plain(value) => Vec::new(),
         Takes::Value | Takes::Perhaps => {
-            vec![format!("'{}' has characters that no value needs", value.escape_debug())]
+            vec![format!("'{}' contains characters that are not allowed in a value", value.escape_debug())]
         }
         Takes::OneOf(known) if known.contains(&value) => Vec::new(),
-        Takes::OneOf(known) => vec![format!("'{}' is none of: {}", value.escape_debug(), known.join(", "))],
+        Takes::OneOf(known) => {
+            vec![format!("'{}' is not one of: {}", value.escape_debug(), known.join(", "))]
+        }
         Takes::Features(known) => {
             let unknown = value
                 .split(',')
@@ -210,30 +211,32 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
 fn unfit_word(words: Words, word: &str) -> Vec<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     match (find(words, name), value) {
-        (None, _) => vec![format!("fsdyno does not know what '{}' takes there", name.escape_debug())],
+        (None, _) => vec![format!("fsdyno does not know the setting '{}'", name.escape_debug())],
         (Some(Takes::Never(why)), _) => vec![format!("'{name}' {why}")],
         (Some(Takes::Nothing), Some(_)) => vec![format!("'{name}' takes no value")],
         (Some(Takes::Nothing | Takes::Perhaps), None) => Vec::new(),
-        (Some(_), None) => vec![format!("'{name}' lacks its value")],
+        (Some(_), None) => vec![format!("'{name}' needs a value")],
         (Some(takes), Some(value)) => unfit(takes, value),
     }
 }
 
-/// What speaks against an option of the mount. A word without a value that is not known goes to the kernel, which knows whether
-/// it has it: nothing can be named by it.
+/// What is wrong with a mount option. An unknown word without a value is passed to the kernel, which knows
+/// whether it exists: such a word cannot name anything.
 fn of_mount(grammar: Grammar, word: &str) -> Option<String> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let why = match (find(grammar.mount, name), value) {
         (Some(Takes::Never(why)), _) => why.to_string(),
         (Some(takes), Some(value)) => format!(": {}", unfit(takes, value).into_iter().next()?),
         _ if NOT_OF_THE_FILESYSTEM.contains(&name) => {
-            "asks mount for something else than to mount the device of the plan".to_string()
+            "makes mount do something other than mount the plan's device".to_string()
         }
-        (None, None) if !is_plain(name) => "has characters that no option has".to_string(),
+        (None, None) if !is_plain(name) => {
+            "contains characters that are not allowed in an option".to_string()
+        }
         (_, None) => return None,
         (None, Some(_)) => {
             return Some(format!(
-                "fsdyno does not know what the mount option '{}' of {} takes, so it is refused",
+                "fsdyno does not know the mount option '{}' of {} and refuses it",
                 name.escape_debug(),
                 grammar.filesystem
             ));
@@ -243,7 +246,8 @@ fn of_mount(grammar: Grammar, word: &str) -> Option<String> {
     Some(format!("the mount option '{}'{space}{why}", word.escape_debug()))
 }
 
-/// Letters, digits and signs that mean nothing to a shell, in which a person may paste the commands of a recommendation.
+/// Letters, digits and signs without a meaning in a shell, into which a person may paste the commands of a
+/// recommendation.
 fn is_plain(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._,:/=+%@^~#-".contains(c);
     !text.is_empty() && text.chars().all(plain)

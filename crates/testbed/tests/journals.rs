@@ -108,7 +108,7 @@ fn a_journal_of_a_newer_fsdyno_stays_and_is_named() {
     let newer = lab.write("a.journal", &[&header(9), "{\"undo\":\"something new\"}"]);
     let report = lab.restore();
     let told = &report.report.left[0];
-    assert!(told.contains("newer fsdyno (version 9") && told.contains("a.journal"), "{told}");
+    assert!(told.contains("newer fsdyno (format version 9") && told.contains("a.journal"), "{told}");
     assert!(newer.exists() && report.aside.is_empty());
 }
 
@@ -120,7 +120,7 @@ fn what_is_no_file_of_our_own_is_put_aside() {
     type Make<'a> = &'a dyn Fn(&Path);
     let make: [(&str, Make<'_>); 4] = [
         ("a link", &|path| symlink(&hostile, path).unwrap()),
-        ("a second name", &|path| fs::hard_link(&hostile, path).unwrap()),
+        ("a second hard link", &|path| fs::hard_link(&hostile, path).unwrap()),
         ("a directory", &|path| fs::create_dir(path).unwrap()),
         ("writable by all", &|path| {
             fs::copy(&hostile, path).unwrap();

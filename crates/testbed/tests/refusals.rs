@@ -148,7 +148,7 @@ fn data_without_a_signature_is_data() {
     let data = Signature { offset: 4096, ..Signature::new(UNKNOWN_DATA) };
     let probe = DeviceProbe { signatures: vec![data], ..probe() };
     let told = reasons(&probe, None, CONFIRMED, &["/dev/sdb=ext4"], false);
-    assert_eq!(told, ["holds data without a known signature, the first of it found at byte 4096"]);
+    assert_eq!(told, ["contains data without a known signature, first found at byte 4096"]);
     assert_eq!(reasons(&probe, None, CONFIRMED, &["/dev/sdb=unknown-data"], false), [""; 0]);
 }
 
@@ -321,8 +321,8 @@ fn a_partition_is_confirmed_by_path_and_pinned_by_where_it_begins() {
 fn too_small_and_no_device_refuse() {
     let small = DeviceProbe { identity: DeviceIdentity { size_bytes: 512, ..probe().identity }, ..probe() };
     assert!(
-        reasons(&small, None, CONFIRMED, &[], false)[0].contains("has 512, and the plan's trees take 1M")
+        reasons(&small, None, CONFIRMED, &[], false)[0].contains("has 512, but the plan's trees need 1M")
     );
     let file = DeviceProbe { block: false, ..probe() };
-    assert_eq!(reasons(&file, None, CONFIRMED, &[], false), ["is no block device"]);
+    assert_eq!(reasons(&file, None, CONFIRMED, &[], false), ["is not a block device"]);
 }

@@ -1,5 +1,5 @@
-//! Whole trials on a fake machine: what they do, and that whatever goes wrong, at whatever step, undoing leaves the
-//! machine as it was.
+//! Whole trials on a fake machine: what they do, and that whatever goes wrong, at whatever step, undoing
+//! leaves the machine as it was.
 
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos, WarningKind};
@@ -226,7 +226,8 @@ impl Lab {
     }
 }
 
-/// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no longer.
+/// Runs a body for each item, many at once: most of the time they wait for something that is to be busy no
+/// longer.
 fn at_once<T: Send>(items: impl Iterator<Item = T>, body: impl Fn(T) + Sync) {
     const MOST: usize = 32;
     // Neighbours wait alike, so each goes to another thread.
@@ -481,7 +482,7 @@ fn a_device_that_is_claimed_is_not_formatted() {
         lab.host.claimed.insert(claimed.into());
         let stack = lab.build(&testbed, &case);
         let error = stack.and_then(|stack| stack.format(&mut lab.host)).unwrap_err();
-        assert!(error.to_string().contains("is claimed by something else"), "{name}: {error}");
+        assert!(error.to_string().contains("has since been claimed"), "{name}: {error}");
         let written = ["mkfs.btrfs -f", "mkfs.ext4 -F", "mdadm --create"];
         let written = |line: &String| written.iter().any(|word| line.starts_with(word));
         assert!(!lab.host.commands.iter().any(written), "{name}: {:?}", lab.host.commands);

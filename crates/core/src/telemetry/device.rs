@@ -6,8 +6,8 @@ use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Differences of a line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst). Times have the kernel's
-/// resolution of 1 ms.
+/// Differences of a line of `/proc/diskstats` (Documentation/admin-guide/iostats.rst). Times have the
+/// kernel's resolution of 1 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceActivity {
     /// Reads completed.
@@ -119,8 +119,8 @@ impl fmt::Display for Column {
 }
 
 impl DeviceActivity {
-    /// A column of `iostat -x` over a sample of this length (sysstat 12, `iostat.c`, `write_plain_ext_stat`, and
-    /// `rd_stats.c`, `compute_ext_disk_stats`). A mean over nothing is 0, as there.
+    /// A column of `iostat -x` over a sample of this length (sysstat 12, `iostat.c`, `write_plain_ext_stat`,
+    /// and `rd_stats.c`, `compute_ext_disk_stats`). As in iostat, a mean over nothing is 0.
     pub fn value(&self, column: Column, length: Nanos) -> f64 {
         let rate = |count: u64| ratio(count as f64, length.as_secs_f64());
         let kib = |bytes: u64| rate(bytes) / 1024.0;

@@ -1,4 +1,4 @@
-//! What filesystems say of their journals.
+//! Journal statistics of filesystems.
 
 use crate::figures::grow;
 use serde::{Deserialize, Serialize};
@@ -25,15 +25,15 @@ pub enum Log {
     Btrfs(BtrfsCommits),
 }
 
-/// The journal of ext3 and ext4. The kernel gives means since the mount only, in whole units, so that a window has none
-/// of its own: they are as they stood at the end of the sample.
+/// The journal of ext3 and ext4. The kernel provides only means since the mount, in whole units, so a window
+/// has no means of its own: these are the values at the end of the sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jbd2 {
     /// Transactions committed.
     pub transactions: u64,
-    /// Of them those that somebody asked for (fsync).
+    /// How many of them were requested (fsync).
     pub requested: u64,
-    /// Running mean of the time of a commit, recent ones weighing more.
+    /// Running mean of the commit time, weighted towards recent commits.
     pub commit_ns_mean: u64,
     /// Mean time for which a transaction was open.
     pub running_ns_mean: u64,
@@ -58,7 +58,7 @@ pub struct XfsLog {
     pub bytes: u64,
     /// Times somebody found all log buffers busy.
     pub no_buffer: u64,
-    /// Forced writes of the log (fsync, and whoever needs a pinned buffer).
+    /// Forced log writes (fsync, and waiting for a pinned buffer).
     pub forces: u64,
     /// Of them those that had to wait.
     pub force_sleeps: u64,
@@ -75,7 +75,7 @@ pub struct XfsLog {
 pub struct BtrfsCommits {
     /// Commits.
     pub commits: u64,
-    /// Time of all together.
+    /// Total time of all commits.
     pub commit_ns: u64,
     /// The longest since the mount.
     pub commit_ns_max: u64,

@@ -4,16 +4,16 @@ use super::ratio;
 use crate::figures::{grow, total};
 use serde::{Deserialize, Serialize};
 
-/// Time of all processors together by what they did, from the first line of `/proc/stat`; resolution 10 ms.
+/// Time of all processors by activity, from the first line of `/proc/stat`; resolution 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSplit {
-    /// Programs, guests of a hypervisor here included.
+    /// Programs, including guests that run on this machine.
     pub user_ns: u64,
     /// Programs of low priority.
     pub nice_ns: u64,
     /// The kernel on behalf of programs, and its threads.
     pub system_ns: u64,
-    /// Idle with a task that waits for a block device.
+    /// Idle while a task waits for a block device.
     pub iowait_ns: u64,
     /// Interrupts.
     pub irq_ns: u64,
@@ -67,15 +67,15 @@ impl CpuSplit {
 pub struct Memory {
     /// Waiting to be written.
     pub dirty_bytes: u64,
-    /// The most of it at any reading of the sample.
+    /// The highest value at any reading in the sample.
     pub dirty_bytes_max: u64,
     /// Being written.
     pub writeback_bytes: u64,
-    /// The most of it at any reading of the sample.
+    /// The highest value at any reading in the sample.
     pub writeback_bytes_max: u64,
     /// The page cache, shared memory included.
     pub cached_bytes: u64,
-    /// Free, or to be had without swapping.
+    /// Free, or available without swapping.
     pub available_bytes: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct Pressure {
     pub memory: Option<Stalls>,
 }
 
-/// Time in which tasks of the whole machine waited for one resource.
+/// Time in which tasks of the whole machine waited for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
     /// Some task waited.

@@ -1,10 +1,10 @@
-//! What the machine did while a phase was measured: what an administrator would have seen in `iostat -x`, `top`,
-//! `/proc/meminfo` and `/proc/pressure`.
+//! What the machine did while a phase was measured, as `iostat -x`, `top`, `/proc/meminfo` and
+//! `/proc/pressure` show it.
 //!
-//! A [`Sample`] holds *differences* of the kernel's counters between two readings, never rates: two adjacent samples add
-//! up to the sample of both, exactly, and the window is the sum of its samples. Rates and shares are computed where they
-//! are shown ([`DeviceActivity::value`] is `iostat -x`). The few figures that are states rather than counters (dirty
-//! memory) say so.
+//! A [`Sample`] holds *differences* of kernel counters between two readings, never rates: two adjacent
+//! samples add up exactly to the sample of both, and the window is the sum of its samples. Rates and shares
+//! are computed where they are displayed ([`DeviceActivity::value`] is `iostat -x`). The few values that are
+//! states rather than counters (dirty memory) say so.
 
 mod device;
 mod journal;
@@ -40,21 +40,21 @@ pub struct TelemetryRequest {
 /// The telemetry of one phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Telemetry {
-    /// The devices whose activity stands in each sample, in this order.
+    /// The devices whose activity each sample contains, in this order.
     pub devices: Vec<String>,
     /// Processors online.
     pub processors: u32,
-    /// Time between samples; longer than what was asked for when samples were merged.
+    /// Time between samples; longer than requested if samples were merged.
     pub interval_ns: Nanos,
     /// The whole window.
     pub window: Sample,
     /// One after the other, without gaps.
     pub samples: Vec<Sample>,
-    /// Processes that are not ours and read or wrote block devices in the window, those with most bytes first.
+    /// Processes other than fsdyno's that read or wrote block devices in the window, by bytes, most first.
     pub other_processes: Vec<ProcessIo>,
     /// What sampling itself cost.
     pub cost: SamplingCost,
-    /// Lines of /proc and /sys that were not understood.
+    /// Lines of /proc and /sys that could not be parsed.
     pub unparsed_lines: u64,
 }
 
@@ -71,7 +71,7 @@ pub struct SamplingCost {
     pub wall_ns_max: u64,
 }
 
-/// What happened between two readings. A fact that the kernel does not show is absent.
+/// What happened between two readings. A fact that the kernel does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Start relative to the first reading of the window.
@@ -82,11 +82,11 @@ pub struct Sample {
     pub devices: Vec<Option<DeviceActivity>>,
     /// Time of all processors together.
     pub cpu: Option<CpuSplit>,
-    /// At the end of the sample, with the highest value of all that were merged into it.
+    /// At the end of the sample, with the highest value of all samples merged into it.
     pub memory: Option<Memory>,
     /// Pressure stall information.
     pub pressure: Pressure,
-    /// CPU time of tasks by what they are, of all tasks and not only of those in `tasks`.
+    /// CPU time by kind of task, of all tasks and not only of those in `tasks`.
     #[serde(default)]
     pub task_ns: BTreeMap<TaskKind, u64>,
     /// The tasks with most CPU time, the first the busiest.
@@ -107,8 +107,8 @@ impl Telemetry {
         self.window.devices.first()?.as_ref()
     }
 
-    /// Adds the next sample. The window grows by what can be added exactly; its tasks are the caller's, who knows them
-    /// all.
+    /// Adds the next sample. The window grows by what can be added exactly; the caller, who knows all tasks,
+    /// updates its tasks.
     pub fn push(&mut self, sample: Sample) {
         let tasks = std::mem::take(&mut self.window.tasks);
         self.window.append(&sample, 0);
@@ -139,8 +139,8 @@ impl Sample {
         self.start_ns.saturating_add(self.length_ns.0)
     }
 
-    /// Makes this the sample of itself and the one that follows it, with the `most` busiest tasks of both. A task that
-    /// was among the busiest in one of them only is missing what it did in the other.
+    /// Merges this sample with the one that follows it, keeping the `most` busiest tasks of both. For a task
+    /// that was among the busiest in only one of them, the rest of its time is missing.
     pub fn append(&mut self, next: &Sample, most: usize) {
         grow(&mut self.length_ns.0, next.length_ns.0);
         self.devices.resize(self.devices.len().max(next.devices.len()), None);
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `iostat -x` of sysstat 12.6.1 prints for a disk whose counters grew by this within 0.61 s.
+    /// What `iostat -x` of sysstat 12.6.1 prints for a disk whose counters grew by this much within 0.61 s.
     #[test]
     fn columns_are_those_of_iostat() {
         let activity = DeviceActivity {

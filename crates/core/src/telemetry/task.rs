@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a task is, by its name.
+/// The kind of a task, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     /// Kernel: writes dirty pages back (`kworker flush-7:0`).
     Writeback,
-    /// Kernel: commits and checkpoints a journal or log (`jbd2/loop0-8`, `xfsaild/loop0`, `btrfs-transaction`).
+    /// Kernel: commits and checkpoints a journal or log (`jbd2/loop0-8`, `xfsaild/loop0`,
+    /// `btrfs-transaction`).
     Journal,
-    /// Kernel: the rest of a filesystem's own threads (`kworker btrfs-endio-write`, `kworker xfs-conv/loop0`).
+    /// Kernel: a filesystem's other threads (`kworker btrfs-endio-write`, `kworker xfs-conv/loop0`).
     Filesystem,
     /// Kernel: frees memory (`kswapd0`, `kcompactd0`).
     Reclaim,
@@ -19,9 +20,9 @@ pub enum TaskKind {
     Loop,
     /// Kernel: issues and completes requests (`kworker kblockd`).
     Block,
-    /// Kernel: initialises in the background what mkfs has left out (`ext4lazyinit`), of whichever filesystem.
+    /// Kernel: initialises in the background what mkfs has omitted (`ext4lazyinit`), for any filesystem.
     LazyInit,
-    /// Kernel: everything else, also all that is named for a device which is not in the stack.
+    /// Kernel: everything else, including everything named after a device that is not in the stack.
     Kernel,
     /// fsdyno and what it started, the workers included.
     Own,
@@ -60,8 +61,9 @@ impl TaskKind {
         }
     }
 
-    /// Whether these are kernel threads that work for the filesystem under test. Some of them cannot be told from those
-    /// that work for another filesystem of the machine: only a name that holds a device says for whom.
+    /// Whether these are kernel threads that work for the filesystem under test. Some of them cannot be
+    /// distinguished from those of another filesystem on the machine: only a name that contains a device says
+    /// for whom it works.
     pub const fn works_for_storage(self) -> bool {
         matches!(
             self,
@@ -94,8 +96,8 @@ pub struct TaskTime {
     pub cpu_ns: u64,
 }
 
-/// Reads and writes of block devices that a process caused, from `/proc/PID/io`; of which devices is not known. Writes
-/// count when a page becomes dirty, not when it is written.
+/// Reads and writes of block devices that a process caused, from `/proc/PID/io`, which does not say on which
+/// devices. Writes count when a page becomes dirty, not when it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIo {
     /// Its process.
@@ -108,7 +110,7 @@ pub struct ProcessIo {
     pub write_bytes: u64,
 }
 
-/// Keeps the `most` tasks with most CPU time, the busiest first; among equals, by name.
+/// Keeps the `most` tasks with the most CPU time, busiest first, ties by name.
 pub fn busiest(tasks: &mut Vec<TaskTime>, most: usize) {
     tasks.sort_by(|a, b| b.cpu_ns.cmp(&a.cpu_ns).then_with(|| (&a.name, a.pid).cmp(&(&b.name, b.pid))));
     tasks.truncate(most);

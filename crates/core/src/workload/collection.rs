@@ -21,11 +21,11 @@ words! {
 parameters! {
     /// A collection of files, written, read, copied and deleted. Sizes in bytes.
     Collection {
-        collection: CollectionSize = CollectionSize::Small, "`small`: 10,928 files of 1 to 8 KiB; `medium`: 1,744 of 2 to 6 MiB; `large`: 3 of 3 to 5 GiB";
-        source: Option<String> = None, "a real directory in place of the collection: its files are copied in and it is left as it is";
-        scale: f64 = 1.0, "share of the collection, 0 to 1: of the number of files, and of their size where they are `large`";
+        collection: CollectionSize = CollectionSize::Small, "`small`: 10,928 files of 1 to 8 KiB; `medium`: 1,744 files of 2 to 6 MiB; `large`: 3 files of 3 to 5 GiB";
+        source: Option<String> = None, "an existing directory to use instead of the collection; its files are copied and left unchanged";
+        scale: f64 = 1.0, "scale factor from 0 to 1; applies to the number of files, with `large` to their size instead";
         io_size: Bytes = Bytes(128 * Bytes::KIB), "buffer of each `read` and `write`";
-        sync: bool = true, "`true`: write, copy and delete end with a `syncfs`, timed as `fsync`";
+        sync: bool = true, "`true`: write, copy and delete end with a `syncfs`, which is timed as `fsync`";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }
@@ -46,7 +46,7 @@ steps! {
     removal { UNLINKAT = Unlinkat, RMDIR = Rmdir, FSYNC = Fsync }
 }
 
-/// The files are made, out of memory or from a real directory.
+/// The files are created, from memory or from a real directory.
 pub const WRITE: PhaseSpec = PhaseSpec { name: "write", role: Role::Writer, steps: files::STEPS };
 /// They are read.
 pub const READ: PhaseSpec =
@@ -57,7 +57,7 @@ pub const COPY: PhaseSpec = PhaseSpec { name: "copy", role: Role::Copier, steps:
 pub const DELETE: PhaseSpec = PhaseSpec { name: "delete", role: Role::Deleter, steps: removal::STEPS };
 
 impl Collection {
-    /// How many files, none where they come from a real directory.
+    /// The number of files; 0 if they come from a real directory.
     pub fn files(&self) -> u64 {
         let scaled = |files: f64| ((files * self.scale).round() as u64).max(1);
         match (&self.source, self.collection) {
@@ -68,7 +68,7 @@ impl Collection {
         }
     }
 
-    /// The smallest and the largest file, in bytes; between them every size is as likely as another.
+    /// The smallest and the largest file, in bytes; sizes are distributed uniformly in between.
     pub fn sizes(&self) -> (u64, u64) {
         let scaled = |size: u64| ((size as f64 * self.scale) as u64).max(1);
         match self.collection {
@@ -88,9 +88,9 @@ impl Collection {
 impl Load for Collection {
     fn check(&self) -> Result<(), Refusal> {
         let share = self.scale > 0.0 && self.scale <= 1.0;
-        Refusal::unless(share, "scale", "a share above 0, up to 1")?;
+        Refusal::unless(share, "scale", "greater than 0 and at most 1")?;
         let scaled = self.source.is_none() || (self.scale - 1.0).abs() < f64::EPSILON;
-        Refusal::unless(scaled, "scale", "1 with a 'source', which is taken whole")?;
+        Refusal::unless(scaled, "scale", "1 if `source` is set, because all of its files are used")?;
         let absolute = self.source.as_ref().is_none_or(|path| path.starts_with('/') && !path.contains('\0'));
         Refusal::unless(absolute, "source", "an absolute path")?;
         super::check_io_size("io_size", self.io_size, false)?;
@@ -103,7 +103,7 @@ impl Load for Collection {
 
     fn writes(&self) -> Bytes {
         match self.source {
-            // How much it holds is known only when it is looked at.
+            // Its size is known only once it has been scanned.
             Some(_) => Bytes(u64::MAX),
             None => Bytes(self.bytes().saturating_mul(2)),
         }

@@ -7,12 +7,12 @@ use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 parameters! {
-    /// Reads of the block device below the filesystem: the same block from memory, then one block after the other from
-    /// the device. Sizes in bytes, times in nanoseconds.
+    /// Reads of the block device below the filesystem: the same block from memory, then one block after the
+    /// other from the device. Sizes in bytes, times in nanoseconds.
     DeviceRead {
         block: Bytes = Bytes(2 * Bytes::MIB), "size of each read";
-        window: Nanos = Nanos::from_secs(3), "the measured part of each phase";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long a read in flight at the end of the window is waited for";
+        window: Nanos = Nanos::from_secs(3), "length of the measured part of each phase";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for a read in flight at the end of the window";
     }
 }
 
@@ -30,7 +30,7 @@ pub const BUFFERED: PhaseSpec =
 impl Load for DeviceRead {
     fn check(&self) -> Result<(), Refusal> {
         super::check_io_size("block", self.block, false)?;
-        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")
+        Refusal::unless(self.window > Nanos(0), "window", "greater than zero")
     }
 
     fn prepares(&self) -> Bytes {

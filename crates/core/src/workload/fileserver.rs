@@ -7,19 +7,19 @@ use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 parameters! {
-    /// Readers through trees of small files, then writers beside them. Sizes in bytes, times in nanoseconds.
+    /// Readers of trees of small files, then writers alongside them. Sizes in bytes, times in nanoseconds.
     Fileserver {
-        tree_size: Bytes = Bytes(20 * Bytes::GIB), "all trees together; a share such as `50%` is of the device";
-        tree: TreeModel = TreeModel::Home, "sizes and shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`";
-        readers: u32 = 3, "readers in the phases with many; the first phase has one";
-        writers: u32 = 3, "writers in the last phase; 0 leaves that phase out";
-        ramp: Nanos = Nanos::from_secs(30), "load before each window";
-        window: Nanos = Nanos::from_secs(30), "the measured part of each phase";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long operations in flight at the end of the window are waited for";
-        io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer of each `read` and `write` after the first byte";
-        direct: bool = false, "`true`: `O_DIRECT`, with sizes rounded up to whole 4 KiB";
+        tree_size: Bytes = Bytes(20 * Bytes::GIB), "total size of all trees; a percentage such as `50%` is relative to the device";
+        tree: TreeModel = TreeModel::Home, "file sizes and directory shapes: `home`, `impressions`, or `profile:FILE` with a file from `fsdyno profile`";
+        readers: u32 = 3, "number of readers in the phases with several readers; the first phase has one";
+        writers: u32 = 3, "number of writers in the last phase; 0 skips that phase";
+        ramp: Nanos = Nanos::from_secs(30), "duration of the load before each window";
+        window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
+        io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer size of each `read` and `write` after the first byte";
+        direct: bool = false, "`true`: use `O_DIRECT`, with sizes rounded up to multiples of 4 KiB";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
-        writer_space: Option<Bytes> = None, "what one writer may occupy before it removes its tree and starts anew; by default 80 % of the free space, shared by the writers";
+        writer_space: Option<Bytes> = None, "how much space a writer may use before it removes its tree and starts again; by default 80 % of the free space, shared by all writers";
     }
 }
 
@@ -45,7 +45,7 @@ steps! {
     }
 }
 
-/// The name of a phase with so many readers and writers: `3 readers, 3 writers`.
+/// The name of a phase with these numbers of readers and writers: `3 readers, 3 writers`.
 pub fn phase_name(readers: u32, writers: u32) -> String {
     match writers {
         0 => super::plural(readers, "reader"),
@@ -54,17 +54,17 @@ pub fn phase_name(readers: u32, writers: u32) -> String {
 }
 
 impl Fileserver {
-    /// Sizes of files are multiples of this.
+    /// File sizes are multiples of this.
     pub fn multiple(&self) -> u64 {
         if self.direct { super::DIRECT_ALIGNMENT } else { 1 }
     }
 
-    /// Size of one tree: one for each reader, and one for the first phase.
+    /// Size of one tree: there is one per reader, and one for the first phase.
     pub fn tree_bytes(&self) -> u64 {
         self.tree_size.0 / (u64::from(self.readers) + 1) / self.multiple() * self.multiple()
     }
 
-    /// One reader, many readers where that is something else, and readers with writers where there are any.
+    /// One reader; many readers, if that is different; and readers with writers, if there are any.
     fn phases(&self) -> u32 {
         1 + u32::from(self.readers > 1) + u32::from(self.writers > 0)
     }
@@ -78,14 +78,10 @@ impl Load for Fileserver {
             "writers",
             format!("a whole number from 0 to {}", super::MAX_WORKERS),
         )?;
-        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")?;
+        Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
         super::check_io_size("io_size", self.io_size, self.direct)?;
-        Refusal::unless(self.tree_size > Bytes(0), "tree_size", "more than nothing")?;
-        Refusal::unless(
-            self.tree_bytes() >= self.multiple(),
-            "tree_size",
-            "at least one block for each tree",
-        )?;
+        Refusal::unless(self.tree_size > Bytes(0), "tree_size", "greater than zero")?;
+        Refusal::unless(self.tree_bytes() >= self.multiple(), "tree_size", "at least one block per tree")?;
         super::check_content(&self.content)?;
         let space = self.writer_space.is_none_or(|space| space.0 >= 64 * Bytes::KIB);
         Refusal::unless(space, "writer_space", "at least 64k")
@@ -110,7 +106,7 @@ impl Load for Fileserver {
     }
 
     fn title(&self) -> String {
-        // No plan asks for 0: it is a result that was measured elsewhere.
+        // No plan sets 0: this is a result that was measured elsewhere.
         let trees = match self.tree_size {
             Bytes(0) => "unknown trees".to_string(),
             size => format!("{size} of trees"),

@@ -1,4 +1,5 @@
-//! Workloads as a plan describes them and the engine executes them: one file each, and a line in `workloads!`.
+//! Workloads as a plan describes them and the engine executes them: one file each, and a line in
+//! `workloads!`.
 
 pub mod bonnie;
 pub mod collection;
@@ -26,65 +27,65 @@ use crate::units::{Bytes, Nanos};
 use parameter::{Listed, Literal, ParameterError, Parameters, Refusal, Shorthand, Surroundings};
 use serde::{Deserialize, Serialize};
 
-/// Most workers of one role.
+/// The maximum number of workers in one role.
 pub(crate) const MAX_WORKERS: u32 = 1024;
 /// Largest buffer of one read or write.
 pub(crate) const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
-/// Direct I/O is aligned to this.
+/// Direct I/O must be aligned to this.
 pub(crate) const DIRECT_ALIGNMENT: u64 = 4 * Bytes::KIB;
 
-/// What a sweep must know of a workload to check, plan and watch it.
+/// What a sweep must know about a workload in order to check, plan and monitor it.
 pub trait Load {
-    /// Whether the parameters make sense, each by itself and together.
+    /// Whether the parameters are valid, individually and in combination.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first that is not.
     fn check(&self) -> Result<(), Refusal>;
-    /// Bytes in files that are made before the phases.
+    /// Total size of the files created before the phases.
     fn prepares(&self) -> Bytes;
-    /// Most bytes that the phases come to occupy beside those; `u64::MAX` where only the free space limits it.
+    /// The most space that the phases use in addition; `u64::MAX` if only the free space limits it.
     fn writes(&self) -> Bytes;
-    /// Bytes that those phases move which last until their work is done.
+    /// Bytes moved by the phases that last until their work is done.
     fn moves(&self) -> Bytes {
         Bytes(0)
     }
-    /// The phases that last a given time.
+    /// The phases that last for a given time.
     fn timing(&self) -> Timing;
-    /// Into how many parts it falls, between which the filesystem is unmounted and mounted again where that can be done.
+    /// The number of parts, between which the filesystem is unmounted and mounted again if possible.
     fn parts(&self) -> u32 {
         1
     }
-    /// One line for the head of a table, the kind first.
+    /// One line for the head of a table, beginning with the kind.
     fn title(&self) -> String;
-    /// A key of plans that stands for several parameters.
+    /// A plan key that sets several parameters.
     fn shorthand(&self) -> Option<Shorthand> {
         None
     }
-    /// What a plan ranks by when it does not say.
+    /// The measure that a plan ranks by unless it sets one.
     fn default_measure(&self) -> &'static str;
-    /// The measure of how much work is done.
+    /// The measure of the amount of work done.
     fn throughput(&self) -> &'static str {
         "throughput"
     }
-    /// The measure of how long single operations take at worst, p99.9 of those that people wait for; `None` where no
-    /// operation is watched.
+    /// The measure of worst-case operation latency: p99.9 of the operations that people wait for; `None` if
+    /// no operation is timed.
     fn latency(&self) -> Option<String> {
         None
     }
-    /// What it needs from the machine beside a filesystem.
+    /// What it requires of the machine apart from a filesystem.
     fn needs(&self) -> &'static [Need] {
         &[]
     }
 }
 
-/// Something that a machine may not have.
+/// A requirement that a machine may not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Requests through rings, io_uring(7).
+    /// Requests through io_uring(7).
     IoUring,
     /// A block device below the filesystem.
     Device,
-    /// A program beside fsdyno.
+    /// An external program.
     Program(Tool),
 }
 
@@ -97,7 +98,7 @@ pub struct Tool {
     pub package: &'static str,
 }
 
-/// Phases that last a given time. Those that last until their work is done are not among them.
+/// The phases that last for a given time, as opposed to those that last until their work is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timing {
     /// How many there are.
@@ -106,7 +107,7 @@ pub struct Timing {
     pub ramp: Nanos,
     /// The measured part.
     pub window: Nanos,
-    /// How long operations in flight at the end of the window are waited for.
+    /// How long to wait for operations in flight at the end of the window.
     pub drain_limit: Nanos,
 }
 
@@ -117,7 +118,7 @@ impl Timing {
     }
 }
 
-/// Declares the workloads once: variant and name in plans and results.
+/// Declares the workloads once: variant, and name in plans and results.
 macro_rules! workloads {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// A workload with all its parameters.
@@ -144,7 +145,7 @@ macro_rules! workloads {
                 match self { $(Workload::$variant(_) => $name,)* }
             }
 
-            /// What a sweep must know of it.
+            /// What a sweep must know about it.
             pub fn load(&self) -> &dyn Load {
                 match self { $(Workload::$variant(parameters) => parameters,)* }
             }
@@ -161,7 +162,7 @@ macro_rules! workloads {
 }
 
 workloads! {
-    /// Readers through trees of small files, then writers beside them (FsOpBench, 2009).
+    /// Readers of trees of small files, then writers alongside them (FsOpBench, 2009).
     Fileserver = "fileserver",
     /// Large files written and read in sequence, and blocks of them in random order (aiod, aio-stress).
     Streaming = "streaming",
@@ -175,15 +176,15 @@ workloads! {
     Collection = "collection",
     /// Reads of the block device below the filesystem (`hdparm -tT`).
     DeviceRead = "device-read",
-    /// Everything that a workload does but the syscall: what the tool itself costs.
+    /// Everything that a workload does except the syscall: the cost of the tool itself.
     Null = "null",
 }
 
 impl Workload {
-    /// Sets a parameter from what a plan says.
+    /// Sets a parameter from a value in a plan.
     ///
     /// # Errors
-    /// Why the literal was not taken.
+    /// Why the value was rejected.
     pub fn set(
         &mut self,
         name: &str,
@@ -212,15 +213,15 @@ fn check_io_size(parameter: &'static str, size: Bytes, direct: bool) -> Result<(
     let sensible = size > Bytes(0) && size <= MAX_IO_SIZE;
     Refusal::unless(sensible, parameter, format!("a size from 1 to {MAX_IO_SIZE}"))?;
     let aligned = !direct || size.0.is_multiple_of(DIRECT_ALIGNMENT);
-    Refusal::unless(aligned, parameter, "a multiple of 4k with direct I/O")
+    Refusal::unless(aligned, parameter, "a multiple of 4k for direct I/O")
 }
 
 fn check_content(content: &Content) -> Result<(), Refusal> {
     let sensible = !matches!(content, Content::Compressible(share) if !(0.0..=1.0).contains(share));
-    Refusal::unless(sensible, "content", "compressible by a share from 0 to 1")
+    Refusal::unless(sensible, "content", "compressible by a factor from 0 to 1")
 }
 
-/// What files contain. No two files share a block, whatever the content but zeros.
+/// File contents. No two files share a block, unless they contain only zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
@@ -232,7 +233,7 @@ pub enum Content {
     Compressible(f64),
 }
 
-/// Where the sizes of files and the shape of directories come from.
+/// The source of file sizes and directory shapes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeModel {
@@ -265,7 +266,7 @@ pub struct Profile {
     pub directories: u64,
     /// Sum of the sizes of regular files, in bytes.
     pub bytes: u64,
-    /// Names and directories that could not be looked at, and so are missing.
+    /// Names and directories that could not be read, and so are missing.
     #[serde(default)]
     pub unreadable: u64,
     /// Files by size in bytes.

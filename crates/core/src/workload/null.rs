@@ -7,11 +7,11 @@ use crate::operation::Role;
 use crate::units::{Bytes, Nanos};
 
 parameters! {
-    /// Everything that a workload does but the syscall. Times in nanoseconds.
+    /// Everything that a workload does except the syscall. Times in nanoseconds.
     Null {
-        workers: u32 = 1, "workers at once";
-        ramp: Nanos = Nanos::from_millis(10), "before the window";
-        window: Nanos = Nanos::from_millis(100), "the measured part";
+        workers: u32 = 1, "number of workers";
+        ramp: Nanos = Nanos::from_millis(10), "duration of the load before the window";
+        window: Nanos = Nanos::from_millis(100), "length of the measured part";
     }
 }
 
@@ -26,7 +26,7 @@ pub const NULL: PhaseSpec = PhaseSpec { name: "null", role: Role::Null, steps: n
 impl Load for Null {
     fn check(&self) -> Result<(), Refusal> {
         super::check_workers("workers", self.workers)?;
-        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")
+        Refusal::unless(self.window > Nanos(0), "window", "greater than zero")
     }
 
     fn prepares(&self) -> Bytes {

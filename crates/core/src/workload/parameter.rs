@@ -1,14 +1,15 @@
-//! Parameters of workloads: declared once, for parsing, checking, the reference and the store.
+//! Workload parameters: declared once, for parsing, checking, the reference and the store.
 //!
-//! A plan gives [`Literal`]s; what a parameter makes of one is the business of its type ([`Parameter`]). What a literal may
-//! refer to outside the plan (the size of the device, a file beside the plan) comes from its [`Surroundings`], so that
-//! nothing here touches a machine. Places in the plan and suggestions for mistyped words are the caller's.
+//! A plan contains [`Literal`]s, which the type of a parameter interprets ([`Parameter`]). Whatever a literal
+//! refers to outside the plan (the device size, a file next to the plan) comes from its [`Surroundings`], so
+//! that nothing here touches a machine. The caller adds places in the plan and suggestions for mistyped
+//! words.
 
 use super::{Content, Profile, TreeModel};
 use crate::units::{Bytes, Nanos, Size, UnitError};
 use std::collections::BTreeMap;
 
-/// A value as a plan writes it, free of its place.
+/// A value from a plan, without its place.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
     /// A string.
@@ -39,17 +40,17 @@ impl Literal {
 
 /// What a literal may refer to outside the plan.
 pub trait Surroundings {
-    /// Size of the device that filesystems are made on, where it is known beforehand.
+    /// Size of the device that filesystems are created on, if it is known beforehand.
     fn device_size(&self) -> Option<Bytes>;
 
     /// The text of a file; a relative path is relative to the plan's directory.
     ///
     /// # Errors
-    /// The path in full, and why it cannot be read.
+    /// The full path, and why it cannot be read.
     fn read_file(&self, path: &str) -> Result<String, (String, String)>;
 }
 
-/// Why a literal was not taken.
+/// Why a literal was rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParameterError {
     /// There is no such parameter.
@@ -60,22 +61,22 @@ pub enum ParameterError {
     ExpectedInside(&'static str, String),
     /// A key inside the value that it does not take.
     UnknownInside(String, &'static [&'static str]),
-    /// A word that is none of the known ones: what kind of word, the word, the known ones.
+    /// An unknown word: its kind, the word, and the known words.
     UnknownWord(&'static str, String, Vec<&'static str>),
-    /// A size, a duration or a share that is none.
+    /// An invalid size, duration or percentage.
     Unit(UnitError),
-    /// A share of a device whose size is not known beforehand.
+    /// A percentage of a device whose size is not known beforehand.
     ShareOfUnknown,
     /// A file that cannot be used: its path and why.
     File(String, String),
 }
 
-/// Why parameters that are fine by themselves do not go together, or lie outside their range.
+/// Why parameters that are valid individually do not fit together, or are out of range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The parameter to blame.
     pub parameter: &'static str,
-    /// What it takes; a phrase such as `a multiple of 4k with direct I/O`.
+    /// What it must be, as a phrase such as `a multiple of 4k for direct I/O`.
     pub expected: String,
 }
 
@@ -83,7 +84,7 @@ impl Refusal {
     /// An error unless the condition holds.
     ///
     /// # Errors
-    /// The refusal of this parameter, with what it takes.
+    /// The parameter, and what it must be.
     pub fn unless(holds: bool, parameter: &'static str, expected: impl Into<String>) -> Result<(), Refusal> {
         if holds { Ok(()) } else { Err(Refusal { parameter, expected: expected.into() }) }
     }
@@ -91,13 +92,13 @@ impl Refusal {
 
 /// A type of parameters.
 pub trait Parameter: Sized {
-    /// What a literal means.
+    /// Interprets a literal.
     ///
     /// # Errors
-    /// Why it means nothing.
+    /// Why it is not valid.
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError>;
 
-    /// As a plan would write it, and as reports show it. Empty: left to be decided later.
+    /// The text as in a plan, for reports. Empty if the value is decided later.
     fn written(&self) -> String;
 }
 
@@ -165,11 +166,11 @@ impl Parameter for String {
 
 /// A number or a string with its unit, as text.
 fn with_unit(literal: &Literal) -> Result<String, ParameterError> {
-    let expected = || ParameterError::Expected("a number or a string with its unit".to_string());
+    let expected = || ParameterError::Expected("a number or a string with a unit".to_string());
     literal.scalar().ok_or_else(expected)
 }
 
-/// A size, or a share of the device.
+/// A size, or a percentage of the device.
 impl Parameter for Bytes {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         match with_unit(literal)?.parse().map_err(ParameterError::Unit)? {
@@ -195,7 +196,7 @@ impl Parameter for Nanos {
     }
 }
 
-/// A parameter that is left to be decided later when the plan does not give it.
+/// A parameter that is decided later if the plan does not set it.
 impl<T: Parameter> Parameter for Option<T> {
     fn read(literal: &Literal, surroundings: &dyn Surroundings) -> Result<Self, ParameterError> {
         T::read(literal, surroundings).map(Some)
@@ -241,7 +242,7 @@ impl Parameter for Content {
                     _ => return Err(expected()),
                 };
                 let inside =
-                    || ParameterError::ExpectedInside("compressible", "a share from 0 to 1".to_string());
+                    || ParameterError::ExpectedInside("compressible", "a number from 0 to 1".to_string());
                 (0.0..=1.0).contains(&share).then_some(Content::Compressible(share)).ok_or_else(inside)
             }
             _ => Err(expected()),
@@ -273,7 +274,7 @@ impl Parameter for TreeModel {
                 let profile: Profile = serde_json::from_str(&text)
                     .map_err(|error| ParameterError::File(path.clone(), error.to_string()))?;
                 if profile.files == 0 || profile.file_size_bytes.iter().all(|bin| bin.count == 0) {
-                    return Err(ParameterError::File(path, "it has no files".to_string()));
+                    return Err(ParameterError::File(path, "it contains no files".to_string()));
                 }
                 Ok(TreeModel::Profile(Box::new(profile)))
             }
@@ -289,27 +290,27 @@ impl Parameter for TreeModel {
     }
 }
 
-/// A key that stands for several parameters: what somebody would type to the program that the workload is made after.
+/// A key that sets several parameters, in the syntax of the program that the workload is modelled on.
 #[derive(Debug, Clone, Copy)]
 pub struct Shorthand {
     /// Its key in plans.
     pub name: &'static str,
     /// One line for the reference.
     pub help: &'static str,
-    /// The parameters that a text sets, each with its literal.
+    /// The parameters that a text sets, with their literals.
     pub read: fn(&str) -> Result<Vec<Setting>, ShorthandError>,
 }
 
 /// A parameter and what it is set to.
 pub type Setting = (&'static str, Literal);
 
-/// Why a text in the words of another program was not taken.
+/// Why a text in the syntax of another program was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShorthandError {
-    /// The other program does not know it either.
+    /// The other program does not know this word either.
     #[error("unknown word '{0}'")]
     Unknown(String),
-    /// It is near to one that the other program knows.
+    /// Close to a word that the other program knows.
     #[error("unknown {what} '{word}'{}", nearest.as_ref().map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default())]
     UnknownWord {
         /// What kind of word.
@@ -319,22 +320,22 @@ pub enum ShorthandError {
         /// The nearest known one.
         nearest: Option<&'static str>,
     },
-    /// The other program knows it, but it has no place here.
-    #[error("'{word}' has no place here: {reason}")]
+    /// The other program knows it, but it is not supported here.
+    #[error("'{word}' is not supported: {reason}")]
     Refused {
         /// As written.
         word: String,
         /// Why, and what to do instead.
         reason: &'static str,
     },
-    /// A value that is missing, or that the word does not take.
-    #[error("'{word}' takes {expected}, not {}", found.as_ref().map_or("nothing".to_string(), |found| format!("'{found}'")))]
+    /// A missing value, or one that the word does not accept.
+    #[error("'{word}' takes {expected}, {}", found.as_ref().map_or("but no value is given".to_string(), |found| format!("not '{found}'")))]
     Value {
         /// As written.
         word: String,
-        /// What it takes.
+        /// What it accepts.
         expected: &'static str,
-        /// What stands there.
+        /// What was found.
         found: Option<String>,
     },
 }
@@ -383,7 +384,7 @@ macro_rules! parameters {
 }
 pub(super) use parameters;
 
-/// Declares a parameter that is one of some words.
+/// Declares a parameter whose value is one of several words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
@@ -429,16 +430,16 @@ pub struct Listed {
     pub name: &'static str,
     /// One line for the reference.
     pub help: &'static str,
-    /// As a plan would write it; empty when it is left to be decided later.
+    /// The text as in a plan; empty if the value is decided later.
     pub value: String,
 }
 
 /// The parameters of a workload by their names.
 pub trait Parameters {
-    /// Sets one.
+    /// Sets one parameter.
     ///
     /// # Errors
-    /// Why the literal was not taken; the parameter has its old value then.
+    /// Why the literal was rejected; the parameter then keeps its old value.
     fn set(
         &mut self,
         name: &str,
@@ -450,7 +451,7 @@ pub trait Parameters {
     fn list(&self) -> Vec<Listed>;
 }
 
-/// Surroundings of command lines, which refer to nothing: no device of a known size, and no files.
+/// The surroundings of command lines, which refer to nothing: no device of known size, and no files.
 pub(crate) struct Nowhere;
 
 impl Surroundings for Nowhere {
@@ -459,6 +460,6 @@ impl Surroundings for Nowhere {
     }
 
     fn read_file(&self, path: &str) -> Result<String, (String, String)> {
-        Err((path.to_string(), "there is nothing".to_string()))
+        Err((path.to_string(), "files are not available here".to_string()))
     }
 }

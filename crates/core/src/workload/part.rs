@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much of a workload an engine does. Where the filesystem is unmounted and mounted again within the load, each part has
-/// an engine of its own, which finds what the ones before it have made; directory, workload and seed are the same.
+/// Which part of a workload an engine runs. If the filesystem is unmounted and mounted again during the load,
+/// each part has an engine of its own, which finds what the earlier parts created; directory, workload and
+/// seed are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Which, from 0.

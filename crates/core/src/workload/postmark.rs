@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 parameters! {
     /// A pool of small files, transactions on it, and its removal. Sizes in bytes.
     Postmark {
-        number: u32 = 500, "files that are made at first; the pool has room for twice as many, at 12 bytes of memory each";
-        size: SizeRange = SizeRange { low: Bytes(500), high: Bytes(10_000) }, "sizes of new files, from the first to below the second, which no append exceeds: `500-10000`, or one size for all";
-        transactions: u32 = 500, "each reads a file or appends to one, and creates a file or deletes one";
-        read: Bytes = Bytes(512), "block of a read; with `buffering` what is asked of the buffer, not of the kernel";
-        write: Bytes = Bytes(512), "block of a write, likewise";
-        bias_read: i32 = 5, "of 10 transactions so many read and the others append; -1: neither";
-        bias_create: i32 = 5, "of 10 transactions so many create and the others delete; -1: neither";
-        subdirectories: u32 = 0, "directories over which files are spread; up to 1: none";
-        seed: u32 = 42, "of the original's own generator: the same seed, the same files in the same order";
-        buffering: bool = true, "`true`: the system calls of C's buffered streams, with `lseek` before appending and `fstat` for the size of the buffer; `false`: a call for each block";
+        number: u32 = 500, "number of files created at the start; the pool has room for twice as many, at 12 bytes of memory each";
+        size: SizeRange = SizeRange { low: Bytes(500), high: Bytes(10_000) }, "sizes of new files: `500-10000` (from 500 to just below 10000, which appending never exceeds), or one size for all";
+        transactions: u32 = 500, "number of transactions; each reads or appends to a file, and creates or deletes one";
+        read: Bytes = Bytes(512), "block size for reading; with `buffering` this is the size requested from the buffer, not from the kernel";
+        write: Bytes = Bytes(512), "block size for writing, likewise";
+        bias_read: i32 = 5, "how many of 10 transactions read (the others append); -1: neither";
+        bias_create: i32 = 5, "how many of 10 transactions create a file (the others delete one); -1: neither";
+        subdirectories: u32 = 0, "number of directories to spread the files over; with 0 or 1 there are no subdirectories";
+        seed: u32 = 42, "seed for the original's random number generator: the same seed gives the same files in the same order";
+        buffering: bool = true, "`true`: make the system calls of C's buffered streams, with `lseek` before appending and `fstat` for the buffer size; `false`: one call per block";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }
 
 steps! {
-    /// Transactions. What the creator performs, too, comes first.
+    /// Transactions. The steps of the creator come first.
     transaction {
         CREATE = Create,
         FSTAT = Fstat,
@@ -72,7 +72,7 @@ impl Parameter for SizeRange {
             },
             Literal::Array(ends) => match &ends[..] {
                 [low, high] => (size(low)?, size(high)?),
-                _ => return Err(ParameterError::Expected("two sizes".to_string())),
+                _ => return Err(ParameterError::Expected("two sizes, the smaller one first".to_string())),
             },
             one => (size(one)?, size(one)?),
         };
@@ -87,7 +87,7 @@ impl Parameter for SizeRange {
     }
 }
 
-/// Most files at first: the table of the pool is then 2.4 GB.
+/// The maximum number of initial files: the table of the pool then takes 2.4 GB.
 const MAX_NUMBER: u32 = 100_000_000;
 /// The original computes twice the largest size in 31 bits.
 const MAX_SIZE: Bytes = Bytes(Bytes::GIB - 1);
@@ -95,7 +95,7 @@ const MAX_SUBDIRECTORIES: u32 = 1_000_000;
 const MAX_INT: u32 = i32::MAX as u32;
 
 impl Postmark {
-    /// Bytes of a file as it is made, on average.
+    /// Mean size of a new file in bytes.
     pub(crate) fn mean_size(&self) -> u64 {
         self.size.low.0.midpoint(self.size.high.0)
     }
@@ -113,7 +113,7 @@ impl Load for Postmark {
         whole("seed", self.seed, 1, MAX_INT)?;
         let SizeRange { low, high } = self.size;
         let ordered = Bytes(1) <= low && low <= high && high <= MAX_SIZE;
-        Refusal::unless(ordered, "size", "a size from 1 to below 1G, or two, the smaller one first")?;
+        Refusal::unless(ordered, "size", "a size from 1 to below 1G, or two sizes, the smaller one first")?;
         super::check_io_size("read", self.read, false)?;
         super::check_io_size("write", self.write, false)?;
         for (parameter, bias) in [("bias_read", self.bias_read), ("bias_create", self.bias_create)] {
@@ -164,7 +164,7 @@ impl Load for Postmark {
     fn shorthand(&self) -> Option<Shorthand> {
         Some(Shorthand {
             name: "commands",
-            help: "the original's commands in place of the keys below, as a list or one a line: `[\"set size 500 10000\", \"set number 1000\", \"run\"]`",
+            help: "postmark commands instead of the keys below, as a list or one per line: `[\"set size 500 10000\", \"set number 1000\", \"run\"]`",
             read: commands,
         })
     }
@@ -172,7 +172,7 @@ impl Load for Postmark {
 
 type Setting = (&'static str, Literal);
 
-/// What the original's `set` sets, and the parameter behind it.
+/// The settings of the original's `set`, and the parameters behind them.
 const SETS: &[(&str, &str)] = &[
     ("size", "size"),
     ("number", "number"),
@@ -186,7 +186,7 @@ const SETS: &[(&str, &str)] = &[
     ("bias create", "bias_create"),
 ];
 
-/// Commands that change nothing about the one run that there is.
+/// Commands that do not affect the single run.
 const WITHOUT_EFFECT: &[&str] = &["show", "help", "quit", "exit"];
 
 fn commands(text: &str) -> Result<Vec<Setting>, ShorthandError> {
@@ -198,8 +198,7 @@ fn commands(text: &str) -> Result<Vec<Setting>, ShorthandError> {
             [] => {}
             [command, ..] if WITHOUT_EFFECT.contains(&command) => {}
             _ if over => {
-                let reason =
-                    "there is one run, and 'run' is the last command; another run is another workload";
+                let reason = "'run' is the last command, because a workload is one run; add another workload for a second run";
                 return Err(ShorthandError::Refused { word: words.join(" "), reason });
             }
             ["run"] => over = true,
@@ -227,7 +226,7 @@ fn set(words: &[&str]) -> Result<Setting, ShorthandError> {
     });
     let Some((name, parameter, value)) = found else {
         if let ["location" | "report", ..] = words {
-            let reason = "where files are made and what is shown is fsdyno's";
+            let reason = "fsdyno chooses the directory and reports the results itself";
             return Err(ShorthandError::Refused { word: format!("set {}", words[0]), reason });
         }
         let length = if words.first() == Some(&"bias") { 2 } else { 1 };
@@ -245,7 +244,7 @@ fn set(words: &[&str]) -> Result<Setting, ShorthandError> {
     };
     let expected = match name {
         "buffering" => "true or false",
-        "size" => "one number or two",
+        "size" => "one or two numbers",
         _ => "a whole number",
     };
     let found = (!value.is_empty()).then(|| value.to_string());
@@ -289,12 +288,12 @@ mod tests {
             ("set nmber 20", "unknown setting 'nmber'; did you mean 'number'?"),
             ("set bias rad 20", "unknown setting 'bias rad'; did you mean 'bias read'?"),
             ("go", "unknown command 'go'"),
-            ("set number", "'set number' takes a whole number, not nothing"),
+            ("set number", "'set number' takes a whole number, but no value is given"),
             ("set number many", "'set number' takes a whole number, not 'many'"),
-            ("set size 1 2 3", "'set size' takes one number or two, not '1 2 3'"),
+            ("set size 1 2 3", "'set size' takes one or two numbers, not '1 2 3'"),
             ("set buffering yes", "'set buffering' takes true or false, not 'yes'"),
-            ("set location /mnt", "'set location' has no place here: where files"),
-            ("run\nset seed 1\nrun", "'set seed 1' has no place here: there is one run"),
+            ("set location /mnt", "'set location' is not supported: fsdyno chooses the directory"),
+            ("run\nset seed 1\nrun", "'set seed 1' is not supported: 'run' is the last command"),
         ] {
             let refused = commands(text).unwrap_err().to_string();
             assert!(refused.starts_with(error), "{refused}");

@@ -22,7 +22,8 @@ words! {
     Stage, "stage" {
         /// Every file is written once, from its beginning to its end.
         Write = "write",
-        /// The filesystem is unmounted and mounted again; then every file is read once, from its beginning to its end.
+        /// The filesystem is unmounted and mounted again; then every file is read once, from its beginning to
+        /// its end.
         Read = "read",
         /// Blocks of the files in random order are written for the length of the window.
         RandomWrite = "random-write",
@@ -36,21 +37,21 @@ words! {
 parameters! {
     /// Large files in sequence, and blocks of them in random order. Sizes in bytes, times in nanoseconds.
     Streaming {
-        file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a share such as `50%` is of the device";
-        streams: u32 = 1, "files, each with a worker of its own";
+        file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a percentage such as `50%` is relative to the device";
+        streams: u32 = 1, "number of files, each with its own worker";
         bs: Bytes = Bytes(4 * Bytes::MIB), "size of each sequential read and write";
         random_bs: Bytes = Bytes(4 * Bytes::KIB), "size of each random read and write";
-        direct: bool = false, "`true`: `O_DIRECT`";
+        direct: bool = false, "`true`: use `O_DIRECT`";
         io: IoEngine = IoEngine::Sync, "`sync`, or `io_uring` with registered buffers and files";
-        iodepth: u32 = 32, "requests that each worker has in flight, with `io_uring`";
-        batch: u32 = 1, "requests that have to end before a worker looks and hands on the next ones, with `io_uring`: each waits for the last of its batch, and its latency says so; never more than are in flight";
-        stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "what is done, in this order: `write`, `read`, `random-write`, `random-read`, `mixed`";
-        readers: u32 = 1, "readers of the stage `mixed`";
-        writers: u32 = 1, "writers of the stage `mixed`";
-        fsync: bool = true, "whether the stage `write` syncs each file at its end, inside the measured time";
-        ramp: Nanos = Nanos::from_secs(5), "load before the window of the stages that have one";
-        window: Nanos = Nanos::from_secs(30), "the measured part of the random and mixed stages";
-        drain_limit: Nanos = Nanos::from_secs(30), "how long requests in flight at the end of the window are waited for";
+        iodepth: u32 = 32, "requests that each worker keeps in flight, with `io_uring`";
+        batch: u32 = 1, "requests that must complete before a worker collects them and submits new ones, with `io_uring`; each waits for the last of its batch, and its latency includes that; never more than are in flight";
+        stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "stages to run, in this order: `write`, `read`, `random-write`, `random-read`, `mixed`";
+        readers: u32 = 1, "number of readers in the stage `mixed`";
+        writers: u32 = 1, "number of writers in the stage `mixed`";
+        fsync: bool = true, "whether the stage `write` syncs each file at its end, within the measured time";
+        ramp: Nanos = Nanos::from_secs(5), "duration of the load before the window, for stages that have one";
+        window: Nanos = Nanos::from_secs(30), "length of the measured part of the random and mixed stages";
+        drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for requests in flight at the end of the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
     }
 }
@@ -70,29 +71,29 @@ steps! {
     uring_write { MOVE = UringWrite, SYNC = Fsync }
 }
 
-/// Most memory for the buffers of one worker.
+/// The maximum memory for the buffers of one worker.
 const MAX_BUFFERS: Bytes = Bytes(Bytes::GIB);
 
 impl Stage {
-    /// Whether it lasts a given time, and not until its work is done.
+    /// Whether it lasts for a given time, rather than until its work is done.
     pub fn timed(self) -> bool {
         matches!(self, Stage::RandomRead | Stage::RandomWrite | Stage::Mixed)
     }
 }
 
 impl Streaming {
-    /// The length of each file: whole blocks of the device with direct I/O.
+    /// The size of each file: with direct I/O, a multiple of the alignment.
     pub fn file_bytes(&self) -> u64 {
         let multiple = if self.direct { super::DIRECT_ALIGNMENT } else { 1 };
         self.file_size.0 / multiple * multiple
     }
 
-    /// Whether the files have to be made before the first stage.
+    /// Whether the files have to be created before the first stage.
     pub fn needs_files(&self) -> bool {
         self.stages.first() != Some(&Stage::Write)
     }
 
-    /// The stages of a part: the second begins with `read`, before which the filesystem is mounted anew.
+    /// The stages of a part: the second begins with `read`, before which the filesystem is mounted again.
     pub fn stages_of(&self, part: Part) -> &[Stage] {
         match self.stages.iter().position(|stage| *stage == Stage::Read) {
             Some(read) if part != Part::WHOLE && part.is_first() => &self.stages[..read],
@@ -118,20 +119,20 @@ impl Load for Streaming {
         super::check_io_size("random_bs", self.random_bs, self.direct)?;
         Refusal::unless(self.file_bytes() >= self.bs.0, "file_size", "at least one block (`bs`)")?;
         let holds = self.file_bytes() >= self.random_bs.0;
-        Refusal::unless(holds, "random_bs", "at most the size of a file (`file_size`)")?;
+        Refusal::unless(holds, "random_bs", "at most the file size (`file_size`)")?;
         let distinct = self.stages.iter().enumerate().all(|(at, stage)| !self.stages[..at].contains(stage));
         Refusal::unless(
             distinct && !self.stages.is_empty(),
             "stages",
-            "at least one stage, each at most once",
+            "a list of at least one stage, without repetitions",
         )?;
-        Refusal::unless(self.window > Nanos(0), "window", "more than nothing")?;
+        Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
         let largest = self.bs.max(self.random_bs).0;
         let fits = self.io == IoEngine::Sync || largest * u64::from(self.iodepth) <= MAX_BUFFERS.0;
         Refusal::unless(
             fits,
             "iodepth",
-            format!("so few that as many blocks (`bs`) fit into {MAX_BUFFERS}"),
+            format!("small enough that as many blocks (`bs`) fit into {MAX_BUFFERS}"),
         )?;
         super::check_content(&self.content)
     }
@@ -257,7 +258,7 @@ mod tests {
         };
         assert_eq!(parts(&[Write, Read]), [vec![Write], vec![Read]]);
         assert_eq!(parts(&[Write, Mixed, Read, RandomRead]), [vec![Write, Mixed], vec![Read, RandomRead]]);
-        // The first part makes the files.
+        // The first part creates the files.
         assert_eq!(parts(&[Read, RandomRead]), [vec![], vec![Read, RandomRead]]);
         assert_eq!(parts(&[Write, RandomRead]), [vec![Write, RandomRead]]);
     }

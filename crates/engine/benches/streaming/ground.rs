@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Goes on, as root, in a mount namespace of its own: what is mounted there ends with this process, however that ends.
+/// Goes on, as root, in a mount namespace of its own: what is mounted there ends with this process, however
+/// that ends.
 pub fn alone() {
     const WITHIN: &str = "--within";
     if rustix::process::geteuid().is_root() && std::env::args().all(|argument| argument != WITHIN) {
@@ -28,8 +29,8 @@ struct Mounted {
     scheduler: Scheduler,
 }
 
-/// A device that has no scheduler until it gets its own back. A loop device keeps the one that somebody else gave it, also
-/// when it is attached again, and bfq costs seven times what is compared here.
+/// A device that has no scheduler until it gets its own back. A loop device keeps the one that somebody else
+/// gave it, also when it is attached again, and bfq costs seven times what is compared here.
 struct Scheduler {
     setting: PathBuf,
     before: String,

@@ -1,16 +1,16 @@
-//! What a stream costs: fsdyno, which times and records every I/O, against a bare io_uring loop, a plain loop of system
-//! calls, fio with its best settings, and dd, on the same file.
+//! What a stream costs: fsdyno, which times and records every I/O, against a bare io_uring loop, a plain loop
+//! of system calls, fio with its best settings, and dd, on the same file.
 //!
-//! They take turns, in a new random order each round; ratios are taken within a round, and their median over rounds counts,
-//! with its 95 % interval (by order statistics), because absolute rates of a shared machine drift. The file is small where
-//! the tools are compared: with a large one most of the time goes into the kernel's cache misses, the same for all; one row
-//! shows that, too. Processor time is that of the thread that does the I/O (of the process for dd); what kernel threads do
-//! for it is the same for all.
+//! They take turns, in a new random order each round; ratios are taken within a round, and their median over
+//! rounds counts, with its 95 % interval (by order statistics), because absolute rates of a shared machine
+//! drift. The file is small where the tools are compared: with a large one most of the time goes into the
+//! kernel's cache misses, the same for all; one row shows that, too. Processor time is that of the thread
+//! that does the I/O (of the process for dd); what kernel threads do for it is the same for all.
 //!
-//! As root everything happens on ext4 on a loop device over memory, which goes when this ends, else in a temporary directory.
-//! fio needs to be installed. `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --only TEXT] [-- --keep]`;
-//! `--only` runs what has the text in its name, `--keep` writes the output to
-//! `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
+//! As root everything happens on ext4 on a loop device over memory, which goes when this ends, else in a
+//! temporary directory. fio needs to be installed. `cargo bench -p fsdyno-engine --bench streaming [--
+//! --rounds N] [-- --only TEXT] [-- --keep]`; `--only` runs what has the text in its name, `--keep` writes
+//! the output to `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 mod ground;

@@ -4,7 +4,8 @@ use crate::task::{LARGE, Task, Tool};
 use crate::tools::Cost;
 use std::fmt::Write as _;
 
-/// The median and its 95 % interval: the order statistics between which it lies with at least that probability.
+/// The median and its 95 % interval: the order statistics between which it lies with at least that
+/// probability.
 fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let n = values.len();
@@ -57,8 +58,8 @@ pub fn table(out: &mut String, task: Task, rounds: &[Vec<Cost>]) {
 /// Below this share of an aim a median is no noise, however wide its interval.
 const NEAR: f64 = 0.95;
 
-/// The aim and what came of it: missed when the whole interval is below; when only the median is, it is within noise if it
-/// is near, and else nothing can be said.
+/// The aim and what came of it: missed when the whole interval is below; when only the median is, it is
+/// within noise if it is near, and else nothing can be said.
 fn verdict(task: Task, tool: Tool, (middle, _, high): (f64, f64, f64)) -> (String, &'static str) {
     let Some((_, aim)) = task.aims.iter().find(|(of, _)| *of == tool) else { return Default::default() };
     let verdict = match () {

@@ -16,7 +16,7 @@ pub enum Tool {
     BareRing,
     /// With its best settings.
     Fio,
-    /// As it comes: it hands on every request by itself.
+    /// As it comes: it submits every request separately.
     PlainFio,
     Dd,
 }
@@ -82,8 +82,9 @@ const READ: Task = Task {
     aims: &[],
 };
 
-/// All tools wait for as many completions. Where that is one, the bare loop hands on each request by itself as soon as there is
-/// a place for it, as fio does when it is not told otherwise: quicker than to look at all that ended first.
+/// All tools wait for as many completions. Where that is one, the bare loop hands on each request by itself
+/// as soon as there is a place for it, as fio does when it is not told otherwise: quicker than to look at all
+/// that ended first.
 const DIRECT: Task = Task {
     direct: true,
     batch_of_fio: None,

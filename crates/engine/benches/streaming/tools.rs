@@ -53,7 +53,8 @@ fn open(task: Task, file: &Path) -> OwnedFd {
     rustix::fs::open(file, access | direct, Mode::empty()).unwrap()
 }
 
-/// What one of our own loops takes on its thread, without what makes it ready: fio and dd leave that out, too.
+/// What one of our own loops takes on its thread, without what makes it ready: fio and dd leave that out,
+/// too.
 struct Stopwatch(Cost);
 
 impl Stopwatch {
@@ -140,7 +141,8 @@ pub fn fsdyno(task: Task, path: &Path, timer: Timer) -> Cost {
     })
 }
 
-/// fio, as quick as its settings make it: no timestamps but at the ends, no map of blocks, all of the queue at once.
+/// fio, as quick as its settings make it: no timestamps but at the ends, no map of blocks, all of the queue
+/// at once.
 pub fn fio(task: Task, path: &Path, batches: bool) -> Option<Cost> {
     let rw = match (task.random, task.writes) {
         (true, false) => "randread",

@@ -21,7 +21,7 @@ pub(crate) struct Finished {
     stalls: Stalls,
     active_ns: u64,
     cpu: CpuTime,
-    /// It has done all its work, whatever time that took.
+    /// It has done all its work, in whatever time that took.
     whole: bool,
 }
 
@@ -84,7 +84,7 @@ impl Finished {
             edges.at_end.push(flight);
         }
         drop(closing);
-        // Whoever has done its work before the others does not stall.
+        // A worker that finishes before the others does not stall.
         let until_ns = match (span, record.finished_ns.get()) {
             (Span::Whole { .. }, finished_ns @ 1..) => finished_ns.max(window.begin_ns + 1),
             _ => window.end_ns,
@@ -216,8 +216,8 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
         operations: steps
             .iter()
             .zip(samples)
-            // Removing is no part of what a writer sets out to do; and whoever has done all its work, never one of these, had no
-            // use for it.
+            // Removing is not part of a writer's purpose; and a worker that has done all its work, never one
+            // of these, did not need it.
             .filter(|(step, sample)| {
                 let expected = !whole && !matches!(step, Operation::Unlinkat | Operation::Rmdir);
                 expected || sample.count > 0 || sample.bound_ns.is_some()
@@ -229,7 +229,7 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
 }
 
 fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: Window) -> Rates {
-    // Of requests that are in flight together, the time that the worker spends in them is their mean, not their sum.
+    // For requests in flight together, the time that the worker spends in them is their mean, not their sum.
     let depth = workers.iter().map(|worker| worker.record.depth()).max().unwrap_or(1);
     let time_ns = |step: Operation, sample: &Sample| match step {
         Operation::UringRead | Operation::UringWrite => sample.sum_ns / u128::from(depth),
@@ -249,8 +249,8 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
     let moves = |step: Operation| step.moves() != Moves::Nothing;
     let first = |step: Operation| matches!(step, Operation::ReadFirstByte | Operation::WriteFirstByte);
     let data = of(&|step| moves(step) && !first(step));
-    // As in the published tables, a reader pays for finding the file, and a writer for closing it. Without a first byte
-    // there is no such table, and a worker pays for all that it does.
+    // As in the published tables, a reader's time includes finding the file, and a writer's includes closing
+    // it. Without a first byte there is no such table, and a worker's time includes everything that it does.
     let reads = steps.contains(&Operation::Read);
     let published = steps.iter().any(|step| first(*step));
     let whole = of(&|step| {
@@ -286,7 +286,8 @@ mod tests {
     const MILLISECOND: u64 = 1_000_000;
     const SPAN: Span = Span::Timed { ramp: Nanos(0), window: Nanos(0), drain_limit: Nanos(0) };
 
-    /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at `now_ns`.
+    /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at
+    /// `now_ns`.
     fn role(operations: &[(u64, u64)], hangs: bool, window: Window, timer: Timer, now_ns: u64) -> RoleResult {
         let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
         record.deadline_ns.set(window.end_ns);
@@ -304,8 +305,8 @@ mod tests {
         roles.remove(0)
     }
 
-    /// A worker that keeps several reads of one byte in flight, by slot; given up at `now_ns`, where what has not ended is
-    /// still in flight.
+    /// A worker that keeps several reads of one byte in flight, by slot; given up at `now_ns`, where what has
+    /// not ended is still in flight.
     fn queued(slots: &[Vec<(u64, u64)>], window: Window, timer: Timer, now_ns: u64) -> RoleResult {
         let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
         record.deadline_ns.set(window.end_ns);
@@ -322,7 +323,8 @@ mod tests {
         let mut by_end: Vec<_> = slots.iter().enumerate().flat_map(of_slot).collect();
         by_end.sort_unstable();
         for (end, start, slot) in by_end {
-            // The next one in a slot departs after the last one there has arrived; one that hangs lets nothing follow.
+            // The next one in a slot starts after the last one there has ended; after one that hangs, nothing
+            // follows.
             if record.slots()[slot].look().is_none() && start <= now_ns {
                 meter.depart(slot, READ, zero + start);
                 if end <= now_ns {

@@ -1,4 +1,4 @@
-//! One operation of a role: what all its workers have recorded of it, put together.
+//! One operation of a role: the combined records of all its workers.
 
 use super::{Finished, Flight};
 use crate::buckets;
@@ -28,7 +28,7 @@ pub(super) struct Sample {
 
 impl Sample {
     pub(super) fn of(step: Step, workers: &[Finished], window: Window) -> Self {
-        // Timelines grow by doubling, each worker's by itself.
+        // Timelines grow by doubling, each worker's separately.
         let interval_ns = workers.iter().map(|worker| worker.record.interval_ns.get()).max().unwrap_or(1);
         let intervals = window.length_ns().div_ceil(interval_ns) as usize;
         let moves =
@@ -67,7 +67,7 @@ impl Sample {
         sample
     }
 
-    /// Adds a worker's sample, `shrink` intervals of its timeline to one.
+    /// Adds a worker's sample, merging `shrink` intervals of its timeline into one.
     fn add(&mut self, record: &OperationRecord, shrink: usize) {
         for (index, bucket) in record.buckets.iter().enumerate().filter(|(_, bucket)| bucket.get() > 0) {
             self.histogram.saturating_record_n(buckets::lowest_value(index), bucket.get());
@@ -78,7 +78,8 @@ impl Sample {
             if count == 0 {
                 continue;
             }
-            // An operation that began in the very last moment may lie a rounding behind the end.
+            // An operation that began at the very last moment may be slightly beyond the end because of
+            // rounding.
             let index = (index / shrink).min(self.timeline.count.len().saturating_sub(1));
             if let Some(bytes) = self.timeline.bytes.get_mut(index) {
                 *bytes += interval.bytes.get();
@@ -96,7 +97,7 @@ impl Sample {
         self.slowest.extend(record.slowest());
     }
 
-    /// An operation whose end nobody saw is in the sample with the time seen so far.
+    /// An operation whose end was not seen is in the sample with the time seen so far.
     fn add_censored(&mut self, flight: &Flight, record: &WorkerRecord, window: Window) {
         let duration_ns = flight.duration_ns();
         let since_begin_ns = flight.start_ns - window.begin_ns;

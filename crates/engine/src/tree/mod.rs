@@ -1,10 +1,10 @@
 //! Directory trees from a seed: names, sizes and shape as a stream of entries, in constant memory.
 //!
-//! A [`Tree`] is an iterator that walks a tree which nobody has stored: it enters a directory, lists the files in it,
-//! descends into its subdirectories one after the other, and leaves it. All it keeps is one small record per level. The
-//! same model, seed and limits give the same stream, entry by entry. The top directory takes as many subdirectories as
-//! the size of the tree asks for; below it every directory draws the number of its files and subdirectories from the
-//! model. What is in the files is not known here: see [`crate::content`].
+//! A [`Tree`] is an iterator that walks a tree that is stored nowhere: it enters a directory, lists its
+//! files, descends into its subdirectories one after the other, and leaves it. It keeps only one small record
+//! per level. The same model, seed and limits give the same stream, entry by entry. The top directory gets as
+//! many subdirectories as the size of the tree requires; below it every directory draws the number of its
+//! files and subdirectories from the model. For the content of files see [`crate::content`].
 
 mod distribution;
 mod model;
@@ -40,7 +40,7 @@ pub enum Entry {
 /// Where a tree ends, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Sum of the sizes of all files; the last file is cut so that it is met exactly.
+    /// Sum of the sizes of all files; the last file is truncated so that it is met exactly.
     pub size_bytes: u64,
     /// No file is larger.
     pub file_bytes: u64,
@@ -134,7 +134,7 @@ impl Iterator for Tree<'_> {
     }
 }
 
-/// A seed for one part of a whole: the same for the same words, and without relation to those of other parts.
+/// A seed for one part of a whole: the same for the same words, and unrelated to those of other parts.
 pub fn derive_seed(seed: u64, words: &[u64]) -> u64 {
     words.iter().fold(seed, |state, word| {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(state ^ word.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -48,11 +48,11 @@ impl Model {
         self.files.draw(random)
     }
 
-    /// Subdirectories of a directory at this depth.
+    /// The number of subdirectories of a directory at this depth.
     pub(super) fn directories(&self, random: &mut impl Rng, depth: u64) -> u64 {
         let scale = self.scale.get(depth as usize).copied().unwrap_or(0.0);
         let scaled = self.directories.draw(random) as f64 * scale;
-        // Rounded up with the probability of the fraction, so that the mean stays.
+        // Rounded up with the probability of the fraction, so that the mean is preserved.
         scaled as u64 + u64::from(scaled.fract() > 0.0 && random.random_bool(scaled.fract()))
     }
 
@@ -77,9 +77,9 @@ fn impressions() -> Model {
     const MOST_DIRECTORIES: u32 = 1000;
     const DEEPEST: usize = 24;
     let files = (0..=MOST_FILES).map(|n| (f64::from(n) + 2.36).powi(-2));
-    // Directories that choose their parent with probability ~ children + 2: in the limit a share of
-    // 72 / ((k + 2) (k + 3) (k + 4) (k + 5)) has k subdirectories. The mean is 1: below the top such a tree is critical,
-    // so that only the depth bounds it.
+    // Directories that choose their parent with probability ~ children + 2: in the limit a share of 72 / ((k
+    // + 2) (k + 3) (k + 4) (k + 5)) has k subdirectories. The mean is 1: below the top such a tree is
+    // critical, so that only the depth bounds it.
     let directories =
         (0..=MOST_DIRECTORIES).map(f64::from).map(|k| 72.0 / ((k + 2.0) * (k + 3.0) * (k + 4.0) * (k + 5.0)));
     let tail = Tail { weight: 6e-5, from_bytes: (512 * Bytes::MIB) as f64, alpha: 0.91 };
@@ -97,7 +97,7 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
     let bins = |parameter: &'static str, bins: &[Bin]| {
         Bins::new(bins).ok_or_else(|| EngineError::Parameter {
             parameter,
-            expected: "values in bins whose low end is not above the high end".to_string(),
+            expected: "values in bins whose low end is not greater than the high end".to_string(),
         })
     };
     let size = bins("tree.profile.file_size_bytes", &profile.file_size_bytes)?;
@@ -111,7 +111,7 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
         if mean <= 0.0 {
             return Err(EngineError::Parameter {
                 parameter,
-                expected: "at least one value above 0".to_string(),
+                expected: "a list with at least one value above 0".to_string(),
             });
         }
     }
@@ -126,8 +126,9 @@ fn scanned(profile: &Profile) -> Result<Model, EngineError> {
     })
 }
 
-/// How many times more, or fewer, subdirectories a directory of each depth has than the mean directory, so that files
-/// come to stand at the depths of the profile: level by level as many directories as files, relative to the level above.
+/// How many times more, or fewer, subdirectories a directory of each depth has than the mean directory, so
+/// that files appear at the depths of the profile: level by level as many directories as files, relative to
+/// the level above.
 fn scale_by_depth(depth: &[Bin], mean: f64) -> Vec<f64> {
     const DEEPEST: usize = 64;
     let mut files = vec![0_u64; DEEPEST + 1];

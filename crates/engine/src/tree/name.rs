@@ -4,7 +4,7 @@ use rand::Rng;
 use std::ffi::CStr;
 use std::fmt;
 
-/// Longest name that Linux filesystems take, in bytes.
+/// The longest name that Linux filesystems accept, in bytes.
 const LONGEST: usize = 255;
 
 /// Endings of files. Their shares do not matter; that names differ in length and kind does.
@@ -25,8 +25,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// A name of about this length: letters, then `number`, then an ending where it is a file. Two names with different
-    /// numbers differ: the number stands right behind letters and in front of a dot or the end.
+    /// A name of about this length: letters, then `number`, then an extension if it is a file. Two names with
+    /// different numbers differ: the number comes right after letters and before a dot or the end.
     pub(super) fn random(random: &mut impl Rng, length: u64, number: u64, directory: bool) -> Self {
         let mut name = Name { bytes: [0; LONGEST + 1], length: 0 };
         let mut bits = random.next_u64();

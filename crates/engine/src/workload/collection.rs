@@ -1,9 +1,9 @@
 //! `collection` (RAID 1 study, 2008): files are written, read, copied within the filesystem, and deleted.
 //!
-//! Four tests, one worker each, with empty caches before each. The collection has to exist before it is read, so writing
-//! comes first: out of memory, or from a real directory. The others walk what is there in the order in which the
-//! filesystem lists it, as `cp -r` and `rm -r` do, so no list of files is kept. Deleting takes the collection; its copy
-//! stays.
+//! Four tests, one worker each, with empty caches before each. The collection has to exist before it is read,
+//! so writing comes first: out of memory, or from a real directory. The others walk what is there in the
+//! order in which the filesystem lists it, as `cp -r` and `rm -r` do, so no list of files is kept. Deleting
+//! takes the collection; its copy stays.
 
 use crate::aside;
 use crate::content::{Content, FileIdentity};
@@ -227,8 +227,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads every file of a directory and of those below it, and writes it elsewhere when there is an elsewhere. Links
-    /// and special files are passed by.
+    /// Reads every file of a directory and of those below it, and writes it elsewhere when there is an
+    /// elsewhere. Links and special files are passed by.
     fn walk(&mut self, meter: &mut Meter, from: &OwnedFd, to: Option<&OwnedFd>) -> Result<(), Halt> {
         let mut buffer = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
         let mut entries = RawDir::new(from, &mut buffer);

@@ -1,12 +1,12 @@
 //! `device-read` (`hdparm -tT`): the block device below the filesystem, read past it. Nothing is written.
 //!
-//! `cached reads` reads the first block again and again: after the first time it comes from the page cache, so this is the
-//! speed of memory and kernel. `buffered reads` reads one block after the other through the page cache, from the beginning
-//! of the device, with the caches empty; a device that ends before the window does is read again, and its blocks are
-//! forgotten first.
+//! `cached reads` reads the first block again and again: after the first time it comes from the page cache,
+//! so this is the speed of memory and kernel. `buffered reads` reads one block after the other through the
+//! page cache, from the beginning of the device, with the caches empty; a device that ends before the window
+//! does is read again, and its blocks are forgotten first.
 //!
-//! What differs from hdparm: each read is timed by itself, and the cost of timing is not subtracted from the result;
-//! positions are part of the read (`pread64`) instead of a seek; the rates are of exactly the window.
+//! What differs from hdparm: each read is timed separately, and the cost of timing is not subtracted from the
+//! result; positions are part of the read (`pread64`) instead of a seek; the rates are of exactly the window.
 
 use crate::content::AlignedBuffer;
 use crate::error::{EngineError, OperationFailure};

@@ -1,4 +1,5 @@
-//! `null`: everything that a workload does but the system call. Its time per operation is what the tool itself costs.
+//! `null`: everything that a workload does except the system call. Its time per operation is the overhead of
+//! the tool.
 
 use crate::error::EngineError;
 use crate::meter::{Place, timed};
@@ -16,11 +17,11 @@ pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<()
     session.phase(phase(parameters)).map(drop)
 }
 
-/// What one operation costs beside its system call, in nanoseconds of one worker, when so many work at once. Takes about
-/// 25 ms.
+/// The cost of one operation apart from its system call, in nanoseconds of one worker, with this many working
+/// at once. Takes about 25 ms.
 ///
 /// # Errors
-/// [`EngineError::Worker`] when no thread can be started.
+/// [`EngineError::Worker`] if no thread can be started.
 pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
     let parameters = Null { workers, ramp: Nanos::from_millis(5), window: Nanos::from_millis(20) };
     let mut silent = |_: EngineEvent| {};

@@ -1,4 +1,4 @@
-//! `fsdyno agent` (hidden): the process that carries out the steps of the testbed, and that can be given up.
+//! `fsdyno agent` (hidden): the process that carries out the steps of the testbed, and that can be abandoned.
 
 use super::Result;
 use anyhow::Context;

@@ -1,4 +1,4 @@
-//! `fsdyno bench DIR`: a first answer about a directory as it stands.
+//! `fsdyno bench DIR`: a first answer about a directory as it is.
 
 use super::sweep::{measure, plan_trouble, status};
 use super::{Result, Surroundings};
@@ -19,7 +19,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
             |error| match error {
                 BenchError::Plan(error) => plan_trouble(error),
                 error @ BenchError::NoRoom { .. } => Trouble::new(Status::Usage, error).hint(
-                    "make room, name another directory, or set --tree-size and --set writer_space=SIZE",
+                    "free some space, name another directory, or set --tree-size and --set writer_space=SIZE",
                 ),
                 other => Trouble::new(Status::Usage, other),
             },

@@ -1,4 +1,4 @@
-//! `fsdyno compare A B`: two sweeps, two cases, or a sweep beside the figures that a study printed.
+//! `fsdyno compare A B`: compares two sweeps, two cases, or a sweep with published figures.
 
 use super::{Result, Surroundings, header, no_such_case, not_found, print_json};
 use crate::cli::{Compare, Format};
@@ -12,7 +12,7 @@ use fsdyno_report::{select, terminal};
 use fsdyno_store::{Store, StoreError, Sweep};
 use std::io::stdout;
 
-/// What a side begins with that means published figures.
+/// The prefix of a side that means published figures.
 const PUBLISHED: &str = "published:";
 
 pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
@@ -23,7 +23,7 @@ pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
         (None, Some(reference)) => beside_published(surroundings, options, first, reference),
         (Some(_), Some(_)) => Err(Trouble::new(
             Status::Usage,
-            anyhow!("both sides are published figures, and have no trials to compare"),
+            anyhow!("both sides are published figures, so there are no trials to compare"),
         )
         .hint("one side must be a stored sweep; fsdyno list shows them")),
     }
@@ -56,8 +56,9 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     let first = side(surroundings, &store, &options.first)?;
     let second = side(surroundings, &store, options.second())?;
     if first.is(&second) {
-        return Err(Trouble::new(Status::Usage, anyhow!("both sides are the same trials"))
-            .hint("SWEEP/CASE means some cases of a sweep; fsdyno show SWEEP --summary lists their names"));
+        return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials")).hint(
+            "use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP --summary lists their names",
+        ));
     }
     let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
     let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
@@ -74,7 +75,7 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     Ok(if compared.regressed() { Status::Regression } else { Status::Well })
 }
 
-/// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may have slashes of their own: the longest name wins.
+/// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may contain slashes: the longest name wins.
 fn side<'a>(
     surroundings: &Surroundings,
     store: &Store,
@@ -94,7 +95,7 @@ fn side<'a>(
         };
         return Ok(Side { name: text, sweep, trials });
     }
-    Err(anyhow!("'{text}' names no sweep").into())
+    Err(anyhow!("no sweep is named '{text}'").into())
 }
 
 fn nothing_in_common(compared: &Comparison) -> Trouble {
@@ -105,7 +106,7 @@ fn nothing_in_common(compared: &Comparison) -> Trouble {
             .zip(&compared.alone)
             .find_map(|(letter, side)| Some((letter, side.first()?)))
         else {
-            return Trouble::new(Status::Usage, error).hint("a side has no stored trial");
+            return Trouble::new(Status::Usage, error).hint("one side has no stored trials");
         };
         let hint = format!("{letter} has '{}' under {}: {}", alone.name, alone.workload, alone.reason);
         return Trouble::new(Status::Usage, error).hint(hint);
@@ -113,10 +114,9 @@ fn nothing_in_common(compared: &Comparison) -> Trouble {
     let without: Vec<&str> = case.without.iter().map(Measure::name).collect();
     let error = match without.is_empty() {
         true => anyhow!("the two sides have no measure in common"),
-        false => anyhow!("the two sides do not both have {}", without.join(", ")),
+        false => anyhow!("at least one side lacks {}", without.join(", ")),
     };
-    Trouble::new(Status::Usage, error)
-        .hint("fsdyno show SWEEP lists what was measured; --measure names one of that")
+    Trouble::new(Status::Usage, error).hint("fsdyno show SWEEP lists the measures; select one with --measure")
 }
 
 fn beside_published(
@@ -126,8 +126,8 @@ fn beside_published(
     reference: &'static Published,
 ) -> Result {
     if !options.measure.is_empty() {
-        return Err(Trouble::new(Status::Usage, anyhow!("published figures have measures of their own"))
-            .hint("leave --measure out: every published figure is shown"));
+        return Err(Trouble::new(Status::Usage, anyhow!("published figures cannot be selected by measure"))
+            .hint("omit --measure; all published figures are shown"));
     }
     let store = surroundings.open_store()?;
     let Side { sweep, trials, .. } = side(surroundings, &store, ours)?;
@@ -148,6 +148,6 @@ fn published(text: &str) -> std::result::Result<Option<&'static Published>, Trou
     published::find(name).map(Some).map_err(|error| {
         let names: Vec<&str> = published::names().collect();
         Trouble::new(Status::Usage, error)
-            .hint(format!("write {PUBLISHED}NAME with one of {}", names.join(", ")))
+            .hint(format!("use {PUBLISHED}NAME, where NAME is one of {}", names.join(", ")))
     })
 }

@@ -46,8 +46,8 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
         Format::Text => print(&mut out::text(&surroundings.style), &findings)?,
         Format::Json => print_json(&findings)?,
         Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("the findings have no CSV form"))
-                .hint("fsdyno doctor --format json"));
+            return Err(Trouble::new(Status::Usage, anyhow!("doctor has no CSV output"))
+                .hint("use fsdyno doctor --format json"));
         }
     }
     Ok(Status::Well)
@@ -60,7 +60,7 @@ fn root() -> Finding {
         ok: root,
         found: if root { "yes" } else { "no" }.to_string(),
         remedy: (!root)
-            .then(|| "sweeps need root: sudo fsdyno sweep PLAN; without: fsdyno bench DIR".to_string()),
+            .then(|| "sweeps need root: sudo fsdyno sweep PLAN; without root: fsdyno bench DIR".to_string()),
     }
 }
 
@@ -70,8 +70,8 @@ fn timer() -> Finding {
     Finding {
         subject: "timer".to_string(),
         ok: fast,
-        found: format!("{}, {:.0} ns a reading", timer.source().name(), timer.read_ns()),
-        remedy: (!fast).then(|| "timing costs more: the kernel's clocksource is not tsc".to_string()),
+        found: format!("{}, {:.0} ns per reading", timer.source().name(), timer.read_ns()),
+        remedy: (!fast).then(|| "timing costs more because the kernel's clocksource is not tsc".to_string()),
     }
 }
 
@@ -81,7 +81,7 @@ fn loops() -> Finding {
         subject: "loop devices".to_string(),
         ok: there,
         found: if there { "yes" } else { "no" }.to_string(),
-        remedy: (!there).then(|| "modprobe loop, or name a block device in the plan".to_string()),
+        remedy: (!there).then(|| "run modprobe loop, or name a block device in the plan".to_string()),
     }
 }
 
@@ -90,23 +90,23 @@ fn filesystems(host: &mut dyn Host) -> Vec<Finding> {
     filesystem::all().map(|filesystem| one_filesystem(host, filesystem)).collect()
 }
 
-/// A kernel without a filesystem is nothing that could be installed here: a guest has one, and brings its own tools.
+/// A filesystem that the kernel lacks cannot be installed here: a guest has one, and brings its own tools.
 fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) -> Finding {
     let kernel = kernel_support(host, filesystem);
     let missing = absent_tools(host, filesystem.descriptor().tools);
     let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     packages.dedup();
     let remedy = match (kernel, packages.as_slice()) {
-        (KernelSupport::Absent, _) => Some(format!("in a guest: {}", kernel_elsewhere(filesystem))),
+        (KernelSupport::Absent, _) => Some(format!("use a guest ({})", kernel_elsewhere(filesystem))),
         (_, []) => None,
         (_, packages) => Some(format!("apt-get install {}", packages.join(" "))),
     };
     let tools = tools_found(&missing);
     let kernel = match kernel {
         KernelSupport::Present => "in the kernel",
-        KernelSupport::Module => "a module of the kernel",
+        KernelSupport::Module => "kernel module",
         KernelSupport::Absent => "not in the kernel",
-        KernelSupport::Unknown => "not known whether in the kernel",
+        KernelSupport::Unknown => "kernel support unknown",
     };
     Finding {
         subject: filesystem.name().to_string(),
@@ -116,7 +116,7 @@ fn one_filesystem(host: &mut dyn Host, filesystem: &dyn filesystem::Filesystem) 
     }
 }
 
-/// What arrays, volumes and slow disks take.
+/// The requirements of arrays, volumes and slow disks.
 fn layers(host: &mut dyn Host) -> Vec<Finding> {
     layer_support(host).into_iter().map(one_layer).collect()
 }
@@ -124,7 +124,7 @@ fn layers(host: &mut dyn Host) -> Vec<Finding> {
 /// As with filesystems, a guest has what this kernel lacks.
 fn one_layer(LayerSupport { name, in_kernel, levels, missing }: LayerSupport) -> Finding {
     let remedy = match missing.first() {
-        _ if !in_kernel => Some("in a guest: kernel = \"debian:6.1\" has it".to_string()),
+        _ if !in_kernel => Some("use a guest (supported by kernel = \"debian:6.1\")".to_string()),
         None => None,
         Some(tool) => Some(format!("apt-get install {}", tool.package)),
     };
@@ -144,19 +144,20 @@ fn one_layer(LayerSupport { name, in_kernel, levels, missing }: LayerSupport) ->
 fn tools_found(missing: &[&fsdyno_testbed::Tool]) -> String {
     match missing {
         [] => "tools installed".to_string(),
-        some => format!("no {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", no ")),
+        some => format!("missing {}", some.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ")),
     }
 }
 
-/// What the kernel keeps tools and engines from.
+/// What the kernel keeps tools and engines from doing.
 fn confinement(host: &mut dyn Host) -> Finding {
     let found = host.confinement().unwrap_or_default();
     let remedy = match (found.landlock_abi, found.not_refused.is_empty()) {
         (0, _) => Some(
-            "Linux 5.13 with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= where that is set".to_string(),
+            "needs Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= if that is set"
+                .to_string(),
         ),
         (_, true) => None,
-        (_, false) => Some("sweeps run all the same; a newer kernel refuses more".to_string()),
+        (_, false) => Some("sweeps run anyway; a newer kernel blocks more".to_string()),
     };
     Finding {
         subject: "confinement".to_string(),
@@ -169,7 +170,7 @@ fn confinement(host: &mut dyn Host) -> Finding {
 /// Virtual machines with other kernels.
 fn guests() -> Finding {
     let missing = Qemu::missing();
-    let fetch = if Qemu::can_fetch_kernels() { "" } else { "; no apt-get: kernels of your own only" };
+    let fetch = if Qemu::can_fetch_kernels() { "" } else { "; no apt-get, so only your own kernels" };
     Finding {
         subject: "guests".to_string(),
         ok: missing.is_empty(),
@@ -192,7 +193,7 @@ fn schedulers(host: &mut dyn Host) -> Finding {
         ok: absent.is_empty(),
         found: if offered.is_empty() { "not known".to_string() } else { offered.join(", ") },
         remedy: (!absent.is_empty())
-            .then(|| format!("not offered: {}; modules may bring them", absent.join(", "))),
+            .then(|| format!("not available: {}; kernel modules may add them", absent.join(", "))),
     }
 }
 

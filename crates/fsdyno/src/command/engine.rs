@@ -5,7 +5,7 @@ use fsdyno_core::{Telemetry, TelemetryRequest};
 use fsdyno_engine::Observer;
 use fsdyno_telemetry::Sampler;
 
-/// The sampler at the engine's service: the one knows when to look, the other at what.
+/// The sampler for the engine: the engine knows when to sample, the sampler what.
 struct Looking(Sampler);
 
 impl Observer for Looking {

@@ -29,7 +29,7 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
     match (&options.directory, kind) {
         (Some(directory), kind) => {
             fs::create_dir_all(directory)
-                .with_context(|| format!("cannot make the directory '{}'", directory.display()))?;
+                .with_context(|| format!("cannot create directory '{}'", directory.display()))?;
             for kind in kind.as_ref().map_or(Kind::ALL, std::slice::from_ref) {
                 let path = directory.join(format!("{}.{ending}", kind.name()));
                 let failed = || format!("cannot write '{}'", path.display());
@@ -45,10 +45,10 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
         (None, None) => {
             return Err(Trouble::new(
                 Status::Usage,
-                anyhow!("without --kind there are several tables, and stdout takes one"),
+                anyhow!("without --kind there are several tables, but stdout can hold only one"),
             )
             .hint(
-                "--kind trials, operations, timeline or telemetry names one; --directory DIR writes them all",
+                "select one with --kind trials, operations, timeline or telemetry, or write all of them with --directory DIR",
             ));
         }
     }
@@ -62,7 +62,7 @@ fn parquet() -> std::result::Result<Format, Trouble> {
 
 #[cfg(not(feature = "parquet"))]
 fn parquet() -> std::result::Result<Format, Trouble> {
-    Err(Trouble::new(Status::Usage, anyhow!("this fsdyno was built without Parquet")).hint(
-        "cargo build --release --features parquet makes one that has it; --format csv has the same tables",
+    Err(Trouble::new(Status::Usage, anyhow!("this fsdyno was built without Parquet support")).hint(
+        "build one with cargo build --release --features parquet, or use --format csv, which has the same tables",
     ))
 }

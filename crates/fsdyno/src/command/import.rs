@@ -1,4 +1,4 @@
-//! `fsdyno import FORMAT FILE...`: results that were measured elsewhere, into the store.
+//! `fsdyno import FORMAT FILE...`: imports results that were measured elsewhere.
 
 use super::{Result, Surroundings};
 use crate::cli::{Import, ImportFormat};
@@ -20,7 +20,7 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     };
     for name in [&options.name, &options.configuration].into_iter().flatten() {
         if name.len() > LONGEST_NAME {
-            let problem = anyhow!("a name of {} bytes is too long: {LONGEST_NAME} are the most", name.len());
+            let problem = anyhow!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", name.len());
             return Err(Trouble::new(Status::Usage, problem).hint("nothing was imported"));
         }
     }
@@ -28,7 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
     let broken = |error| Trouble::new(Status::Usage, anyhow::Error::from(error)).hint("nothing was imported");
     let trials = trials(format, &files, options.configuration.as_deref()).map_err(broken)?;
     let measure = measure(&trials).ok_or_else(|| {
-        Trouble::new(Status::Usage, anyhow!("the files tell no rate at all")).hint("nothing was imported")
+        Trouble::new(Status::Usage, anyhow!("the files contain no rates")).hint("nothing was imported")
     })?;
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
     let name = options.name.clone().unwrap_or_else(|| stem(&options.files[0]));
@@ -63,7 +63,9 @@ fn read(path: &Path) -> std::result::Result<File, Trouble> {
     let file = read.with_context(|| format!("cannot read '{name}'"))?;
     file.map_err(|error| {
         let hint = match &error {
-            ImportError::TooLarge { .. } => "nothing was imported; a log of single operations is no result",
+            ImportError::TooLarge { .. } => {
+                "nothing was imported; a log of individual operations is not a result"
+            }
             _ => "nothing was imported",
         };
         Trouble::new(Status::Usage, error).hint(hint)

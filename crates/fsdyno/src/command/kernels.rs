@@ -1,11 +1,11 @@
-//! `--kernel` and `--modules`, as the changes of the plan that they stand for.
+//! `--kernel` and `--modules`, as the equivalent changes to the plan.
 
 use crate::cli::Kernels;
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
-/// The `PATH=VALUE` arguments that mean the same.
+/// The equivalent `PATH=VALUE` arguments.
 pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
     let mut overrides = Vec::new();
     let mut levels = Vec::new();
@@ -24,7 +24,7 @@ pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
         levels.push(quoted(name));
     }
     if modules.next().is_some() {
-        return Err(Trouble::new(Status::Usage, anyhow!("more --modules than images of kernels"))
+        return Err(Trouble::new(Status::Usage, anyhow!("more --modules than kernel images"))
             .hint("give --kernel NAME=IMAGE for each --modules DIR"));
     }
     if !levels.is_empty() {
@@ -33,7 +33,7 @@ pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
     Ok(overrides)
 }
 
-/// A path that means the same wherever the plan is, as a string of TOML.
+/// A path that is valid wherever the plan is, as a TOML string.
 fn absolute(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| format!("cannot use '{}'", path.display()))?;
     Ok(quoted(&path.to_string_lossy()))

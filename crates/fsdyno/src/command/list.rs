@@ -15,8 +15,8 @@ pub fn run(surroundings: &Surroundings, options: &List) -> Result {
         }
         Format::Json => print_json(&sweeps)?,
         Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("a list of sweeps has no CSV form"))
-                .hint("fsdyno list --format json, or fsdyno show SWEEP --format csv"));
+            return Err(Trouble::new(Status::Usage, anyhow!("list has no CSV output"))
+                .hint("use fsdyno list --format json, or fsdyno show SWEEP --format csv"));
         }
     }
     Ok(Status::Well)

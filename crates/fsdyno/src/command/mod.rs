@@ -36,12 +36,12 @@ use std::path::PathBuf;
 /// Result of a subcommand.
 type Result = std::result::Result<Status, Trouble>;
 
-/// Executes what was typed.
+/// Executes the command line.
 pub fn run(cli: &Cli) -> Result {
-    // What these three have inherited is meant for their children, too.
+    // What these three have inherited is also meant for their children.
     if !matches!(cli.command, Command::Engine | Command::Agent | Command::Guest) {
         fsdyno_sys::child::keep_what_is_open_from_children()
-            .context("cannot keep open files from the programs that run")?;
+            .context("cannot prevent child programs from inheriting open files")?;
     }
     let here = || Surroundings::new(cli);
     match &cli.command {
@@ -65,10 +65,10 @@ pub fn run(cli: &Cli) -> Result {
     }
 }
 
-/// What a command needs to know of where it runs.
+/// What a command needs to know about its environment.
 struct Surroundings {
-    /// Where undo journals are, and results unless `--store` names another file: `fsdyno restore` finds the journals
-    /// whatever `--store` says, and whoever made that file gives root no orders.
+    /// Where undo journals are, and results unless `--store` names another file: `fsdyno restore` finds the
+    /// journals whatever `--store` says, so whoever created that file cannot give root orders.
     state: State,
     /// The database of results.
     store: PathBuf,
@@ -105,14 +105,14 @@ impl Surroundings {
         let store = Store::open(&self.store)?;
         if let Some(copy) = store.copy_of_older() {
             say::note(&format!(
-                "the results are in a newer format now; as they were they are in '{}'",
+                "the results were converted to a newer format; the original is in '{}'",
                 copy.display()
             ));
         }
         Ok(store)
     }
 
-    /// Where the record of a trial goes that neither the store nor its directory takes.
+    /// Where to keep the record of a trial if neither the store nor its directory accepts it.
     fn keep(&self) -> Vec<PathBuf> {
         let mut places = vec![self.state.directory().to_path_buf()];
         places.extend(match state::is_root() {
@@ -122,7 +122,7 @@ impl Surroundings {
         places
     }
 
-    /// This machine, its steps carried out by a process of their own; the store is not to be destroyed.
+    /// This machine, with its steps carried out by a separate process; the store must not be destroyed.
     fn host(&self) -> anyhow::Result<AgentHost> {
         let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
         let protected = vec![
@@ -132,26 +132,26 @@ impl Surroundings {
         Ok(AgentHost::new(binary, protected))
     }
 
-    /// Guests, made by QEMU on this machine.
+    /// Guests, created by QEMU on this machine.
     fn guests(&self) -> std::result::Result<Qemu, Trouble> {
         let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
         Ok(Qemu::new(binary, state::cache()?))
     }
 }
 
-/// Whether the terminal shows nothing but text.
+/// Whether the terminal can show only text.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|kind| kind == "dumb")
 }
 
-/// Whether the locale's characters are those of Unicode (locale(7): the first of these that is set counts).
+/// Whether the locale uses Unicode (locale(7): the first of these that is set counts).
 fn speaks_unicode() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// What reports say of a sweep, ranked by the given measure or by the plan's.
+/// The header of reports on a sweep, ranked by the given measure or by the plan's.
 fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<Header> {
     Ok(Header {
         id: sweep.summary.id.to_string(),
@@ -174,7 +174,7 @@ fn find(
     store.find(selector).map_err(|error| not_found(surroundings, error))
 }
 
-/// That a sweep was not found; where there is none yet, how to get one.
+/// The error that a sweep was not found; if there is none yet, with a hint on how to get one.
 fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
     match error {
         StoreError::NoSweeps => {
@@ -183,8 +183,9 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
                 None => String::new(),
             };
             Trouble::new(Status::Usage, error).hint(format!(
-                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN executes a plan, plans/demo.toml for example; \
-                 root's results are apart from those of other users, so that what sudo swept is shown by sudo{elsewhere}"
+                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN runs a plan such as \
+                 plans/demo.toml; root's results are separate, so use sudo to see what was run with \
+                 sudo{elsewhere}"
             ))
         }
         StoreError::UnknownSweep { .. } => {
@@ -194,11 +195,11 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
     }
 }
 
-/// That a text means no case, with a name that it may have meant.
+/// The error that a text matches no case, with a name that it may have meant.
 fn no_such_case(error: NoSuchCase) -> Trouble {
     let hint = match &error.nearest {
         Some(name) => format!("one of its configurations is '{name}'"),
-        None => "the sweep has no stored trial".to_string(),
+        None => "the sweep has no stored trials".to_string(),
     };
     Trouble::new(Status::Usage, error).hint(hint)
 }

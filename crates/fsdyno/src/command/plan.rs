@@ -26,14 +26,14 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
             print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
         }
         Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("a dry run has no CSV form"))
-                .hint("fsdyno plan PLAN --format json"));
+            return Err(Trouble::new(Status::Usage, anyhow!("plan has no CSV output"))
+                .hint("use fsdyno plan PLAN --format json"));
         }
     }
     Ok(Status::Well)
 }
 
-/// The block devices of the plan, each with the line that pins its identity, or why it cannot be told.
+/// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
 fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
     let disks = plan.devices.all().flat_map(DeviceSpec::disks);
     disks

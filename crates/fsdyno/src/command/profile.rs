@@ -1,4 +1,4 @@
-//! `fsdyno profile DIR`: a real directory as a model of sizes and directories that a plan can name.
+//! `fsdyno profile DIR`: scans a real directory into a model for plans.
 
 use super::{Result, print_json};
 use crate::cli::Profile;

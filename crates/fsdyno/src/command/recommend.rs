@@ -1,4 +1,4 @@
-//! `fsdyno recommend [SWEEP]`: what to take, how sure that is, what it costs, and how to build it.
+//! `fsdyno recommend [SWEEP]`: what to choose, how certain that is, what it costs, and how to build it.
 
 use super::{Result, Surroundings, find, header, print_json, show};
 use crate::cli::{Format, Recommend};
@@ -23,19 +23,19 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
         )?,
         Format::Json => print_json(&recommendation)?,
         Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("a recommendation has no CSV form"))
-                .hint("fsdyno recommend SWEEP --format json has everything"));
+            return Err(Trouble::new(Status::Usage, anyhow!("recommend has no CSV output"))
+                .hint("use fsdyno recommend SWEEP --format json, which has everything"));
         }
     }
     Ok(Status::Well)
 }
 
-/// What a user wants.
+/// The user's goal.
 fn goal(text: &str) -> std::result::Result<Goal, Trouble> {
     text.parse().map_err(|error: MeasureError| {
         let words: Vec<&str> = Goal::words().map(|(word, _)| word).collect();
         Trouble::new(Status::Usage, error).hint(format!(
-            "--for takes {}, or any measure that fsdyno show --measure takes",
+            "--for accepts {}, or any measure that fsdyno show --measure accepts",
             words.join(", ")
         ))
     })

@@ -27,7 +27,7 @@ fn command_line() -> String {
 
 /// Axes, workload parameters, measures and warnings.
 fn plan() -> std::result::Result<String, std::fmt::Error> {
-    let mut page = "# Words of a plan and of its results\n".to_string();
+    let mut page = "# Plan and result reference\n".to_string();
     axes(&mut page)?;
     kernels(&mut page)?;
     workloads(&mut page)?;
@@ -42,10 +42,10 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
 fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also takes `default`. A named configuration \
-         also has a `name`, and may have a `note`, which is shown with its results, and `impossible`, which says why nothing \
-         builds it today: its trials are skipped with that reason. A plan that runs a published study again says which by \
-         `study`: {}.\n",
+        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also accepts `default`. A \
+         named configuration also has a `name`. It may have a `note`, which is shown with its results, and \
+         `impossible`, which says why it cannot be built today: its trials are skipped with that reason. A \
+         plan that repeats a published study names it with `study`: {}.\n",
         Study::ALL.iter().map(|study| format!("`{study}`")).collect::<Vec<_>>().join(", ")
     )?;
     writeln!(page, "| axis | filesystems | levels | meaning |\n|---|---|---|---|")?;
@@ -56,8 +56,9 @@ fn axes(page: &mut String) -> std::fmt::Result {
     }
     writeln!(
         page,
-        "| `{SYSCTL_PREFIX}KEY` | all | a value | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |\n\n\
-         A plan sets these sysctls freely: {}. Any other needs `--allow-sysctl KEY` on the command line of `fsdyno sweep`.",
+        "| `{SYSCTL_PREFIX}KEY` | all | a value | a sysctl, such as `{SYSCTL_PREFIX}vm.dirty_ratio` |\n\nA \
+         plan may set these sysctls: {}. Any other needs `--allow-sysctl KEY` on the command line of `fsdyno \
+         sweep`.",
         sysctl::KNOWN.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
     )
 }
@@ -67,17 +68,17 @@ fn kernels(page: &mut String) -> std::fmt::Result {
     let caches: Vec<String> = DiskCache::ALL.iter().map(|cache| format!("`{}`", cache.name())).collect();
     writeln!(
         page,
-        "\n## Kernels\n\n`kernel = \"NAME\"` runs a trial on a kernel that `[kernels]` names:\n\n\
-         | key of `[kernels] NAME` | meaning |\n|---|---|\n\
-         | `image` | the file `arch/x86/boot/bzImage` of a build, relative to the plan |\n\
-         | `modules` | the directory that `make modules_install INSTALL_MOD_PATH=DIR` has filled |\n"
+        "\n## Kernels\n\n`kernel = \"NAME\"` runs a trial on a kernel that `[kernels]` defines:\n\n| key of \
+         `[kernels] NAME` | meaning |\n|---|---|\n| `image` | the file `arch/x86/boot/bzImage` of a kernel \
+         build, relative to the plan |\n| `modules` | the directory filled by `make modules_install \
+         INSTALL_MOD_PATH=DIR` |\n"
     )?;
     writeln!(
         page,
-        "Every kernel but `host` runs in a virtual machine, whose shape is that of `[guest]`:\n\n\
-         | key of `[guest]` | default | meaning |\n|---|---|---|\n\
-         | `processors` | `{}` | its processors |\n| `memory` | `{}` | its memory |\n\
-         | `cache` | `{}` | how the machine caches its disks, in QEMU's words: {} |",
+        "Every kernel except `host` runs in a virtual machine, which `[guest]` configures:\n\n| key of \
+         `[guest]` | default | meaning |\n|---|---|---|\n| `processors` | `{}` | number of processors |\n| \
+         `memory` | `{}` | memory size |\n| `cache` | `{}` | how the virtual machine caches its disks, as \
+         QEMU calls it: {} |",
         usual.processors,
         usual.memory,
         usual.cache.name(),
@@ -86,7 +87,11 @@ fn kernels(page: &mut String) -> std::fmt::Result {
 }
 
 fn workloads(page: &mut String) -> std::fmt::Result {
-    writeln!(page, "\n## Workloads\n\nKeys of `[[workloads]]` beside `kind`: {}.", kinds())?;
+    writeln!(
+        page,
+        "\n## Workloads\n\nKeys of `[[workloads]]` in addition to `kind`, which is one of {}.",
+        kinds()
+    )?;
     for workload in Workload::KINDS.iter().filter_map(|kind| Workload::of_kind(kind)) {
         writeln!(page, "\n### {}\n\n| key | default | meaning |\n|---|---|---|", workload.kind())?;
         if let Some(shorthand) = workload.load().shorthand() {
@@ -105,15 +110,18 @@ fn kinds() -> String {
 }
 
 fn measures(page: &mut String) -> std::fmt::Result {
-    writeln!(page, "\n## Measures\n\nWhat `measure` and `fsdyno show --measure` rank by.\n")?;
+    writeln!(
+        page,
+        "\n## Measures\n\n`measure` in a plan and `fsdyno show --measure` rank by one of these.\n"
+    )?;
     for (name, help) in Measure::named() {
         writeln!(page, "- `{name}`: {help}")?;
     }
     let list = |words: Vec<&str>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     writeln!(
         page,
-        "- `PHASE/ROLE/OPERATION/STATISTIC` with the statistic one of {}",
+        "- `PHASE/ROLE/OPERATION/STATISTIC`, where STATISTIC is one of {}",
         list(Measure::statistics().collect())
     )?;
-    writeln!(page, "- `PHASE/ROLE/FIGURE` with the figure one of {}", list(Measure::figures().collect()))
+    writeln!(page, "- `PHASE/ROLE/FIGURE`, where FIGURE is one of {}", list(Measure::figures().collect()))
 }

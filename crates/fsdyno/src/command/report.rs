@@ -29,12 +29,12 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     }
     write(&path, page.as_bytes())
         .with_context(|| format!("cannot write '{}'", path.display()))
-        .map_err(|error| Trouble::from(error).hint("-o FILE names another file, -o - writes to stdout"))?;
+        .map_err(|error| Trouble::from(error).hint("use -o FILE for another file, or -o - for stdout"))?;
     say::note(&format!("wrote {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6));
     Ok(Status::Well)
 }
 
-/// `demo-7.html`, in this directory whatever the name of the plan.
+/// `demo-7.html`, in the current directory whatever the name of the plan.
 fn default_path(sweep: &SweepSummary) -> PathBuf {
     let kept = |letter: char| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
     let name: String = sweep.name.chars().map(kept).collect();
@@ -46,10 +46,10 @@ fn default_path(sweep: &SweepSummary) -> PathBuf {
     })
 }
 
-/// Writes a file whole or not at all: whoever reads it meanwhile sees the old one. What is no file, such as a pipe, is
-/// written to and stays what it is.
+/// Writes a file completely or not at all: whoever reads it meanwhile sees the old one. Anything that is not
+/// a regular file, such as a pipe, is written to directly.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    // A link stays one.
+    // A link stays a link.
     let target = file::destination(path)?;
     let mode = match fs::metadata(&target) {
         Ok(known) if known.is_dir() => return Err(anyhow!("it is a directory")),

@@ -1,4 +1,4 @@
-//! `fsdyno restore`: undo what an interrupted sweep left on the machine, now or whenever the machine starts.
+//! `fsdyno restore`: undoes what an interrupted sweep left on the machine, now or at every boot.
 
 use super::{Result, Surroundings, sweep};
 use crate::cli::Restore;
@@ -20,10 +20,10 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
         return install_unit(surroundings, options.yes);
     }
     let interrupt = Interrupt::listen()?;
-    // There is nothing to finish but the restoring itself, so that the first signal gives up what it waits for.
+    // There is nothing to finish but the restoring itself, so the first signal already stops waiting.
     let mut host = surroundings.host()?.hurried_by(interrupt.stop);
     let restored = undo::restore(&mut host, &surroundings.state.undo())?;
-    // What was done is done, whether anybody reads of it or not.
+    // What was done is done, whether anybody reads the report or not.
     let _ = print(&mut out::text(&surroundings.style), &restored);
     for place in surroundings.state.elsewhere_with_journals() {
         say::note(&elsewhere(&place));
@@ -33,15 +33,13 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
         say::note(&format!("left behind: {line}"));
     }
     if !restored.report.left.is_empty() {
-        say::note("hint: end what still uses it, then run fsdyno restore again");
+        say::note("hint: stop what still uses it, then run fsdyno restore again");
     }
     for path in &restored.aside {
-        say::note(&format!("put aside: '{}'", path.display()));
+        say::note(&format!("moved aside: '{}'", path.display()));
     }
     if !restored.aside.is_empty() {
-        say::note(
-            "hint: see what a journal that was put aside lists, undo by hand what is left of it, and remove it",
-        );
+        say::note("hint: read the journal that was moved aside, undo what it lists by hand, then remove it");
     }
     Ok(match restored {
         RestoreReport { report, aside, .. } if !report.left.is_empty() || !aside.is_empty() => {
@@ -51,27 +49,27 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
     })
 }
 
-/// Shows the unit, and writes it where that is confirmed.
+/// Shows the unit, and installs it after confirmation.
 fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
-    // What systemd runs as root when the machine starts is nobody else's to change.
+    // Nobody but root may be able to change what systemd runs as root at boot.
     trusted::check_file(&binary, 0).map_err(|error| {
-        Trouble::new(Status::Refused, anyhow!("root's unit would run '{}': {error}", binary.display()))
+        Trouble::new(Status::Refused, anyhow!("the unit would run '{}' as root: {error}", binary.display()))
             .hint("install it where only root can write: install -m 755 fsdyno /usr/local/bin")
     })?;
     let state = surroundings.state.directory();
     trusted::check(state, 0).map_err(|error| {
         Trouble::new(
             Status::Refused,
-            anyhow!("root would not obey the state directory '{}': {error}", state.display()),
+            anyhow!("root does not trust the state directory '{}': {error}", state.display()),
         )
-        .hint("run it as root, or name root's directory with --state")
+        .hint("run this as root, or name root's directory with --state")
     })?;
     let text = Unit::new(binary, state.to_path_buf()).text();
     write!(io::stdout(), "{}:\n\n{text}\n", unit::PATH)?;
     if !yes && !confirmed() {
         return Err(Trouble::new(Status::Refused, anyhow!("not confirmed: nothing was written"))
-            .hint("fsdyno restore --install-unit --yes writes it"));
+            .hint("use fsdyno restore --install-unit --yes to write it"));
     }
     write_unit(Path::new(unit::PATH), &text).with_context(|| format!("cannot write '{}'", unit::PATH))?;
     say::note(&format!("wrote {}", unit::PATH));
@@ -79,7 +77,7 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     Ok(Status::Well)
 }
 
-/// Asks, where there is somebody to ask.
+/// Asks, if there is somebody to ask.
 fn confirmed() -> bool {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return false;
@@ -89,7 +87,7 @@ fn confirmed() -> bool {
     io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Writes the file whole or not at all.
+/// Writes the file completely or not at all.
 fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new()
@@ -107,7 +105,7 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     for line in &restored.report.foreign {
-        writeln!(out, "left as it is: {line}")?;
+        writeln!(out, "left unchanged: {line}")?;
     }
     if restored.running > 0 {
         writeln!(out, "left alone: {} running sweep(s)", restored.running)?;
@@ -119,7 +117,8 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds records that could not be stored when they were measured. Without any the store is not even opened.
+/// Adds records that could not be stored when they were measured. If there are none, the store is not even
+/// opened.
 fn kept_records(surroundings: &Surroundings) -> Status {
     let kept = fsdyno_store::kept(&surroundings.store, &surroundings.keep());
     if kept.is_empty() {
@@ -132,7 +131,7 @@ fn kept_records(surroundings: &Surroundings) -> Status {
         },
         Err(trouble) => {
             for path in &kept {
-                say::note(&format!("kept record '{}' stays: the results cannot be opened", path.display()));
+                say::note(&format!("kept record '{}' remains: the results cannot be opened", path.display()));
             }
             trouble.tell();
             Status::TrialFailed
@@ -143,6 +142,6 @@ fn kept_records(surroundings: &Surroundings) -> Status {
 fn elsewhere(place: &Path) -> String {
     let place = place.display();
     format!(
-        "hint: there are undo journals in '{place}', too: fsdyno restore --state {place}, as the user whose they are"
+        "hint: there are also undo journals in '{place}': run fsdyno restore --state {place} as their owner"
     )
 }

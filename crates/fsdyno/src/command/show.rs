@@ -31,7 +31,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     Ok(Status::Well)
 }
 
-/// The trials of the cases that a user asks for.
+/// The trials of the cases that a user requests.
 pub(super) fn chosen(
     trials: Vec<TrialRecord>,
     case: Option<&str>,
@@ -51,17 +51,17 @@ fn as_published(
     style: &Style,
 ) -> Result {
     if format != Format::Text {
-        return Err(Trouble::new(Status::Usage, anyhow!("a published layout is text"))
-            .hint("fsdyno compare SWEEP published:NAME has JSON and CSV with the same figures"));
+        return Err(Trouble::new(Status::Usage, anyhow!("the published layout is text only"))
+            .hint("fsdyno compare SWEEP published:NAME has the same figures as JSON and CSV"));
     }
     let study = fsdyno_sweep::study(&sweep.plan_toml, &sweep.overrides)?.ok_or_else(|| {
         let SweepSummary { id, name, .. } = &sweep.summary;
         let studies: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
         Trouble::new(
             Status::Usage,
-            anyhow!("sweep {id} ('{name}') runs no published study again: its plan names none"),
+            anyhow!("sweep {id} ('{name}') does not repeat a published study: its plan names none"),
         )
-        .hint(format!("a plan says so by study = \"NAME\" with one of {}", studies.join(", ")))
+        .hint(format!("set study = \"NAME\" in the plan, where NAME is one of {}", studies.join(", ")))
     })?;
     layout(&mut out::text(style), study, header, trials, style).map_err(|error| match error {
         LayoutError::Io(error) => Trouble::from(error),
@@ -70,7 +70,7 @@ fn as_published(
     Ok(Status::Well)
 }
 
-/// Prints telemetry to stdout. The JSON is the same as without: it has everything.
+/// Prints telemetry to stdout. The JSON is the same as without `--telemetry`: it contains everything.
 fn print_telemetry(
     header: &Header,
     trials: &[TrialRecord],
@@ -91,17 +91,20 @@ fn print_telemetry(
 /// Prints the lines that bon_csv2html reads.
 fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
     if !matches!(format, Format::Text | Format::Csv) {
-        return Err(Trouble::new(Status::Usage, anyhow!("the layout bonnie-csv is no JSON"))
-            .hint("leave --as out: the figures of every trial are in the JSON"));
+        return Err(Trouble::new(Status::Usage, anyhow!("the layout bonnie-csv has no JSON form"))
+            .hint("omit --as; the JSON contains the figures of every trial"));
     }
     if !trials.iter().any(|trial| terminal::is_bonnie(&trial.workload)) {
-        return Err(Trouble::new(Status::Usage, anyhow!("the sweep has no trial of bonnie, native or real")));
+        return Err(Trouble::new(
+            Status::Usage,
+            anyhow!("the sweep has no trials of bonnie or the real bonnie++"),
+        ));
     }
     terminal::bonnie_csv(&mut std::io::stdout().lock(), trials)?;
     Ok(Status::Well)
 }
 
-/// Prints results to stdout: tables case by case and the summary last, where the eye rests.
+/// Prints results to stdout: tables case by case, and the summary last, where it is seen first.
 pub fn print(
     header: &Header,
     trials: &[TrialRecord],

@@ -33,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
         say::note(&format!(
-            "hint: fsdyno sweep {} --resume {}, with the same arguments, goes on",
+            "hint: to continue, run fsdyno sweep {} --resume {} with the same arguments",
             options.plan.display(),
             ended.sweep
         ));
@@ -41,7 +41,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     Ok(status(&ended))
 }
 
-/// What a `--overwrite` confirms. A kind alone would hold for every device of the plan, whatever is on it.
+/// What an `--overwrite` confirms. A kind alone would apply to every device of the plan, whatever is on it.
 fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble> {
     text.parse().map_err(|error: OverwriteError| {
         let mut disks = plan.devices.all().flat_map(DeviceSpec::disks);
@@ -55,12 +55,11 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
             if matches!(error, OverwriteError::NoDevice(_)) { text.trim_start_matches('=') } else { "" };
         let kind = if kind.is_empty() { "ext4" } else { kind };
         let right = Overwrite { device: device.to_path_buf(), kind: kind.to_string() };
-        Trouble::new(Status::Usage, error)
-            .hint(format!("write --overwrite {right}, for each device by itself"))
+        Trouble::new(Status::Usage, error).hint(format!("write --overwrite {right}, once for each device"))
     })
 }
 
-/// Reads a plan; what is wrong with it is a usage error with its next step.
+/// Reads a plan; a mistake in it is a usage error with its next step.
 pub fn load(path: &Path, overrides: &[String]) -> std::result::Result<Plan, Trouble> {
     Plan::load(path, overrides).map_err(plan_trouble)
 }
@@ -75,7 +74,7 @@ pub fn plan_trouble(error: PlanError) -> Trouble {
     }
 }
 
-/// Executes a plan with progress on stderr, and prints what came out.
+/// Executes a plan with progress on stderr, and prints the results.
 pub fn measure(
     surroundings: &Surroundings,
     plan: &Plan,
@@ -110,9 +109,9 @@ pub fn measure(
         say::note(&format!("left behind: {line}"));
     }
     if !ended.left.is_empty() {
-        say::note("hint: end what still uses it, then fsdyno restore tries again");
+        say::note("hint: stop what still uses it, then run fsdyno restore");
     }
-    // What was measured is stored: whether anybody reads it now changes nothing about how the sweep ended.
+    // What was measured is stored: whether anybody reads it does not change how the sweep ended.
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
     }
@@ -131,7 +130,7 @@ pub fn add_kept(surroundings: &Surroundings, store: &mut Store) -> Added {
         say::note(line);
     }
     if !kept.orphaned.is_empty() {
-        say::note("hint: put the store that it belongs to back, or remove the file");
+        say::note("hint: put back the store that it belongs to, or remove the file");
     }
     kept
 }
@@ -165,7 +164,7 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
                 display.line(&format!("restored: {line}"));
             }
             for line in &report.foreign {
-                display.line(&format!("left as it is: {line}"));
+                display.line(&format!("left unchanged: {line}"));
             }
             for line in &report.left {
                 display.line(&format!("left behind: {line}"));
@@ -183,12 +182,12 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
             display.extend(u64::from(*trials));
             let names: Vec<String> =
                 cases.iter().map(|(name, workload)| format!("{name} ({workload})")).collect();
-            display.line(&format!("block {block}: not yet known well enough: {}", names.join(", ")));
+            display.line(&format!("block {block}: intervals still too wide: {}", names.join(", ")));
         }
     }
 }
 
-/// The time that is left, as far as it is planned.
+/// The remaining time, as far as it is planned.
 fn left(at: &Position) -> String {
     let more = if at.more_may_follow { ", more may follow" } else { "" };
     format!("{} left{more}", human(at.left))
@@ -210,7 +209,7 @@ fn ended(trial: &TrialRecord) -> String {
     }
 }
 
-/// What is in the way of a sweep, each with its next step.
+/// Everything that is in the way of a sweep, each with its next step.
 pub fn refused(refusals: &[Refusal]) -> String {
     let line = |refusal: &Refusal| {
         format!("'{}' {}\n  hint: {}", refusal.device.display(), refusal.reason, refusal.hint)

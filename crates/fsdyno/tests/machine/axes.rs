@@ -108,7 +108,7 @@ fn common(name: &'static str) -> Vec<Row> {
             &[("mount", "noatime"), ("atime", "relatime")],
             &[Contradiction("'noatime' contradicts 'relatime'")],
         ),
-        row(name, &[("nr_requests", "1")], &[Contradiction("4 at least")]),
+        row(name, &[("nr_requests", "1")], &[Contradiction("the minimum is 4")]),
     ]
 }
 
@@ -160,7 +160,7 @@ fn ext() -> Vec<Row> {
                 &[Shows("commit=30"), Geometry("journal size: 16M")],
             ),
             row(name, &[("commit", "5")], &[NoOption("commit=30")]),
-            row(name, &[("journal_size", "1M")], &[Contradiction("whole MiB from 4M")]),
+            row(name, &[("journal_size", "1M")], &[Contradiction("a multiple of 1 MiB from 4M")]),
             row(name, &[("journal_size", "400M")], &[Unmet("half of it")]),
         ]);
     }
@@ -192,7 +192,7 @@ fn xfs() -> Vec<Row> {
         row("xfs", &[("barrier", "0")], &[Unmet("since Linux 4.19")]),
         row("xfs", &[("mount", "nobarrier")], &[Unmet("since Linux 4.19")]),
         row("xfs", &[("journal", "internal")], &[Geometry("log =internal log")]),
-        row("xfs", &[("journal", "none")], &[Contradiction("without its log")]),
+        row("xfs", &[("journal", "none")], &[Contradiction("always has a log")]),
         row("xfs", &[("journal", "external")], &[Shows("logdev=/dev/"), NoGeometry("log =internal log")]),
         row(
             "xfs",
@@ -211,7 +211,7 @@ fn xfs() -> Vec<Row> {
             ],
         ),
         row("xfs", &[("logbufs", "8"), ("logbsize", "16k")], &[Shows("logbufs=8"), Shows("logbsize=16k")]),
-        row("xfs", &[("logbufs", "9")], &[Contradiction("2 to 8")]),
+        row("xfs", &[("logbufs", "9")], &[Contradiction("(2-8)")]),
         row("xfs", &[("logbsize", "48k")], &[Contradiction("128k or 256k")]),
         row("xfs", &[("log_size", "80M")], &[Geometry("blocks=20480, version=2")]),
         row("xfs", &[("log_size", "16M")], &[Unmet("nearest: log_size = 64M")]),
@@ -259,7 +259,11 @@ fn others() -> Vec<Row> {
     vec![
         row("f2fs", &[("barrier", "0")], &[Shows("nobarrier")]),
         row("f2fs", &[("barrier", "1")], &[NoOption("nobarrier")]),
-        row("f2fs", &[("block_size", "1k")], &[Contradiction("f2fs has no blocks of 1k: 4k")]),
+        row(
+            "f2fs",
+            &[("block_size", "1k")],
+            &[Contradiction("f2fs does not support blocks of 1k; supported: 4k")],
+        ),
         row("f2fs", &[("mkfs", "-o 10")], &[Geometry("Overprovision ratio = 10")]),
         row("nilfs2", &[("barrier", "0")], &[Shows("nobarrier")]),
         row("nilfs2", &[("barrier", "1")], &[NoOption("nobarrier")]),
@@ -269,17 +273,21 @@ fn others() -> Vec<Row> {
         row("nilfs2", &[("mkfs", "-m 10")], &[Geometry("Reserved segments %: 10")]),
         row("jfs", &[("journal", "internal")], &[Geometry("JFS_INLINELOG")]),
         row("jfs", &[("journal", "external")], &[Unmet("nearest: journal = internal")]),
-        row("jfs", &[("journal", "none")], &[Contradiction("without its log")]),
+        row("jfs", &[("journal", "none")], &[Contradiction("always has a log")]),
         row("jfs", &[("journal_size", "8M")], &[Geometry("JFS_INLINELOG")]),
         row("jfs", &[("journal_size", "64M")], &[Unmet("jfs needs at least 640M")]),
-        row("jfs", &[("journal_size", "100k")], &[Contradiction("whole MiB")]),
-        row("jfs", &[("block_size", "1k")], &[Contradiction("jfs has no blocks of 1k: 4k")]),
+        row("jfs", &[("journal_size", "100k")], &[Contradiction("a multiple of 1 MiB")]),
+        row(
+            "jfs",
+            &[("block_size", "1k")],
+            &[Contradiction("jfs does not support blocks of 1k; supported: 4k")],
+        ),
         row("jfs", &[("mkfs", "-L fsdyno")], &[Geometry("'fsdyno'")]),
         row("reiserfs", &[("barrier", "0")], &[Shows("barrier=none")]),
         row("reiserfs", &[("barrier", "1")], &[NoOption("barrier=none")]),
         row("reiserfs", &[("journal", "internal")], &[Geometry("standard journal")]),
         row("reiserfs", &[("journal", "external")], &[Unmet("nearest: journal = internal")]),
-        row("reiserfs", &[("journal", "none")], &[Contradiction("without its journal")]),
+        row("reiserfs", &[("journal", "none")], &[Contradiction("always has a journal")]),
         row("reiserfs", &[("data", "journal"), ("commit", "7")], &[Shows("data=journal"), Shows("commit=7")]),
         row("reiserfs", &[("data", "ordered"), ("commit", "30")], &[NoOption("data=writeback")]),
         row("reiserfs", &[("data", "writeback")], &[Shows("data=writeback")]),
@@ -289,7 +297,11 @@ fn others() -> Vec<Row> {
             &[BlockSize(4096), Geometry("Journal Size 1024 blocks")],
         ),
         row("reiserfs", &[("journal_size", "1M")], &[Contradiction("2052k to")]),
-        row("reiserfs", &[("block_size", "8k")], &[Contradiction("reiserfs has no blocks of 8k: 4k")]),
+        row(
+            "reiserfs",
+            &[("block_size", "8k")],
+            &[Contradiction("reiserfs does not support blocks of 8k; supported: 4k")],
+        ),
         row("reiserfs", &[("mkfs", "--hash tea")], &[Geometry("\"tea\"")]),
         row("vfat", &[("block_size", "1k")], &[BlockSize(1024), Geometry("2 sectors per cluster")]),
         row("vfat", &[("block_size", "128k")], &[Contradiction("a power of two from 512 to 64k")]),

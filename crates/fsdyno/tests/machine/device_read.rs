@@ -65,7 +65,7 @@ fn a_directory_is_no_device() {
     let trial = &json["trials"][0];
     assert_eq!(trial["outcome"], "skipped");
     assert!(
-        trial["unmet"][0].as_str().is_some_and(|reason| reason.contains("a block device to read")),
+        trial["unmet"][0].as_str().is_some_and(|reason| reason.contains("device-read needs a block device")),
         "{trial}"
     );
 }

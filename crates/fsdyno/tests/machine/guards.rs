@@ -532,18 +532,18 @@ fn image_exists() {
     let sandbox = Sandbox::new();
     let path = sandbox.write("precious", "a file of the user");
     let image = DeviceSpec::Image { path: path.clone(), size: Bytes(64 * Bytes::MIB), direct_io: false };
-    refused(&sandbox, &image, "exists already", &[&path]);
+    refused(&sandbox, &image, "already exists", &[&path]);
     let link = sandbox.path("link");
     std::os::unix::fs::symlink(sandbox.path("nowhere"), &link).expect("a link");
     let image = DeviceSpec::Image { path: link, size: Bytes(64 * Bytes::MIB), direct_io: false };
-    refused(&sandbox, &image, "exists already", &[]);
+    refused(&sandbox, &image, "already exists", &[]);
     assert!(!sandbox.path("nowhere").exists(), "nothing was made through the link");
 }
 
 fn no_device() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("file", "a file of the user");
-    refused(&sandbox, &block(&file), "no block device", &[&file]);
-    refused(&sandbox, &block(Path::new("/dev/null")), "no block device", &[]);
+    refused(&sandbox, &block(&file), "not a block device", &[&file]);
+    refused(&sandbox, &block(Path::new("/dev/null")), "not a block device", &[]);
     refused(&sandbox, &block(&sandbox.path("nothing")), "could not be examined", &[]);
 }

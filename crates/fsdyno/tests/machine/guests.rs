@@ -306,7 +306,7 @@ fn a_disk_that_fails_is_told_by_the_console() {
     assert!(unmounted.success());
     assert_eq!(swept.status.code(), Some(1), "{}", describe(&swept));
     let error = trials(&sandbox)[0]["error"].to_string();
-    assert!(error.contains("the guest's last words") && error.contains("I/O error, dev vda"), "{error}");
+    assert!(error.contains("last output of the guest") && error.contains("I/O error, dev vda"), "{error}");
 }
 
 fn a_killed_sweep_takes_its_guest_along() {

@@ -113,7 +113,7 @@ fn a_guest_with_interrupts_off_fails_its_trial_only() {
     let trials = store.trials(swept.sweep).expect("trials");
     let Outcome::Failed { error } = &trials[0].outcome else { panic!("{:?}", trials[0].outcome) };
     assert!(error.to_string().contains("made no progress"), "{error:?}");
-    assert!(error.details.contains("the guest's last words"), "{error:?}");
+    assert!(error.details.contains("last output of the guest"), "{error:?}");
     assert!(error.details.contains("deaf from now on"), "{error:?}");
     assert_eq!(trials[1].outcome, Outcome::Measured);
     assert!(!image.exists());

@@ -115,7 +115,7 @@ fn a_fill_that_leaves_no_room_is_skipped() {
     let path = sandbox.write("plan.toml", &plan).display().to_string();
     let shown = sandbox.run(&["plan", &path, "--format", "json"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(text.contains("room for the workload, which prepares 64M"), "{}", describe(&shown));
+    assert!(text.contains("the workload prepares 64M, which does not fit"), "{}", describe(&shown));
 }
 
 fn filling_a_block_device_is_in_the_estimate() {
@@ -137,7 +137,7 @@ fn filling_a_block_device_is_in_the_estimate() {
     assert_eq!(notes, "[]");
     let (unknown, notes) = planned(&at("/dev/no-such-disk").replace("AXES", "fill = \"50%\""));
     assert_eq!(unknown, plain);
-    assert!(notes.contains("not known, and not counted") && notes.contains("/dev/no-such-disk"), "{notes}");
+    assert!(notes.contains("unknown and not included") && notes.contains("/dev/no-such-disk"), "{notes}");
 }
 
 fn files_written_in_pieces_lie_in_pieces() {

@@ -181,7 +181,7 @@ fn a_partition_that_moved_is_refused() {
     let testbed = verify(None).expect("verified");
     disk.move_first_partition(mib(64), mib(48));
     let refused = verify(Some(pin)).expect_err("it is somewhere else").to_string();
-    assert!(refused.contains("start is 67108864, the plan has 1048576"), "{refused}");
+    assert!(refused.contains("start is 67108864, but the plan says 1048576"), "{refused}");
     let mut journal = UndoJournal::create(&mut host, &sandbox.path("undo")).expect("a journal");
     let error =
         build(&mut host, &mut journal, &testbed, &configuration("ext4", None), 1, &AtomicBool::default())

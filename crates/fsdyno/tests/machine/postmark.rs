@@ -162,6 +162,6 @@ fn a_pool_that_runs_out_is_refused() {
     let mut text = String::new();
     engine.stdout.take().expect("stdout is piped").read_to_string(&mut text).expect("events");
     engine.wait().expect("the engine ends");
-    assert!(text.contains("parameter 'transactions' of the workload takes at most 20"), "{text}");
+    assert!(text.contains("workload parameter 'transactions' must be at most 20"), "{text}");
     assert_eq!(fs::read_dir(&directory).expect("readable").count(), 0);
 }

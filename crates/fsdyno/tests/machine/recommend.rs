@@ -204,7 +204,7 @@ fn a_case_that_cannot_settle_is_given_up() {
     let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("block 3: not yet known well enough: ext4 (fileserver)"), "{told}");
+    assert!(told.contains("block 3: intervals still too wide: ext4 (fileserver)"), "{told}");
     let swept = json(&output);
     let trials = swept["trials"].as_array().expect("trials");
     assert_eq!(trials.len(), 3);

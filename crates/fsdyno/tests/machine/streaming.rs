@@ -255,7 +255,7 @@ fn not_aligned() {
     let output = sandbox.run(&["sweep", &path.display().to_string()]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("'bs'") && said.contains("a multiple of 4k with direct I/O"), "{said}");
+    assert!(said.contains("'bs'") && said.contains("a multiple of 4k for direct I/O"), "{said}");
 }
 
 /// A setting of the kernel, as it was when this is dropped.
@@ -290,7 +290,7 @@ fn without_io_uring() {
             Some("io_uring") => {
                 assert_eq!(trial["outcome"], "skipped", "{trial}");
                 let unmet = trial["unmet"][0].as_str().expect("a reason");
-                assert_eq!(unmet, "io_uring is disabled: sysctl kernel.io_uring_disabled=0");
+                assert_eq!(unmet, "io_uring is disabled; enable it with sysctl kernel.io_uring_disabled=0");
             }
             _ => assert_eq!(trial["outcome"], "measured", "{trial}"),
         }

@@ -118,7 +118,7 @@ const READY: &[Ready] = &[
             "workloads.options=\"-s 2m -r 0 -n 1:1000:16:2\"",
             "workloads.char_size=64k",
         ],
-        shows: &["\nallocation-groups\n45 ", "Random Create", "mkfs.xfs makes no log of 32M"],
+        shows: &["\nallocation-groups\n45 ", "Random Create", "a log of 32M is too small for mkfs.xfs"],
     },
 ];
 
@@ -252,7 +252,10 @@ window = "200ms"
     let refused = sandbox.run(&["show", "--as", "published"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(error.contains("no published study") && error.contains("xfs-tweaks-2003"), "{error}");
+    assert!(
+        error.contains("does not repeat a published study") && error.contains("xfs-tweaks-2003"),
+        "{error}"
+    );
 }
 
 fn a_wrong_reference_gets_one_clear_error() {

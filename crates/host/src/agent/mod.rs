@@ -1,12 +1,13 @@
-//! This machine, by system calls in a process that can be given up.
+//! This machine, by system calls in a process that can be abandoned.
 //!
-//! A filesystem under test may hang any system call that touches it, and a thread that hangs in the kernel cannot be
-//! ended. So a child process, `<binary> agent`, carries out the steps of a [`LocalHost`](crate::local::LocalHost) one by
-//! one and answers over a pipe. When an answer is late, the child is killed and abandoned, the step fails with
-//! [`HostError::Hung`], and the next step goes to a fresh child. Devices that the old child held open are closed with it,
-//! or stay open and locked for as long as it hangs; their handles mean nothing to the new one.
+//! A filesystem under test may hang any system call that touches it, and a thread that hangs in the kernel
+//! cannot be killed. So a child process, `<binary> agent`, carries out the steps of a
+//! [`LocalHost`](crate::local::LocalHost) one by one and answers over a pipe. If an answer is late, the child
+//! is killed and abandoned, the step fails with [`HostError::Hung`], and the next step goes to a new child.
+//! Devices that the old child held open are closed with it, or stay open and locked for as long as it hangs;
+//! their handles mean nothing to the new child.
 //!
-//! Engines are started by the parent itself: they have their own pipe and their own watchdog.
+//! The parent starts engines itself: they have their own pipe and their own watchdog.
 
 mod process;
 mod serve;
@@ -29,20 +30,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const NAME: &str = "this machine";
-/// How long a step may take when somebody is in a hurry.
+/// How long a step may take once somebody is in a hurry.
 const HURRIED: Duration = Duration::from_secs(5);
 
-/// This machine, in a process that can be given up. The agent dies with the thread that made the call which started it,
-/// so all calls are best made from one that lives as long as this.
+/// This machine, in a process that can be abandoned. The agent dies with the thread whose call started it, so
+/// all calls should come from a thread that lives as long as this.
 pub struct AgentHost {
     binary: PathBuf,
     protected: Vec<(String, PathBuf)>,
     limits: Limits,
-    /// Where less patience is asked for than `limits` have.
+    /// A limit shorter than those of `limits`, if set.
     limit: Option<Duration>,
     /// Set by somebody who does not want to wait any longer.
     hurry: Arc<AtomicBool>,
-    /// Whether the step that was under way then has been given up.
+    /// Whether the step that was running then has been given up.
     hurried: bool,
     agent: Option<Agent>,
     /// What every process of this host inherits.
@@ -53,8 +54,9 @@ pub struct AgentHost {
 }
 
 impl AgentHost {
-    /// `binary` is the fsdyno binary, which serves as agent and engine; `protected` are things that no device under test
-    /// may carry, each with its name (`the store`), beside the system's own directories and the binary.
+    /// `binary` is the fsdyno binary, which serves as agent and engine; `protected` are things that no device
+    /// under test may carry, each with its name (`the store`), in addition to the system's own directories
+    /// and the binary.
     pub fn new(binary: PathBuf, protected: Vec<(String, PathBuf)>) -> Self {
         AgentHost {
             binary,
@@ -76,14 +78,14 @@ impl AgentHost {
         AgentHost { limits, ..self }
     }
 
-    /// The same for a user who may lose patience: when the flag is set, the step that is under way is given up, and each that
-    /// follows has a few seconds.
+    /// The same for a user who may lose patience: when the flag is set, the current step is given up, and
+    /// each later one gets a few seconds.
     #[must_use]
     pub fn hurried_by(self, hurry: Arc<AtomicBool>) -> Self {
         AgentHost { hurry, ..self }
     }
 
-    /// Processes of agents that were given up and still hang, for a person who has to look after them.
+    /// Processes of abandoned agents that still hang, for a person who has to deal with them.
     pub fn hanging(&mut self) -> Vec<u32> {
         self.given_up.retain_mut(|agent| !agent.is_gone());
         self.given_up.iter().map(Agent::pid).collect()
@@ -111,7 +113,7 @@ impl AgentHost {
                 self.give_up(agent);
                 Err(lost(Excess::Line.to_string()))
             }
-            Answer::Ended(how) => Err(lost(format!("the agent ended at once: {how}"))),
+            Answer::Ended(how) => Err(lost(format!("the agent exited immediately: {how}"))),
         }
     }
 
@@ -141,7 +143,7 @@ impl Channel for AgentHost {
             self.limit
         };
         let limit = self.limits.of(request, most);
-        // A step that begins in a hurry is not the one that somebody was waiting for.
+        // A step that starts in a hurry is not the one that somebody was waiting for.
         self.hurried |= in_a_hurry;
         let question = question(request)?;
         let mut agent = match self.agent.take() {
@@ -162,12 +164,12 @@ impl Channel for AgentHost {
                 Err(error)
             }
             Answer::TooLong => {
-                let reason = format!("the agent made no sense while {request}: {}", Excess::Line);
+                let reason = format!("the agent sent an invalid answer while {request}: {}", Excess::Line);
                 self.give_up(agent);
                 Err(HostError::Lost { host: NAME.to_string(), reason })
             }
             Answer::Ended(how) => {
-                let reason = format!("the agent ended while {request}: {how}");
+                let reason = format!("the agent exited while {request}: {how}");
                 self.give_up(agent);
                 Err(lost(reason))
             }
@@ -175,8 +177,8 @@ impl Channel for AgentHost {
     }
 
     fn take_descriptor(&mut self, number: i32, expected: &FileIdentity) -> Result<OwnedFd> {
-        // It has just answered, and until it is reaped nobody else has its number.
-        let agent = self.agent.as_ref().ok_or_else(|| lost("the agent is gone".to_string()))?;
+        // It has just answered, and until it is reaped nobody else gets its number.
+        let agent = self.agent.as_ref().ok_or_else(|| lost("the agent has exited".to_string()))?;
         take_image(agent.pid(), number, expected)
     }
 
@@ -186,7 +188,7 @@ impl Channel for AgentHost {
 
     fn hold(&mut self, lock: Arc<OwnedFd>) {
         self.held.push(lock);
-        // What runs already cannot inherit it any more: the next step starts another.
+        // Running processes can no longer inherit it: the next step starts a new agent.
         self.agent = None;
     }
 

@@ -1,4 +1,4 @@
-//! The agent as its parent sees it: a child process that answers one line for each line, in time or not.
+//! The agent as its parent sees it: a child process that answers each line with a line, in time or not.
 
 use crate::lines::LINE_MAX;
 use crate::local::wait_readable;
@@ -12,29 +12,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// An agent that was killed, or whose stdin was closed, has so long to go before it counts as hanging.
+/// How long an agent has to exit after it was killed, or its stdin closed, before it counts as hung.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often it is looked whether an answer is still waited for.
+/// How often to check whether an answer is still wanted.
 const GLANCE: Duration = Duration::from_millis(100);
 
 pub(super) struct Agent {
     child: Child,
-    /// `None` once it has been told to end.
+    /// `None` once it has been told to exit.
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Not the parent's own, which an agent that hangs would keep open beyond the parent's end.
+    /// Not the parent's own, which an agent that hangs would keep open after the parent has gone.
     stderr: ChildStderr,
 }
 
-/// What came of a question.
+/// The outcome of a question.
 pub(super) enum Answer {
     /// A line, newline included.
     Line(Vec<u8>),
     /// Nothing in time.
     Late,
-    /// More than a line may have.
+    /// More than a line may contain.
     TooLong,
-    /// The process is gone, and how it went.
+    /// The process is gone, and how it exited.
     Ended(String),
 }
 
@@ -45,7 +45,7 @@ impl Agent {
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         child::set_up(&mut command, inherited);
         let mut child =
-            command.spawn().map_err(|error| HostError::system("start the agent by", binary, error))?;
+            command.spawn().map_err(|error| HostError::system("start the agent with", binary, error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => {
                 Ok(Agent { child, stdin: Some(stdin), stdout, stderr })
@@ -58,9 +58,9 @@ impl Agent {
         self.child.id()
     }
 
-    /// Sends a line, newline included, and waits for the answer until it is late, or `hurry` is set.
+    /// Sends a line, including its newline, and waits for the answer until it is late or `hurry` is set.
     pub(super) fn ask(&mut self, line: &[u8], limit: Duration, hurry: Option<&AtomicBool>) -> Answer {
-        // The agent reads whenever it owes no answer, so this does not block on a pipe that is full.
+        // The agent reads whenever it owes no answer, so this does not block on a full pipe.
         match self.stdin.as_mut().map(|stdin| stdin.write_all(line)) {
             Some(Ok(())) => self.listen(Instant::now() + limit, hurry),
             Some(Err(_)) | None => Answer::Ended(self.last_words()),
@@ -80,18 +80,18 @@ impl Agent {
                 Ok(length) if line.len() + length > LINE_MAX => return Answer::TooLong,
                 Ok(length) => line.extend_from_slice(&buffer[..length]),
             }
-            // Questions and answers come in turns, so nothing follows the newline.
+            // Questions and answers alternate, so nothing follows the newline.
             if line.last() == Some(&b'\n') {
                 return Answer::Line(line);
             }
         }
     }
 
-    /// Waits until there is something to read; `false`: it is late, or nobody waits for it any longer.
+    /// Waits until there is something to read; `false` if it is late, or nobody is waiting any longer.
     fn speaks(&self, deadline: Instant, hurry: Option<&AtomicBool>) -> bool {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // Who may lose patience looks up now and then.
+            // If somebody may lose patience, check for that now and then.
             let turn = if hurry.is_some() { left.min(GLANCE) } else { left };
             if wait_readable(self.stdout.as_fd(), turn) {
                 return true;
@@ -114,7 +114,7 @@ impl Agent {
         }
     }
 
-    /// What it said on stderr. It says nothing there unless it panics, so that a pipe holds it.
+    /// Its output on stderr. It writes nothing there unless it panics, so a pipe can hold it.
     fn complaint(&self) -> String {
         let mut buffer = [0_u8; 4096];
         if !wait_readable(self.stderr.as_fd(), Duration::ZERO) {

@@ -6,9 +6,9 @@ use crate::wire::{self, Request};
 use crate::{HostError, Result};
 use std::io::{BufRead, Write};
 
-/// Carries out requests, one a line, until there are no more; gives the exit status of the process.
+/// Carries out requests, one per line, until there are no more; returns the exit status of the process.
 ///
-/// The first is [`Request::Hello`], which adds to what `host` protects.
+/// The first one is [`Request::Hello`], which adds to what `host` protects.
 pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHost) -> i32 {
     let mut line = Vec::new();
     loop {
@@ -17,7 +17,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mut host: LocalHos
             Ok(()) => {}
             Err(_) => return 1,
         }
-        // The parent is gone when it does not listen any more.
+        // If nobody reads the answer, the parent is gone.
         if output.write_all(&answer(&line, &mut host)).and_then(|()| output.flush()).is_err() {
             return 1;
         }
@@ -34,7 +34,7 @@ fn answer(line: &[u8], host: &mut LocalHost) -> Vec<u8> {
             }
             wire::answer(&request, host)
         }
-        Err(error) => refuse("understand the request", &error),
+        Err(error) => refuse("parse the request", &error),
     };
     answer
         .or_else(|error| refuse("answer the request", &error))
@@ -44,7 +44,7 @@ fn answer(line: &[u8], host: &mut LocalHost) -> Vec<u8> {
 fn refuse(action: &str, error: &serde_json::Error) -> serde_json::Result<Vec<u8>> {
     let refused: Result<()> = Err(HostError::System {
         action: action.to_string(),
-        object: "of the parent".to_string(),
+        object: "from the parent".to_string(),
         errno: 0,
         reason: error.to_string(),
     });
@@ -85,6 +85,6 @@ mod tests {
         let hello = r#"{"hello":{"version":99,"protected":[],"first_handle":1}}"#;
         let answers = exchange(&format!("{hello}\nnonsense\n"));
         assert!(answers[0].contains("not 99"), "{}", answers[0]);
-        assert!(answers[1].contains("understand the request"), "{}", answers[1]);
+        assert!(answers[1].contains("parse the request"), "{}", answers[1]);
     }
 }

@@ -1,9 +1,10 @@
-//! What no host may be asked to do, whatever plan it is for: a step that breaks one of these rules panics where it is asked for.
+//! What no host may be asked to do, whatever the plan: a step that breaks one of these rules panics.
 //!
-//! The rules know nothing of plans and share no code with what they watch. A file, directory, loop device or array may only be
-//! changed by whoever made it; a device is opened, verified and unchanged before anything is written to it or mounted from
-//! it; text goes to sysctls and sysfs alone; and no word of a command names anything but an open device. What a plan may
-//! name is for a test to say ([`FakeHost::planned`]), or to hold against [`FakeHost::touched`].
+//! The rules know nothing about plans and share no code with what they check. A file, directory, loop device
+//! or array may be changed only by whoever created it; a device is opened, verified and unchanged before
+//! anything is written to it or mounted from it; text is written only to sysctls and sysfs; and no word of a
+//! command names anything but an open device. What a plan may name is up to a test ([`FakeHost::planned`]),
+//! or can be compared with [`FakeHost::touched`].
 
 use super::tools;
 use super::{FakeHost, system};
@@ -28,7 +29,7 @@ pub(super) struct Conduct {
     directories: BTreeSet<PathBuf>,
     /// Every path that was made, written, renamed or removed, and every device node that was opened.
     touched: BTreeSet<PathBuf>,
-    /// Whether somebody else acts, to whom no rule applies.
+    /// Whether somebody else is acting, to whom the rules do not apply.
     somebody_else: bool,
 }
 
@@ -38,7 +39,7 @@ impl FakeHost {
         &self.conduct.touched
     }
 
-    /// Lets another user of the machine act: no rule applies, and what is made is not ours.
+    /// Lets another user of the machine act: the rules do not apply, and what is created is not fsdyno's.
     pub fn as_somebody_else<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         self.conduct.somebody_else = true;
         let result = act(self);
@@ -50,7 +51,7 @@ impl FakeHost {
         self.conduct.somebody_else
     }
 
-    /// A rule: panics unless it is kept. A host that is lost does nothing any more, and cannot break it.
+    /// A rule: panics unless it holds. A host that is lost does nothing any more, and cannot break it.
     fn rule(&self, kept: bool, broken: impl FnOnce() -> String) {
         assert!(
             kept || self.lost || self.conduct.somebody_else,
@@ -93,7 +94,7 @@ impl FakeHost {
         inode.is_none_or(|inode| self.conduct.files.contains(&inode))
     }
 
-    /// Removing a file: one that is not there is refused by the machine itself.
+    /// Removing a file; the machine itself refuses one that does not exist.
     pub(super) fn watch_file(&mut self, action: &str, path: &Path) {
         self.rule(self.is_our_file(path), || {
             format!("{action} '{}', which was not made here", path.display())
@@ -101,7 +102,7 @@ impl FakeHost {
         self.touch(path);
     }
 
-    /// Renaming or attaching an image, which goes by its descriptor, whatever has its name by now.
+    /// Renaming or attaching an image, which uses its descriptor, whatever has its name by now.
     pub(super) fn watch_image(&mut self, action: &str, image: ImageHandle) {
         let Ok((path, identity)) = self.image(image) else { return };
         let ours = self.conduct.files.contains(&identity.inode);
@@ -122,7 +123,7 @@ impl FakeHost {
         self.touch(device);
     }
 
-    /// Opening a device for writing: a loop device on a file of ours, a layer of ours, or a disk that is planned.
+    /// Opening a device for writing: a loop device on fsdyno's own file, its own layer, or a planned disk.
     pub(super) fn watch_open(&mut self, path: &Path) {
         let loop_of_ours = || self.machine.loops.get(path).map(|inode| self.conduct.files.contains(inode));
         let layer_of_ours = || self.machine.layers.get(path).map(|layer| layer.ours);
@@ -166,7 +167,8 @@ impl FakeHost {
     pub(super) fn watch_engine(&self, request: &EngineRequest) {
         let ours = |directory: &Path| {
             directory.ancestors().any(|above| self.conduct.directories.contains(above))
-                // What the tool itself costs is measured in a directory of this process's own, where no file is made.
+                // The overhead of the tool is measured in a directory of this process's own, where no file is
+                // created.
                 || request.workload.kind() == "null"
         };
         let directory = &request.directory;
@@ -197,7 +199,7 @@ impl FakeHost {
     }
 }
 
-/// A path as the kernel walks it where there are no links: without `.` and `..`.
+/// A path as the kernel resolves it where there are no links: without `.` and `..`.
 pub(super) fn walked(path: &Path) -> PathBuf {
     let mut walked = PathBuf::new();
     for component in path.components() {

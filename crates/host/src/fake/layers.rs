@@ -1,8 +1,8 @@
-//! Arrays and mappings of the fake machine: what mdadm, lvm and dmsetup do to it, and what sysfs then shows; and the
-//! signatures that mkfs leaves on its devices.
+//! Arrays and mappings of the fake machine: what mdadm, lvm and dmsetup do to it, and what sysfs then shows;
+//! and the signatures that mkfs leaves on its devices.
 //!
-//! Only the words that the testbed uses are understood. A layer holds its members busy, is busy itself while something
-//! stands on it, and leaves its label on them when it goes.
+//! Only the words that the testbed uses are understood. A layer holds its members busy, is busy itself while
+//! something stands on it, and leaves its label on them when it goes.
 
 use super::{FakeHost, LOOP_MAJOR, index_of, queue};
 use crate::probe::DeviceIdentity;

@@ -1,11 +1,12 @@
-//! A machine that exists only in memory, for tests: a fake of the narrow seam, not a second implementation of a kernel.
+//! A machine that exists only in memory, for tests: a fake of the narrow seam, not a second implementation of
+//! a kernel.
 //!
-//! It knows files, loop devices, block devices, mounts, directories, settings and programs as plain maps, just well enough
-//! that what the testbed does and undoes leaves the traces that it would leave on a real machine: a loop device keeps its
-//! settings when it is detached, a busy one refuses, changing a scheduler changes the queue depth. Any step can be made to
-//! fail ([`FakeHost::fail_at`]) or be the last one before a crash ([`FakeHost::crash_at`]). [`FakeHost::snapshot`] gives
-//! the whole state for comparison, but for what is written on scratch devices. A step that no host may be asked for panics:
-//! see `conduct.rs`.
+//! It knows files, loop devices, block devices, mounts, directories, settings and programs as plain maps,
+//! just well enough that what the testbed does and undoes leaves the traces that it would leave on a real
+//! machine: a loop device keeps its settings when it is detached, a busy one refuses, changing a scheduler
+//! changes the queue depth. Any step can be made to fail ([`FakeHost::fail_at`]) or be the last one before a
+//! crash ([`FakeHost::crash_at`]). [`FakeHost::snapshot`] gives the whole state for comparison, but for what
+//! is written on scratch devices. A step that no host may be asked for panics: see `conduct.rs`.
 
 mod conduct;
 mod engine;
@@ -146,8 +147,8 @@ pub struct FakeHost {
 }
 
 impl FakeHost {
-    /// A machine with the directories `/tmp` and `/run`, four free loop devices, the filesystems that every distribution's
-    /// kernel has, and every tool of those.
+    /// A machine with the directories `/tmp` and `/run`, four free loop devices, the filesystems that every
+    /// distribution's kernel has, and every tool of those.
     pub fn new() -> Self {
         let mut host = FakeHost { space: (Bytes(1 << 40), Bytes(1 << 40)), ..FakeHost::default() };
         host.machine.directories.extend(["/", "/tmp", "/run", "/data", "/dev/shm"].map(PathBuf::from));
@@ -221,7 +222,8 @@ impl FakeHost {
         self.machine.directories.insert(path.as_ref().to_path_buf());
     }
 
-    /// Attaches a file that was there before to the first free loop device, as somebody else has; gives its node.
+    /// Attaches a file that was there before to the first free loop device, as somebody else has; gives its
+    /// node.
     pub fn add_loop(&mut self, file: impl AsRef<Path>) -> PathBuf {
         let (identity, _) = self.machine.files.get(file.as_ref()).expect("a file");
         self.attach(file.as_ref(), identity.inode).expect("a free device")
@@ -254,8 +256,8 @@ impl FakeHost {
         self.fault_at(step, Fault::Fail);
     }
 
-    /// The process dies at the k-th step from now on: `done` tells whether the step still happens. Every later step finds
-    /// the host lost, until [`FakeHost::revive`].
+    /// The process dies at the k-th step from now on: `done` tells whether the step still happens. Every
+    /// later step finds the host lost, until [`FakeHost::revive`].
     pub fn crash_at(&mut self, step: usize, done: bool) {
         self.fault_at(step, if done { Fault::CrashAfter } else { Fault::CrashBefore });
     }
@@ -352,7 +354,8 @@ impl FakeHost {
         })
     }
 
-    /// Whether the filesystem on a node was made with this device beside it, as one with an external journal is.
+    /// Whether the filesystem on a node was made with this device beside it, as one with an external journal
+    /// is.
     fn made_with(&self, node: &str, device: &Path) -> bool {
         let made = |line: &&String| line.starts_with("mkfs.") && line.ends_with(&format!(" {node}"));
         let words = self.commands.iter().rfind(made).map(|line| line.split([' ', ',', '=']));

@@ -1,5 +1,5 @@
-//! What the words of a command name, by the tools' own grammar, written down from their manuals and sources without a look
-//! at what the testbed thinks of them.
+//! What the words of a command name, by the tools' own grammar, written down from their manuals and sources
+//! without a look at what the testbed thinks of them.
 
 use crate::{Argument, Command};
 use std::path::Path;
@@ -195,7 +195,8 @@ impl Tool {
         value.and_then(|value| self.named_by(&value))
     }
 
-    /// What a value names past everybody's guards: a path, the value of a suboption, or `file`, which makes one of the rest.
+    /// What a value names past everybody's guards: a path, the value of a suboption, or `file`, which makes
+    /// one of the rest.
     fn named_by(&self, value: &str) -> Option<String> {
         if value.contains('/') {
             return Some(format!("'{value}' is a path"));
@@ -242,7 +243,8 @@ impl Tool {
     }
 }
 
-/// The first path within a word that may not be named. Programs without a grammar here get words of our own only.
+/// The first path within a word that may not be named. Programs without a grammar here get words of our own
+/// only.
 fn unknown_path(word: &Argument, may_be_named: &dyn Fn(&Path) -> bool) -> Option<String> {
     if word.device.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Running a program to its end, with a time limit, and without an inheritance that it could misuse.
+//! Runs a program to its end, with a time limit, and without an environment that it could misuse.
 
 use super::{BUSY_PATIENCE, confine};
 use crate::{Command, DeviceHandle, HostError, Output, Result};
@@ -17,7 +17,7 @@ use std::process::{self, Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where programs for the administrator are, when `PATH` does not say so.
+/// Where system programs are, if `PATH` does not include these directories.
 const SBIN: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin"];
 
 /// How much of each output is kept, from its end.
@@ -55,13 +55,14 @@ pub(super) fn run(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -
     let mut prepared = process::Command::new(&program);
     prepared
         .args(arguments(command, devices))
-        // A tool must find no file by a relative name, and obeys no variable of whoever started fsdyno (MKE2FS_CONFIG,
-        // LD_PRELOAD, LIBMOUNT_FSTAB, BLKID_FILE).
+        // A tool must not find files by relative names, and must not obey variables of whoever started fsdyno
+        // (MKE2FS_CONFIG, LD_PRELOAD, LIBMOUNT_FSTAB, BLKID_FILE).
         .current_dir("/")
         .env_clear()
         .env("LC_ALL", "C")
-        // libblkid's cache is the machine's. mkfs.btrfs would take its UUID from there for one that another device has, and
-        // write to it what stands on the scratch device for a moment. Without it, the devices themselves are asked.
+        // libblkid's cache belongs to the machine. mkfs.btrfs would find its UUID there, assigned to another
+        // device, and would add an entry for the temporary scratch device. Without the cache, it reads the
+        // devices themselves.
         .env("BLKID_FILE", "/dev/null")
         .env("PATH", std::env::join_paths(search_path()).unwrap_or_else(|_| OsString::from(SBIN.join(":"))))
         .envs(command.environment.iter().map(|(name, value)| (name, value)))
@@ -118,7 +119,7 @@ struct Watched<'a> {
 impl<'a> Watched<'a> {
     fn new(child: &'a mut Child) -> rustix::io::Result<Self> {
         let pid = Pid::from_child(child);
-        // `pidfd_open` (Linux 5.3) makes the end of a process an event like the others.
+        // `pidfd_open` (Linux 5.3) makes the end of a process pollable.
         let ended = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(ended) => ended,
             Err(error) => {
@@ -131,8 +132,8 @@ impl<'a> Watched<'a> {
         Ok(Watched { child, ended, stdout, stderr })
     }
 
-    /// Collects output until the program ends; `None` when it has not by the deadline. What a grandchild says later is
-    /// not waited for.
+    /// Collects output until the program exits; `None` if it has not by the deadline. Later output of a
+    /// grandchild is not waited for.
     fn wait(&mut self, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -152,7 +153,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Which of the three has something to say, waiting until one has.
+    /// Which of the three has something to read, waiting until one has.
     fn ready(&self, timeout: Duration) -> rustix::io::Result<(bool, bool, bool)> {
         let pipes = [self.stdout.pipe.as_ref(), self.stderr.pipe.as_ref()];
         let mut polled = vec![PollFd::new(&self.ended, PollFlags::IN)];
@@ -170,7 +171,8 @@ impl<'a> Watched<'a> {
 
     /// Kills the program and its process group. One that is stuck in the kernel stays, and is not waited for.
     fn kill(&mut self) {
-        // Its process group is its own (see `child::set_up`), and until it is reaped nobody else can have the number.
+        // Its process group is its own (see `child::set_up`), and until it is reaped nobody else can get the
+        // number.
         let _ = kill_process_group(Pid::from_child(self.child), Signal::KILL);
         let _ = self.ready_to_reap(BUSY_PATIENCE).then(|| self.child.wait());
     }
@@ -194,7 +196,7 @@ pub(crate) fn wait_readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> bo
     }
 }
 
-/// The end of what comes out of a pipe.
+/// The end of what a pipe delivers.
 struct Tail {
     /// `None` once it is closed.
     pipe: Option<OwnedFd>,
@@ -206,7 +208,7 @@ impl Tail {
         Tail { pipe, bytes: Vec::new() }
     }
 
-    /// One read, which does not block when poll(2) has announced the pipe.
+    /// One read, which does not block after poll(2) has announced data.
     fn read_some(&mut self) {
         let mut buffer = [0_u8; 16 * 1024];
         let Some(pipe) = &self.pipe else { return };
@@ -222,7 +224,7 @@ impl Tail {
     }
 }
 
-/// Appends, and forgets all but the last 64 KiB.
+/// Appends, and keeps only the last 64 KiB.
 pub(super) fn keep_end(kept: &mut Vec<u8>, new: &[u8]) {
     kept.extend_from_slice(new);
     if kept.len() > OUTPUT_KEPT {

@@ -1,4 +1,5 @@
-//! What the kernel lets a program change: the devices that its arguments name, what its command grants, and nothing else.
+//! What the kernel lets a program change: only the devices that its arguments name and what its command
+//! grants.
 
 use crate::{Command, DeviceHandle, Grant, HostError, Result};
 use fsdyno_core::environment::Confinement;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// Where every program may write.
 const NULL: &str = "/dev/null";
 
-/// What this kernel can refuse.
+/// What this kernel can block.
 pub(crate) fn of_this_kernel() -> Confinement {
     let abi = confine::abi();
     let owned = |kinds: Vec<&str>| kinds.into_iter().map(str::to_string).collect();
@@ -24,7 +25,7 @@ pub(crate) fn of_this_kernel() -> Confinement {
     }
 }
 
-/// The bounds of a program; `None` where the kernel has no Landlock.
+/// The bounds of a program; `None` if the kernel does not support Landlock.
 pub(super) fn ruleset(
     command: &Command,
     devices: &[(DeviceHandle, Arc<OwnedFd>)],
@@ -35,7 +36,8 @@ pub(super) fn ruleset(
 
 /// What a program may change.
 fn granted(command: &Command, devices: &[(DeviceHandle, Arc<OwnedFd>)]) -> Vec<(PathBuf, Access)> {
-    // What only reads asks for size and geometry all the same. An ioctl that changes a device takes a descriptor for writing.
+    // Even a reader asks for size and geometry. An ioctl that changes a device needs a descriptor for
+    // writing.
     let access = if command.reads_only { Access::Control } else { Access::File };
     // The descriptor leads to the node that was verified, whatever is at its path by now.
     let named = devices.iter().map(|(_, device)| (PathBuf::from(child::path_of(device.as_fd())), access));

@@ -11,22 +11,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What stands in the first sector of a disk that fsdyno has written to, where no filesystem stands there. Boot code belongs
-/// there, so that filesystems, arrays and volume groups leave that sector free or make it their own.
+/// The content of the first sector of a disk that fsdyno has written to, if no filesystem is there. The
+/// sector is meant for boot code, so filesystems, arrays and volume groups leave it free or overwrite it.
 pub(super) const MARK: &[u8] = b"fsdyno scratch disk: what is on it was made to be destroyed\n";
-/// The smallest unit that is written; what is left of it is zeros.
+/// The smallest unit that is written; the rest of it is zeros.
 const SECTOR: usize = 512;
 
 /// A block device that is open for reading and writing, under an exclusive flock.
 pub(super) struct OpenDevice {
     path: PathBuf,
     descriptor: Arc<OwnedFd>,
-    /// The disk of a partition. All partitions of one disk that are open here share it, for its lock excludes any other.
+    /// The disk of a partition. All partitions of one disk that are open here share it, because its lock
+    /// excludes any other.
     disk: Option<Arc<DiskLock>>,
 }
 
-/// The disk of a partition, open for reading only, under an exclusive flock: udev looks at no lock but that of the disk
-/// (systemd, "Locking Block Device Access").
+/// The disk of a partition, open for reading only, under an exclusive flock: udev respects only the lock of
+/// the disk (systemd, "Locking Block Device Access").
 pub(super) struct DiskLock {
     number: (u32, u32),
     _descriptor: OwnedFd,
@@ -54,8 +55,8 @@ impl DiskLock {
 }
 
 impl OpenDevice {
-    /// The lock is the one that udev respects (systemd, "Locking Block Device Access"). `O_EXCL` is not used: with it held
-    /// here, every mkfs fails as busy. `others` are open already.
+    /// The lock is the one that udev respects (systemd, "Locking Block Device Access"). `O_EXCL` is not used:
+    /// with it, every mkfs would fail as busy. `others` are already open.
     pub(super) fn open<'a>(
         path: &Path,
         expected: &DeviceIdentity,
@@ -78,7 +79,7 @@ impl OpenDevice {
         Ok(device)
     }
 
-    /// Compares what the descriptor is now with what was verified before.
+    /// Compares the identity of the descriptor now with the one that was verified before.
     pub(super) fn verify(&self, expected: &DeviceIdentity) -> Result<()> {
         let found = identity(self.descriptor.as_fd(), &self.path)?;
         match difference(expected, &found) {
@@ -89,8 +90,8 @@ impl OpenDevice {
         }
     }
 
-    /// Whether somebody claims the device: a mount, an array, a swap area, or another exclusive opener. The claim of the
-    /// attempt itself is given up at once, for a tool could not work beside it.
+    /// Whether somebody claims the device: a mount, an array, a swap area, or another exclusive opener. The
+    /// claim of this check itself is released at once, because a tool could not work alongside it.
     pub(super) fn is_claimed(&self) -> Result<bool> {
         match self.open_again(OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK) {
             Ok(_) => Ok(false),
@@ -99,8 +100,8 @@ impl OpenDevice {
         }
     }
 
-    /// Gives up the lock and the right to write, and stays open: until it is closed, the kernel gives its number to no other
-    /// device.
+    /// Gives up the lock and the right to write, but stays open: until it is closed, the kernel gives its
+    /// number to no other device.
     pub(super) fn downgrade(&mut self) -> Result<()> {
         let reader = self
             .open_again(OFlags::RDONLY)
@@ -121,7 +122,7 @@ impl OpenDevice {
         }
     }
 
-    /// A further descriptor of the very device that is open, whatever its path leads to by now.
+    /// Another descriptor of the very device that is open, whatever its path leads to by now.
     fn open_again(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let path = fsdyno_sys::child::path_of(self.descriptor.as_fd());
         rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
@@ -129,7 +130,7 @@ impl OpenDevice {
 
     /// Whether this path leads to the device.
     pub(super) fn is_at(&self, path: &Path) -> Result<()> {
-        let failed = |error: Errno| HostError::system("look at", path, error);
+        let failed = |error: Errno| HostError::system("examine", path, error);
         let number = |stat: rustix::fs::Stat| device_number(stat.st_rdev);
         let ours = number(rustix::fs::fstat(&self.descriptor).map_err(failed)?);
         let found = rustix::fs::stat(path).map_err(failed)?;
@@ -139,7 +140,7 @@ impl OpenDevice {
             return Ok(());
         }
         let difference =
-            format!("its number was {}:{}, and the path leads to {}:{}", ours.0, ours.1, found.0, found.1);
+            format!("its number was {}:{}, but the path leads to {}:{}", ours.0, ours.1, found.0, found.1);
         Err(HostError::IdentityChanged { path: path.display().to_string(), difference })
     }
 
@@ -169,7 +170,7 @@ pub(super) fn identity(device: BorrowedFd<'_>, path: &Path) -> Result<DeviceIden
     })
 }
 
-/// Where a partition lies; none for a disk.
+/// Where a partition is; `None` for a disk.
 pub(super) fn partition((major, minor): (u32, u32)) -> Option<Partition> {
     let own = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     if !own.join("partition").exists() {
@@ -183,13 +184,13 @@ pub(super) fn partition((major, minor): (u32, u32)) -> Option<Partition> {
     Some(Partition { disk: (major.parse().ok()?, minor.parse().ok()?), start_bytes: start })
 }
 
-/// WWN or serial number, from the places where drivers put it; a partition has that of its disk.
+/// WWN or serial number, from wherever the driver puts it; a partition has that of its disk.
 pub(super) fn serial(number: (u32, u32)) -> Option<String> {
     let places = ["wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "md/uuid"];
     attribute(number, &places)
 }
 
-/// Model name, from the places where drivers put it.
+/// Model name, from wherever the driver puts it.
 pub(super) fn model(number: (u32, u32)) -> Option<String> {
     attribute(number, &["loop/backing_file", "device/model", "dm/name", "md/level"])
 }
@@ -215,7 +216,7 @@ fn difference(expected: &DeviceIdentity, found: &DeviceIdentity) -> Option<Strin
         or_none(identity.partition.map(text))
     };
     let diskseq = |identity: &DeviceIdentity| or_none(identity.diskseq.map(|number| number.to_string()));
-    // A partition that moved may have another number, too, and its place says more.
+    // A partition that moved may also have another number, but its position says more.
     let facts = [
         ("place on a disk", place(expected), place(found)),
         ("device number", number(expected.number), number(found.number)),

@@ -1,10 +1,11 @@
-//! Directories for new files, opened once and past nothing that another user could swap.
+//! Directories for new files, opened once and without following anything that another user could swap.
 //!
-//! A path is looked up anew by each system call that takes it, and whoever may write to a directory on the way can make
-//! it lead elsewhere in between. So a directory is opened once, and what is done in it is done relative to that
-//! descriptor. On the way there another user may still choose between directories that he can rename anyway, which
-//! gains him nothing; but a symbolic link of his leads wherever he likes. Root follows only links that nobody else can
-//! make, move or replace. (The kernel's `fs.protected_symlinks` covers sticky directories alone.)
+//! Each system call that takes a path resolves it again, and whoever can write to a directory on the way can
+//! make it lead elsewhere in between. So a directory is opened once, and everything in it is done relative to
+//! that descriptor. On the way there, another user may still choose between directories that he can rename
+//! anyway, which gains him nothing; but his symbolic link could lead anywhere. Root follows only links that
+//! nobody else can create, move or replace. (The kernel's `fs.protected_symlinks` covers only sticky
+//! directories.)
 
 use crate::{HostError, Result};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
@@ -25,7 +26,7 @@ const STICKY: u32 = 0o1000;
 /// Opens a directory as a place to make files in (`O_PATH`).
 pub(super) fn open(path: &Path) -> Result<OwnedFd> {
     if !geteuid().is_root() {
-        // Nobody gains anything by leading a user astray who may do no more than he himself.
+        // Misleading a user gains nobody anything if that user has no additional rights.
         return open_at(CWD, path.as_os_str(), OFlags::DIRECTORY)
             .map_err(|error| HostError::system("open the directory", path, error));
     }
@@ -36,7 +37,7 @@ pub(super) fn open(path: &Path) -> Result<OwnedFd> {
 struct Walk<'a> {
     whole: &'a Path,
     here: OwnedFd,
-    /// Whether another user can put something else in the place of what comes next.
+    /// Whether another user can replace what comes next.
     contested: bool,
     left: VecDeque<OsString>,
     links: usize,
@@ -55,7 +56,7 @@ impl<'a> Walk<'a> {
         Ok(walk.here)
     }
 
-    /// Puts a path before what is left.
+    /// Puts a path in front of what is left.
     fn lies_ahead(&mut self, path: &Path) {
         let names = path.components().filter(|part| *part != Component::CurDir);
         let names: Vec<OsString> = names.map(|part| part.as_os_str().to_os_string()).collect();
@@ -63,7 +64,7 @@ impl<'a> Walk<'a> {
     }
 
     fn step(&mut self, name: &OsStr) -> Result<()> {
-        // Only where a directory is asked for does the kernel mount one that is mounted on demand.
+        // The kernel triggers an automount only if a directory is requested.
         match open_at(self.here.as_fd(), name, OFlags::NOFOLLOW | OFlags::DIRECTORY) {
             Ok(next) => {
                 let stat = rustix::fs::fstat(&next).map_err(failed(self.whole))?;
@@ -100,7 +101,7 @@ impl<'a> Walk<'a> {
             object: self.whole.display().to_string(),
             errno: Errno::LOOP.raw_os_error(),
             reason: format!(
-                "'{}' in it is a symbolic link that another user can change, and root follows none of those",
+                "'{}' in it is a symbolic link that another user can change, and root does not follow such links",
                 name.display()
             ),
         }

@@ -1,4 +1,4 @@
-//! A running engine: its events as they come, the end of its complaints, and its end.
+//! A running engine: its events as they arrive, the end of its stderr, and its exit.
 
 use super::command::keep_end;
 use crate::lines::{Heard, Lines, excerpt};
@@ -13,18 +13,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// An engine that has been told to end has so long before it is killed.
+/// How long an engine has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Starts an engine, which begins its work at once. It is killed when the calling thread ends.
 ///
-/// The request is one line of JSON on its stdin, which then stays open: closing it tells the engine to end.
+/// The request is one line of JSON on its stdin, which then stays open: closing it tells the engine to exit.
 pub(crate) fn start(
     binary: &Path,
     request: &EngineRequest,
     inherited: Vec<Arc<OwnedFd>>,
 ) -> Result<Box<dyn EngineProcess>> {
-    let failed = |error: std::io::Error| HostError::system("start the engine by", binary, error);
+    let failed = |error: std::io::Error| HostError::system("start the engine with", binary, error);
     let mut line = serde_json::to_vec(request).map_err(|error| failed(error.into()))?;
     line.push(b'\n');
     let mut command = Command::new(binary);
@@ -35,7 +35,7 @@ pub(crate) fn start(
     let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {
         unreachable!("all three were asked for as pipes");
     };
-    // An engine that ends before it has read its request says why on stderr, which the first `next` gives.
+    // An engine that exits before it has read its request says why on stderr, which the first `next` returns.
     let _ = stdin.write_all(&line);
     Ok(Box::new(LocalEngine::new(child, stdin, stdout, stderr)))
 }
@@ -88,7 +88,7 @@ impl EngineProcess for LocalEngine {
             Heard::Silence => EngineOutput::Silence,
             Heard::TooMuch(excess) => EngineOutput::Garbage(format!("{excess}\n{}", self.complaints())),
             Heard::End => {
-                // The last words on stderr come at the same moment as the end of stdout.
+                // The last output on stderr arrives at the same moment as the end of stdout.
                 let deadline = Instant::now() + Duration::from_millis(200);
                 while !self.listener.is_finished() && Instant::now() < deadline {
                     std::thread::sleep(Duration::from_millis(1));
@@ -127,7 +127,7 @@ impl Drop for LocalEngine {
     }
 }
 
-/// What a line of an engine's output says: an event, or garbage.
+/// Parses a line of an engine's output: an event, or garbage.
 pub fn understand_event(line: &[u8]) -> EngineOutput {
     let garbage = |problem: String| EngineOutput::Garbage(excerpt(line, &problem));
     match serde_json::from_slice(line) {
@@ -168,7 +168,7 @@ mod tests {
         assert!(text.ends_with("(no measurement is 18446744073709551615)"), "{text}");
     }
 
-    /// A parser quotes the word that it does not know, and that has any length.
+    /// A parser quotes the word that it does not know, which can have any length.
     #[test]
     fn garbage_is_told_in_a_few_words_however_long_it_is() {
         let word = "x".repeat(1 << 20);

@@ -32,7 +32,7 @@ pub(super) fn list_directory(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What stands at a path, links not followed.
+/// What is at a path, without following links.
 pub(super) fn identity(path: &Path) -> Result<Option<FileIdentity>> {
     identity_at(CWD, path)
 }
@@ -42,7 +42,7 @@ pub(super) fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> Result<Opti
     match rustix::fs::statx(directory, path, AtFlags::SYMLINK_NOFOLLOW, IDENTITY) {
         Ok(found) => Ok(Some(identified(&found))),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        Err(error) => Err(HostError::system("look at", path, error)),
+        Err(error) => Err(HostError::system("examine", path, error)),
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> Result<Opti
 pub(super) fn identity_of(file: BorrowedFd<'_>, path: &Path) -> Result<FileIdentity> {
     rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, IDENTITY)
         .map(|found| identified(&found))
-        .map_err(|error| HostError::system("look at", path, error))
+        .map_err(|error| HostError::system("examine", path, error))
 }
 
 const IDENTITY: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
@@ -65,9 +65,9 @@ fn identified(found: &Statx) -> FileIdentity {
     }
 }
 
-/// `shares` is what else lies somewhere and needs room, each with its name.
+/// `shares` is what else is stored in places and needs space, each with its name.
 pub(super) fn room(path: &Path, shares: &[(String, PathBuf)]) -> Result<Room> {
-    let failed = |error: Errno| HostError::system("ask for the free space of", path, error);
+    let failed = |error: Errno| HostError::system("determine the free space of", path, error);
     let found = rustix::fs::statvfs(path).map_err(failed)?;
     let mounts = super::mount::mounts()?;
     let of = |path: &Path| mountinfo::containing(&mounts, &mountinfo::nearest_existing(path));

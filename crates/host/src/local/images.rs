@@ -1,4 +1,4 @@
-//! Images: made in a directory that is opened once, and from then on used by their descriptors.
+//! Images: created in a directory that is opened once, and from then on used by their descriptors.
 
 use super::{directory, files};
 use crate::probe::FileIdentity;
@@ -23,10 +23,10 @@ pub(super) struct OpenImage {
 }
 
 impl OpenImage {
-    /// File and directory entry are on the disk when this returns, so that an undo journal that names them is true after
-    /// a power cut.
+    /// File and directory entry are on disk when this returns, so that an undo journal that names them is
+    /// still correct after a power cut.
     pub(super) fn create(path: &Path, size: Bytes) -> Result<Self> {
-        let failed = |error: Errno| HostError::system("make the image", path, error);
+        let failed = |error: Errno| HostError::system("create the image", path, error);
         let (parent, name) = split(path).ok_or(failed(Errno::INVAL))?;
         let directory = directory::open(parent)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -41,7 +41,7 @@ impl OpenImage {
         };
         match image.size_and_sync(size) {
             Ok(()) => Ok(image),
-            Err(error) => Err(image.given_up(HostError::system("size the image", path, error))),
+            Err(error) => Err(image.given_up(HostError::system("set the size of the image", path, error))),
         }
     }
 
@@ -71,7 +71,7 @@ impl OpenImage {
         self.file.as_raw_fd()
     }
 
-    /// Gives it another name, to which the path as it was named must still lead. It is removed where it does not, for
+    /// Renames it. The path to its directory must still lead there; otherwise the file is removed, because
     /// nobody would find it again.
     pub(super) fn rename(&mut self, to: &Path) -> Result<()> {
         let failed =
@@ -85,15 +85,15 @@ impl OpenImage {
         }
         self.move_within(&self.name, name).map_err(failed)?;
         if !self.is_named(name)? {
-            // What was moved is another file, which has come between the look and the move.
+            // The file that was moved is another one, which appeared between the check and the move.
             let left =
                 if self.move_within(name, &self.name).is_ok() { "" } else { " and cannot be moved back" };
-            return Err(replaced(to, &format!("another file came in its place{left}")));
+            return Err(replaced(to, &format!("another file took its place{left}")));
         }
         self.name = name.to_os_string();
         match files::identity(to)? {
             Some(found) if found == self.identity => Ok(()),
-            _ => Err(self.given_up(replaced(to, "the path leads elsewhere since it was made"))),
+            _ => Err(self.given_up(replaced(to, "its path now leads elsewhere"))),
         }
     }
 
@@ -107,7 +107,7 @@ impl OpenImage {
         Ok(found.is_some_and(|found| found == self.identity))
     }
 
-    /// Removes it because of an error, which is given back and tells what could not be removed.
+    /// Removes it after an error, which is returned and extended by what could not be removed.
     fn given_up(&self, error: HostError) -> HostError {
         let removed = match self.is_named(&self.name) {
             Ok(true) => rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()),
@@ -116,15 +116,20 @@ impl OpenImage {
         match (error, removed) {
             (HostError::System { action, object, errno, reason }, Err(left)) => {
                 let left = crate::reason(left.into());
-                HostError::System { action, object, errno, reason: format!("{reason}; it is left: {left}") }
+                HostError::System {
+                    action,
+                    object,
+                    errno,
+                    reason: format!("{reason}; it could not be removed: {left}"),
+                }
             }
             (error, _) => error,
         }
     }
 }
 
-/// Removes a file if it is this one. Directory and file are looked up together, so that no link that was put into the
-/// path since then leads to another file.
+/// Removes a file if it is this one. Directory and file are looked up together, so that no link inserted into
+/// the path in the meantime leads to another file.
 pub(super) fn remove(path: &Path, expected: &FileIdentity) -> Result<()> {
     let failed = |error: Errno| HostError::system("remove", path, error);
     let (parent, name) = split(path).ok_or(failed(Errno::INVAL))?;
@@ -152,14 +157,14 @@ fn replaced(path: &Path, difference: &str) -> HostError {
     HostError::Replaced { path: path.display().to_string(), difference: difference.to_string() }
 }
 
-/// Opens an image that a process of this machine has under this number once more, and verifies that it is this file. What
-/// stands in `/proc/PID/fd` leads to the file itself, not to whatever has its name by now (proc(5)).
+/// Opens an image that a process on this machine has open under this number, and verifies that it is this
+/// file. An entry in `/proc/PID/fd` leads to the file itself, not to whatever has its name by now (proc(5)).
 pub(crate) fn take(pid: u32, number: i32, expected: &FileIdentity) -> Result<OwnedFd> {
     let path = PathBuf::from(format!("/proc/{pid}/fd/{number}"));
     let image = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| HostError::system("open", &path, error))?;
     match files::identity_of(image.as_fd(), &path)? {
         found if found == *expected => Ok(image),
-        _ => Err(replaced(&path, "it is another file than the image that was made")),
+        _ => Err(replaced(&path, "it is not the image that was created")),
     }
 }

@@ -1,4 +1,4 @@
-//! Loop devices: attach, detach at once or not at all, list.
+//! Loop devices: attach, detach (immediately or not at all), list.
 
 use super::images::OpenImage;
 use super::{device_number, while_busy};
@@ -11,7 +11,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// How often another free device is asked for when somebody else took the last one first.
+/// How many other free devices to try if somebody else is faster.
 const ATTACH_RACES: usize = 64;
 
 /// An attached loop device, with what [`LoopInfo`] leaves out.
@@ -21,7 +21,7 @@ pub(super) struct Attached {
     pub(super) backing_block: Option<(u32, u32)>,
 }
 
-/// Attaches an image to a free loop device, and reads back that it got what was asked.
+/// Attaches an image to a free loop device, and reads back that the options took effect.
 pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<AttachedLoop> {
     let path = image.path();
     let failed = |error: Errno| HostError::system("attach a loop device to", &path, error);
@@ -29,7 +29,7 @@ pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<Attache
     let control = open(control_path, OFlags::RDWR)?;
     for _ in 0..ATTACH_RACES {
         let number = loopdev::get_free(control.as_fd())
-            .map_err(|error| HostError::system("find a free loop device by", control_path, error))?;
+            .map_err(|error| HostError::system("find a free loop device with", control_path, error))?;
         let node = PathBuf::from(format!("/dev/loop{number}"));
         let device = match rustix::fs::open(&node, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
             Ok(device) => device,
@@ -46,8 +46,8 @@ pub(super) fn attach(image: &OpenImage, options: &LoopOptions) -> Result<Attache
     Err(failed(Errno::BUSY))
 }
 
-/// What was attached, by the descriptor that attached it: as long as that is open, nobody can give the device another
-/// file.
+/// What was attached, as reported by the descriptor that attached it: as long as that is open, nobody can
+/// give the device another file.
 fn read_back(
     device: &OwnedFd,
     node: PathBuf,
@@ -60,12 +60,12 @@ fn read_back(
             return Err(not_in_force(&image.path(), reason));
         }
         let read_only = block::read_only(device.as_fd())
-            .map_err(|error| HostError::system("ask for the write protection of", &node, error))?;
+            .map_err(|error| HostError::system("read the write protection of", &node, error))?;
         let identity = super::device::identity(device.as_fd(), &node)?;
         Ok(AttachedLoop { node: node.clone(), identity, read_only })
     };
     in_force().inspect_err(|_| {
-        // It goes with the last descriptor, which is this one or that of somebody who only looks at it.
+        // It goes away with the last descriptor, which is this one or one of a process that only looks at it.
         let _ = loopdev::clear(device.as_fd());
     })
 }
@@ -73,7 +73,7 @@ fn read_back(
 /// Verifies that a loop device has this file.
 pub(super) fn verify(device: &OwnedFd, node: &Path, image: &FileIdentity) -> Result<()> {
     let status = loopdev::status(device.as_fd())
-        .map_err(|error| HostError::system("ask for the status of", node, error))?;
+        .map_err(|error| HostError::system("read the status of", node, error))?;
     match backing(&status) {
         found if found == (image.device, image.inode) => Ok(()),
         found => Err(replaced(node, file_text((image.device, image.inode)), file_text(found))),
@@ -98,7 +98,8 @@ fn replaced(node: &Path, before: String, now: String) -> HostError {
     }
 }
 
-/// The kernel attaches without direct I/O, and with another block size, where the backing file does not allow them.
+/// The kernel silently attaches without direct I/O, or with another block size, if the backing file does not
+/// allow them.
 fn refused_option(device: &OwnedFd, options: &LoopOptions) -> Option<String> {
     let direct_io = loopdev::status(device.as_fd()).map(|status| status.direct_io());
     if direct_io != Ok(options.direct_io) {
@@ -107,7 +108,7 @@ fn refused_option(device: &OwnedFd, options: &LoopOptions) -> Option<String> {
     }
     let block_size = rustix::fs::ioctl_blksszget(device);
     (block_size != Ok(options.block_size))
-        .then(|| format!("a block size of {} bytes cannot be had for this file", options.block_size))
+        .then(|| format!("a block size of {} bytes is not possible for this file", options.block_size))
 }
 
 fn not_in_force(image: &Path, reason: String) -> HostError {
@@ -119,7 +120,7 @@ fn not_in_force(image: &Path, reason: String) -> HostError {
     }
 }
 
-/// What came of detaching.
+/// The result of detaching.
 enum Detached {
     Yes,
     /// The device is attached to something else by now, and was left alone.
@@ -136,12 +137,13 @@ pub(super) fn detach(attached: &LoopInfo) -> Result<()> {
     }
 }
 
-/// `LOOP_CLR_FD` never fails for a busy device: it makes the detaching wait for the last opener. So mounts and other
-/// holders are found first by an exclusive open, and plain openers afterwards: when the device outlives our own close, the
-/// waiting is taken back. Each time it is looked at what is attached by the descriptor that is then used: while that is
-/// open, nobody can give the device another file.
+/// `LOOP_CLR_FD` never fails for a busy device: it defers the detaching until the last opener is gone. So
+/// mounts and other holders are detected first by an exclusive open, and plain openers afterwards: if the
+/// device outlives our own close, the deferred detaching is cancelled. Each check uses the descriptor that is
+/// used next: while that is open, nobody can give the device another file.
 fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
-    // Without O_CREAT, O_EXCL on a block device means: no mount, no holder, no other exclusive opener (open(2)).
+    // Without O_CREAT, O_EXCL on a block device means: no mount, no holder, no other exclusive opener
+    // (open(2)).
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let device = rustix::fs::open(&attached.device, flags, Mode::empty())?;
     let status = loopdev::status(device.as_fd())?;
@@ -152,14 +154,15 @@ fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     drop(device);
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let device = match rustix::fs::open(&attached.device, flags, Mode::empty()) {
-        // A loop device that was added beside the first ones can be removed by others as soon as it is free.
+        // A loop device beyond the initial ones can be removed by others as soon as it is free.
         Err(Errno::NOENT | Errno::NXIO) => return Ok(Detached::Yes),
         device => device?,
     };
     match loopdev::status(device.as_fd()) {
         Err(Errno::NXIO) => Ok(Detached::Yes),
         Err(error) => Err(error),
-        // Somebody else attached another file in between: not ours any more, whatever its flags.
+        // Somebody else attached another file in the meantime: it is not fsdyno's any more, whatever its
+        // flags.
         Ok(status) if other_than(attached, &device, &status).is_some() => Ok(Detached::Yes),
         Ok(status) if !status.autoclear() => Ok(Detached::Yes),
         Ok(status) => match loopdev::clear_autoclear(device.as_fd(), status) {
@@ -170,7 +173,7 @@ fn detach_once(attached: &LoopInfo) -> rustix::io::Result<Detached> {
     }
 }
 
-/// What a loop device is attached to, if that is not this file or not this attachment any more.
+/// What a loop device is attached to, if that is no longer this file or this attachment.
 fn other_than(attached: &LoopInfo, device: &OwnedFd, status: &loopdev::Status) -> Option<HostError> {
     let file = (attached.backing_device, attached.backing_inode);
     let diskseq = block::diskseq(device.as_fd()).ok();
@@ -202,7 +205,7 @@ pub(super) fn attached() -> Result<Vec<Attached>> {
     Ok(found)
 }
 
-/// What a loop device is attached to; `None` when it is free, or became so while we looked.
+/// What a loop device is attached to; `None` if it is free, or became so in the meantime.
 fn look(name: &str) -> Result<Option<Attached>> {
     let file = Path::new("/sys/block").join(name).join("loop/backing_file");
     let Ok(backing_path) = fs::read_to_string(&file) else {
@@ -215,7 +218,7 @@ fn look(name: &str) -> Result<Option<Attached>> {
     };
     let status = match loopdev::status(device.as_fd()) {
         Err(Errno::NXIO) => return Ok(None),
-        status => status.map_err(|error| HostError::system("ask for the status of", &node, error))?,
+        status => status.map_err(|error| HostError::system("read the status of", &node, error))?,
     };
     Ok(Some(Attached {
         info: LoopInfo {

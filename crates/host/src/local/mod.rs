@@ -1,12 +1,12 @@
 //! This machine, by system calls in this process.
 //!
-//! Loop devices and mounts are made by the kernel's own interfaces, which name the option that they refuse; programs are
-//! run only where the kernel has no such interface (mkfs, checks, reading signatures). Nothing here decides what may be
-//! touched: that is the testbed's affair. Nothing here is lazy or forced either: a busy device stays attached, a busy
-//! mount stays mounted, and the caller is told.
+//! Loop devices and mounts use the kernel's own interfaces, which name the option that they reject; programs
+//! are run only where the kernel has no such interface (mkfs, checks, reading signatures). Nothing here
+//! decides what may be touched: that is up to the testbed. Nothing here is lazy or forced either: a busy
+//! device stays attached, a busy mount stays mounted, and the caller gets an error.
 //!
-//! A system call that hangs on a sick filesystem hangs this host too. [`crate::agent::AgentHost`] is the same host in a
-//! process that can be given up.
+//! A system call that hangs on a broken filesystem hangs this host as well. [`crate::agent::AgentHost`] is
+//! the same host in a process that can be abandoned.
 
 mod command;
 mod confine;
@@ -42,7 +42,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a step is tried again while a device or a mount is busy: udev and its like open devices for moments.
+/// How long to retry a step while a device or a mount is busy: udev and others open devices for a moment.
 const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// This machine.
@@ -57,8 +57,9 @@ pub struct LocalHost {
 }
 
 impl LocalHost {
-    /// `binary` is the fsdyno binary, which serves as engine; `protected` are things that no device under test may carry,
-    /// each with its name (`the store`), beside the system's own directories and the binary.
+    /// `binary` is the fsdyno binary, which serves as engine; `protected` are things that no device under
+    /// test may carry, each with its name (`the store`), in addition to the system's own directories and the
+    /// binary.
     pub fn new(binary: PathBuf, protected: Vec<(String, PathBuf)>) -> Self {
         LocalHost {
             binary,
@@ -75,7 +76,7 @@ impl LocalHost {
         self.protected.extend(protected);
     }
 
-    /// Handles are numbered from here on, so that those of an earlier process mean nothing.
+    /// Handles are numbered from here on, so that those of an earlier process are not valid.
     pub(crate) fn number_handles_from(&mut self, first: u64) {
         self.next_handle = first;
     }
@@ -98,7 +99,7 @@ impl LocalHost {
         self.images.get(&handle).ok_or_else(|| not_open("the image", handle.0))
     }
 
-    /// Verifies of a loop device that was attached here that it still has its file.
+    /// Checks that a loop device that was attached here still has its file.
     fn verify_backing(&self, device: &OpenDevice, expected: &DeviceIdentity) -> Result<()> {
         match self.attached.get(&expected.number) {
             Some(image) => loops::verify(&device.descriptor(), device.path(), image),
@@ -112,7 +113,7 @@ fn not_open(what: &str, handle: u64) -> HostError {
         action: format!("use {what} of handle"),
         object: handle.to_string(),
         errno: Errno::BADF.raw_os_error(),
-        reason: "it is not open on this host, or its process was given up".to_string(),
+        reason: "it is not open on this host, or the process that held it was abandoned".to_string(),
     }
 }
 
@@ -154,7 +155,7 @@ impl Host for LocalHost {
     }
 
     fn create_directory(&mut self, path: &Path) -> Result<()> {
-        std::fs::create_dir(path).map_err(|error| HostError::system("make the directory", path, error))
+        std::fs::create_dir(path).map_err(|error| HostError::system("create the directory", path, error))
     }
 
     fn remove_directory(&mut self, path: &Path) -> Result<()> {

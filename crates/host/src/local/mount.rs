@@ -1,4 +1,5 @@
-//! Mounts, by fsopen(2), fsconfig(2), fsmount(2) and move_mount(2), which refuse options one by one and say why.
+//! Mounts, with fsopen(2), fsconfig(2), fsmount(2) and move_mount(2), which reject options one by one and say
+//! why.
 
 use super::while_busy;
 use crate::probe::MountInfo;
@@ -24,7 +25,7 @@ const ATTRIBUTES: &[(&str, MountAttrFlags)] = &[
     ("noexec", MountAttrFlags::MOUNT_ATTR_NOEXEC),
 ];
 
-/// Options of mount(8) that ask for what is so anyway.
+/// Options of mount(8) that have no effect here.
 const NO_EFFECT: &[&str] = &["", "defaults", "rw", "atime", "diratime", "suid", "dev", "exec"];
 
 pub(super) fn mount(request: &MountRequest) -> Result<()> {
@@ -57,14 +58,15 @@ pub(super) fn mount(request: &MountRequest) -> Result<()> {
         .map_err(|error| failed(None, error, &[format!("at '{}'", request.target.display())]))
 }
 
-/// The last of several atime options wins, as in mount(8): they are values of one field, not flags of their own.
+/// The last of several atime options wins, as in mount(8): they are values of one field rather than separate
+/// flags.
 fn with_attribute(attributes: MountAttrFlags, new: MountAttrFlags) -> MountAttrFlags {
     let atime = MountAttrFlags::MOUNT_ATTR__ATIME;
     let field = new.is_empty() || atime.contains(new);
     if field { attributes.difference(atime) | new } else { attributes | new }
 }
 
-/// Gives an option to the filesystem, unless it is one of the mount only. `ro` is both.
+/// Passes an option to the filesystem, unless it belongs to the mount only. `ro` belongs to both.
 fn configure(context: &OwnedFd, option: &str) -> Option<rustix::io::Result<()>> {
     let of_the_mount = option != "ro" && ATTRIBUTES.iter().any(|(name, _)| *name == option);
     if of_the_mount || NO_EFFECT.contains(&option) {
@@ -95,10 +97,10 @@ fn mount_error(request: &MountRequest, option: Option<&str>, error: Errno, messa
 
 fn unknown_type(filesystem: &str, error: Errno) -> Vec<String> {
     let unknown = error == Errno::NODEV;
-    unknown.then(|| format!("the kernel has no filesystem '{filesystem}'")).into_iter().collect()
+    unknown.then(|| format!("the kernel does not support filesystem '{filesystem}'")).into_iter().collect()
 }
 
-/// The option that a message quotes or names, when filesystems check their options only together.
+/// The option that a message quotes or names, if the filesystem checks its options only together.
 fn named_option<'a>(request: &'a MountRequest, messages: &[String]) -> Option<&'a str> {
     let mut options = request.options.iter().flat_map(|joined| joined.split(','));
     options.find(|option| {
@@ -108,8 +110,8 @@ fn named_option<'a>(request: &'a MountRequest, messages: &[String]) -> Option<&'
     })
 }
 
-/// The messages that a filesystem left for this mount: each read(2) of the context's descriptor gives one, beginning with
-/// its severity (`e `, `w `, `i `).
+/// The messages that a filesystem left for this mount: each read(2) of the context's descriptor gives one,
+/// beginning with its severity (`e `, `w `, `i `).
 fn messages(context: &OwnedFd) -> Vec<String> {
     let mut found = Vec::new();
     let mut buffer = [0_u8; 4096];
@@ -124,7 +126,8 @@ fn messages(context: &OwnedFd) -> Vec<String> {
     found
 }
 
-/// A place in the kernel's log; some filesystems explain a refused mount nowhere else. Absent without the right to read it.
+/// A position in the kernel's log; some filesystems explain a failed mount nowhere else. Absent without
+/// permission to read it.
 struct KernelLog(Option<OwnedFd>);
 
 impl KernelLog {
@@ -134,7 +137,7 @@ impl KernelLog {
         KernelLog(log.filter(|log| rustix::fs::seek(log, SeekFrom::End(0)).is_ok()))
     }
 
-    /// What was logged since, as far as it names the device.
+    /// What was logged since then that names the device.
     fn lines_about(&self, source: &Path) -> Vec<String> {
         let name = source.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let records = self.0.as_ref().map(|log| records(log.as_fd())).unwrap_or_default();
@@ -142,13 +145,14 @@ impl KernelLog {
     }
 }
 
-/// Records of `/dev/kmsg`, one a read, `priority,sequence,time,flags;text` (Documentation/ABI/testing/dev-kmsg).
+/// Records of `/dev/kmsg`, one a read, `priority,sequence,time,flags;text`
+/// (Documentation/ABI/testing/dev-kmsg).
 fn records(log: BorrowedFd<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut buffer = [0_u8; 8192];
     loop {
         match rustix::io::read(log, &mut buffer) {
-            // Overwritten before we read it: the next read goes on after the gap.
+            // Overwritten before it was read: the next read continues after the gap.
             Err(Errno::PIPE) => {}
             Err(_) | Ok(0) => return found,
             Ok(length) => {
@@ -173,7 +177,7 @@ pub(super) fn mounts() -> Result<Vec<MountInfo>> {
     match bad.first() {
         None => Ok(mounts),
         Some(line) => Err(HostError::System {
-            action: "understand a line of".to_string(),
+            action: "parse a line of".to_string(),
             object: path.display().to_string(),
             errno: 0,
             reason: format!("'{line}'"),

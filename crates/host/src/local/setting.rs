@@ -1,7 +1,7 @@
-//! Reading and writing a setting of the kernel: the one place of this host that writes to /proc/sys or /sys.
+//! Reading and writing a kernel setting: the only place in this host that writes to /proc/sys or /sys.
 //!
-//! The file is opened below its root with openat2(2), by names that are neither `..` nor a link, and both ends must be on
-//! procfs or sysfs: a path that leads elsewhere is refused by the kernel, whoever made it.
+//! The file is opened below its root with openat2(2), by names that are neither `..` nor a link, and both
+//! ends must be on procfs or sysfs: the kernel refuses a path that leads elsewhere, whoever created it.
 
 use crate::setting::{BYTES_MAX, Root, Setting};
 use crate::{HostError, Result};
@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// statfs(2), which rustix has no name for.
+/// The number from statfs(2), for which rustix has no name.
 const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
 /// The whole text of a setting, exactly as it is.
 ///
-/// What does not come in one read, is no text, or is empty cannot be written back as it was, and is an error.
+/// A value that does not fit into one read, is not text, or is empty could not be restored, and is an error.
 pub(super) fn read(path: &Path) -> Result<String> {
     let file = open(path, OFlags::RDONLY)?;
     let failed = |error: Errno| HostError::system("read the setting", path, error);
@@ -27,9 +27,11 @@ pub(super) fn read(path: &Path) -> Result<String> {
         (1..=BYTES_MAX).contains(&length) && rustix::io::read(&file, &mut more[..]).map_err(failed)? == 0;
     match std::str::from_utf8(&buffer[..length]) {
         Ok(text) if whole && !text.contains('\0') => Ok(text.to_string()),
-        Ok(_) if length == 0 => Err(not_whole(path, "it is empty, and nothing cannot be written back")),
-        Ok(_) if !whole => Err(not_whole(path, "it is longer than what can be written back at once")),
-        _ => Err(not_whole(path, "it is no text")),
+        Ok(_) if length == 0 => {
+            Err(not_whole(path, "it is empty, and an empty value cannot be written back"))
+        }
+        Ok(_) if !whole => Err(not_whole(path, "it is longer than what can be written back in one call")),
+        _ => Err(not_whole(path, "it is not text")),
     }
 }
 
@@ -48,7 +50,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 
 fn open(path: &Path, access: OFlags) -> Result<OwnedFd> {
     let Some(setting) = Setting::at(path) else {
-        return Err(refused(path, "it is neither a sysctl nor a setting of a disk's queue"));
+        return Err(refused(path, "it is neither a sysctl nor a queue setting of a disk"));
     };
     let failed = |error: Errno| HostError::system("open the setting", path, error);
     let root = setting.root.path();
@@ -58,11 +60,11 @@ fn open(path: &Path, access: OFlags) -> Result<OwnedFd> {
     let file = open_beneath(directory.as_fd(), &file, access).map_err(failed)?;
     for descriptor in [directory.as_fd(), file.as_fd()] {
         if rustix::fs::fstatfs(descriptor).map_err(failed)?.f_type != magic(setting.root) {
-            return Err(refused(path, "it is not on the filesystem that has the kernel's settings"));
+            return Err(refused(path, "it is not on the filesystem of the kernel's settings"));
         }
     }
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file).map_err(failed)?.st_mode);
-    if kind == FileType::RegularFile { Ok(file) } else { Err(refused(path, "it is no file")) }
+    if kind == FileType::RegularFile { Ok(file) } else { Err(refused(path, "it is not a file")) }
 }
 
 fn magic(root: Root) -> FsWord {
@@ -72,12 +74,12 @@ fn magic(root: Root) -> FsWord {
     }
 }
 
-/// Where a setting is without the link of a device number: `dev/block/7:0` leads to `../../devices/…`.
+/// The path of a setting without the link of a device number: `dev/block/7:0` leads to `../../devices/…`.
 fn real_place(root: BorrowedFd<'_>, setting: &Setting) -> rustix::io::Result<PathBuf> {
     let Some((link, rest)) = setting.behind_link() else { return Ok(setting.file.clone()) };
     let target = rustix::fs::readlinkat(root, &link, Vec::new())?;
     let target = PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes()));
-    // The kernel makes these links; one that leads elsewhere is none of its own.
+    // The kernel creates these links; one that leads elsewhere is not the kernel's.
     let device = target.strip_prefix("../..").map_err(|_| Errno::XDEV)?;
     if device.starts_with("devices") { Ok(device.join(rest)) } else { Err(Errno::XDEV) }
 }

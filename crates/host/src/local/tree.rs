@@ -1,8 +1,8 @@
-//! Removing a directory of ours with everything in it.
+//! Removes a directory of fsdyno's with everything in it.
 //!
-//! Whoever can write to what is removed may put links and mounts in the way while it is removed. So every directory is opened
-//! below the one that holds it, no link is followed, no other filesystem is entered, and names are removed from open
-//! directories.
+//! Whoever can write to the tree may insert links and mounts while it is being removed. So every directory is
+//! opened below its parent, no link is followed, no other filesystem is entered, and names are removed from
+//! open directories.
 
 use crate::{HostError, Result};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat2, unlinkat};
@@ -11,10 +11,10 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Directories within directories; each is open while what is in it is removed.
+/// The maximum depth; each directory is open while its content is removed.
 const DEEPEST: usize = 200;
 
-/// Removes a directory with everything in it. One that is not there is an error.
+/// Removes a directory with everything in it. A missing one is an error.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let failed = |error: Errno| HostError::system("remove the tree", path, error);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {

@@ -240,7 +240,8 @@ fn long_command(_: &Sandbox) {
     assert!(host.run(&Command::new("true")).is_ok());
 }
 
-/// The terminal signals its foreground process group, which is ours and no longer that of the agent or its commands.
+/// The terminal signals its foreground process group, which is ours and no longer that of the agent or its
+/// commands.
 fn process_groups(_: &Sandbox) {
     let group_of = |process: &str| format!("cut -d' ' -f5 /proc/{process}/stat");
     let script = format!("{}; {}", group_of("$$"), group_of("$PPID"));

@@ -59,7 +59,7 @@ fn swapped_directory(sandbox: &Sandbox) {
     fs::rename(&directory, sandbox.path("moved")).unwrap();
     symlink(&decoys, &directory).unwrap();
     let error = host.rename_image(image.handle, &directory.join("image")).unwrap_err();
-    assert!(error.to_string().contains("the path leads elsewhere"), "{error}");
+    assert!(error.to_string().contains("its path now leads elsewhere"), "{error}");
     for directory in [decoys, sandbox.path("moved")] {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "'{}'", directory.display());
     }
@@ -135,7 +135,7 @@ fn gone_with_the_agent(sandbox: &Sandbox) {
         host.close_image(image.handle),
     ];
     for error in errors.map(Result::unwrap_err) {
-        assert!(error.errno() == Some(9) && error.to_string().contains("was given up"), "{error}");
+        assert!(error.errno() == Some(9) && error.to_string().contains("was abandoned"), "{error}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! `LocalHost` and `AgentHost` on the real machine: loop devices, mounts, devices in use, hanging steps.
 //!
-//! Each test declares what it requires; what is missing is printed, and the test counts as ignored. Tests run one after the
-//! other and leave no loop device and no mount of theirs behind, which the harness checks. The test program serves as its
-//! own agent and engine, as the fsdyno binary does.
+//! Each test declares what it requires; what is missing is printed, and the test counts as ignored. Tests run
+//! one after the other and leave no loop device and no mount of theirs behind, which the harness checks. The
+//! test program serves as its own agent and engine, as the fsdyno binary does.
 
 #![expect(clippy::unwrap_used, reason = "tests with a harness of their own are tests still")]
 #![allow(clippy::print_stdout, reason = "the part of the engine speaks on stdout")]

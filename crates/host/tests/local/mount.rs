@@ -36,8 +36,8 @@ pub const TESTS: &[Test] = &[
     Test { name: "mount::what_cannot_be_mounted_is_named", requires: &[Root, Loop], body: impossible },
 ];
 
-/// Mounts with `good`, expects these options in force; then each of `bad` alone, expects the option named, these words in the
-/// reason, and nothing mounted.
+/// Mounts with `good`, expects these options in force; then each of `bad` alone, expects the option named,
+/// these words in the reason, and nothing mounted.
 fn options(
     sandbox: &Sandbox,
     mkfs: &str,

@@ -1,4 +1,5 @@
-//! What a test needs from the machine, and how to tell what is missing: shared by all suites on real machines.
+//! What a test needs from the machine, and how to tell what is missing: shared by all suites on real
+//! machines.
 
 use std::fs;
 use std::path::Path;

@@ -94,7 +94,8 @@ impl Sandbox {
         attach(&self.image(name, mib))
     }
 
-    /// Unmounts and detaches what is left in here, and names it. What others do on the machine is not our affair.
+    /// Unmounts and detaches what is left in here, and names it. What others do on the machine is not our
+    /// affair.
     fn clean_up(&self) -> Vec<String> {
         let mut host = host();
         let mut left = Vec::new();

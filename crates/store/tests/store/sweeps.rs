@@ -48,7 +48,7 @@ fn sweeps_are_found_by_number_name_and_age() {
     assert_eq!(id(Some("demo")), 3);
     assert_eq!(id(Some("1")), 1);
     let error = store.find(Some("xfs-lgo")).unwrap_err();
-    assert_eq!(error.to_string(), "no sweep is called 'xfs-lgo'; did you mean 'xfs-log'?");
+    assert_eq!(error.to_string(), "no sweep is named 'xfs-lgo'; did you mean 'xfs-log'?");
     let error = store.find(Some("5")).unwrap_err();
     assert!(matches!(error, StoreError::UnknownSweep { .. }), "{error:?}");
 }

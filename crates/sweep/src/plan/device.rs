@@ -1,8 +1,8 @@
-//! The tables of a plan that name devices: a disk, slow or not, or a stack of several.
+//! The tables of a plan that name devices: a disk, possibly slowed down, or a stack of several.
 //!
-//! A disk is an image, a block device, or a directory that is used as it is. `delay` makes it slow. `[device.md]` and
-//! `[device.lvm]` build one device of several disks, which `disks` lists: a table for each, or one with `count` for images
-//! that are all alike.
+//! A disk is an image, a block device, or a directory that is used as it is. `delay` slows it down.
+//! `[device.md]` and `[device.lvm]` build one device from several disks, which `disks` lists: one table each,
+//! or one with `count` for identical images.
 
 use super::document::{Document, Node, Origin, Section, Value};
 use crate::error::{PlanError, PlanProblem};
@@ -11,15 +11,15 @@ use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Most disks of a stack: the bus of a guest has room for so many and a journal.
+/// The most disks of a stack: the bus of a guest has room for these and a journal.
 const MAX_DISKS: u32 = 26;
-/// The shortest chunk and stripe: a page.
+/// The smallest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
 const DELAYS: &[&str] = &["delay", "read_delay", "write_delay", "flush_delay"];
 /// Keys of a disk.
 const DISK_KEYS: &[&str] =
     &["image", "size", "direct_io", "block", "identity", "delay", "read_delay", "write_delay", "flush_delay"];
-/// Keys of `[device]` beside those of a disk.
+/// Keys of `[device]` in addition to those of a disk.
 const DEVICE_KEYS: &[&str] = &["directory", "md", "lvm", "journals"];
 const MD_KEYS: &[&str] = &["level", "chunk", "bitmap", "disks"];
 const LVM_KEYS: &[&str] = &["stripes", "stripe_size", "disks"];
@@ -63,7 +63,7 @@ fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String
     Ok(journals)
 }
 
-/// The one of these keys that a table has.
+/// Whichever of these keys the table has.
 fn exactly_one(table: &Section<'_>, kinds: &[&'static str]) -> Result<&'static str, PlanError> {
     let found: Vec<&str> = kinds.iter().copied().filter(|kind| table.get(kind).is_some()).collect();
     let kind = kinds.iter().copied().find(|kind| found == [*kind]);
@@ -83,7 +83,7 @@ fn pointless(table: &Section<'_>, key: &str, beside: &str) -> PlanError {
     table.error(key, PlanProblem::Pointless { key: key.to_string(), beside: beside.to_string() })
 }
 
-/// A disk of this kind, slow or not.
+/// A disk of this kind, possibly slowed down.
 fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let belongs: &[&str] = match kind {
         "image" => &["size", "direct_io"],
@@ -105,7 +105,7 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
         "image" => {
             let size: Bytes = table.unit("size")?.ok_or_else(|| missing(table, "size"))?;
             if size.0 == 0 {
-                return Err(table.refuse("size", "more than nothing"));
+                return Err(table.refuse("size", "greater than zero"));
             }
             DeviceSpec::Image { path, size, direct_io: table.boolean("direct_io")?.unwrap_or(true) }
         }
@@ -126,12 +126,12 @@ fn missing(table: &Section<'_>, key: &'static str) -> PlanError {
     table.document().error(table.origin, problem)
 }
 
-/// By how much a disk answers late: `delay` for everything, and what has one of its own.
+/// How long a disk delays its answers: `delay` for everything that has no delay of its own.
 fn delay(table: &Section<'_>) -> Result<Option<Delay>, PlanError> {
     let one = |key: &str| -> Result<Option<Nanos>, PlanError> {
         match table.unit::<Nanos>(key)? {
             Some(delay) if !delay.0.is_multiple_of(Nanos::from_millis(1).0) => {
-                Err(table.refuse(key, "whole milliseconds"))
+                Err(table.refuse(key, "a whole number of milliseconds"))
             }
             delay => Ok(delay),
         }
@@ -177,7 +177,7 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
     if disks.len() < level.least_disks() {
         return Err(too_many_or_few(
             table,
-            format!("{} disks at least for {word}", level.least_disks()),
+            format!("at least {} disks for {word}", level.least_disks()),
             &disks,
         ));
     }
@@ -189,9 +189,7 @@ fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError
     let disks = disks(document, table)?;
     let stripes = table.integer("stripes", 1..=MAX_DISKS)?.unwrap_or(1);
     if !(disks.len() as u64).is_multiple_of(stripes.into()) {
-        return Err(
-            table.refuse("stripes", format!("a number by which {} disks can be divided", disks.len()))
-        );
+        return Err(table.refuse("stripes", format!("a divisor of the number of disks, {}", disks.len())));
     }
     if stripes == 1 && table.get("stripe_size").is_some() {
         return Err(pointless(table, "stripe_size", "a linear volume"));
@@ -199,17 +197,17 @@ fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError
     Ok(DeviceSpec::Lvm(Lvm { stripes, stripe_size: chunk(table, "stripe_size")?, disks }))
 }
 
-/// Bytes that go to one disk before the next one's turn.
+/// Bytes written to one disk before moving on to the next.
 fn chunk(table: &Section<'_>, key: &str) -> Result<Option<Bytes>, PlanError> {
     match table.unit::<Bytes>(key)? {
         Some(size) if size < LEAST_CHUNK || !size.0.is_power_of_two() => {
-            Err(table.refuse(key, format!("a power of two, at least {LEAST_CHUNK}")))
+            Err(table.refuse(key, format!("a power of two and at least {LEAST_CHUNK}")))
         }
         size => Ok(size),
     }
 }
 
-/// The disks of a stack: a list of tables, or one table with a number of images that are all alike.
+/// The disks of a stack: a list of tables, or one table with a number of identical images.
 fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
     let Some(node) = table.get("disks") else { return Err(missing(table, "disks")) };
     let name = format!("{} disks", table.name);
@@ -225,7 +223,7 @@ fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, Pl
         _ => alike(&Section::new(document, node, name)?)?,
     };
     if disks.is_empty() || disks.len() > MAX_DISKS as usize {
-        return Err(too_many_or_few(table, format!("1 to {MAX_DISKS} disks"), &disks));
+        return Err(too_many_or_few(table, format!("a list of 1 to {MAX_DISKS} disks"), &disks));
     }
     let mut paths: Vec<_> = disks.iter().map(DeviceSpec::path).collect();
     paths.sort();
@@ -241,12 +239,14 @@ fn too_many_or_few(table: &Section<'_>, expected: String, disks: &[DeviceSpec]) 
     table.error("disks", PlanProblem::Value { key: "disks".to_string(), expected, found })
 }
 
-/// Images of the same name with numbers behind it, from 1 to `count`.
+/// Images of the same name with numbers appended, from 1 to `count`.
 fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
     table.only(&[DISK_KEYS, &["count"]].concat())?;
     let kind = exactly_one(table, &["image", "block"])?;
     if kind == "block" {
-        return Err(table.refuse("block", "a list of disks, [{ block = \"...\" }, { block = \"...\" }],"));
+        return Err(
+            table.refuse("block", "a list of disks such as [{ block = \"...\" }, { block = \"...\" }]")
+        );
     }
     let count: u32 = table.integer("count", 1..=MAX_DISKS)?.ok_or_else(|| missing(table, "count"))?;
     let first = disk(table, kind)?;

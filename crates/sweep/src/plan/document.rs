@@ -1,7 +1,7 @@
 //! A plan as text: TOML with the place of every key and value, and the arguments that change it.
 //!
-//! This layer knows TOML, places and `PATH=VALUE`, and nothing of what the keys mean. Changes are applied here, before
-//! anything is typed, so that a changed plan is checked exactly as a written one.
+//! This layer knows TOML, places and `PATH=VALUE`, but not the meaning of keys. Changes are applied here,
+//! before values are interpreted, so that a changed plan is checked exactly like a written one.
 
 use crate::error::{Location, PlanError, PlanProblem};
 use fsdyno_core::units::UnitError;
@@ -22,7 +22,7 @@ pub(crate) enum Origin {
     Document,
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub origin: Origin,
@@ -60,8 +60,8 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Parses the text and applies the arguments in their order. `tables_with_key` tells which elements of an array of
-    /// tables an argument without an index means.
+    /// Parses the text and applies the arguments in order. `takes_key` decides which elements of an array of
+    /// tables an argument without an index refers to.
     pub fn parse(
         file: &str,
         text: &str,
@@ -94,7 +94,7 @@ impl Document {
     }
 
     fn locate(&self, range: &Range<usize>) -> Location {
-        // A missing value at the end of a line has an empty range just behind it.
+        // A missing value at the end of a line has an empty range just after it.
         let start = range.start.min(self.text.len());
         let before = self.text.get(..start).unwrap_or(&self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -114,7 +114,8 @@ impl Document {
         }
     }
 
-    /// Applies `PATH=VALUE`. A value that is no TOML is a string, so that `device.size=1G` needs no quotes.
+    /// Applies `PATH=VALUE`. A value that is not valid TOML is a string, so that `device.size=1G` needs no
+    /// quotes.
     fn apply(
         &self,
         index: usize,
@@ -163,7 +164,8 @@ fn key_path(path: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Why a path could not be followed: how many keys could, and what stands there (`None`: tables that lack the key).
+/// Why a path could not be followed: how many keys could, and what was found there (`None`: tables without
+/// the key).
 struct Stop {
     depth: usize,
     found: Option<String>,
@@ -182,7 +184,8 @@ fn set(
         let found = node.describe();
         match &mut node.value {
             Value::Table(table) if last => {
-                // A key that was written keeps its place, so that an error of the key itself points to the plan.
+                // A key that was written keeps its place, so that an error about the key itself points to the
+                // plan.
                 table.insert(key.clone(), Entry { key: origin.clone(), node: value.clone() });
                 return Ok(());
             }
@@ -202,7 +205,7 @@ fn set(
                     let count = nodes.len();
                     node = nodes
                         .get_mut(position)
-                        .ok_or(Stop { depth, found: Some(format!("an array of {count}")) })?;
+                        .ok_or(Stop { depth, found: Some(format!("an array of length {count}")) })?;
                 }
                 Err(_) => {
                     return set_in_each(nodes, keys, depth, value, origin, takes_key);
@@ -214,7 +217,7 @@ fn set(
     Ok(())
 }
 
-/// Sets a key in every table of an array that takes it.
+/// Sets a key in every table of an array that accepts it.
 fn set_in_each(
     nodes: &mut [Node],
     keys: &[String],
@@ -265,7 +268,7 @@ fn from_value(value: &Spanned<DeValue<'_>>, place: &impl Fn(Range<usize>) -> Ori
 }
 
 impl Node {
-    /// What it is, in the words of an error message.
+    /// Describes it for an error message.
     pub fn describe(&self) -> String {
         match &self.value {
             Value::String(text) => format!("'{text}'"),
@@ -294,7 +297,7 @@ impl Node {
 pub(crate) struct Section<'d> {
     document: &'d Document,
     table: &'d Table,
-    /// Where the table stands.
+    /// The place of the table.
     pub origin: &'d Origin,
     /// Its name in messages: `[device]`.
     pub name: String,
@@ -313,7 +316,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Refuses keys that are not known.
+    /// Rejects unknown keys.
     pub fn only(&self, known: &[&str]) -> Result<(), PlanError> {
         match self.table.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             Some((key, entry)) => Err(self.unknown_key(key, &entry.key, known)),
@@ -321,7 +324,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// The error for a key that is not known.
+    /// The error for an unknown key.
     pub fn unknown_key(&self, key: &str, at: &Origin, known: &[&str]) -> PlanError {
         let problem = PlanProblem::UnknownKey {
             key: key.to_string(),
@@ -342,7 +345,7 @@ impl<'d> Section<'d> {
         self.table.get(key).map(|entry| &entry.node)
     }
 
-    /// Where the key stands, else where the table stands.
+    /// The place of the key, or else of the table.
     pub fn at(&self, key: &str) -> &'d Origin {
         self.table.get(key).map_or(self.origin, |entry| &entry.node.origin)
     }
@@ -352,7 +355,7 @@ impl<'d> Section<'d> {
         self.document.error(self.at(key), problem)
     }
 
-    /// The error for a value that is not what the key takes.
+    /// The error for a value that the key does not accept.
     pub fn refuse(&self, key: &str, expected: impl Into<String>) -> PlanError {
         let found = self.get(key).map(Node::describe).unwrap_or_default();
         self.error(key, PlanProblem::Value { key: key.to_string(), expected: expected.into(), found })
@@ -367,7 +370,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// A string that must be there.
+    /// A required string.
     pub fn required_string(&self, key: &'static str) -> Result<&'d str, PlanError> {
         self.string(key)?.ok_or_else(|| {
             self.document.error(self.origin, PlanProblem::Missing { section: self.name.clone(), key })
@@ -398,12 +401,12 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// A size, a duration or a share: a string with its unit or a bare number.
+    /// A size, a duration or a percentage: a string with a unit, or a bare number.
     pub fn unit<T: FromStr<Err = UnitError>>(&self, key: &str) -> Result<Option<T>, PlanError> {
         let Some(node) = self.get(key) else { return Ok(None) };
         let text = match &node.value {
             Value::String(_) | Value::Integer(_) | Value::Float(_) => node.scalar().unwrap_or_default(),
-            _ => return Err(self.refuse(key, "a number or a string with its unit")),
+            _ => return Err(self.refuse(key, "a number or a string with a unit")),
         };
         let unit =
             text.parse().map_err(|error| self.error(key, PlanProblem::Unit { key: key.to_string(), error }));

@@ -1,21 +1,23 @@
 //! A plan: what to sweep, from a TOML file and the arguments that change it.
 //!
-//! Two stages. [`raw`] types every key by itself and looks at nothing but the text. [`resolve`] resolves what is
-//! left: it reads profiles, takes shares of the device, checks that axes fit filesystems and that journals have devices,
-//! multiplies the axes, and refuses a plan that contradicts itself.
+//! There are two stages. [`raw`] interprets every key on its own and looks only at the text. [`resolve`] handles
+//! the rest: it reads profiles, computes percentages of the device, checks that axes fit filesystems and that
+//! journals have devices, multiplies the axes, and rejects a plan that contradicts itself.
 //!
-//! **Axes nest.** An axis that a filesystem does not have collapses for it: no case is there twice. `[axes.xfs]` holds
-//! only where the filesystem is xfs, and there takes precedence over the same axis in `[axes]`.
+//! **Axes nest.** An axis that a filesystem does not have collapses for it, so that no case appears twice.
+//! `[axes.xfs]` applies only if the filesystem is xfs, and takes precedence there over the same axis in
+//! `[axes]`.
 //!
-//! **Contradictions.** Settings that no machine can have together are an error in a named configuration, and in a product
-//! when every one of its points has such. Otherwise the point stays in the plan, and its trials are `skipped` with the
-//! contradiction as unmet requirement: nothing is dropped silently.
+//! **Contradictions.** Settings that no machine can combine are an error in a named configuration, and in a
+//! product if every point of it has them. Otherwise the point stays in the plan, and its trials are `skipped`
+//! with the contradiction as unmet requirement: nothing is dropped silently.
 //!
-//! **Kernels.** The axis `kernel` says where a configuration runs, not what it is: a named configuration that names none runs
-//! on each of them.
+//! **Kernels.** The axis `kernel` says where a configuration runs, not what it is: a named configuration
+//! without a kernel runs on each of them.
 //!
-//! **The impossible.** Published studies have settings that no tool knows any more. A named configuration says so by
-//! `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the reason.
+//! **The impossible.** Published studies have settings that no current tool supports. A named configuration
+//! says so with `impossible = "why"`. Such cases are part of the plan, and their trials are skipped with the
+//! reason.
 
 mod device;
 mod document;
@@ -34,26 +36,26 @@ use std::collections::BTreeMap;
 /// A plan, resolved: everything that is to be swept, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Its name; the file's when the plan gives none.
+    /// Its name; that of the file if the plan sets none.
     pub name: String,
     /// The text that it was parsed from.
     pub text: String,
     /// The `PATH=VALUE` arguments that changed it.
     pub overrides: Vec<String>,
-    /// The published study that it runs again.
+    /// The published study that it repeats.
     pub study: Option<Study>,
-    /// Blocks: trials of each case, the least where `enough` says how many more.
+    /// The number of blocks, which is the number of trials of each case; the minimum if `enough` is set.
     pub repetitions: u32,
-    /// When a case has been repeated enough; absent where the number of blocks is fixed.
+    /// When a case has been repeated enough; absent if the number of blocks is fixed.
     pub enough: Option<Enough>,
     /// Seed of the order, the trees, the contents and the filesystem UUIDs.
     pub seed: u64,
     /// What the summary ranks by.
     pub measure: Measure,
-    /// How long an engine may show no progress beyond what its stage should take, and a step of taking a trial down once
-    /// something hangs.
+    /// How long an engine may make no progress beyond the expected duration of its stage, and how long a step
+    /// of taking a trial down may last once something hangs.
     pub watchdog: Nanos,
-    /// Time between samples of telemetry while a phase is measured; none are taken when absent.
+    /// Time between telemetry samples while a phase is measured; no sampling if absent.
     pub telemetry: Option<Nanos>,
     /// What filesystems are made on.
     pub devices: Devices,
@@ -75,11 +77,12 @@ pub struct Case {
     pub configuration: Configuration,
     /// What runs on it.
     pub workload: Workload,
-    /// What a reader of its results must know: old names that were mapped, and what is only near to what was meant.
+    /// Notes for the reader of its results: old names that were mapped, and settings that are only close to
+    /// what was meant.
     pub warnings: Vec<Warning>,
     /// Settings that no machine can have together; its trials are skipped with them as unmet requirements.
     pub contradictions: Vec<String>,
-    /// Why it cannot be built whatever the machine, as the plan says. Its trials are skipped, too.
+    /// Why it cannot be built on any machine, as the plan says. Its trials are skipped as well.
     pub impossible: Vec<String>,
 }
 

@@ -1,16 +1,16 @@
-//! The product of a plan's axes: every configuration that is not named.
+//! The product of a plan's axes: every configuration without a name.
 
 use super::Planned;
 use super::raw::{RawAxis, RawLevel};
 use fsdyno_core::{Configuration, Warning, WarningKind};
 use std::collections::BTreeMap;
 
-/// That an old name was mapped.
+/// The warning that an old name was mapped.
 pub(super) fn mapped(note: &str) -> Warning {
     Warning::new(WarningKind::NameMapped, note)
 }
 
-/// Axes whose levels speak for themselves in the name of a configuration; others stand as `axis=level`.
+/// Axes whose levels need no explanation in the name of a configuration; others appear as `axis=level`.
 const SELF_EXPLAINING: &[&str] = &["filesystem", "kernel", "scheduler", "atime"];
 
 /// The number of configurations in the product, computed without making them.
@@ -48,7 +48,7 @@ fn filesystems(axes: &[RawAxis]) -> &[RawLevel] {
     axes.iter().find(|axis| axis.name == "filesystem").map_or(&[], |axis| &axis.levels)
 }
 
-/// The axes that hold for a filesystem, its own before the general ones of the same name.
+/// The axes that apply to a filesystem; its own take precedence over general ones of the same name.
 fn axes_of<'a>(axes: &'a [RawAxis], filesystem: &str) -> Vec<&'a RawAxis> {
     let own = |name: &str| axes.iter().any(|axis| axis.within == Some(filesystem) && axis.name == name);
     axes.iter()

@@ -1,7 +1,7 @@
-//! The first stage of a plan: every key and value typed, nothing looked up on the system.
+//! The first stage of a plan: every key and value is interpreted, but nothing is looked up on the system.
 //!
-//! A [`RawPlan`] keeps the place of whatever a later stage may still refuse. It knows each key by itself; how axes
-//! combine, what contradicts what, and what a profile contains is the business of [`super::resolve`].
+//! A [`RawPlan`] keeps the place of everything that a later stage may still reject. It treats each key on its
+//! own; [`super::resolve`] handles the combination of axes, contradictions and the content of profiles.
 
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
@@ -17,13 +17,13 @@ use fsdyno_core::{
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// How long an engine may be silent beyond what its stage should take, when the plan does not say.
+/// How long an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
 const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
-/// Time between samples of telemetry, when the plan does not say.
+/// Time between telemetry samples, unless the plan sets it.
 const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
-/// The shortest time between them: how often the engine looks up.
+/// The shortest time between samples: how often the engine checks.
 const SHORTEST_TELEMETRY: Nanos = Nanos::from_millis(100);
-/// Most repetitions that a plan may ask for.
+/// The maximum number of repetitions.
 const MAX_REPETITIONS: u32 = 100_000;
 const PLAN_KEYS: &[&str] = &[
     "name",
@@ -42,11 +42,11 @@ const PLAN_KEYS: &[&str] = &[
 ];
 const KERNEL_KEYS: &[&str] = &["image", "modules"];
 const GUEST_KEYS: &[&str] = &["processors", "memory", "cache"];
-/// Most processors that a guest may have.
+/// The maximum number of processors of a guest.
 const MAX_PROCESSORS: u32 = 255;
-/// The least memory of a guest: what fsdyno and a kernel of a distribution take.
+/// The minimum memory of a guest: enough for fsdyno and a distribution kernel.
 const LEAST_MEMORY: Bytes = Bytes(256 * Bytes::MIB);
-/// Keys of a named configuration beside its axes.
+/// Keys of a named configuration that are not axes.
 const CONFIGURATION_KEYS: &[&str] = &["name", "note", "impossible"];
 /// A plan as written.
 #[derive(Debug)]
@@ -95,9 +95,9 @@ pub(crate) struct RawConfiguration {
     pub name: String,
     pub filesystem: String,
     pub settings: Vec<RawSetting>,
-    /// What is to be said with its results.
+    /// A note to show with its results.
     pub note: Option<String>,
-    /// Why nothing can build it today.
+    /// Why it cannot be built today.
     pub impossible: Option<String>,
     pub at: Origin,
 }
@@ -105,7 +105,7 @@ pub(crate) struct RawConfiguration {
 /// A setting of a named configuration.
 pub(crate) type RawSetting = (String, &'static Axis, RawLevel);
 
-/// A workload of a known kind with known keys, whose values may hang on things outside the plan.
+/// A workload of a known kind with known keys, whose values may depend on things outside the plan.
 #[derive(Debug)]
 pub(crate) struct RawWorkload {
     /// Its kind with the default parameters.
@@ -114,7 +114,8 @@ pub(crate) struct RawWorkload {
     pub node: Node,
 }
 
-/// Whether `--set ARRAY.KEY=VALUE` means this table of the array: only workloads of a kind that has the key.
+/// Whether `--set ARRAY.KEY=VALUE` refers to this table of the array: only workloads of a kind that has the
+/// key.
 pub(crate) fn takes_key(array: &str, table: &Table, key: &str) -> bool {
     let kind = table.get("kind").and_then(|entry| match &entry.node.value {
         Value::String(kind) => Some(kind.as_str()),
@@ -169,7 +170,7 @@ impl RawPlan {
     }
 }
 
-/// How many blocks: a number, or a least and a most with the precision that makes an end.
+/// The number of blocks: fixed, or a minimum and a maximum with the precision to reach.
 fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<Enough>), PlanError> {
     let node = match plan.get("repetitions") {
         None => return Ok((1, None)),
@@ -187,12 +188,12 @@ fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<E
     let max: u32 = table.integer("max", min..=MAX_REPETITIONS)?.ok_or_else(|| missing("max"))?;
     let half_width = match table.unit::<Size>("until")?.ok_or_else(|| missing("until"))? {
         Size::Percent(percent) if percent > 0.0 => percent / 100.0,
-        _ => return Err(table.refuse("until", "a share of the mean, more than 0%, such as 5%")),
+        _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
     };
     Ok((min, Some(Enough { max, half_width })))
 }
 
-/// The published study that a plan runs again.
+/// The published study that a plan repeats.
 pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
     let Some(name) = plan.string("study")? else { return Ok(None) };
     let names: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
@@ -200,7 +201,7 @@ pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
     known.map(Some).map_err(|_| plan.error("study", PlanProblem::unknown_word("study", name, &names)))
 }
 
-/// Kernels of the plan's own, by the names that the axis `kernel` takes.
+/// The plan's own kernels, by their names on the axis `kernel`.
 fn kernels(document: &Document, plan: &Section<'_>) -> Result<BTreeMap<String, KernelSpec>, PlanError> {
     let Some(node) = plan.get("kernels") else { return Ok(BTreeMap::new()) };
     let mut kernels = BTreeMap::new();
@@ -241,7 +242,7 @@ fn guest(document: &Document, plan: &Section<'_>) -> Result<GuestShape, PlanErro
     Ok(GuestShape { processors, memory, cache })
 }
 
-/// Every axis, the nested ones with the filesystem within which they hold.
+/// Every axis; nested ones with the filesystem that they apply to.
 fn axes(document: &Document, plan: &Section<'_>) -> Result<Vec<RawAxis>, PlanError> {
     let Some(node) = plan.get("axes") else { return Ok(Vec::new()) };
     let table = Section::new(document, node, "[axes]")?;
@@ -382,7 +383,7 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
     Ok(configurations)
 }
 
-/// Words for a person, not empty.
+/// Text for a person, not empty.
 fn sentence(table: &Section<'_>, key: &str) -> Result<Option<String>, PlanError> {
     match table.string(key)?.map(str::trim) {
         Some("") => Err(table.refuse(key, "a sentence")),
@@ -421,7 +422,7 @@ fn telemetry(plan: &Section<'_>) -> Result<Option<Nanos>, PlanError> {
 
 fn watchdog(plan: &Section<'_>) -> Result<Nanos, PlanError> {
     match plan.unit("watchdog")? {
-        Some(Nanos(0)) => Err(plan.refuse("watchdog", "more than nothing")),
+        Some(Nanos(0)) => Err(plan.refuse("watchdog", "greater than zero")),
         watchdog => Ok(watchdog.unwrap_or(DEFAULT_WATCHDOG)),
     }
 }

@@ -12,17 +12,18 @@ use fsdyno_testbed::contradictions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most cases that a plan may have; a day has time for about a thousand trials.
+/// The maximum number of cases in a plan; a day has time for about a thousand trials.
 const MAX_CASES: u128 = 100_000;
-/// Most trials that a plan may have.
+/// The maximum number of trials in a plan.
 const MAX_TRIALS: u128 = 1_000_000;
-/// The axis of what a configuration runs on.
+/// The axis that says what a configuration runs on.
 const KERNEL: &str = "kernel";
-/// The filesystem of a configuration that is used as it stands.
+/// The filesystem of a configuration that is used as it is.
 const EXISTING: &str = "existing";
 
 impl Plan {
-    /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is checked.
+    /// Reads and resolves a plan. `overrides` are `PATH=VALUE`, applied in their order before anything is
+    /// checked.
     ///
     /// # Errors
     /// The first problem, with its place.
@@ -35,7 +36,8 @@ impl Plan {
         Plan::parse(&text, &name, overrides)
     }
 
-    /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its directory.
+    /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its
+    /// directory.
     ///
     /// # Errors
     /// The first problem, with its place.
@@ -48,11 +50,11 @@ impl Plan {
     }
 }
 
-/// The published study that a plan runs again, from the text and the arguments of a stored sweep. Nothing else of the plan
-/// is looked at: what it refers to may be gone.
+/// The published study that a plan repeats, from the text and the arguments of a stored sweep. Nothing else
+/// in the plan is evaluated: what it refers to may no longer exist.
 ///
 /// # Errors
-/// When the text is no TOML, or names a study that is none.
+/// If the text is not valid TOML, or names an unknown study.
 pub fn study(text: &str, overrides: &[String]) -> Result<Option<Study>, PlanError> {
     let (document, root) = Document::parse("the stored plan", text, overrides, raw::takes_key)?;
     raw::study(&Section::new(&document, &root, "the plan")?)
@@ -104,7 +106,7 @@ fn resolve(
     })
 }
 
-/// The kernels that the levels of the axis `kernel` mean. Paths are relative to `base`.
+/// The kernels behind the levels of the axis `kernel`. Paths are relative to `base`.
 fn kernels(
     document: &Document,
     raw: &RawPlan,
@@ -134,7 +136,7 @@ fn kernels(
         .collect()
 }
 
-/// A kernel by what its level says: a package, or a release.
+/// A kernel by its level: a package, or a release.
 fn kernel(level: &str) -> Option<KernelSpec> {
     let begins_with_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     match level.strip_prefix(DEBIAN_PREFIX) {
@@ -159,7 +161,7 @@ fn devices(document: &Document, raw: &RawPlan) -> Result<Devices, PlanError> {
     Ok(Devices { data: raw.device.clone(), journals })
 }
 
-/// The one configuration of a plan that uses a directory as it stands.
+/// The single configuration of a plan that uses a directory as it is.
 fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanError> {
     let pointless =
         |key: &str| PlanProblem::Pointless { key: key.to_string(), beside: "directory".to_string() };
@@ -187,7 +189,7 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
     Ok(planned)
 }
 
-/// The product of the axes and the named configurations beside it, each with its contradictions.
+/// The product of the axes plus the named configurations, each with its contradictions.
 fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Result<Vec<Planned>, PlanError> {
     let filesystems = raw.axes.iter().find(|axis| axis.name == "filesystem");
     if filesystems.is_none() && raw.configurations.is_empty() {
@@ -225,7 +227,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     Ok(planned)
 }
 
-/// Adds a named configuration, which must make sense and have a name of its own.
+/// Adds a named configuration, which must be consistent and have a unique name.
 fn add_named(
     document: &Document,
     raw: &RawConfiguration,
@@ -247,14 +249,14 @@ fn add_named(
     Ok(())
 }
 
-/// The levels of the axis `kernel` for a filesystem: its own before the general ones.
+/// The levels of the axis `kernel` for a filesystem: its own take precedence over the general ones.
 fn kernel_levels<'a>(raw: &'a RawPlan, filesystem: &str) -> &'a [RawLevel] {
     let axis = |within| raw.axes.iter().find(|axis| axis.name == KERNEL && axis.within == within);
     axis(Some(filesystem)).or_else(|| axis(None)).map_or(&[], |axis| &axis.levels)
 }
 
-/// The kernels that a named configuration runs on: the axis `kernel` is no setting of what is built but says where, so that
-/// one that names none of its own runs on each.
+/// The kernels that a named configuration runs on. The axis `kernel` says where a configuration runs rather
+/// than what is built, so a configuration without a kernel of its own runs on each of them.
 fn kernels_of<'a>(
     raw: &RawConfiguration,
     kernels: &'a [RawLevel],
@@ -264,7 +266,7 @@ fn kernels_of<'a>(
     each.iter().map(Some).chain(each.is_empty().then_some(None))
 }
 
-/// Every axis must be one of at least one filesystem that it is asked for.
+/// Every axis must apply to at least one of the filesystems that it is set for.
 fn check_axes(document: &Document, raw: &RawPlan, filesystems: Option<&RawAxis>) -> Result<(), PlanError> {
     let names: Vec<&str> = match filesystems {
         Some(axis) => axis.levels.iter().map(|level| level.text.as_str()).collect(),
@@ -301,7 +303,7 @@ fn not_for(name: &str, axis: &fsdyno_core::Axis, filesystems: &str) -> PlanProbl
     }
 }
 
-/// An external journal needs a device of the plan, named or the only one.
+/// An external journal needs a device in the plan: the one it names, or the only one.
 fn check_journal(
     document: &Document,
     axis: &str,
@@ -372,7 +374,7 @@ fn contradiction(planned: &Planned) -> PlanProblem {
     }
 }
 
-/// The axis that a contradiction speaks of, the last one in the file where it speaks of several.
+/// The axis that a contradiction refers to; the last one in the file if there are several.
 fn blamed(raw: &RawPlan, reasons: &[String]) -> Origin {
     let spoken_of = |axis: &&RawAxis| {
         reasons.iter().any(|reason| {

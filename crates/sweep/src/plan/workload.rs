@@ -19,10 +19,10 @@ pub(crate) fn resolve(
     let mut workload = raw.workload.clone();
     let around = Around { device, base };
     let shorthand = workload.load().shorthand();
-    // Which key gives a parameter.
+    // Which key sets a parameter.
     let mut given: BTreeMap<&str, &str> = BTreeMap::new();
     for (key, entry) in table.entries().filter(|(key, _)| *key != "kind") {
-        let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value that is no date"))?;
+        let literal = literal(&entry.node).ok_or_else(|| table.refuse(key, "a value other than a date"))?;
         let settings = match shorthand.filter(|shorthand| shorthand.name == key) {
             Some(shorthand) => spelt_out(&table, shorthand, &literal)?,
             None => vec![(key, literal)],
@@ -39,7 +39,7 @@ pub(crate) fn resolve(
         }
     }
     workload.load().check().map_err(|refusal| {
-        // What the plan does not say itself is shown as it came to be.
+        // A value that the plan does not set is shown as resolved.
         let written = workload.list().into_iter().find(|listed| listed.name == refusal.parameter);
         let found = match table.get(refusal.parameter) {
             Some(node) => node.describe(),
@@ -52,7 +52,7 @@ pub(crate) fn resolve(
     Ok(workload)
 }
 
-/// What a key that stands for several parameters gives to each of them.
+/// What a key that sets several parameters means for each of them.
 fn spelt_out(
     table: &Section<'_>,
     shorthand: Shorthand,
@@ -69,7 +69,7 @@ fn spelt_out(
         one => line(one),
     };
     let Some(text) = text else {
-        return Err(table.refuse(shorthand.name, "a string, or a list of them"));
+        return Err(table.refuse(shorthand.name, "a string or a list of strings"));
     };
     (shorthand.read)(&text).map_err(|error| {
         table.error(shorthand.name, PlanProblem::Shorthand { key: shorthand.name.to_string(), error })
@@ -92,7 +92,7 @@ impl Surroundings for Around<'_> {
     }
 }
 
-/// A value without its place; `None` for dates, which nothing takes.
+/// A value without its place; `None` for dates, which no parameter accepts.
 fn literal(node: &Node) -> Option<Literal> {
     Some(match &node.value {
         Value::String(text) => Literal::Text(text.clone()),

@@ -1,8 +1,8 @@
-//! A trial in a guest: the same sequence, on a machine that is made for it and gone after it.
+//! A trial in a guest: the same sequence, on a machine created for it and discarded afterwards.
 //!
-//! On this machine a guest's trial is its images and nothing else: they are made, the guest has them as disks, and they
-//! are removed. Within, the testbed meets block devices, and everything is as on any machine, guards included; only
-//! nothing is taken down there, because the guest ends.
+//! On the host, a guest's trial consists only of its images: they are created, attached to the guest as
+//! disks, and removed. Inside, the testbed finds block devices, and everything works as on any machine,
+//! guards included; only nothing is taken down, because the guest ends.
 
 use super::report::Overhead;
 use super::{Bench, Ended, overhead};
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where an engine that touches no file stands in a guest.
+/// The directory of an engine in a guest that touches no file.
 const ANYWHERE: &str = "/tmp";
 
-/// Everything that a trial in a guest needs beside its case.
+/// Everything that a trial in a guest needs in addition to its case.
 pub(crate) struct InGuest<'a, 'm> {
     pub plan: &'a Plan,
     pub machines: &'a mut Machines<'m>,
@@ -35,13 +35,14 @@ pub(crate) struct InGuest<'a, 'm> {
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
 
-/// Runs a trial in a guest of its own and removes its images.
+/// Runs a trial in its own guest and removes its images.
 pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Slot, case: &Case) -> Ended {
     let mut ended = boot_and_run(trial, request, slot, case).unwrap_or_else(|failure| {
         let mut record = trial::unproven(slot, case, trial.device);
         record.outcome = Outcome::Failed { error: *failure };
         record.finished = jiff::Timestamp::now().to_string();
-        // What is fetched for a guest shares the user's Ctrl-C and fails by it, and nobody waits for one that boots.
+        // Downloads for a guest receive the user's Ctrl-C and fail, and nobody waits for a guest that is
+        // booting.
         let interrupted = trial.interrupt.load(Ordering::Relaxed);
         Ended { record, left: Vec::new(), stuck: None, interrupted }
     });
@@ -62,7 +63,7 @@ fn boot_and_run(
     let disks = fsdyno_testbed::guest::make(trial.machines.host, trial.journal, &images)
         .map_err(|error| Box::new(error.failure()))?;
     let started = trial.machines.guests.start(request, &disks, trial.interrupt);
-    // From now on the guest alone has them open.
+    // From now on only the guest has them open.
     drop(disks);
     let mut guest = started.map_err(|not| Box::new(not_started(&not)))?;
     let mut ended = in_guest(trial, guest.as_mut(), slot, case);
@@ -86,7 +87,7 @@ fn boot_and_run(
     ended
 }
 
-/// The trial itself, from the guards on.
+/// The trial itself, beginning with the guards.
 fn in_guest(
     trial: &mut InGuest<'_, '_>,
     guest: &mut dyn Guest,
@@ -137,7 +138,7 @@ fn verify(
         .map_err(|error: TestbedError| Box::new(error.failure()))
 }
 
-/// What the tool itself costs on guests of this kernel, measured in the first one.
+/// The overhead of the tool on guests of this kernel, measured in the first one.
 fn measured_overhead(
     trial: &mut InGuest<'_, '_>,
     guest: &mut dyn Guest,
@@ -165,10 +166,10 @@ fn add_last_words(failure: &mut Failure, guest: &mut dyn Guest) {
 }
 
 fn with_heading(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!("the guest's last words:\n{words}") }
+    if words.is_empty() { String::new() } else { format!("last output of the guest:\n{words}") }
 }
 
 fn emulation(description: &str) -> Warning {
-    let text = format!("{description}: only ratios between guests mean something, no time by itself");
+    let text = format!("{description}: only ratios between guests are meaningful, not absolute times");
     Warning::new(WarningKind::Emulation, text)
 }

@@ -1,7 +1,7 @@
 //! One trial, from probing the devices to the record: the sequence, read from top to bottom.
 //!
-//! A trial is failed until it is proven to be measured. Whatever happens, everything is taken down by undoing the
-//! journal, and what was measured before a failure is kept. What cannot be taken down is told.
+//! A trial counts as failed until it has been measured. Whatever happens, everything is taken down by undoing
+//! the journal, and what was measured before a failure is kept. What cannot be taken down is reported.
 
 pub(crate) mod guest;
 pub(crate) mod overhead;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use watch::{LoadEnd, Stops};
 
-/// Everything that a trial needs beside its case.
+/// Everything that a trial needs in addition to its case.
 pub(crate) struct Bench<'a> {
     pub plan: &'a Plan,
     pub host: &'a mut dyn Host,
@@ -32,9 +32,9 @@ pub(crate) struct Bench<'a> {
     pub host_ends: bool,
     pub interrupt: &'a AtomicBool,
     pub hurry: &'a AtomicBool,
-    /// What the tool itself costs.
+    /// The overhead of the tool.
     pub overhead: Overhead,
-    /// EngineReport the stage, and the time until the load ends once the engine knows it.
+    /// Called with the stage, and with the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Ended {
     pub record: TrialRecord,
     /// What could not be taken down, one line each.
     pub left: Vec<String>,
-    /// The process that cannot be ended, which no journal undoes.
+    /// The process that cannot be killed, which no journal can undo.
     pub stuck: Option<String>,
-    /// Whether the user stopped it: then it counts for nothing, and is run again by `--resume`.
+    /// Whether the user stopped it: then it does not count, and `--resume` runs it again.
     pub interrupted: bool,
 }
 
@@ -54,7 +54,7 @@ enum Stop {
     Failed(Box<Failure>),
     Skipped(Vec<String>),
     Interrupted,
-    /// Something hangs, and the engine's process with it when it cannot be ended: nothing is waited for at length any more.
+    /// Something hangs, possibly with an engine process that cannot be killed: from now on waits are short.
     Hung(Box<Failure>, Option<u32>),
 }
 
@@ -77,12 +77,12 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
     let mut left = if bench.host_ends { Vec::new() } else { take_down(bench, &result) };
-    // A tool that shares the user's Ctrl-C fails before the flag is looked at.
+    // A tool that receives the user's Ctrl-C fails before the flag is checked.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
     let stuck = match &result {
         Err(Stop::Hung(_, Some(pid))) => {
-            Some(format!("process {pid}, an engine that hangs in the kernel and cannot be killed"))
+            Some(format!("engine process {pid}, which hangs in the kernel and cannot be killed"))
         }
         _ => None,
     };
@@ -139,7 +139,8 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     bench.begin("umount")?;
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
-    // The engine has written back to see how the files lie; without that the unmount would have done it.
+    // To read the file layout, the engine has already written everything back; otherwise the unmount would
+    // have done it.
     let written_back = record.layout.as_ref().map_or(Nanos(0), |layout| layout.written_back_ns);
     record.lifecycle_ns.umount = Some(Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0)));
 
@@ -156,19 +157,20 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     Ok(())
 }
 
-/// The parts of the load, each for an engine of its own; one where the filesystem cannot be mounted anew in between.
+/// The parts of the load, each for its own engine; a single part if the filesystem cannot be mounted again in
+/// between.
 fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Iterator<Item = Part> + use<> {
     let parts = case.workload.load().parts();
     if parts > 1 && !mounted.can_be_remounted() {
-        let text = "a directory is used as it is: it was written back and the caches were dropped, where a trial on a \
-                    device unmounts and mounts again";
+        let text = "a directory cannot be unmounted: it was written back and the caches were dropped instead \
+                    of unmounting and mounting it again";
         record.warnings.push(Warning::new(WarningKind::NotRemounted, text));
         return Part::all(1);
     }
     Part::all(parts)
 }
 
-/// Unmounts and mounts again, so that nothing of what was written is in memory any more.
+/// Unmounts and mounts again, so that no written data is left in memory.
 fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) -> Result<Mounted, Stop> {
     bench.begin("umount")?;
     let start = Instant::now();
@@ -182,7 +184,7 @@ fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) ->
     Ok(mounted)
 }
 
-/// Runs an engine in the mounted filesystem and keeps what it tells, also when it fails.
+/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
 fn load(
     bench: &mut Bench<'_>,
     slot: &Slot,
@@ -215,7 +217,7 @@ fn load(
         (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),
         (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Hung(Box::new(failure), Some(pid))),
         (_, Some(pid)) => {
-            let failure = Failure::new("engine", "the engine did not end and cannot be killed");
+            let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
             Err(Stop::Hung(Box::new(failure), Some(pid)))
         }
         (LoadEnd::Done, None) => Ok(()),
@@ -225,7 +227,7 @@ fn load(
 }
 
 impl Bench<'_> {
-    /// Tells the stage; stops here when the user has interrupted.
+    /// Reports the stage, and stops if the user has interrupted.
     fn begin(&mut self, stage: &'static str) -> Result<(), Stop> {
         (self.progress)(stage, None);
         match self.interrupt.load(Ordering::Relaxed) {
@@ -247,7 +249,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         configuration: case.configuration.clone(),
         device: device.clone(),
         workload: case.workload.clone(),
-        outcome: Outcome::Failed { error: Failure::new("trial", "did not come to its end") },
+        outcome: Outcome::Failed { error: Failure::new("trial", "did not finish") },
         warnings: case.warnings.clone(),
         timer: None,
         lifecycle_ns: Lifecycle::default(),
@@ -267,11 +269,11 @@ pub(crate) fn skipped(slot: &Slot, case: &Case, device: &DeviceSpec, unmet: &[St
     TrialRecord { outcome: Outcome::Skipped { unmet: unmet.to_vec() }, ..unproven(slot, case, device) }
 }
 
-/// The record of a trial that was not begun because its device is stuck.
+/// The record of a trial that was not started because its device is stuck.
 pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[String]) -> TrialRecord {
-    let mut error = Failure::new("build", "not begun: an earlier trial still holds the device");
+    let mut error = Failure::new("build", "not started: an earlier trial still holds the device");
     error.details = left.join("\n");
-    error.hint = Some("end what holds it or restart the machine, then sweep again".to_string());
+    error.hint = Some("stop what holds the device, or reboot; then run the sweep again".to_string());
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
 }
 

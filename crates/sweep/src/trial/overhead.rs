@@ -1,4 +1,5 @@
-//! What the tool itself costs on this host, measured before each sweep: short runs of the engine that touch no file.
+//! The overhead of the tool on this host, measured before each sweep with short runs of the engine that touch
+//! no file.
 
 use super::report::{self, EngineReport, Overhead};
 use super::watch::{self, LoadEnd, Stops};
@@ -9,11 +10,12 @@ use fsdyno_host::Host;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The longest window of the run with telemetry. A plan that samples less often pays less than what is shown.
+/// The longest window of the run with telemetry. A plan that samples less often has less overhead than this
+/// shows.
 const LONGEST_WINDOW: Nanos = Nanos::from_millis(500);
 
-/// Measures it with and, where the plan takes telemetry, without.
-/// The null workload touches nothing in `directory`, which must exist.
+/// Measures it without telemetry and, if the plan samples telemetry, with it. The null workload touches
+/// nothing in `directory`, which must exist.
 pub(crate) fn measure(
     plan: &Plan,
     host: &mut dyn Host,
@@ -46,12 +48,12 @@ fn null(
     request.telemetry = telemetry;
     let mut engine = host.start_engine(&request).map_err(|error| Box::new(report::host_failure(&error)))?;
     let mut told = EngineReport::default();
-    // It touches nothing, and there is nothing to wait for.
+    // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
     let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut |_| {});
     match (load.end, load.stuck_pid) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(Box::new(failure)),
-        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not end")))),
+        (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not exit")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),
         (LoadEnd::Done, None) => Ok(told.phases.iter().flat_map(|phase| &phase.roles).find_map(|role| {

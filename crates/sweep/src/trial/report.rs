@@ -6,7 +6,7 @@ use fsdyno_core::{EngineRequest, Failure, Nanos, PhaseResult, TrialRecord, Warni
 use fsdyno_host::HostError;
 use std::path::Path;
 
-/// What an engine is asked. `keeps`: what it made must be gone afterwards, for the filesystem stays.
+/// The request to an engine. `keeps`: the engine must remove what it created, because the filesystem stays.
 pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: bool) -> EngineRequest {
     EngineRequest {
         version: PROTOCOL_VERSION,
@@ -28,15 +28,15 @@ pub(crate) fn host_failure(error: &HostError) -> Failure {
     failure
 }
 
-/// What an operation of the null workload costs: everything but the system call.
+/// Cost of an operation of the null workload: everything except the system call.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Overhead {
     pub ns_per_op: Option<f64>,
-    /// While telemetry is taken.
+    /// The same while telemetry is sampled.
     pub with_telemetry_ns_per_op: Option<f64>,
 }
 
-/// What an engine told before it ended, however it ended.
+/// What an engine reported before it ended, however it ended.
 #[derive(Debug, Default)]
 pub(crate) struct EngineReport {
     pub timer: Option<TimerFacts>,
@@ -49,7 +49,7 @@ pub(crate) struct EngineReport {
 }
 
 impl EngineReport {
-    /// Adds it to the record of a trial, which may have what the engines of earlier parts told.
+    /// Adds it to the record of a trial, which may contain reports of engines of earlier parts.
     pub fn keep(self, record: &mut TrialRecord, overhead: Overhead) {
         if let (None, Some(timer)) = (&record.timer, self.timer) {
             record.timer = Some(TimerFacts {

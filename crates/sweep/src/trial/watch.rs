@@ -1,9 +1,9 @@
-//! Watches an engine from its first event to its end, and gives it up when it hangs.
+//! Watches an engine from its first event to its end, and gives it up if it hangs.
 //!
-//! A worker of the engine may hang in the kernel for ever, and the engine with it. So the engine must not only live but
-//! get on: an event that says the same as the one before is no sign of life. How long a stage may take without a change
-//! is what its work should take at a slow disk's pace, plus the plan's `watchdog`. An engine that is given up is stopped;
-//! one that cannot be killed is left behind, and said so.
+//! A worker of the engine may hang in the kernel for ever, and the engine with it. So the engine must not
+//! only be alive but make progress: an event equal to the previous one is not a sign of progress. A stage may
+//! go without a change for as long as its work should take on a slow disk, plus the plan's `watchdog`. An
+//! engine that is given up is stopped; one that cannot be killed is left behind, and reported.
 
 use super::report::EngineReport;
 use crate::estimate::SLOW_TREE_RATE;
@@ -13,11 +13,11 @@ use fsdyno_host::{EngineOutput, EngineProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most that filling writes between two signs of life.
+/// The most that filling writes between two signs of progress.
 const FILL_STEP: Bytes = Bytes(Bytes::GIB);
-/// How often the interruption is looked for while the engine is silent.
+/// How often interruption is checked while the engine is silent.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How long an engine may take to end by itself and, when killed, to be gone.
+/// How long an engine may take to exit on its own and, after being killed, to disappear.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// How an engine's run ended.
@@ -25,7 +25,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) enum LoadEnd {
     /// It did all phases.
     Done,
-    /// It failed, ended early or made no sense.
+    /// It failed, exited early or sent invalid output.
     Failed(Failure),
     /// It made no progress and was given up.
     Hung(Failure),
@@ -33,7 +33,7 @@ pub(crate) enum LoadEnd {
     Interrupted,
 }
 
-/// A run of an engine, and the process when it could not be ended.
+/// A run of an engine, and its process if that could not be ended.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub end: LoadEnd,
@@ -54,11 +54,12 @@ pub(crate) struct EnginePosition {
 pub(crate) struct Stops<'a> {
     /// The user wants it to stop.
     pub interrupt: &'a AtomicBool,
-    /// The user does not want to wait until it has tidied up.
+    /// The user does not want to wait for it to clean up.
     pub hurry: &'a AtomicBool,
 }
 
-/// Follows an engine to its end. One that has to tidy up is given the time to do so, also when it is interrupted.
+/// Follows an engine to its end. One that has to clean up is given the time to do so, even after an
+/// interruption.
 pub(crate) fn watch(
     engine: &mut dyn EngineProcess,
     request: &EngineRequest,
@@ -141,7 +142,7 @@ fn follow(
     }
 }
 
-/// What a stage should take at most when nothing is wrong.
+/// How long a stage should take at most if nothing is wrong.
 fn allowance(stage: Stage, workload: &Workload) -> Duration {
     let load = workload.load();
     let timing = load.timing();
@@ -150,19 +151,19 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
         Stage::Prepare | Stage::Settle | Stage::Layout | Stage::CleanUp => slow(most_bytes(workload)),
         Stage::Fill => slow(FILL_STEP.0),
         Stage::Ramp => timing.ramp.into(),
-        // A phase without a window may end in writing back all that it wrote.
+        // A phase without a window may end by writing back everything that it wrote.
         Stage::Measure => Duration::from(timing.window) + slow(load.moves().0),
         Stage::Drain => timing.drain_limit.into(),
     }
 }
 
-/// What is made before the phases and written by them; as much again where only the free space limits that.
+/// What is created before the phases and written by them; as much again if only the free space limits that.
 fn most_bytes(workload: &Workload) -> u64 {
     let (prepared, written) = (workload.load().prepares().0, workload.load().writes().0);
     prepared.saturating_add(if written == u64::MAX { prepared.saturating_mul(3) } else { written })
 }
 
-/// The step that a failure is filed under: the phase, or what was done outside of phases.
+/// The step to which a failure is attributed: the phase, or the activity outside of phases.
 fn step(place: &Option<EnginePosition>) -> String {
     match place {
         None => "engine".to_string(),
@@ -171,7 +172,7 @@ fn step(place: &Option<EnginePosition>) -> String {
     }
 }
 
-/// A stage in the words of progress and errors.
+/// The name of a stage for progress and errors.
 pub(crate) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Prepare => "prepare",
@@ -187,27 +188,28 @@ pub(crate) fn stage_name(stage: Stage) -> &'static str {
 
 fn hung(place: &Option<EnginePosition>, limit: Duration, pid: u32) -> Failure {
     let stage = place.as_ref().map_or("start", |place| stage_name(place.stage));
-    let message = format!("the engine made no progress for {} while it was to {stage}", Nanos::from(limit));
+    let message = format!("the engine made no progress for {} in stage '{stage}'", Nanos::from(limit));
     let mut failure = Failure::new(step(place), message);
     if let Some(place) = place {
         failure.details =
-            format!("process {pid} was {:.0} % through the stage '{stage}'", place.done * 100.0);
+            format!("process {pid} had completed {:.0} % of stage '{stage}'", place.done * 100.0);
     }
     failure.hint =
-        Some("the kernel log (dmesg) tells of hung tasks; a slow device needs a longer `watchdog`".into());
+        Some("look for hung tasks in the kernel log (dmesg); for a slow device, increase `watchdog`".into());
     failure
 }
 
 fn garbage(text: &str) -> Failure {
-    let mut failure = Failure::new("engine", "the engine wrote something that is no event");
+    let mut failure = Failure::new("engine", "the engine's output is not a valid event");
     failure.details = text.to_string();
-    failure.hint = Some("this is an error in fsdyno, or something else wrote to the engine's stdout".into());
+    failure.hint = Some("this is a bug in fsdyno, or something else wrote to the engine's stdout".into());
     failure
 }
 
 fn ended_early(place: &Option<EnginePosition>, stderr: String) -> Failure {
-    let mut failure = Failure::new(step(place), "the engine ended without a result");
+    let mut failure = Failure::new(step(place), "the engine exited without a result");
     failure.details = stderr;
-    failure.hint = Some("the kernel log (dmesg) tells whether it was killed for want of memory".into());
+    failure.hint =
+        Some("check the kernel log (dmesg): the engine may have been killed for lack of memory".into());
     failure
 }

@@ -1,4 +1,5 @@
-//! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing is left here.
+//! Trials in guests, on machines in memory: what the guest is asked for, what is recorded, and that nothing
+//! is left here.
 
 use crate::lab::{self, Lab, PLAN, events, failure, parse};
 use fsdyno_core::{Bytes, EngineEvent, KernelSpec, Nanos, Outcome, TrialRecord, WarningKind};
@@ -78,7 +79,7 @@ fn one_table_holds_guests_and_the_machine_itself() {
 
 #[test]
 fn a_guest_that_does_not_come_up_fails_its_trial_with_its_last_words_and_the_sweep_goes_on() {
-    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest ended".into() };
+    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest exited".into() };
     let not = NotStarted { error: Box::new(error), last_words: "Kernel panic - not syncing: no".into() };
     let mut lab = lab([Err(not), Ok(guest())]);
     let (outcome, trials) = run(&mut lab, &plan(&[]));
@@ -113,7 +114,7 @@ fn a_failure_in_a_guest_is_told_with_the_last_words_of_its_console() {
     assert_eq!((outcome.measured, outcome.failed), (2, 1));
     let error = failure(&trials[0]);
     assert_eq!(error.step, "mkfs");
-    assert!(error.details.contains("the guest's last words:\n"), "{}", error.details);
+    assert!(error.details.contains("last output of the guest:\n"), "{}", error.details);
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn what_turns_out_within_skips_the_trial() {
     let (outcome, trials) = run(&mut lab, &plan(&[]));
     assert_eq!((outcome.measured, outcome.skipped), (1, 2));
     let Outcome::Skipped { unmet } = &of_kernel(&trials, "debian:6.1")[0].outcome else { panic!() };
-    assert_eq!(unmet[..], ["no filesystem ext4 in the kernel (kernel = \"debian:6.1\" has it)"]);
+    assert_eq!(unmet[..], ["the kernel does not support ext4 (supported by kernel = \"debian:6.1\")"]);
 }
 
 #[test]
@@ -176,6 +177,6 @@ fn kernels_that_mean_nothing_are_refused_with_the_nearest() {
     assert!(matches!(*refused(&["axes.kernel=debian:bookworm"]).problem, PlanProblem::UnknownKernel { .. }));
     assert!(matches!(*refused(&["kernels.host={image=\"/x\"}"]).problem, PlanProblem::KernelName { .. }));
     let block = refused(&["device={block=\"/dev/vdb\"}", "axes.kernel=debian:6.1"]);
-    assert!(block.to_string().contains("whose disks are images"), "{block}");
+    assert!(block.to_string().contains("whose disks must be images"), "{block}");
     assert!(refused(&["guest.memory=64M"]).to_string().contains("at least 256M"));
 }

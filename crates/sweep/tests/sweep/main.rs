@@ -1,4 +1,5 @@
-//! Sweeps on machines in memory: what plans mean, what is recorded, and that whatever goes wrong, the machine is as before.
+//! Sweeps on machines in memory: what plans mean, what is recorded, and that whatever goes wrong, the machine
+//! is as before.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

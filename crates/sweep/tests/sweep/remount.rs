@@ -1,5 +1,5 @@
-//! Loads in parts, on a machine in memory: between them the filesystem is unmounted and mounted again, and whatever goes
-//! wrong there, the machine is as before and the record says what is known.
+//! Loads in parts, on a machine in memory: between them the filesystem is unmounted and mounted again, and
+//! whatever goes wrong there, the machine is as before and the record says what is known.
 
 use crate::lab::{Lab, events, failure, hello, phase, plan};
 use fsdyno_core::protocol::Part;

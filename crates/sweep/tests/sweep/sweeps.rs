@@ -1,4 +1,5 @@
-//! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine is as before.
+//! Whole sweeps on a machine in memory: what is recorded, what goes on after a failure, and that the machine
+//! is as before.
 
 use crate::lab::{
     self, Lab, OVERHEADS, PLAN, events, failure, full, hello, measured, no_space, parse, phase, progress,
@@ -136,12 +137,8 @@ fn an_engine_that_is_silent_ends_early_or_talks_nonsense_fails_its_trial() {
     let outcome = lab.run(&plan(&[]), None).unwrap();
     assert_eq!((outcome.end, outcome.measured, outcome.failed), (SweepEnd::Finished, 1, 4));
     let trials = lab.trials(&outcome);
-    assert!(failure(&trials[0]).message.contains("no progress for 70ms while it was to measure"));
-    assert!(
-        failure(&trials[1]).details.contains("70 % through the stage 'measure'"),
-        "{:?}",
-        trials[1].outcome
-    );
+    assert!(failure(&trials[0]).message.contains("no progress for 70ms in stage 'measure'"));
+    assert!(failure(&trials[1]).details.contains("70 % of stage 'measure'"), "{:?}", trials[1].outcome);
     assert_eq!(failure(&trials[2]).details, "segmentation fault");
     assert_eq!(failure(&trials[3]).details, "out of memory");
     assert!(trials.iter().all(|trial| trial.phases.len() == 1));
@@ -319,8 +316,8 @@ fn a_failing_tool_fails_its_case_only() {
     assert_eq!(lab.host.snapshot(), before);
 }
 
-/// Whatever step of a whole sweep fails, or is the last one before a crash, the machine is as before after `restore`, and
-/// what is stored stays.
+/// Whatever step of a whole sweep fails, or is the last one before a crash, the machine is as before after
+/// `restore`, and what is stored stays.
 #[test]
 fn wherever_a_sweep_fails_or_crashes_the_machine_comes_back() {
     let plan = plan(&["axes.filesystem=ext4", "axes.scheduler=bfq", "repetitions=2"]);

@@ -1,4 +1,4 @@
-//! What filesystems say of their journals.
+//! Journal statistics of filesystems.
 
 use super::{Parsed, number_of, numbers_of};
 use fsdyno_core::telemetry::{BtrfsCommits, Jbd2, XfsLog};
@@ -6,8 +6,8 @@ use fsdyno_core::telemetry::{BtrfsCommits, Jbd2, XfsLog};
 /// Bytes of a basic block, in which XFS counts its log (fs/xfs/libxfs/xfs_fs.h).
 const XFS_BASIC_BLOCK: u64 = 512;
 
-/// `/proc/fs/jbd2/*/info` (fs/jbd2/journal.c, `jbd2_seq_info_show`). The means are missing until a transaction has been
-/// committed.
+/// `/proc/fs/jbd2/*/info` (fs/jbd2/journal.c, `jbd2_seq_info_show`). The means are missing until a
+/// transaction has been committed.
 pub fn jbd2_info(text: &str) -> Parsed<Option<Jbd2>> {
     let Some(Some((transactions, requested))) = text.lines().next().map(transactions) else {
         return Parsed { value: None, unparsed: 1 };

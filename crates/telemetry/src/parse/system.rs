@@ -18,7 +18,7 @@ pub struct DiskCounters {
     pub flushes: RequestCounters,
     /// Milliseconds with a request in flight.
     pub busy_ms: u32,
-    /// Milliseconds in flight of all requests together.
+    /// Milliseconds in flight of all requests.
     pub queued_ms: u32,
 }
 
@@ -31,7 +31,7 @@ pub struct RequestCounters {
     pub merged: u64,
     /// Sectors of 512 bytes.
     pub sectors: u64,
-    /// Their time together.
+    /// Their total time.
     pub time_ms: u32,
 }
 
@@ -61,7 +61,7 @@ fn disk(line: &str) -> Option<(&str, DiskCounters)> {
         *number = word.parse().ok()?;
         count += 1;
     }
-    // 11 since Linux 2.6, 15 with discards, 17 with flushes; later kernels may add more.
+    // 11 since Linux 2.6, 15 with discards, 17 with flushes; future kernels may add more.
     if !matches!(count, 11 | 15 | 17) {
         return None;
     }
@@ -87,7 +87,8 @@ fn disk(line: &str) -> Option<(&str, DiskCounters)> {
     Some((name, counters))
 }
 
-/// The first line of `/proc/stat`, and the number of processors. `tick_ns`: a tick of the clock in which it counts.
+/// The first line of `/proc/stat`, and the number of processors. `tick_ns`: the clock tick in which it
+/// counts.
 pub fn cpu_time(text: &str, tick_ns: u64) -> Parsed<(Option<CpuSplit>, u32)> {
     let ticks = numbers_of(text, "cpu").filter(|numbers| numbers.len() >= 8);
     let time = ticks.map(|ticks| {
@@ -128,7 +129,7 @@ pub fn memory(text: &str) -> Parsed<Option<Memory>> {
     Parsed { value, unparsed: value.is_none().into() }
 }
 
-/// A file of `/proc/pressure`. Before Linux 5.13 that of the processors has no line `full`.
+/// A file of `/proc/pressure`. Before Linux 5.13, that for processors has no line `full`.
 pub fn stalls(text: &str) -> Parsed<Option<Stalls>> {
     let total_ns = |word: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))?;

@@ -1,20 +1,20 @@
 //! Files about one task, each read hundreds of times a second on a big machine.
 
-/// `PF_KTHREAD` of include/linux/sched.h: a thread of the kernel.
+/// `PF_KTHREAD` of include/linux/sched.h: a kernel thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What is of interest in `/proc/PID/stat` (proc_pid_stat(5)).
+/// The relevant part of `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskStat<'a> {
     /// The name, which may hold spaces and parentheses.
     pub name: &'a str,
     /// Its parent.
     pub parent: u32,
-    /// Whether it is a thread of the kernel.
+    /// Whether it is a kernel thread.
     pub is_kernel: bool,
     /// User and system time in ticks.
     pub cpu_ticks: u64,
-    /// When it started, in ticks since the machine did: together with its number it is unique.
+    /// Its start time, in ticks since boot: together with its number it is unique.
     pub start_ticks: u64,
 }
 
@@ -33,13 +33,14 @@ pub fn task_stat(text: &str) -> Option<TaskStat<'_>> {
     Some(TaskStat { name, parent, is_kernel, cpu_ticks: user.checked_add(system)?, start_ticks })
 }
 
-/// Time on a processor, from `/proc/PID/schedstat` (Documentation/scheduler/sched-stats.rst): that of one thread, exact.
+/// Time on a processor, from `/proc/PID/schedstat` (Documentation/scheduler/sched-stats.rst): that of one
+/// thread, exact.
 pub fn run_time_ns(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Reads and writes of block devices, from `/proc/PID/io` (proc_pid_io(5)): of the process and of its children for which
-/// it has waited.
+/// Reads and writes of block devices, from `/proc/PID/io` (proc_pid_io(5)): of the process, and of the
+/// children that it has waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TaskIo {
     /// Bytes read.

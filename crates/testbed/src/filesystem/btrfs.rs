@@ -1,4 +1,5 @@
-//! Btrfs. It has no journal of its own beside its trees, so `journal` has no level but `internal`, which changes nothing.
+//! Btrfs. It has no journal apart from its trees, so the only level of `journal` is `internal`, which changes
+//! nothing.
 
 use super::{
     Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect,
@@ -21,7 +22,8 @@ const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
 /// Not shown when in force (fs/btrfs/super.c, BTRFS_DEFAULT_COMMIT_INTERVAL).
 const COMMIT_DEFAULT: &str = "30";
 
-/// mkfs.btrfs(8) of btrfs-progs 6.2. A long option must be whole: the tool also takes any beginning that is unique.
+/// mkfs.btrfs(8) of btrfs-progs 6.2. A long option must be spelled out, although the tool accepts any unique
+/// prefix.
 const MKFS_WORDS: Words = &[
     (
         Takes::Nothing,
@@ -106,7 +108,7 @@ impl Filesystem for Btrfs {
         let compressed = configuration.level("compress").is_some_and(|level| level != "no");
         if configuration.level("datacow") == Some("0") && compressed {
             found.push(
-                "datacow = 0 excludes compression; the one that stands last at mount would win".to_string(),
+                "datacow = 0 excludes compression: at mount, the last of the two would win".to_string(),
             );
         }
         found.extend(no_such_blocks("btrfs", "sectors", 4096..=65536, configuration));
@@ -118,9 +120,9 @@ impl Filesystem for Btrfs {
         match configuration.level("journal") {
             None | Some("internal") => {}
             Some("none") => missing.push(
-                "btrfs has no journal that could be left out; nearest: mount = \"notreelog\"".to_string(),
+                "btrfs has no journal to disable; nearest: mount = \"notreelog\"".to_string(),
             ),
-            Some(_) => missing.push("btrfs has no journal that could be on another device".to_string()),
+            Some(_) => missing.push("btrfs has no journal that could be placed on another device".to_string()),
         }
         let sizes = &kernel.btrfs_sector_sizes;
         if let Some(bytes) = size_of(configuration, "block_size")
@@ -129,13 +131,13 @@ impl Filesystem for Btrfs {
             let known: Vec<String> = sizes.iter().map(|size| Bytes(*size).to_string()).collect();
             let known = if known.is_empty() { Bytes(kernel.page_size).to_string() } else { known.join(", ") };
             missing
-                .push(format!("this kernel mounts btrfs with sectors of {known} only, not {}", Bytes(bytes)));
+                .push(format!("this kernel mounts btrfs only with sectors of {known}, not {}", Bytes(bytes)));
         }
         missing
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
-        // It has the kernel look at what it made.
+        // It makes the kernel scan what it created.
         let registry = Grant::File("/dev/btrfs-control".into());
         let mut mkfs = Command::new("mkfs.btrfs").may_change([registry]);
         if let Some(seed) = seed {
@@ -206,7 +208,7 @@ impl Filesystem for Btrfs {
                 .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
         } else if raw.contains(&"nodatasum") {
             risks
-                .push("nodatasum: file data has no checksums, so that nothing tells torn writes".to_string());
+                .push("nodatasum: file data has no checksums, so torn writes go undetected".to_string());
         }
         risks
     }
@@ -216,7 +218,7 @@ impl Filesystem for Btrfs {
         Some(Command::new("btrfs").args(["check", "--readonly"]).device("", data.handle, &data.node))
     }
 
-    /// The status is 0 or 1 for whatever went wrong; a filesystem that cannot be opened is not clean either.
+    /// The status is 0 or 1, whatever went wrong; a filesystem that cannot be opened is not clean either.
     fn clean(&self, output: &Output) -> Option<bool> {
         clean_by_status(output, &[1])
     }

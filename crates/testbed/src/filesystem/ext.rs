@@ -41,8 +41,8 @@ const MKFS_WORDS: Words = &[
     (MAKES_NOTHING, &["-n", "-V"]),
     (OURS, &["-t", "-U"]),
     (ELSEWHERE, &["-S"]),
-    (Takes::Never("is given by fsdyno once; twice it overwrites what is mounted"), &["-F"]),
-    (Takes::Never("is the old name of -E"), &["-R"]),
+    (Takes::Never("is already passed by fsdyno; given twice, it overwrites mounted filesystems"), &["-F"]),
+    (Takes::Never("is the old name of -E; use -E"), &["-R"]),
 ];
 const EXTENDED: Words = &[
     (
@@ -77,7 +77,8 @@ const EXTENDED: Words = &[
 ];
 const JOURNAL: Words =
     &[(Takes::Value, &["fast_commit_size", "location", "size"]), (NAMES_DEVICE, &["device"])];
-/// lib/e2p/feature.c, but for `journal_dev`, which makes no filesystem, and what only the kernel sets.
+/// lib/e2p/feature.c, except `journal_dev`, which creates no filesystem, and features that only the kernel
+/// sets.
 const FEATURES: &[&str] = &[
     "64bit",
     "64bits",
@@ -171,7 +172,7 @@ impl Filesystem for Ext {
         match (self, journal) {
             (Ext::Two, Some(level)) if level != "none" => {
                 found.push(format!(
-                    "ext2 has no journal, so journal = {level} cannot be; ext3 is ext2 with one"
+                    "ext2 has no journal, so journal = {level} is not possible; ext3 is ext2 with a journal"
                 ));
             }
             (Ext::Three, Some("none")) => found.push("ext3 without a journal is ext2".to_string()),
@@ -181,32 +182,32 @@ impl Filesystem for Ext {
             for axis in ["data", "commit", "journal_size", "journal_async_commit"] {
                 if configuration.level(axis).is_some_and(|level| level != "0") {
                     found
-                        .push(format!("{axis} is a setting of the journal, which journal = none leaves out"));
+                        .push(format!("{axis} is a journal setting and does not apply to journal = none"));
                 }
             }
         }
         if configuration.external_journal().is_some() && configuration.level("journal_size").is_some() {
             found.push(
-                "an external journal takes its whole device, so journal_size cannot be set".to_string(),
+                "an external journal uses its whole device, so journal_size cannot be set".to_string(),
             );
         }
         if configuration.external_journal().is_some()
             && given(configuration).any(|option| option.name == "-J")
         {
             found.push(
-                "journal = external and '-J' among the mkfs words both say where the journal is".to_string(),
+                "journal = external and the mkfs word '-J' both set the location of the journal".to_string(),
             );
         }
         let data = configuration.level("data");
         if configuration.level("journal_async_commit") == Some("1") && matches!(data, None | Some("ordered"))
         {
             found.push(
-                "journal_async_commit = 1 excludes data = ordered, the default; set data to writeback or journal"
+                "journal_async_commit = 1 does not work with data = ordered, the default; set data to writeback or journal"
                     .to_string(),
             );
         }
         if configuration.level("delalloc") == Some("1") && data == Some("journal") {
-            found.push("data = journal turns delayed allocation off, so delalloc = 1 cannot be".to_string());
+            found.push("data = journal disables delayed allocation, so delalloc = 1 is not possible".to_string());
         }
         found.extend(self.size_contradictions(configuration));
         found
@@ -230,7 +231,7 @@ impl Filesystem for Ext {
             && journal * 2 > size.0
         {
             missing.push(format!(
-                "a journal of {} is too large for a device of {size}; it may take half of it",
+                "a journal of {} is too large for a device of {size}; it may use at most half of it",
                 Bytes(journal)
             ));
         }
@@ -346,7 +347,7 @@ impl Filesystem for Ext {
             configuration.level(axis) == Some(level) || words.iter().any(|word| raw.contains(word))
         };
         if asked("data", "writeback", &["data=writeback"]) {
-            risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
+            risks.push("data = writeback: after a power cut, files may contain stale data from other files".to_string());
         }
         if asked("journal_async_commit", "1", &["journal_async_commit"]) {
             risks.push(
@@ -355,7 +356,7 @@ impl Filesystem for Ext {
         }
         if raw.contains(&"noauto_da_alloc") {
             risks.push(
-                "noauto_da_alloc: a power cut may leave files empty that were just replaced".to_string(),
+                "noauto_da_alloc: a power cut may leave recently replaced files empty".to_string(),
             );
         }
         let without = |option: Given<'_>| {
@@ -367,7 +368,7 @@ impl Filesystem for Ext {
             || given(configuration).any(without)
         {
             risks
-                .push("no journal: a power cut makes a full check necessary, and may lose files".to_string());
+                .push("no journal: after a power cut a full check is needed, and files may be lost".to_string());
         }
         risks
     }
@@ -376,7 +377,7 @@ impl Filesystem for Ext {
         let mut command = Command::new("e2fsck").args(["-f", "-n"]);
         if let Some(journal) = &targets.journal {
             command = command.args(["-j"]).device("", journal.handle, &journal.node);
-            // With -n, too, it opens the journal for writing.
+            // Even with -n, it opens the journal for writing.
             command = command.may_change([Grant::File(journal.node.clone())]);
         }
         Some(command.device("", targets.data.handle, &targets.data.node))
@@ -387,7 +388,7 @@ impl Filesystem for Ext {
         2
     }
 
-    /// The status is a sum of bits (e2fsck(8)): 1 to 4 speak of the filesystem, from 8 on of the check.
+    /// The status is a sum of bits (e2fsck(8)): 1 to 4 are about the filesystem, 8 and up about the check.
     fn clean(&self, output: &Output) -> Option<bool> {
         (output.status < 8).then_some(output.status == 0)
     }
@@ -410,7 +411,7 @@ impl Ext {
             && (!bytes.is_power_of_two() || !(128..=block_size).contains(&bytes))
         {
             found.push(format!(
-                "{} has no inodes of {}: a power of two from 128 to the block size",
+                "{} does not support inodes of {}; supported: a power of two from 128 to the block size",
                 self.name(),
                 Bytes(bytes)
             ));
@@ -419,7 +420,7 @@ impl Ext {
             let (least, most) = (JOURNAL_BLOCKS_MIN * block_size, JOURNAL_BLOCKS_MAX * block_size);
             if !(least..=most).contains(&bytes) || bytes % Bytes::MIB != 0 {
                 found.push(format!(
-                    "journal_size = {} is none: whole MiB from {} to {}",
+                    "journal_size = {} is invalid: it must be a multiple of 1 MiB from {} to {}",
                     Bytes(bytes),
                     Bytes(least.next_multiple_of(Bytes::MIB)),
                     Bytes(most)
@@ -430,9 +431,9 @@ impl Ext {
     }
 }
 
-/// The block size to name. A filesystem and its external journal must agree in it, so then it is named even where it is
-/// left to mkfs, with what mkfs takes by itself (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there on; never less than a
-/// sector).
+/// The block size to pass. A filesystem and its external journal must have the same one, so then it is passed
+/// even if it is left to mkfs, with mkfs's own default (mke2fs.conf(5): 1024 below 512 MiB, 4096 from there
+/// on; never less than a sector).
 fn block_size(configuration: &Configuration, targets: &Targets) -> Option<String> {
     let raw = given(configuration).filter(|option| option.name == "-b").last();
     let raw = raw.and_then(|option| option.value).map(str::to_string);
@@ -448,7 +449,7 @@ fn given(configuration: &Configuration) -> impl Iterator<Item = Given<'_>> {
     words::given(MKFS_WORDS, configuration).into_iter()
 }
 
-/// Options of mke2fs of which only the last one counts, so that ours and the plan's have to be joined.
+/// Options of mke2fs of which only the last one counts, so fsdyno's and the plan's have to be joined.
 #[derive(Default)]
 struct Joined {
     extended: Vec<String>,
@@ -458,7 +459,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Adds the plan's own words, which stand last and so win.
+    /// Adds the plan's own words last, so that they take precedence.
     fn add_raw(&mut self, configuration: &Configuration) {
         for Given { name, value } in given(configuration) {
             let value = value.map(str::to_string);

@@ -1,4 +1,5 @@
-//! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the size of its log.
+//! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the
+//! size of its log.
 
 use super::{
     Filesystem, Kernel, Targets, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs,
@@ -44,12 +45,12 @@ impl Filesystem for Jfs {
         let mut found = Vec::new();
         found.extend(no_such_blocks("jfs", "blocks", BLOCK..=BLOCK, configuration));
         if configuration.level("journal") == Some("none") {
-            found.push("jfs cannot be without its log, so journal = none cannot be".to_string());
+            found.push("jfs always has a log, so journal = none is not possible".to_string());
         }
         if let Some(bytes) = size_of(configuration, "journal_size")
             && (bytes == 0 || bytes % Bytes::MIB != 0)
         {
-            found.push(format!("journal_size = {} is none: whole MiB from 1M", Bytes(bytes)));
+            found.push(format!("journal_size = {} is invalid: it must be a multiple of 1 MiB, at least 1M", Bytes(bytes)));
         }
         found
     }

@@ -1,9 +1,10 @@
-//! NILFS2, a log that keeps its past: what is overwritten stays until a program in user space, the cleaner, gives it free.
+//! NILFS2, a log-structured filesystem that keeps its past: overwritten data stays until a user-space
+//! program, the cleaner, releases it.
 //!
-//! mount(8) starts the cleaner through a helper, umount(8) ends it. fsdyno mounts by system call and does not start it. In a
-//! trial of less than an hour it would find nothing to do: it spares what is younger than its protection period, 3600 s
-//! (nilfs_cleanerd.conf(5)). A longer trial goes without it, and what it costs a filesystem that has been in use for days is
-//! nothing that a new one could show; every result says so.
+//! mount(8) starts the cleaner through a helper, umount(8) stops it. fsdyno mounts by system call and does
+//! not start it. In a trial of less than an hour it would find nothing to do: it keeps everything younger
+//! than its protection period, 3600 s (nilfs_cleanerd.conf(5)). A longer trial also runs without it, and what
+//! it costs on a filesystem that has been in use for days cannot be seen on a new one; every result says so.
 
 use super::{
     Expectation, Filesystem, Kernel, Targets, barrier_off, no_such_blocks, nobarrier_in_force,
@@ -19,14 +20,15 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Nilfs2];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Nilfs2;
 
-/// What mkfs.nilfs2 2.2.9 makes; the kernel mounts no blocks beyond a page (mkfs.nilfs2(8)).
+/// The block sizes that mkfs.nilfs2 2.2.9 supports; the kernel mounts no blocks larger than a page
+/// (mkfs.nilfs2(8)).
 const BLOCKS: std::ops::RangeInclusive<u64> = 1024..=65536;
-/// mkfs.nilfs2 2.2.9 makes at least so many segments of so many blocks.
+/// mkfs.nilfs2 2.2.9 creates at least this many segments of this many blocks.
 const SEGMENTS_MIN: u64 = 16;
 const SEGMENT_BLOCKS: u64 = 2048;
 
-const UNCLEANED: &str = "nilfs_cleanerd did not run: what was overwritten or deleted kept its room (as it does for an \
-                         hour where it runs)";
+const UNCLEANED: &str = "nilfs_cleanerd did not run: the space of overwritten and deleted data was not \
+                         reclaimed (where it runs, it waits an hour before it does so)";
 
 /// mkfs.nilfs2(8) of nilfs-utils 2.2.
 const MKFS_WORDS: Words = &[

@@ -1,7 +1,8 @@
-//! NTFS, by the kernel's own driver, ntfs3 (since Linux 5.15).
+//! NTFS with the kernel's own driver, ntfs3 (since Linux 5.15).
 //!
-//! The driver replays the journal that another system has left and writes none itself ("full journaling support" is on its
-//! list of what is to do, Documentation/filesystems/ntfs3.rst), so that there is no journal to set and nothing that flushes.
+//! The driver replays the journal that another system has left but writes none itself ("full journaling
+//! support" is on its to-do list, Documentation/filesystems/ntfs3.rst), so there is no journal to configure
+//! and nothing that flushes.
 
 use super::{Filesystem, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
 use crate::words::{MAKES_NOTHING, OURS, Takes, Words};
@@ -16,10 +17,11 @@ struct Ntfs;
 /// What mkfs.ntfs 2022.10 accepts on sectors of 512 bytes.
 const SIZE_MIN: Bytes = Bytes(2 * Bytes::MIB);
 const CLUSTERS: std::ops::RangeInclusive<u64> = 512..=2 * Bytes::MIB;
-/// Beside the data a volume has a dozen files of its own, one cluster each at least.
+/// In addition to the data a volume has a dozen files of its own, at least one cluster each.
 const OWN_CLUSTERS: u64 = 64;
 
-/// mkntfs(8) of ntfs-3g 2022.10. A long option must be whole: the tool also takes any beginning that is unique.
+/// mkntfs(8) of ntfs-3g 2022.10. A long option must be spelled out, although the tool accepts any unique
+/// prefix.
 const MKFS_WORDS: Words = &[
     (
         Takes::Nothing,
@@ -84,7 +86,7 @@ impl Filesystem for Ntfs {
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
         let data = &targets.data;
-        // Quick: else it writes the whole device first.
+        // Quick format: otherwise it writes the whole device first.
         let mut mkfs = Command::new("mkfs.ntfs").args(["-Q"]).args(seed.map(|_| "-F"));
         if let Some(bytes) = size_of(configuration, "block_size") {
             mkfs = mkfs.args(["-c".to_string(), bytes.to_string()]);
@@ -109,7 +111,7 @@ impl Filesystem for Ntfs {
         vec!["ntfs3 writes no journal: a power cut may leave the filesystem inconsistent".to_string()]
     }
 
-    /// Which looks at the fundamentals only: there is no chkdsk for Linux (ntfsfix(8)).
+    /// It checks only the fundamentals: there is no chkdsk for Linux (ntfsfix(8)).
     fn check(&self, targets: &Targets) -> Option<Command> {
         let data = &targets.data;
         Some(Command::new("ntfsfix").args(["-n"]).device("", data.handle, &data.node))

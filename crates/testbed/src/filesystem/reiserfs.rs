@@ -14,10 +14,10 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Reiserfs];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reiserfs;
 
-/// mkfs.reiserfs 3.6.27 makes none below 4k ("not supported"); it knows 8k, but the kernel mounts no blocks beyond a page
-/// (fs/reiserfs/super.c).
+/// mkfs.reiserfs 3.6.27 supports no blocks below 4k ("not supported"); it supports 8k, but the kernel mounts
+/// no blocks larger than a page (fs/reiserfs/super.c).
 const BLOCKS: std::ops::RangeInclusive<u64> = 4096..=4096;
-/// Blocks of a journal: the least, what mkfs.reiserfs takes by itself, and the most (mkreiserfs(8)).
+/// Journal size in blocks: the minimum, the default of mkfs.reiserfs, and the maximum (mkreiserfs(8)).
 const JOURNAL_BLOCKS_MIN: u64 = 513;
 const JOURNAL_BLOCKS_DEFAULT: u64 = 8193;
 const JOURNAL_BLOCKS_MAX: u64 = 32_749;
@@ -76,8 +76,8 @@ impl Filesystem for Reiserfs {
         let mut found = Vec::new();
         found.extend(no_such_blocks("reiserfs", "blocks", BLOCKS, configuration));
         if configuration.level("journal") == Some("none") {
-            let reason = "reiserfs cannot be without its journal, so journal = none cannot be; \
-                          nearest: mount = \"nolog\"";
+            let reason = "reiserfs always has a journal, so journal = none is not possible; nearest: mount = \
+                          \"nolog\"";
             found.push(reason.to_string());
         }
         if let (Some(size), Some(blocks)) =
@@ -86,7 +86,7 @@ impl Filesystem for Reiserfs {
         {
             let of = |blocks: u64| Bytes((blocks * block_size(configuration)).next_multiple_of(Bytes::KIB));
             found.push(format!(
-                "journal_size = {} is none: {} to {} with these blocks",
+                "journal_size = {} is out of range ({} to {} with this block size)",
                 Bytes(size),
                 of(JOURNAL_BLOCKS_MIN),
                 of(JOURNAL_BLOCKS_MAX)
@@ -103,7 +103,7 @@ impl Filesystem for Reiserfs {
         let data = &targets.data;
         let mut mkfs = Command::new("mkfs.reiserfs");
         if let Some(seed) = seed {
-            // Forced twice it asks nothing.
+            // Given twice, -f asks no questions.
             mkfs = mkfs.args(["-f", "-f", "-u"]).args([self.identifier(seed, &data.planned)]);
         }
         if let Some(bytes) = size_of(configuration, "block_size") {
@@ -126,7 +126,7 @@ impl Filesystem for Reiserfs {
         options
     }
 
-    /// It shows what is not its default (fs/reiserfs/super.c, `reiserfs_show_options`).
+    /// It shows options that differ from the default (fs/reiserfs/super.c, `reiserfs_show_options`).
     fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
         let mut expectations = Vec::new();
         if let Some(level) = configuration.level("barrier") {
@@ -158,19 +158,19 @@ impl Filesystem for Reiserfs {
         let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
         let raw: Vec<&str> = raw_mount(configuration).collect();
         if configuration.level("data") == Some("writeback") || raw.contains(&"data=writeback") {
-            risks.push("data = writeback: after a power cut files may hold old data of others".to_string());
+            risks.push("data = writeback: after a power cut, files may contain stale data from other files".to_string());
         }
         if raw.contains(&"nolog") {
-            risks.push("nolog: a power cut makes a full check necessary, and may lose files".to_string());
+            risks.push("nolog: after a power cut a full check is needed, and files may be lost".to_string());
         }
         risks
     }
 
-    /// It would replay a journal; after an unmount there is nothing in it.
+    /// It would replay a journal; after an unmount the journal is empty.
     fn check(&self, targets: &Targets) -> Option<Command> {
         let data = &targets.data;
         let check = Command::new("reiserfsck").args(["--check", "-q", "-y"]);
-        // With --check, too, it opens the journal for writing, and aborts where it may not.
+        // Even with --check, it opens the journal for writing, and aborts if it may not.
         let check = check.may_change([Grant::File(data.node.clone())]);
         Some(check.device("", data.handle, &data.node))
     }
@@ -185,7 +185,7 @@ fn block_size(configuration: &Configuration) -> u64 {
     size_of(configuration, "block_size").unwrap_or(4096)
 }
 
-/// The size that a journal is to have, in blocks.
+/// The requested journal size in blocks.
 fn journal_blocks(configuration: &Configuration) -> Option<u64> {
     size_of(configuration, "journal_size").map(|bytes| bytes / block_size(configuration).max(1))
 }

@@ -1,4 +1,5 @@
-//! FAT32 with long names. It has no journal, no owners, and no flushes but those that a program asks for; files end at 4 GiB.
+//! FAT32 with long names. It has no journal and no owners, and flushes only when a program asks for it; files
+//! end at 4 GiB.
 
 use super::{
     Filesystem, Kernel, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of,
@@ -12,7 +13,8 @@ pub(super) const FAMILY: &[&dyn Filesystem] = &[&Vfat];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Vfat;
 
-/// FAT32 has 65,525 clusters at least and 2^28 less a few at most (Microsoft's specification of 2000).
+/// FAT32 has at least 65,525 clusters and slightly fewer than 2^28 at most (Microsoft's specification of
+/// 2000).
 const CLUSTERS_MIN: u64 = 65_525;
 const CLUSTERS_MAX: u64 = (1 << 28) - 11;
 /// A cluster is 1 to 128 sectors of 512 bytes.
@@ -74,13 +76,13 @@ impl Filesystem for Vfat {
         let cluster = size_of(configuration, "block_size");
         let Some((cluster, size)) = cluster.zip(size) else { return Vec::new() };
         let many = size.0 / cluster > CLUSTERS_MAX;
-        let reason = || format!("vfat has no {} clusters of {}", size.0 / cluster, Bytes(cluster));
+        let reason = || format!("vfat does not support as many as {} clusters of {}", size.0 / cluster, Bytes(cluster));
         many.then(reason).into_iter().collect()
     }
 
     fn mkfs(&self, configuration: &Configuration, targets: &Targets, seed: Option<u64>) -> Vec<Command> {
         let data = &targets.data;
-        // By itself it would make FAT16 on small devices.
+        // By default it would create FAT16 on small devices.
         let mut mkfs = Command::new("mkfs.vfat").args(["-v", "-F32"]);
         if let Some(seed) = seed {
             // On a whole disk, too.

@@ -1,4 +1,4 @@
-//! XFS. Its log can be on another device, but never be left out.
+//! XFS. Its log can be on another device, but cannot be omitted.
 
 use super::{
     Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, expect, no_such_blocks, raw_mkfs,
@@ -19,15 +19,15 @@ const SIZE_MIN: u64 = 300 * Bytes::MIB;
 const LOG_MIN: u64 = 64 * Bytes::MIB;
 /// XFS_AG_MIN_BYTES in xfsprogs.
 const GROUP_MIN: u64 = 16 * Bytes::MIB;
-/// What mkfs.xfs takes on a single disk below 4 TiB.
+/// Default of mkfs.xfs on a single disk below 4 TiB.
 const GROUPS_DEFAULT: u64 = 4;
 /// xfs_super.c: what `logbsize` may be.
 const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
-/// What mkfs.xfs 6.1 takes for the sectors of a log on a device of its own, whatever that has; and it reads and writes both devices
-/// in sectors of the data device. So larger ones are named, for both.
+/// The sector size that mkfs.xfs 6.1 uses for a log on its own device, whatever that device has; it reads and
+/// writes both devices in sectors of the data device. So a larger sector size is passed explicitly, for both.
 const SECTOR: Bytes = Bytes(512);
 
-const NO_BARRIER: &str = "xfs has no nobarrier since Linux 4.19: it always flushes; nearest: barrier = 1";
+const NO_BARRIER: &str = "xfs always flushes and has no nobarrier option since Linux 4.19; nearest: barrier = 1";
 
 /// mkfs.xfs(8) of xfsprogs 6.1, and what later releases added.
 const MKFS_WORDS: Words = &[
@@ -118,18 +118,18 @@ impl Filesystem for Xfs {
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
         let mut found = Vec::new();
         if configuration.level("journal") == Some("none") {
-            found.push("xfs cannot be without its log, so journal = none cannot be".to_string());
+            found.push("xfs always has a log, so journal = none is not possible".to_string());
         }
         found.extend(no_such_blocks("xfs", "blocks", 512..=65536, configuration));
         if let Some(count) = configuration.level("logbufs").and_then(|level| level.parse::<u32>().ok())
             && !(2..=8).contains(&count)
         {
-            found.push(format!("logbufs = {count} is none: 2 to 8"));
+            found.push(format!("logbufs = {count} is out of range (2-8)"));
         }
         if let Some(bytes) = size_of(configuration, "logbsize")
             && !LOG_BUFFER_SIZES.contains(&(bytes / Bytes::KIB))
         {
-            found.push(format!("logbsize = {} is none: 16k, 32k, 64k, 128k or 256k", Bytes(bytes)));
+            found.push(format!("logbsize = {} is invalid: it must be 16k, 32k, 64k, 128k or 256k", Bytes(bytes)));
         }
         found
     }
@@ -143,7 +143,7 @@ impl Filesystem for Xfs {
         let version_4 = raw_mkfs(configuration).any(|word| word.split(',').any(|part| part == "crc=0"));
         if configuration.level("lazy_count") == Some("0") && !version_4 {
             missing.push(
-                "xfs with checksums, its format since 2014, always has lazy counters; nearest: lazy_count = 1"
+                "xfs with checksums (the format since 2014) always has lazy counters; nearest: lazy_count = 1"
                     .to_string(),
             );
         }
@@ -154,7 +154,7 @@ impl Filesystem for Xfs {
                 Bytes(kernel.page_size)
             )),
             Some(bytes) if bytes < 1024 && !version_4 => missing.push(
-                "xfs with checksums, its format since 2014, has no blocks below 1k; nearest: block_size = 1k".to_string(),
+                "xfs with checksums (the format since 2014) does not support blocks smaller than 1k; nearest: block_size = 1k".to_string(),
             ),
             _ => {}
         }
@@ -181,7 +181,7 @@ impl Filesystem for Xfs {
             mkfs = mkfs.args(["-l".to_string(), format!("lazy-count={level}")]);
         }
         if let Some(journal) = &targets.journal {
-            // mkfs.xfs refuses to be told twice.
+            // mkfs.xfs rejects an option that is given twice.
             let raw =
                 raw_mkfs(configuration).any(|word| word.starts_with("-s") || word.contains("sectsize="));
             let sector = targets.sector.filter(|sector| !raw && *sector > SECTOR);
@@ -193,7 +193,7 @@ impl Filesystem for Xfs {
         vec![mkfs.device("", targets.data.handle, &targets.data.node)]
     }
 
-    /// The log tells the UUID of its filesystem.
+    /// The log reports the UUID of its filesystem.
     fn journal_identifier(&self, seed: u64, data: &Path, _journal: &Path) -> Option<String> {
         Some(self.identifier(seed, data))
     }
@@ -233,7 +233,7 @@ impl Filesystem for Xfs {
     }
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
-        // Kernels before 4.19 can do without.
+        // Kernels before 4.19 support mounting without barriers.
         barrier_off(configuration).into_iter().collect()
     }
 
@@ -245,7 +245,8 @@ impl Filesystem for Xfs {
         Some(command.device("", targets.data.handle, &targets.data.node))
     }
 
-    /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal error`.
+    /// With -n the status is 1 for corruption and 0 for none (xfs_repair(8)); a check that fails says `fatal
+    /// error`.
     fn clean(&self, output: &Output) -> Option<bool> {
         match output.status {
             0 => Some(true),
@@ -261,11 +262,11 @@ impl Xfs {
         let groups = configuration.level("agcount").and_then(|level| level.parse::<u64>().ok());
         let log = size_of(configuration, "log_size");
         if groups.is_some_and(|groups| groups < 2) {
-            missing.push("mkfs.xfs makes at least 2 allocation groups; nearest: agcount = 2".to_string());
+            missing.push("mkfs.xfs creates at least 2 allocation groups; nearest: agcount = 2".to_string());
         }
         if let Some(log) = log.filter(|log| *log < LOG_MIN) {
             missing.push(format!(
-                "mkfs.xfs makes no log of {}, the least is 64M; nearest: log_size = 64M",
+                "a log of {} is too small for mkfs.xfs (the minimum is 64M); nearest: log_size = 64M",
                 Bytes(log)
             ));
         }
@@ -274,7 +275,7 @@ impl Xfs {
         if let Some(groups) = groups.filter(|_| group < GROUP_MIN) {
             let most = size.0 / GROUP_MIN;
             missing.push(format!(
-                "{groups} allocation groups on {size} are less than 16M each; nearest: agcount = {most}"
+                "{groups} allocation groups on {size} would be less than 16M each; nearest: agcount = {most}"
             ));
         }
         let internal = configuration.external_journal().is_none();

@@ -1,4 +1,4 @@
-//! What the user has confirmed on the command line, each confirmation for a device by its name.
+//! What the user has confirmed on the command line; each confirmation is for one device, by name.
 
 use fsdyno_host::Host;
 use fsdyno_host::probe::DeviceProbe;
@@ -22,17 +22,17 @@ pub struct Confirmation {
 pub struct Overwrite {
     /// Path of the device, or serial number of a whole disk.
     pub device: PathBuf,
-    /// The kind, in libblkid's words.
+    /// The kind, as libblkid names it.
     pub kind: String,
 }
 
-/// Why a text confirms nothing.
+/// Why a text is not a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverwriteError {
-    /// Only a kind: it would hold for whichever device carries one.
+    /// Only a kind, which would apply to any device that carries it.
     #[error("'{0}' does not name the device whose signature may be overwritten")]
     NoDevice(String),
-    /// Only a device: it would hold for whatever is there by now.
+    /// Only a device, which would apply to whatever is there now.
     #[error("'{0}' does not name the kind of signature that may be overwritten")]
     NoKind(String),
 }
@@ -40,7 +40,7 @@ pub enum OverwriteError {
 impl FromStr for Overwrite {
     type Err = OverwriteError;
 
-    /// A path may hold the sign itself, a kind never does.
+    /// A path may contain the sign, but a kind never does.
     fn from_str(text: &str) -> Result<Self, OverwriteError> {
         match text.rsplit_once('=') {
             None | Some(("", _)) if text.contains('/') => Err(OverwriteError::NoKind(text.to_string())),
@@ -71,7 +71,7 @@ impl Confirmation {
         self.overwrite.iter().any(|one| one.kind == kind && names(&one.device, probe))
     }
 
-    /// The same, with the planned path in place of every other name that leads to one of these devices.
+    /// The same, with every name of one of these devices replaced by its planned path.
     pub(super) fn by_path(mut self, host: &mut dyn Host, probes: &[&DeviceProbe]) -> Self {
         let others = self.destroy.iter_mut().chain(self.overwrite.iter_mut().map(|one| &mut one.device));
         for name in others.filter(|name| !probes.iter().any(|probe| names(name, probe))) {
@@ -87,7 +87,7 @@ impl Confirmation {
 
 /// Whether this is a name of the device.
 fn names(name: &Path, probe: &DeviceProbe) -> bool {
-    // A serial number is that of a disk, and does not tell which of its partitions is meant.
+    // A serial number belongs to a disk, and does not say which of its partitions is meant.
     let serial = probe.identity.serial.as_deref().filter(|_| probe.identity.partition.is_none());
     *name == probe.path || *name == probe.canonical || serial.is_some_and(|serial| name.as_os_str() == serial)
 }

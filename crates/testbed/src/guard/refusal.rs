@@ -1,4 +1,4 @@
-//! From what was found out about a block device to every reason not to destroy it. Reads nothing.
+//! From the findings about a block device to every reason not to destroy it. Reads nothing.
 
 use super::confirmation::{Confirmation, Overwrite};
 use super::identity::{identity_text, pin_differences};
@@ -10,7 +10,7 @@ use fsdyno_host::probe::{DeviceProbe, Signature, UNKNOWN_DATA, Use};
 use fsdyno_host::quoted;
 use std::path::Path;
 
-/// What the plan needs of a device.
+/// What the plan requires of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// The least size.
@@ -19,8 +19,9 @@ pub struct Need {
     pub by: String,
 }
 
-/// Every reason not to destroy a block device, given what was found out about it. `ours`: its signatures were made by this
-/// sweep, so they need no confirmation. A further use, signature or unknown adds a reason and never takes one away.
+/// Every reason not to destroy a block device, given the findings about it. `ours`: its signatures were
+/// created by this sweep, so they need no confirmation. A further use, signature or unknown adds a reason and
+/// never removes one.
 pub fn refusals(
     probe: &DeviceProbe,
     spec: &DeviceSpec,
@@ -31,7 +32,11 @@ pub fn refusals(
     let path = spec.path();
     let mut refusals = Vec::new();
     if !probe.block {
-        refusals.push(refusal(path, "is no block device", "name a block device, or use `image` for a file"));
+        refusals.push(refusal(
+            path,
+            "is not a block device",
+            "name a block device, or use `image` for a file",
+        ));
         return refusals;
     }
     if !confirmation.destroys(probe) {
@@ -55,8 +60,9 @@ pub fn refusals(
         refusals.push(too_small(path, probe.size(), need));
     }
     refusals.extend(probe.unknown.iter().map(|unknown| {
-        let hint = "fsdyno destroys only what it could examine whole; remove the cause and try again";
-        refusal(path, format!("could not be examined whole: {unknown}"), hint)
+        let hint =
+            "fsdyno overwrites only devices that it could examine completely; fix the cause and try again";
+        refusal(path, format!("could not be examined completely: {unknown}"), hint)
     }));
     refusals
 }
@@ -64,12 +70,13 @@ pub fn refusals(
 pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
     refusal(
         path,
-        format!("has {size}, and {} take {}", need.by, need.size),
-        "take a larger device, or smaller trees by --set",
+        format!("has {size}, but {} need {}", need.by, need.size),
+        "use a larger device, or make the trees smaller with --set",
     )
 }
 
-/// One refusal for each use, and one for all that the device carries: a disk that carries the system carries many things.
+/// One refusal for each use, and one for everything that the device carries: a disk that carries the system
+/// carries many things.
 fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
     let (carried, others): (Vec<&Use>, Vec<&Use>) =
         uses.iter().partition(|usage| matches!(usage, Use::Carries { .. }));
@@ -88,7 +95,7 @@ fn used(path: &Path, uses: &[Use]) -> Vec<Refusal> {
     refusals
 }
 
-/// What is on the device, and the word that confirms its loss.
+/// What is on the device, and the option that confirms its loss.
 fn holds(path: &Path, signature: &Signature) -> Refusal {
     let Signature { kind, offset, .. } = signature;
     let overwrite = Overwrite { device: path.to_path_buf(), kind: kind.clone() };
@@ -96,8 +103,8 @@ fn holds(path: &Path, signature: &Signature) -> Refusal {
     if kind == UNKNOWN_DATA {
         return refusal(
             path,
-            format!("holds data without a known signature, the first of it found at byte {offset}"),
-            format!("if it may be lost, confirm with {confirm}; a damaged label of LVM looks like this, too"),
+            format!("contains data without a known signature, first found at byte {offset}"),
+            format!("if it may be lost, confirm with {confirm}; a damaged LVM label looks like this, too"),
         );
     }
     refusal(
@@ -107,7 +114,8 @@ fn holds(path: &Path, signature: &Signature) -> Refusal {
     )
 }
 
-/// By what a person knows a filesystem again. Whoever made it chose its label, so control characters are spelled out.
+/// The details by which a person recognises a filesystem. Its creator chose the label, so control characters
+/// are escaped.
 fn details(signature: &Signature) -> String {
     let parts = [
         ("label ", &signature.label),
@@ -121,7 +129,7 @@ fn details(signature: &Signature) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
-/// The text with its control characters spelled out.
+/// The text with its control characters escaped.
 fn printable(text: &str) -> String {
     let spelled = |letter: char| match letter.is_control() {
         true => letter.escape_debug().to_string(),
@@ -130,15 +138,15 @@ fn printable(text: &str) -> String {
     text.chars().map(spelled).collect()
 }
 
-/// That it is not the device of the plan, or that nothing tells it from another one.
+/// That it is not the device of the plan, or that nothing distinguishes it from another one.
 fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refusal> {
     let identity = &probe.identity;
     let mut refusals = Vec::new();
     if identity.serial.is_none() && identity.diskseq.is_none() {
         refusals.push(refusal(
             path,
-            "could be confused with another device in its place: it has no serial number, and the kernel counts no disks",
-            "take a kernel of Linux 5.15 or later, a disk with a serial number, or an image",
+            "could be mistaken for another device in its place: it has no serial number, and the kernel has no disk sequence numbers",
+            "use Linux 5.15 or later, a disk with a serial number, or an image",
         ));
     }
     if let DeviceSpec::Block { identity: Some(pinned), .. } = spec {
@@ -146,7 +154,7 @@ fn other_device(path: &Path, spec: &DeviceSpec, probe: &DeviceProbe) -> Vec<Refu
             refusal(
                 path,
                 format!("is not the device that the plan pins: {difference}"),
-                format!("if it is the right one, write identity = \"{}\"", identity_text(identity)),
+                format!("if it is the right one, set identity = \"{}\"", identity_text(identity)),
             )
         }));
     }
@@ -162,32 +170,33 @@ fn explain(usage: &Use) -> (String, String) {
     let (reason, hint): (String, &str) = match usage {
         Use::Mounted { target, namespace_of_pid: None } if is_mount_directory(Path::new(target)) => (
             format!("is mounted on '{target}' by a sweep"),
-            "wait until that sweep has ended; if it was killed, fsdyno restore takes down what it left",
+            "wait until that sweep ends; if it was killed, run `fsdyno restore`",
         ),
         Use::Mounted { target, namespace_of_pid: None } => {
             (format!("is mounted on '{target}'"), "unmount it, or name another device")
         }
         Use::Mounted { target, namespace_of_pid: Some(pid) } => (
             format!("is mounted on '{target}' in the mount namespace of process {pid}"),
-            "unmount it there (nsenter -m -t PID), or end that process",
+            "unmount it there (nsenter -m -t PID), or stop that process",
         ),
         Use::Swap => ("is in use as swap".to_string(), "swapoff it, or name another device"),
         Use::Holder { name } => (
             format!("is used by the block device '{name}'"),
-            "take that device apart first, or name it instead",
+            "dismantle that device first, or name it instead",
         ),
         Use::Slave { name } => {
-            (format!("stands on the block device '{name}'"), "name the device that it stands on, or another")
+            (format!("is built on the block device '{name}'"), "name the device beneath it, or another one")
         }
         Use::Partition { name } => {
             (format!("has the partition '{name}'"), "name one of its partitions, or remove them yourself")
         }
-        Use::OpenedBy { pid, command } => {
-            (format!("is held open by process {pid} ({command})"), "end that process, or name another device")
-        }
+        Use::OpenedBy { pid, command } => (
+            format!("is held open by process {pid} ({command})"),
+            "stop that process, or name another device",
+        ),
         Use::Alias { name, how } => (
             format!("holds the same bytes as '{name}', which is {how}"),
-            "release that device, or name another",
+            "release that device, or name another one",
         ),
         Use::Member { filesystem, uuid } => (
             format!("is a member of the mounted {filesystem} filesystem {uuid}"),
@@ -198,12 +207,12 @@ fn explain(usage: &Use) -> (String, String) {
             ("is read-only".to_string(), "name another device, or make it writable (blockdev --setrw)")
         }
         Use::Exported { by } => (
-            format!("is served to other machines by {by}"),
+            format!("is exported to other machines by {by}"),
             "remove it from that target, or name another device",
         ),
         Use::Configured { table, purpose } => (
             format!("is named in {table}, for {}", printable(purpose)),
-            "remove that line, or name another device: what the line names may be in use again at any time",
+            "remove that line, or name another device: what the line names can come into use at any time",
         ),
     };
     (reason, hint.to_string())

@@ -1,9 +1,9 @@
-//! Room for the images of a trial, all of them together, where they lie.
+//! Free space for all images of a trial together, where they are stored.
 //!
-//! An image is held against its whole size, not against what the trees of the plan take: no filesystem is mounted with
-//! `discard`, so that every block which was once written stays allocated, and one that writes to new places (btrfs, f2fs,
-//! nilfs2, or any under changing files) comes to use all of them in a window of unknown length. A host filesystem that is
-//! full would fail the trial, the store, and whatever else lives there.
+//! An image counts with its full size, not with what the trees of the plan use: no filesystem is mounted with
+//! `discard`, so every block that was written once stays allocated, and one that writes to new places (btrfs,
+//! f2fs, nilfs2, or any with changing files) comes to use all of them in a window of unknown length. A full
+//! host filesystem would break the trial, the store, and everything else on it.
 
 use crate::refusal::{Refusal, refusal};
 use crate::spec::images;
@@ -13,11 +13,12 @@ use fsdyno_host::probe::Room;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What stays free: a share of the filesystem, and no more than this. Twice as much where the store or the undo journals lie.
+/// The reserve: a share of the filesystem, up to this maximum. Twice as much where the store or the undo
+/// journals are.
 const RESERVE_SHARE: u64 = 20;
 const RESERVE_MAX: Bytes = Bytes(Bytes::GIB);
 
-/// Images that need room in the same place.
+/// Images that need space in the same place.
 #[derive(Default)]
 struct Together<'a> {
     images: Vec<&'a Path>,
@@ -31,7 +32,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Why the images of any of these configurations may find no room.
+/// Why there may be too little space for the images of any of these configurations.
 pub(super) fn refusals(
     host: &mut dyn Host,
     devices: &Devices,
@@ -46,7 +47,7 @@ pub(super) fn refusals(
             }
             Err(error) => {
                 let hint = "name a path in an existing directory";
-                refusals.push(refusal(path, format!("cannot be made: {error}"), hint));
+                refusals.push(refusal(path, format!("cannot be created: {error}"), hint));
             }
         }
     }
@@ -101,7 +102,7 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What stays free of so much.
+/// The reserve for this size.
 fn reserve(size: Bytes, times: u64) -> Bytes {
     Bytes((size.0 / RESERVE_SHARE).min(RESERVE_MAX.0) * times)
 }
@@ -113,8 +114,7 @@ fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
         [] => String::new(),
         names => format!(" for the machine and {}", names.join(" and ")),
     };
-    let place =
-        format!("of the {} free there {} stay in reserve{kept_for}", whole(room.free), whole(reserve));
+    let place = format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve));
     refuse(together, room.free, reserve, &place, "name a path on another filesystem")
 }
 
@@ -126,15 +126,12 @@ fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refus
     };
     let Some((total, available)) = value("MemTotal").zip(value("MemAvailable")) else {
         let hint = "name a path that is not in memory";
-        let reason = "lies in memory, and /proc/meminfo does not tell how much of that is available";
+        let reason = "is in memory, and /proc/meminfo does not say how much of that is available";
         return together.images.first().map(|path| refusal(path, reason, hint));
     };
     let reserve = reserve(total, 1);
-    let place = format!(
-        "it lies in memory, of whose available {} {} stay in reserve",
-        whole(available),
-        whole(reserve)
-    );
+    let place =
+        format!("it is in memory, and of the {} available, {} is reserved", whole(available), whole(reserve));
     refuse(together, available, reserve, &place, "name a path on a disk")
 }
 
@@ -150,10 +147,12 @@ fn refuse(
     }
     let grows = match together.images.len() {
         0 | 1 => format!("can grow to {}", together.size),
-        count => format!("and {} more images of a trial can together grow to {}", count - 1, together.size),
+        count => {
+            format!("and {} other images of the same trial can together grow to {}", count - 1, together.size)
+        }
     };
-    let hint = format!("make room, take smaller images by --set, or {elsewhere}");
-    together.images.first().map(|path| refusal(path, format!("{grows}, and {place}"), hint))
+    let hint = format!("free some space, make the images smaller with --set, or {elsewhere}");
+    together.images.first().map(|path| refusal(path, format!("{grows}, but {place}"), hint))
 }
 
 /// Whole mebibytes, for a person.
@@ -182,7 +181,10 @@ mod tests {
         let configurations: Vec<Configuration> =
             journals.iter().map(|journal| configuration(journal)).collect();
         let refusals = refusals(host, devices, &configurations);
-        assert!(refusals.iter().all(|refusal| refusal.hint.contains("smaller images")), "{refusals:#?}");
+        assert!(
+            refusals.iter().all(|refusal| refusal.hint.contains("make the images smaller")),
+            "{refusals:#?}"
+        );
         refusals
             .into_iter()
             .map(|refusal| format!("{} {}", refusal.device.display(), refusal.reason))
@@ -199,7 +201,7 @@ mod tests {
     fn an_image_needs_its_size_and_the_machine_a_reserve() {
         let devices = Devices { data: image("/data/a.img", 8 * GIB), journals: BTreeMap::new() };
         assert_eq!(told(&mut host(9 * GIB, 100 * GIB), &devices, &[]), [""; 0]);
-        let expected = "/data/a.img can grow to 8G, and of the 9215M free there 1G stay in reserve";
+        let expected = "/data/a.img can grow to 8G, but of the 9215M free there, 1G is reserved";
         assert_eq!(told(&mut host(9 * GIB - 1, 100 * GIB), &devices, &["internal"]), [expected]);
         let small = Devices { data: image("/data/a.img", 95 << 20), journals: BTreeMap::new() };
         assert_eq!(told(&mut host(100 << 20, 100 << 20), &small, &[]), [""; 0], "5 % where that is less");
@@ -212,7 +214,7 @@ mod tests {
         let mut host = host(9 * GIB, 100 * GIB);
         host.shared_with = vec!["the store".to_string()];
         let told = told(&mut host, &devices, &[]);
-        assert!(told[0].ends_with("free there 2G stay in reserve for the machine and the store"), "{told:?}");
+        assert!(told[0].ends_with("free there, 2G is reserved for the machine and the store"), "{told:?}");
     }
 
     #[test]
@@ -224,8 +226,8 @@ mod tests {
         let devices = Devices { data, journals: journals.into() };
         let told = |free: u64, journals: &[&str]| told(&mut host(free * GIB, 20 * GIB), &devices, journals);
         assert_eq!(told(9, &["internal", "external:two"]), [""; 0], "a journal that lies elsewhere");
-        let expected = "/data/a.img and 2 more images of a trial can together grow to 9G, and of the 9G free there 1G stay \
-                        in reserve";
+        let expected = "/data/a.img and 2 other images of the same trial can together grow to 9G, but of the 9G free \
+                        there, 1G is reserved";
         assert_eq!(told(9, &["internal", "external:one"]), [expected]);
         assert_eq!(told(10, &["external:one", "external:two"]), [""; 0], "never both at once");
     }
@@ -235,10 +237,11 @@ mod tests {
         let devices = |size: u64| Devices { data: image("/dev/shm/a.img", size), journals: BTreeMap::new() };
         let mut host = host(100 * GIB, 100 * GIB);
         assert_eq!(told(&mut host, &devices(6 * GIB), &[]), [""; 0]);
-        let refused = "/dev/shm/a.img can grow to 8G, and it lies in memory, of whose available 8G 819M stay in reserve";
+        let refused =
+            "/dev/shm/a.img can grow to 8G, but it is in memory, and of the 8G available, 819M is reserved";
         assert_eq!(told(&mut host, &devices(8 * GIB), &[]), [refused]);
         host.write_setting("/proc/meminfo", "MemTotal: 1 kB\n");
         let silent = refusals(&mut host, &devices(GIB), &[]);
-        assert!(silent[0].reason.contains("does not tell"), "{silent:?}");
+        assert!(silent[0].reason.contains("does not say"), "{silent:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! A disk that answers late, by dm-delay (Documentation/admin-guide/device-mapper/delay.rst).
+//! A disk with delayed answers, by dm-delay (Documentation/admin-guide/device-mapper/delay.rst).
 //!
-//! The kernel holds each request back for so many milliseconds before the disk sees it. Its timers decide how exactly: never
-//! less, and up to a tick of the kernel more.
+//! The kernel holds back each request for the given number of milliseconds before the disk sees it. The
+//! precision depends on its timers: never less, and up to a kernel tick more.
 
 use super::{InForce, Layer, Made, Making, SECTOR, dmsetup, in_kernel, no_device_mapper, table};
 use crate::Result;
@@ -74,8 +74,8 @@ fn mapping(id: &str) -> String {
     format!("fsdyno-{id}")
 }
 
-/// A line is `0 524288 delay 254:0 0 20 254:0 0 0 254:0 0 5`: for reads, writes and flushes the device, where it begins
-/// and the delay.
+/// A line is `0 524288 delay 254:0 0 20 254:0 0 0 254:0 0 5`: the device, the start and the delay for reads,
+/// writes and flushes.
 fn compare(delay: &Delay, table: &[String]) -> InForce {
     let found: Vec<u64> = match table {
         [line] => {
@@ -87,7 +87,7 @@ fn compare(delay: &Delay, table: &[String]) -> InForce {
     };
     let asked = delay.millis();
     let differences = (found != asked)
-        .then(|| format!("delay = {delay} was asked for, and the kernel has '{}'", table.join("; ")));
+        .then(|| format!("delay = {delay} was requested, but the kernel reports '{}'", table.join("; ")));
     InForce { text: format!("delayed by {delay}"), differences: differences.into_iter().collect() }
 }
 

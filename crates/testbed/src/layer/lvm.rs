@@ -1,7 +1,7 @@
-//! Volumes of lvm(8): a group of all disks, and one volume that takes all of its room.
+//! Volumes of lvm(8): a group of all disks, and one volume that uses all of its space.
 //!
-//! lvm is shown these disks and no others, reads none of the machine's configuration and writes none of its backups. Its
-//! volume is one device of the device mapper, which is taken down as such; what is left then are labels on the disks.
+//! lvm sees only these disks, reads none of the machine's configuration and writes no backups. Its volume is
+//! a device-mapper device and is taken down as such; what is left then are the labels on the disks.
 
 use super::{
     InForce, Label, Layer, Made, Making, SECTOR, controlling_mappings, disk, kib, labels, no_device_mapper,
@@ -38,7 +38,7 @@ impl Layer for Lvm {
         let nodes: Vec<String> =
             making.members.iter().map(|member| member.target.node.display().to_string()).collect();
         let group = group(making.id);
-        // No signature is looked for: the guards have, and a tool must not ask.
+        // It does not look for signatures: the guards have done that, and a tool must not ask.
         let of_group =
             lvm("vgcreate", &nodes).args(["--yes", "--force", "--force", &group]).args(nodes.clone());
         let of_volume = lvm("lvcreate", &nodes)
@@ -71,7 +71,7 @@ impl Layer for Lvm {
     }
 }
 
-/// What both the volume of a trial and that of a person are told.
+/// The arguments that a trial and a person have in common.
 fn shape(lvm: &Lvm) -> Vec<String> {
     let mut words: Vec<String> = ["--name", VOLUME, "--extents", "100%FREE"].map(str::to_string).to_vec();
     if lvm.stripes > 1 {
@@ -81,22 +81,23 @@ fn shape(lvm: &Lvm) -> Vec<String> {
     words
 }
 
-/// A command of lvm that sees these devices alone. Nodes of whole devices have no letters that mean something to a filter.
+/// A command of lvm that sees only these devices. Nodes of whole devices contain no characters that are
+/// special in a filter.
 fn lvm(subcommand: &str, nodes: &[String]) -> Command {
     let accepted: Vec<String> = nodes.iter().map(|node| format!("\"a|^{node}$|\"")).collect();
     let devices = format!("devices{{filter=[{},\"r|.*|\"] use_devicesfile=0}}", accepted.join(","));
-    // No other command sees these devices, so that there is nothing to lock them against.
+    // No other command sees these devices, so nothing needs to be locked.
     let command = Command::new("lvm")
         .args([subcommand, "--config", &devices, "--nolocking"])
         .may_change(nodes.iter().map(|node| Grant::File(PathBuf::from(node))))
         .may_change(controlling_mappings());
-    // Without a directory of its own there is no lvm.conf, no backup and no archive.
+    // With an empty configuration directory there is no lvm.conf, no backup and no archive.
     let environment = [("LVM_SYSTEM_DIR", ""), ("LVM_SUPPRESS_FD_WARNINGS", "1")];
     let environment = environment.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
     Command { environment, ..command }
 }
 
-/// Without a hyphen, which the device mapper would write twice.
+/// Without a hyphen, which the device mapper would double.
 fn group(id: &str) -> String {
     format!("fsdyno_{id}")
 }
@@ -105,8 +106,8 @@ fn mapping(id: &str) -> String {
     format!("{}-{VOLUME}", group(id))
 }
 
-/// A line is `0 1032192 striped 2 256 254:0 2048 254:16 2048`, with the number of stripes and their size in sectors, or
-/// `0 516096 linear 254:0 2048`.
+/// A line is `0 1032192 striped 2 256 254:0 2048 254:16 2048`, with the number of stripes and their size in
+/// sectors, or `0 516096 linear 254:0 2048`.
 fn compare(lvm: &Lvm, table: &[String]) -> InForce {
     let stretches: Vec<(&str, u64, u64)> = table
         .iter()
@@ -128,17 +129,17 @@ fn compare(lvm: &Lvm, table: &[String]) -> InForce {
     };
     let asked = DeviceSpec::Lvm(lvm.clone());
     let differences = (stretches.is_empty() || !stretches.iter().all(fits))
-        .then(|| format!("{asked} was asked for, and the kernel has '{}'", table.join("; ")));
+        .then(|| format!("{asked} was requested, but the kernel reports '{}'", table.join("; ")));
     let text = match stretches.first() {
         Some(("striped", stripes, size)) => {
             format!("lvm volume in {stripes} stripes of {} on {} disks", Bytes(*size), lvm.disks.len())
         }
-        _ => format!("lvm volume over {} disks, one after the other", lvm.disks.len()),
+        _ => format!("lvm volume on {} disks, one after the other", lvm.disks.len()),
     };
     InForce { text, differences: differences.into_iter().collect() }
 }
 
-/// Removes the label of this volume group from a disk; `false`: it has none.
+/// Removes the label of this volume group from a disk; `false` if it has none.
 pub(super) fn clear(host: &mut dyn Host, disk: &Target, group: &str) -> fsdyno_host::Result<bool> {
     let node = disk.node.display().to_string();
     let nodes = std::slice::from_ref(&node);

@@ -1,8 +1,9 @@
-//! Arrays of Linux's software RAID, by mdadm(8).
+//! Arrays of Linux software RAID, by mdadm(8).
 //!
-//! Nothing is measured while an array is busy with itself. Mirrors of disks that were never written agree wherever a
-//! filesystem has written, so that they are taken as clean. Parities are right by themselves only on disks full of zeros; on
-//! others their first computation is waited for. Which it was stands with the result.
+//! Nothing is measured while an array is resyncing. Mirrors of disks that were never written are identical
+//! wherever a filesystem has written, so they are assumed to be clean. Parity is valid without computing it
+//! only on disks full of zeros; on others fsdyno waits for the first computation. The result says which it
+//! was.
 
 use super::{InForce, Label, Layer, Made, Making, disk, in_kernel, kib, labels, succeed};
 use crate::Result;
@@ -18,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const TOOLS: &[Tool] = &[Tool { program: "mdadm", package: "mdadm", version_argument: "--version" }];
-/// mdadm takes names of up to 32 characters.
+/// mdadm accepts names of up to 32 characters.
 const NAME_DIGITS: usize = 24;
-/// Bytes per second below which an array that computes its parities is taken to hang.
+/// Bytes per second below which an array that computes its parity counts as hung.
 const SLOW_RESYNC: u64 = 5_000_000;
 const RESYNC_BASE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ impl Layer for Md {
     }
 
     fn unmet(&self, host: &mut dyn Host) -> Vec<String> {
-        // A kernel with md lists the levels that it has at hand, others it loads.
+        // A kernel with md lists the levels that are loaded, and can load others.
         let known = host.read_text(Path::new("/proc/mdstat")).unwrap_or_default();
         let name = self.level.name();
         let there = known.contains(&format!("[{name}]")) || has_module(host, module(self.level));
@@ -88,7 +89,7 @@ impl Layer for Md {
         };
         let (level, disks, chunk) = (read("level"), read("raid_disks"), read("chunk_size"));
         let bitmap = if read("bitmap/location") == "none" { Bitmap::None } else { Bitmap::Internal };
-        // What is being done, and what is still to do; an array without redundancy knows neither.
+        // What it is doing, and what is left to do; an array without redundancy has neither.
         let busy = read("sync_action");
         let found = Found { level, disks, chunk: chunk.parse().ok(), bitmap, busy };
         Ok(compare(self, &found, &resync))
@@ -101,21 +102,21 @@ impl Layer for Md {
     }
 }
 
-/// What both the array of a trial and that of a person are told.
+/// The arguments that a trial and a person have in common.
 fn shape(md: &Md) -> Vec<String> {
     let mut words =
         vec![format!("--level={}", md.level.name()), format!("--raid-devices={}", md.disks.len())];
-    // mdadm knows no small k.
+    // mdadm does not accept a lower-case k.
     words.extend(md.chunk.map(|chunk| format!("--chunk={}", kib(chunk).to_uppercase())));
     if md.level.is_redundant() {
-        // Left to itself, mdadm decides by the size.
+        // By default, mdadm decides by the size.
         words.push(format!("--bitmap={}", md.bitmap.name()));
     }
     words
 }
 
-/// What mdadm changes beside its members. It makes nodes and links for the array in /dev, and reaches it by one of its own
-/// that lives for a moment: in /dev, else, where that cannot be written to, in /tmp.
+/// What mdadm changes apart from its members. It creates nodes and links for the array in /dev, and accesses
+/// it through a temporary node of its own: in /dev or, if that is not writable, in /tmp.
 fn making_nodes() -> Vec<Grant> {
     let [dev, tmp, map] = ["/dev", "/tmp", "/run/mdadm"].map(PathBuf::from);
     vec![Grant::Nodes(dev), Grant::Nodes(tmp.clone()), Grant::Tree(tmp), Grant::Tree(map)]
@@ -125,7 +126,7 @@ fn needs_resync(md: &Md, blank: bool) -> bool {
     md.level.has_parity() && !blank
 }
 
-/// The module of a level; one serves all that compute parities.
+/// The module of a level; all levels with parity share one.
 fn module(level: RaidLevel) -> &'static str {
     match level {
         RaidLevel::Raid5 | RaidLevel::Raid6 => "raid456",
@@ -140,7 +141,7 @@ fn uuid(id: &str) -> String {
     if id.len() == 32 { groups.join(":") } else { id.to_string() }
 }
 
-/// Waits until everything on the array agrees.
+/// Waits until the array is consistent.
 fn finished(
     host: &mut dyn Host,
     directory: &Path,
@@ -154,12 +155,12 @@ fn finished(
                 .map(|text| text.trim() == value)
                 .map_err(TestbedError::at("device"))
         };
-        // Between its making and the first block it is idle, too, and still degraded or not synced.
+        // Between its creation and the first block it is also idle, but still degraded or not synced.
         if is("sync_action", "idle")? && is("degraded", "0")? && is("resync_start", "none")? {
             return Ok(start.elapsed());
         }
         if interrupt.load(Ordering::Relaxed) {
-            let what = format!("the array in '{}' computed its parities", directory.display());
+            let what = format!("the array in '{}' was computing its parity", directory.display());
             return Err(TestbedError::Interrupted { what });
         }
         if start.elapsed() > limit {
@@ -169,14 +170,14 @@ fn finished(
     }
 }
 
-/// What sysfs says of an array.
+/// What sysfs says about an array.
 struct Found {
     level: String,
     disks: String,
     /// In bytes.
     chunk: Option<u64>,
     bitmap: Bitmap,
-    /// What it does by itself; empty where it never does anything.
+    /// Its background activity; empty if it never has any.
     busy: String,
 }
 
@@ -184,7 +185,7 @@ fn compare(md: &Md, found: &Found, resync: &str) -> InForce {
     let mut differences = Vec::new();
     let mut differ = |what: &str, asked: &str, is: &str| {
         if asked != is {
-            differences.push(format!("md {what} = {asked} was asked for, and the array has {is}"));
+            differences.push(format!("md {what} = {asked} was requested, but the array has {is}"));
         }
     };
     differ("level", md.level.name(), &found.level);
@@ -213,7 +214,7 @@ fn compare(md: &Md, found: &Found, resync: &str) -> InForce {
     InForce { text, differences }
 }
 
-/// The arrays of this machine whose UUID is this one, stopped.
+/// Stops the arrays of this machine with this UUID.
 pub(super) fn stop(host: &mut dyn Host, uuid: &str) -> fsdyno_host::Result<Undone> {
     let names = host.list_directory(Path::new("/sys/block"))?;
     let mut stopped = Vec::new();
@@ -234,7 +235,7 @@ pub(super) fn stop(host: &mut dyn Host, uuid: &str) -> fsdyno_host::Result<Undon
     }
 }
 
-/// Removes the superblock of the array of this UUID from a disk; `false`: it has none.
+/// Removes the superblock of the array with this UUID from a disk; `false` if it has none.
 pub(super) fn clear(host: &mut dyn Host, disk: &Target, uuid: &str) -> fsdyno_host::Result<bool> {
     let mdadm = |words: &[&str]| {
         Command::new("mdadm").args(words.iter().copied()).device("", disk.handle, &disk.node)
@@ -327,8 +328,8 @@ mod tests {
         assert_eq!(
             other.differences,
             [
-                "md chunk = 64k was asked for, and the array has 512k",
-                "md sync_action = idle was asked for, and the array has recover"
+                "md chunk = 64k was requested, but the array has 512k",
+                "md sync_action = idle was requested, but the array has recover"
             ]
         );
     }

@@ -1,8 +1,8 @@
-//! What each layer of a device stack knows: one type per layer, and nothing about a layer anywhere else.
+//! The layers of a device stack: one type per layer, and nothing about a layer anywhere else.
 //!
-//! A layer is made by its tools on devices that are open, locked and verified, and read back from sysfs: the device that was
-//! made is the one that holds every member, whatever its name. What stands for it in the journal, and on the disks
-//! themselves, has 128 random bits, so that taking it down touches nothing of anybody else.
+//! A layer is built by its tools on devices that are open, locked and verified, and read back from sysfs: the
+//! new device is the one that holds every member, whatever its name. Its entry in the journal and its labels
+//! on the disks contain 128 random bits, so that taking it down touches nothing that belongs to others.
 
 mod delay;
 mod lvm;
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 const ENOENT: i32 = 2;
-/// What is said of a disk whose node, or the link that names it, is still there: ENOENT, ENXIO and ENODEV.
+/// Errors of a disk that is gone while its node, or the link to it, still exists: ENOENT, ENXIO and ENODEV.
 const GONE: [i32; 3] = [ENOENT, 6, 19];
 const EBUSY: i32 = 16;
 /// Bytes of a sector, in which the device mapper counts.
 const SECTOR: u64 = 512;
 
-/// A device that a layer stands on.
+/// A device that a layer is built on.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub target: Target,
@@ -41,51 +41,51 @@ pub(crate) struct Making<'a> {
     pub members: &'a [Member],
     /// 128 random bits in hexadecimal.
     pub id: &'a str,
-    /// Whether its disks are new and hold nothing but zeros.
+    /// Whether its disks are new and contain only zeros.
     pub blank: bool,
 }
 
-/// A layer that was made, and may have something to do yet.
+/// A layer that was built, and may still be busy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Made<'a> {
     /// How it was made.
     pub making: &'a Making<'a>,
     /// Its directory in sysfs: `/sys/block/md127`.
     pub directory: &'a Path,
-    /// Set by somebody who does not want to wait any longer.
+    /// Set if somebody does not want to wait any longer.
     pub interrupt: &'a AtomicBool,
 }
 
-/// What a layer is, as read back.
+/// The properties of a layer, as read back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InForce {
     /// For a person: `raid1 of 2 disks, metadata 1.2, no bitmap`.
     pub text: String,
-    /// What was asked and is not in force, one line each.
+    /// What was requested but is not in force, one line each.
     pub differences: Vec<String>,
 }
 
-/// A layer of a device stack: how it is made, seen and described.
+/// A layer of a device stack: how it is built, verified and described.
 pub(crate) trait Layer {
     /// The programs that it needs.
     fn tools(&self) -> &'static [Tool];
-    /// What the kernel must be able to do, by the names of its modules.
+    /// What the kernel must support, as module names.
     fn modules(&self) -> Vec<&'static str>;
     /// What this kernel lacks for it.
     fn unmet(&self, host: &mut dyn Host) -> Vec<String>;
     /// The commands that make it, in order.
     fn commands(&self, making: &Making<'_>) -> Vec<Command>;
-    /// A path by which a person finds what was made.
+    /// A path at which a person finds the new device.
     fn path(&self, id: &str) -> PathBuf;
-    /// The ways back, in the order in which they belong into the journal.
+    /// The undo actions, in journal order.
     fn ways_back(&self, id: &str, below: &[DeviceSpec]) -> Vec<UndoAction>;
-    /// Waits until it has nothing more to do by itself or somebody interrupts, and tells what it is.
+    /// Waits until it has finished its background work or somebody interrupts, and returns its properties.
     fn settle(&self, host: &mut dyn Host, made: Made<'_>) -> Result<InForce>;
-    /// The commands of a person who makes the same; none for what nobody wants.
+    /// The commands with which a person builds the same; empty if nobody would want to.
     fn recipe(&self) -> Vec<String>;
 }
 
-/// The layer of a device that is one.
+/// The layer of a device, if it is one.
 pub(crate) fn of(spec: &DeviceSpec) -> Option<&dyn Layer> {
     match spec {
         DeviceSpec::Md(md) => Some(md),
@@ -100,8 +100,8 @@ pub(crate) fn all(spec: &DeviceSpec) -> Vec<&dyn Layer> {
     spec.layers().into_iter().filter_map(of).collect()
 }
 
-/// The labels that are left on the disks which are not ours. What lies on another layer goes with that, and a delay puts
-/// every block where it was.
+/// The labels that remain on disks that are not fsdyno's. What is on another layer disappears with it, and a
+/// delay leaves every block where it was.
 fn labels(below: &[DeviceSpec], label: &Label) -> Vec<UndoAction> {
     let disk = |spec: &DeviceSpec| match spec {
         DeviceSpec::Delayed(delayed) => (*delayed.disk).clone(),
@@ -126,7 +126,7 @@ pub(crate) fn remove_mapping(host: &mut dyn Host, name: &str) -> fsdyno_host::Re
     {
         match host.read_text(&Path::new("/sys/block").join(device).join("dm/name")) {
             Ok(text) => found |= text.trim() == name,
-            // It went meanwhile.
+            // It has disappeared in the meantime.
             Err(HostError::System { errno: ENOENT, .. }) => {}
             Err(error) => return Err(error),
         }
@@ -134,12 +134,12 @@ pub(crate) fn remove_mapping(host: &mut dyn Host, name: &str) -> fsdyno_host::Re
     if !found {
         return Ok(Undone::Nothing);
     }
-    // udev looks at each device that appears or changes, and holds it open meanwhile.
+    // udev examines each device that appears or changes, and holds it open meanwhile.
     succeed(host, &dmsetup().args(["remove", "--retry", name]), "remove", name)?;
     Ok(Undone::Done(format!("removed the mapping '{name}'")))
 }
 
-/// Removes a label from a disk that carries it. `open` gets the disk where it cannot be closed.
+/// Removes a label from a disk that carries it. If the disk cannot be closed, it is added to `open`.
 pub(crate) fn clear_label(
     host: &mut dyn Host,
     disk: &Path,
@@ -164,7 +164,7 @@ pub(crate) fn clear_label(
         Label::Lvm { group } => lvm::clear(host, &target, group),
         Label::Filesystem { uuid } => signature::clear(host, &target, uuid),
     };
-    // What was on the array or volume stays, and nothing else would tell that it was ours.
+    // What was on the array or volume stays, and nothing else would show that it was fsdyno's.
     let cleared =
         cleared.and_then(|ours| if ours { host.mark_device(handle).map(|()| true) } else { Ok(false) });
     if let Err(error) = host.close_device(handle) {
@@ -172,12 +172,12 @@ pub(crate) fn clear_label(
         return Err(error);
     }
     Ok(match cleared? {
-        true => Undone::Done(format!("removed our label from '{}'", disk.display())),
+        true => Undone::Done(format!("removed fsdyno's label from '{}'", disk.display())),
         false => Undone::Nothing,
     })
 }
 
-/// Runs a tool that must succeed while something is taken down. One that finds its object busy can be run again.
+/// Runs a tool that must succeed during take-down. If it finds its object busy, it can be run again.
 fn succeed(
     host: &mut dyn Host,
     command: &Command,
@@ -198,35 +198,35 @@ fn succeed(
     })
 }
 
-/// The table of a device-mapper device, one line for each stretch of it.
+/// The table of a device-mapper device, one line per segment.
 fn table(host: &mut dyn Host, name: &str) -> Result<Vec<String>> {
     let output = run_to_success(host, "device", &dmsetup().args(["table", name]))?;
     Ok(output.stdout.lines().map(|line| line.trim().to_string()).filter(|line| !line.is_empty()).collect())
 }
 
-/// A command of dmsetup, which controls the device mapper and makes the nodes of mappings.
+/// A command of dmsetup, which controls the device mapper and creates the nodes of mappings.
 fn dmsetup() -> Command {
     Command::new("dmsetup").may_change(controlling_mappings())
 }
 
-/// What the tools of the device mapper change beside the devices below a mapping.
+/// What device-mapper tools change apart from the devices below a mapping.
 fn controlling_mappings() -> [Grant; 2] {
     [Grant::File("/dev/mapper/control".into()), Grant::Nodes("/dev".into())]
 }
 
-/// What is missing where the kernel has no device mapper.
+/// The missing requirement if the kernel has no device mapper.
 fn no_device_mapper(host: &mut dyn Host) -> Option<String> {
     let devices = host.read_text(Path::new("/proc/devices")).unwrap_or_default();
     let there = devices.lines().any(|line| line.trim().ends_with(" device-mapper"));
     (!there && !has_module(host, "dm-mod")).then(|| in_kernel("device mapper"))
 }
 
-/// A lack of the kernel, with where to have it.
+/// Something that the kernel lacks, with where to get it.
 fn in_kernel(what: &str) -> String {
-    format!("no {what} in the kernel; a guest has it: kernel = \"debian:6.1\"")
+    format!("the kernel has no {what}; available in a guest with kernel = \"debian:6.1\"")
 }
 
-/// Stands for a member in a recipe.
+/// Represents a member in a recipe.
 fn disk(index: usize) -> Member {
     let node = PathBuf::from(format!("{}{}", Recipe::DISK, index + 1));
     Member {
@@ -235,7 +235,7 @@ fn disk(index: usize) -> Member {
     }
 }
 
-/// A tool's word for a size.
+/// A size as a tool expects it.
 fn kib(bytes: fsdyno_core::Bytes) -> String {
     format!("{}k", bytes.0 / fsdyno_core::Bytes::KIB)
 }

@@ -1,11 +1,12 @@
-//! The file of an undo journal, and the locks that say whether somebody still works by it.
+//! The file of an undo journal, and the locks that show whether somebody is still working with it.
 //!
-//! JSON lines: a header with the boot, then [`UndoAction`]s. A line that was torn by a crash was never followed by its
-//! change, so the last line may be incomplete.
+//! It contains JSON lines: a header with the boot ID, then [`UndoAction`]s. If a crash tore a line, its
+//! change was never made, so the last line may be incomplete.
 //!
-//! The lock of the journal itself says that its owner lives. The processes that carry out the owner's steps are killed
-//! along with it, but one that is within a system call ends only after that, and its change may come when the owner is long
-//! gone. So each of them inherits the lock of a second file, and whoever takes the journal over waits for that one, too.
+//! The lock of the journal itself shows that its owner is alive. The processes that carry out the owner's
+//! steps are killed along with it, but one that is in a system call ends only after that call, and its change
+//! may happen long after the owner is gone. So each of them inherits the lock of a second file, and whoever
+//! takes over the journal waits for that one as well.
 
 use super::limits::violation;
 use super::{PATIENCE, PAUSE};
@@ -27,12 +28,12 @@ use std::time::Instant;
 const SUFFIX: &str = "journal";
 /// Of the second file, beside the journal.
 const STEPS_SUFFIX: &str = "steps";
-/// Of a journal that was put aside.
+/// Suffix of a journal that was moved aside.
 const ASIDE_SUFFIX: &str = "bad";
 const VERSION: u32 = 1;
-/// Bytes of a journal: far more than a trial has ways back.
+/// The maximum size in bytes of a journal: far more than the undo actions of a trial need.
 const LONGEST: u64 = 16 << 20;
-/// Nobody else has any business with the ways back.
+/// Nobody else needs access to the undo actions.
 const OWNER_ONLY: u32 = 0o700;
 const WRITE_OF_OTHERS: u32 = 0o022;
 
@@ -55,28 +56,29 @@ pub(super) struct JournalFile {
 /// The journal of a process that is gone.
 pub(super) struct Adopted {
     pub file: JournalFile,
-    /// Whether the machine was started anew since.
+    /// Whether the machine has been rebooted since.
     pub rebooted: bool,
     pub actions: Vec<UndoAction>,
 }
 
-/// Why a journal is not followed.
+/// Why a journal is not used.
 #[derive(Debug)]
 pub(super) enum Unusable {
-    /// It makes no sense, or asks for what fsdyno never journals.
+    /// It is not valid, or contains actions that fsdyno never journals.
     Bad(String),
-    /// It was written by a later fsdyno, in this version of the format.
+    /// It was written by a newer fsdyno, in this version of the format.
     Newer(u32),
 }
 
 impl JournalFile {
-    /// Makes one in this directory, which is made too where it is missing.
+    /// Creates one in this directory, which is created if necessary.
     pub fn create(directory: &Path) -> Result<Self> {
         let name = random_name();
         let path = directory.join(format!("{name}.{SUFFIX}"));
         let fail = |action| failed(action, &path);
-        make_directory(directory).map_err(fail("make a directory for"))?;
-        // Locked before it has a name that restore looks at, so that restore never sees it without its owner.
+        make_directory(directory).map_err(fail("create a directory for"))?;
+        // It is locked before it gets a name that restore looks for, so that restore never sees it without
+        // its owner.
         let unlocked = directory.join(format!("{name}.new"));
         let mut file = OpenOptions::new()
             .read(true)
@@ -89,7 +91,7 @@ impl JournalFile {
         let line = json_line(&header).map_err(fail("write"))?;
         let written = file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"));
         if let Err(error) = written.and_then(|()| fs::rename(&unlocked, &path).map_err(fail("name"))) {
-            // Nothing looks at it under this name.
+            // Nothing looks for this name.
             let _ = fs::remove_file(&unlocked);
             return Err(error);
         }
@@ -101,10 +103,10 @@ impl JournalFile {
         Ok(JournalFile { path, file, header_bytes: line.len() as u64, steps: Arc::new(steps.into()) })
     }
 
-    /// Takes one over. `None`: its owner lives, or it is gone meanwhile.
+    /// Takes over a journal. `None` if its owner is alive, or if it has disappeared.
     ///
-    /// A process that hangs in the kernel for good holds the second lock for good, and what does not depend on it is still
-    /// to be undone: after a while it is no longer waited for.
+    /// A process that hangs in the kernel for good holds the second lock for good, and what does not depend
+    /// on it still has to be undone: so the wait is limited.
     pub fn adopt(path: &Path) -> Result<Option<std::result::Result<Adopted, Unusable>>> {
         let fail = |action| failed(action, path);
         let mut file = match open_own(path) {
@@ -113,7 +115,7 @@ impl JournalFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fail("open")(error)),
         };
-        // A child that it was about to start has all that it had open until it becomes another program.
+        // A child that is being started has all open files of its parent until it executes another program.
         if !locked(&file, || !owner_lives(path)).map_err(fail("lock"))? || !path.exists() {
             return Ok(None);
         }
@@ -153,7 +155,7 @@ impl JournalFile {
         let end = self.file.stream_position()?;
         let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
         if written.is_err() {
-            // Half a line must not stand before the next one.
+            // An incomplete line must not precede the next one.
             self.file.set_len(end)?;
             self.file.seek(io::SeekFrom::Start(end))?;
         }
@@ -162,12 +164,12 @@ impl JournalFile {
 
     /// Forgets every action.
     pub fn clear(&mut self) {
-        // A journal that stays longer than it need is replayed without effect.
+        // A journal that is kept longer than necessary is replayed without effect.
         let _ = self.file.set_len(self.header_bytes);
         let _ = self.file.seek(io::SeekFrom::End(0));
     }
 
-    /// Removes it, with its second file first: a journal without one is taken over like any other.
+    /// Removes it, the second file first: a journal without one can be taken over like any other.
     pub fn remove(self) -> Result<()> {
         for path in [self.path.with_extension(STEPS_SUFFIX), self.path] {
             fs::remove_file(&path).map_err(failed("remove", &path))?;
@@ -176,13 +178,13 @@ impl JournalFile {
     }
 }
 
-/// What the bytes of a journal say: its header, how long that is, and the ways back.
+/// Parses a journal: its header, the length of that, and the undo actions.
 fn parse(bytes: &[u8]) -> std::result::Result<(Header, u64, Vec<UndoAction>), Unusable> {
     let bad = |line: usize, why: String| Unusable::Bad(format!("line {line}: {why}"));
     if bytes.len() as u64 > LONGEST {
         return Err(Unusable::Bad(format!("it is longer than {LONGEST} bytes")));
     }
-    // What stands after the last line end was torn off by the crash, and its change was not made.
+    // A crash tore off what follows the last line end, and its change was not made.
     let whole = &bytes[..bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)];
     let mut lines = whole.split_inclusive(|byte| *byte == b'\n');
     let first = lines.next().unwrap_or_default();
@@ -209,7 +211,7 @@ struct Version {
     fsdyno_undo_journal: u32,
 }
 
-/// Opens a journal, which must be a file of our own: `Err` says what it is instead.
+/// Opens a journal, which must be a file of fsdyno's own: `Err` says why it is not.
 fn open_own(path: &Path) -> io::Result<std::result::Result<File, String>> {
     // A pipe without a writer would block for ever.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
@@ -226,14 +228,14 @@ fn open_own(path: &Path) -> io::Result<std::result::Result<File, String>> {
     let user = geteuid().as_raw();
     Ok(match found {
         _ if !found.is_file() => Err("it is not a regular file".to_string()),
-        _ if found.nlink() > 1 => Err("it has a second name".to_string()),
+        _ if found.nlink() > 1 => Err("it has a second hard link".to_string()),
         _ if found.uid() != user => Err(format!("it belongs to user {}", found.uid())),
         _ if found.mode() & WRITE_OF_OTHERS != 0 => Err("others can write to it".to_string()),
         _ => Ok(file),
     })
 }
 
-/// Makes the directory of journals where it is missing, and closes it to others.
+/// Creates the directory of journals if necessary, and makes it private.
 fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(directory)?;
     let found = fs::metadata(directory)?;
@@ -244,14 +246,14 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives a journal a name that is not looked at again, beside it. A journal of that name that is there already stays.
+/// Renames a journal in place, so that it is not looked at again. An existing file of that name stays.
 pub(super) fn put_aside(path: &Path) -> io::Result<PathBuf> {
     let mut aside = path.with_extension(ASIDE_SUFFIX);
     if fs::symlink_metadata(&aside).is_ok() {
         aside = path.with_extension(format!("{}.{ASIDE_SUFFIX}", random_name()));
     }
     fs::rename(path, &aside)?;
-    // The lock of a journal that nobody follows is of no use; `fsdyno restore` gets by without it.
+    // The lock of an unused journal serves no purpose; `fsdyno restore` works without it.
     let _ = fs::remove_file(path.with_extension(STEPS_SUFFIX));
     if let Some(directory) = path.parent() {
         File::open(directory)?.sync_all()?;
@@ -264,13 +266,13 @@ pub(super) fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
     with_suffix(directory, SUFFIX)
 }
 
-/// The journals in a directory that were put aside.
+/// The journals in a directory that were moved aside.
 pub(super) fn aside(directory: &Path) -> Result<Vec<PathBuf>> {
     with_suffix(directory, ASIDE_SUFFIX)
 }
 
 fn with_suffix(directory: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
-    let fail = |source| failed("look for", directory)(source);
+    let fail = |source| failed("search for", directory)(source);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -287,7 +289,7 @@ fn with_suffix(directory: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Locks a file; gives whether it could be, waiting for [`PATIENCE`] while there is hope.
+/// Locks a file; returns whether that succeeded, waiting for [`PATIENCE`] while there is hope.
 fn locked(file: &File, hope: impl Fn() -> bool) -> io::Result<bool> {
     let start = Instant::now();
     loop {
@@ -302,7 +304,7 @@ fn locked(file: &File, hope: impl Fn() -> bool) -> io::Result<bool> {
     }
 }
 
-/// Whether the process that a journal names runs; where that cannot be read, it is believed to.
+/// Whether the process named in a journal is running; assumed if that cannot be determined.
 fn owner_lives(journal: &Path) -> bool {
     let text = fs::read_to_string(journal).unwrap_or_default();
     let header = text.lines().next().and_then(|line| serde_json::from_str::<Header>(line).ok());
@@ -320,7 +322,7 @@ fn open_steps(journal: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).open(journal.with_extension(STEPS_SUFFIX))
 }
 
-/// This boot of the machine that keeps the journal; see random(4).
+/// The boot ID of the machine that keeps the journal; see random(4).
 fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_string()).unwrap_or_default()
 }
@@ -348,8 +350,9 @@ mod tests {
         (path, step)
     }
 
-    /// Makes a process that has ended the owner of a journal of ours. What the kernel closes when a program begins may stay
-    /// open for a moment after its start was told: of an owner that lives that would be taken for the owner's own.
+    /// Makes a process that has ended the owner of a journal. What the kernel closes when a program is
+    /// executed may stay open for a moment after its start was reported: if the owner is alive, that would be
+    /// taken for the owner's own.
     fn disown(path: &Path) {
         let mut gone = Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
@@ -364,7 +367,8 @@ mod tests {
         JournalFile::adopt(path).unwrap().map(|adopted| adopted.unwrap_or_else(|bad| panic!("{bad:?}")))
     }
 
-    /// One test: a process that another one starts would inherit what this one has open, until it runs its program.
+    /// Tests run one at a time: a process started by another one would inherit its open files until it
+    /// executes its program.
     #[test]
     fn steps_that_outlive_their_owner_are_waited_for_but_not_for_ever() {
         let directory = TempDir::new().unwrap();

@@ -1,26 +1,29 @@
-//! What an undo journal may ask for at all.
+//! What an undo journal is allowed to request.
 //!
-//! A journal lies in a directory that nobody else can write to, and still it is no more than a file: damaged, restored from a
-//! backup of another machine, or written by somebody who got that far. So each kind of action is held to the names that
-//! fsdyno itself makes, when a journal is taken over and again before the action is carried out.
+//! A journal is in a directory that nobody else can write to, but it is only a file: it may be damaged,
+//! restored from a backup of another machine, or written by somebody who got that far. So each kind of action
+//! is restricted to the names that fsdyno itself creates, both when a journal is taken over and again before
+//! the action is carried out.
 
 use crate::mark;
 use crate::name::{has_name, is_absolute, is_id, is_mount_directory};
 use crate::way_back::{Label, UndoAction};
 use fsdyno_host::setting::{BYTES_MAX, Setting};
 
-/// What is wrong with an action: nothing that fsdyno ever journals.
+/// What is wrong with an action: something that fsdyno never journals.
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
     let (what, holds) = match action {
-        UndoAction::RemoveFile { path, identity: None } => {
-            ("removes a file of a name that is not fsdyno's", is_absolute(path) && has_name(path, ".fsdyno-"))
-        }
+        UndoAction::RemoveFile { path, identity: None } => (
+            "removes a file whose name is not one of fsdyno's",
+            is_absolute(path) && has_name(path, ".fsdyno-"),
+        ),
         UndoAction::RemoveFile { path, identity: Some(identity) } => {
-            ("removes what is not a regular file", is_absolute(path) && identity.regular)
+            ("removes something that is not a regular file", is_absolute(path) && identity.regular)
         }
-        UndoAction::DetachLoop { path, image } => {
-            ("detaches what is not on a regular file", is_absolute(path) && image.regular)
-        }
+        UndoAction::DetachLoop { path, image } => (
+            "detaches a loop device that is not backed by a regular file",
+            is_absolute(path) && image.regular,
+        ),
         UndoAction::WriteSetting { path, old, new } => {
             let values = std::iter::once(old).chain(new);
             let short = values.clone().all(|value| value.len() <= BYTES_MAX && !value.contains('\0'));
@@ -30,14 +33,12 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
             ("names a mount directory that is not fsdyno's", is_mount_directory(path))
         }
         UndoAction::RemoveTree { path } => (
-            "removes a directory of a name that is not fsdyno's",
+            "removes a directory whose name is not one of fsdyno's",
             is_absolute(path) && has_name(path, "fsdyno-"),
         ),
-        UndoAction::StopArray { uuid } => {
-            ("stops an array by something that is not a UUID", is_md_uuid(uuid))
-        }
+        UndoAction::StopArray { uuid } => ("stops an array whose UUID is not valid", is_md_uuid(uuid)),
         UndoAction::RemoveMapping { name } => {
-            ("removes a mapping of a name that is not fsdyno's", is_mapping(name))
+            ("removes a mapping whose name is not one of fsdyno's", is_mapping(name))
         }
         UndoAction::ClearLabel { disk, label } => {
             let ours = match label {
@@ -51,7 +52,7 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
     (!holds).then(|| format!("it {what}: {}", action.describe()))
 }
 
-/// Whether a path means the same from everywhere.
+/// Whether a path means the same in every directory.
 /// `fsdyno-ID` of a delay, `fsdyno_ID-data` of a volume.
 fn is_mapping(name: &str) -> bool {
     let delay = name.strip_prefix("fsdyno-").is_some_and(is_id);
@@ -79,7 +80,7 @@ mod tests {
         FileIdentity { device: (8, 1), inode: 7, birth_ns: None, regular }
     }
 
-    /// Everything of which the one is ours and the other is not.
+    /// Pairs of which one is fsdyno's and the other is not.
     fn pairs() -> Vec<(UndoAction, UndoAction)> {
         let remove = |path: &str, identity| UndoAction::RemoveFile { path: path.into(), identity };
         let setting = |path: &str| UndoAction::WriteSetting { path: path.into(), old: "1".into(), new: None };

@@ -1,10 +1,11 @@
-//! The undo journal: before each change, the way back is appended to a file and synced.
+//! The undo journal: before each change, the action that undoes it is appended to a file and synced.
 //!
-//! One file per sweep process, held under a lock by its owner, so that [`restore`] leaves the journals of a running sweep
-//! alone. Undoing goes through the [`UndoAction`]s in reverse and is idempotent: each action first looks whether there is
-//! anything to undo, so that it does not matter whether the change was made, not made, or undone already. Entries carry
-//! identities; nothing is found by the pattern of its name. After a reboot only what is in files, directories and on disks
-//! means anything: mounts, loop devices and settings went with the kernel that held them.
+//! There is one file per sweep process, locked by its owner, so that [`restore`] leaves the journals of a
+//! running sweep alone. Undoing goes through the [`UndoAction`]s in reverse and is idempotent: each action
+//! first checks whether there is anything to undo, so it does not matter whether the change was made, not
+//! made, or already undone. Entries contain identities; nothing is found by matching names. After a reboot
+//! only files, directories and data on disks matter: mounts, loop devices and settings disappeared with the
+//! kernel that held them.
 
 mod file;
 mod limits;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use step::undo;
 
-/// How long undoing waits for something that is still busy: an engine that was killed may still be dying.
+/// How long undoing waits for something that is busy: an engine that was killed may still be exiting.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 const EBUSY: i32 = 16;
@@ -28,11 +29,11 @@ const EAGAIN: i32 = 11;
 /// What undoing did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
-    /// What was undone, one line each; what needed no undoing is not listed.
+    /// What was undone, one line each; what did not need undoing is not listed.
     pub undone: Vec<String>,
     /// What is left behind and why, one line each.
     pub left: Vec<String>,
-    /// Settings that somebody else changed meanwhile, which stay as they are.
+    /// Settings that somebody else has changed in the meantime, which stay as they are.
     pub foreign: Vec<String>,
 }
 
@@ -43,16 +44,16 @@ pub struct RestoreReport {
     pub journals: usize,
     /// Journals of sweeps that are running.
     pub running: usize,
-    /// Journals that were put aside, now or before, because they make no sense: nothing of them is undone.
+    /// Journals that were moved aside, now or before, because they are not valid: nothing in them is undone.
     pub aside: Vec<PathBuf>,
-    /// What was undone, left and foreign, over all journals.
+    /// What was undone, left and foreign, in all journals.
     pub report: UndoReport,
 }
 
 /// The journal of one process, and the devices that it holds open.
 #[derive(Debug)]
 pub struct UndoJournal {
-    /// None for a host that is gone, with everything that was done on it, when its process is.
+    /// `None` for a host that disappears together with its process and everything done on it.
     file: Option<JournalFile>,
     rebooted: bool,
     actions: Vec<UndoAction>,
@@ -62,7 +63,8 @@ pub struct UndoJournal {
 }
 
 impl UndoJournal {
-    /// A journal for a host that ends with this process: nothing done on it can outlive what would undo it.
+    /// A journal for a host that ends with this process: nothing done on it can outlive the process that
+    /// would undo it.
     pub fn in_memory() -> Self {
         UndoJournal {
             file: None,
@@ -74,11 +76,11 @@ impl UndoJournal {
         }
     }
 
-    /// Makes a journal in this directory, which is made too where it is missing. From now on no process that carries out
-    /// steps on the host is forgotten: restoring waits until it is gone.
+    /// Creates a journal in this directory, which is created if necessary. From now on every process that
+    /// carries out steps on the host is tracked: restoring waits until it is gone.
     ///
     /// # Errors
-    /// [`TestbedError::Journal`](crate::TestbedError::Journal) when it cannot be written.
+    /// [`TestbedError::Journal`](crate::TestbedError::Journal) if it cannot be written.
     pub fn create(host: &mut dyn Host, directory: &Path) -> Result<Self> {
         let file = JournalFile::create(directory)?;
         host.hold(file.steps());
@@ -92,12 +94,12 @@ impl UndoJournal {
         })
     }
 
-    /// Its file, where it has one.
+    /// Its file, if it has one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(JournalFile::path)
     }
 
-    /// Appends the ways back from changes that are about to be made, with one sync.
+    /// Appends the undo actions of changes that are about to be made, with one sync.
     ///
     /// # Errors
     /// [`TestbedError::Journal`](crate::TestbedError::Journal); then the changes must not be made.
@@ -109,13 +111,13 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Whether nothing waits to be undone.
+    /// Whether nothing is left to undo.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }
 
-    /// Notes which file was made under a name that was journaled before there was one, so that no other that comes to have
-    /// that name is taken for it.
+    /// Records which file was created under a name that was journaled before the file existed, so that
+    /// another file that gets that name later is not taken for it.
     pub(crate) fn made(&mut self, name: &Path, file: &FileIdentity) {
         for action in &mut self.actions {
             if let UndoAction::RemoveFile { path, identity: identity @ None } = action
@@ -126,12 +128,12 @@ impl UndoJournal {
         }
     }
 
-    /// Forgets a name that a file of ours no longer has.
+    /// Forgets a name that a file of fsdyno's no longer has.
     pub(crate) fn renamed(&mut self, name: &Path) {
         self.actions.retain(|action| !matches!(action, UndoAction::RemoveFile { path, .. } if path == name));
     }
 
-    /// Remembers an open device: it must be closed before what it stands on can go.
+    /// Remembers an open device: it must be closed before the devices beneath it can be removed.
     pub(crate) fn opened(&mut self, handle: DeviceHandle) {
         self.open.push(handle);
     }
@@ -147,7 +149,7 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Remembers an open image, which takes room until it is closed, also when its file is removed.
+    /// Remembers an open image, which uses space until it is closed, even after its file is removed.
     pub(crate) fn opened_image(&mut self, image: ImageHandle) {
         self.images.push(image);
     }
@@ -159,17 +161,18 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Undoes everything in reverse, mounts first. What could be undone leaves the journal; what is left can be tried again.
+    /// Undoes everything in reverse, mounts first. What was undone leaves the journal; what is left can be
+    /// tried again.
     pub fn undo_all(&mut self, host: &mut dyn Host) -> UndoReport {
         let mut report = UndoReport::default();
-        // A device that cannot be closed shows itself when what it stands on stays busy.
+        // A device that cannot be closed shows up because the devices beneath it stay busy.
         self.open.retain(|handle| host.close_device(*handle).is_err());
         self.images.retain(|image| host.close_image(*image).is_err());
         let mut left: Vec<UndoAction> = Vec::new();
         let mut actions = std::mem::take(&mut self.actions);
         actions.reverse();
-        // Settings of a device wait for what is under way on it, which unmounting completes. A disk can be written to once
-        // nothing stands on it.
+        // Settings of a device wait for the I/O in flight, which unmounting completes. A disk can be written
+        // once nothing is built on it.
         actions.sort_by_key(|action| match action {
             UndoAction::Unmount { .. } => 0,
             UndoAction::ClearLabel { .. } => 2,
@@ -190,7 +193,7 @@ impl UndoJournal {
             let step = || {
                 let result = undo(host, &action, self.rebooted, &mut self.open);
                 if result.as_ref().is_err_and(|error| error.errno() == Some(EBUSY)) {
-                    // udev puts an array together again when it sees a disk that belonged to it.
+                    // udev reassembles an array when it sees a disk that belonged to it.
                     let again = layers.iter().map(|layer| undo(host, layer, self.rebooted, &mut self.open));
                     again.for_each(drop);
                 }
@@ -199,7 +202,7 @@ impl UndoJournal {
             match patiently(self.patience, step) {
                 Ok(Undone::Nothing) => {}
                 Ok(Undone::Done(text)) => report.undone.push(text),
-                // Another setting of ours took it along, and its own entry brings it back.
+                // Another setting changed it as a side effect, and its own entry restores it.
                 Ok(Undone::Foreign(_)) if action.is_of_setting(&taken_along) => {}
                 Ok(Undone::Foreign(text)) => report.foreign.push(text),
                 Err(error) => {
@@ -216,10 +219,11 @@ impl UndoJournal {
         report
     }
 
-    /// Gives the journal up. Its file goes when nothing is left to undo, and stays for `fsdyno restore` otherwise.
+    /// Gives up the journal. Its file is removed if nothing is left to undo, and stays for `fsdyno restore`
+    /// otherwise.
     ///
     /// # Errors
-    /// [`TestbedError::Journal`](crate::TestbedError::Journal) when the file cannot be removed.
+    /// [`TestbedError::Journal`](crate::TestbedError::Journal) if the file cannot be removed.
     pub fn close(mut self) -> Result<()> {
         match self.file.take() {
             Some(file) if self.actions.is_empty() => file.remove(),
@@ -227,7 +231,7 @@ impl UndoJournal {
         }
     }
 
-    /// What waits to be undone, one line each.
+    /// What is left to undo, one line each.
     pub fn waiting(&self) -> Vec<String> {
         self.actions.iter().rev().map(UndoAction::describe).collect()
     }
@@ -239,32 +243,33 @@ impl UndoJournal {
     }
 }
 
-/// One that was given up on the way out of an error is gone, too, where nothing is left to undo.
+/// One that was given up because of an error is also removed if nothing is left to undo.
 impl Drop for UndoJournal {
     fn drop(&mut self) {
         if let (Some(file), true) = (self.file.take(), self.actions.is_empty()) {
-            // There is nobody to tell; `fsdyno restore` finds nothing to do.
+            // There is nobody to report to; `fsdyno restore` will find nothing to do.
             let _ = file.remove();
         }
     }
 }
 
-/// Undoes what processes that are gone have left: every journal in this directory that no live process holds. A journal
-/// is removed when all of it is undone. Doing it again changes nothing.
+/// Undoes what processes that are gone have left: every journal in this directory that no live process holds.
+/// A journal is removed when all of it is undone. Repeating this changes nothing.
 ///
-/// A journal that makes no sense is put aside and told, one of a later fsdyno stays where it is and is told, and neither
-/// keeps the others from being undone.
+/// A journal that is not valid is moved aside and reported, one of a newer fsdyno stays where it is and is
+/// reported, and neither keeps the others from being undone.
 ///
 /// # Errors
-/// [`TestbedError::Journal`](crate::TestbedError::Journal) when the directory cannot be read.
+/// [`TestbedError::Journal`](crate::TestbedError::Journal) if the directory cannot be read.
 pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
     restore_within(host, directory, PATIENCE)
 }
 
-/// [`restore`], waiting at most this long for each thing that is busy. On a machine in memory, nothing busy becomes free by itself.
+/// [`restore`], waiting at most this long for each thing that is busy. On a machine in memory, nothing busy
+/// becomes free on its own.
 ///
 /// # Errors
-/// As [`restore`].
+/// As for [`restore`].
 pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration) -> Result<RestoreReport> {
     let mut result = RestoreReport::default();
     for path in file::journals(directory)? {
@@ -296,23 +301,21 @@ pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration)
     Ok(result)
 }
 
-/// What is told of a journal that is not followed; one that makes no sense is put aside.
+/// The report on a journal that is not used; one that is not valid is moved aside.
 fn not_followed(path: &Path, unusable: &Unusable) -> String {
     let journal = path.display();
     match unusable {
         Unusable::Newer(version) => format!(
-            "undo journal '{journal}' was written by a newer fsdyno (version {version} of the format) and stays: that fsdyno \
-             restores it"
+            "undo journal '{journal}' was written by a newer fsdyno (format version {version}) and is kept; \
+             restore it with that version"
         ),
         Unusable::Bad(reason) => match file::put_aside(path) {
             Ok(aside) => format!(
-                "undo journal '{journal}' is not followed ({reason}): nothing of it was undone, and it is '{}' now",
+                "undo journal '{journal}' is not valid ({reason}): nothing in it was undone, and it was moved to '{}'",
                 aside.display()
             ),
             Err(error) => {
-                format!(
-                    "undo journal '{journal}' is not followed ({reason}), and cannot be put aside: {error}"
-                )
+                format!("undo journal '{journal}' is not valid ({reason}) and cannot be moved aside: {error}")
             }
         },
     }
@@ -325,7 +328,7 @@ fn patiently(
     let start = Instant::now();
     loop {
         match step() {
-            // udev looks at a device when it is closed, under a lock.
+            // udev examines a device after it is closed, under a lock.
             Err(HostError::System { errno: EBUSY | EAGAIN, .. }) if start.elapsed() < patience => {
                 std::thread::sleep(PAUSE)
             }

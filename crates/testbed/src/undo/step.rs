@@ -7,11 +7,11 @@ use fsdyno_host::{Command, DeviceHandle, Host, HostError};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long writing back what memory holds for a slow device may take.
+/// How long writing back cached data to a slow device may take.
 const WRITE_BACK: Duration = Duration::from_secs(300);
 const ENOENT: i32 = 2;
 
-/// Undoes one action; `open` gets a device that could not be closed.
+/// Undoes one action; a device that could not be closed is added to `open`.
 pub(super) fn undo(
     host: &mut dyn Host,
     action: &UndoAction,
@@ -37,7 +37,7 @@ pub(super) fn undo(
         UndoAction::WriteSetting { path, old, new } => {
             let text = match host.read_setting(path) {
                 Ok(text) => text,
-                // The device went, and its settings with it.
+                // The device is gone, and its settings with it.
                 Err(HostError::System { errno: ENOENT, .. }) => return Ok(Undone::Nothing),
                 Err(error) => return Err(error),
             };
@@ -47,7 +47,7 @@ pub(super) fn undo(
             let current = setting::in_force(path, &text);
             if new.as_ref().is_some_and(|new| !setting::same(&current, new)) {
                 return Ok(Undone::Foreign(format!(
-                    "'{}' is '{current}' now, which we did not set",
+                    "'{}' is now '{current}', which fsdyno did not set",
                     path.display()
                 )));
             }
@@ -56,10 +56,10 @@ pub(super) fn undo(
             let old = old.trim_end();
             if !setting::is_back(path, now.trim_end(), old) {
                 return Err(HostError::System {
-                    action: format!("set back to '{old}'"),
+                    action: format!("restore '{old}' in"),
                     object: path.display().to_string(),
                     errno: 0,
-                    reason: format!("it is '{}' after that was written", setting::in_force(path, &now)),
+                    reason: format!("it is '{}' after writing", setting::in_force(path, &now)),
                 });
             }
             Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
@@ -88,7 +88,7 @@ pub(super) fn undo(
         }
         UndoAction::StopArray { uuid } => layer::stop_array(host, uuid),
         UndoAction::RemoveMapping { name } => layer::remove_mapping(host, name),
-        // When the machine has just started, its disks may not all be there yet.
+        // Just after a boot, not all disks may have appeared yet.
         UndoAction::ClearLabel { disk, .. } if rebooted && host.file_identity(disk)?.is_none() => {
             Err(HostError::system("find the disk", disk, std::io::Error::from_raw_os_error(ENOENT)))
         }
@@ -97,10 +97,11 @@ pub(super) fn undo(
 }
 
 fn foreign_file(path: &Path) -> String {
-    format!("'{}' is another file than the one we made", path.display())
+    format!("'{}' is not the file that fsdyno created", path.display())
 }
 
-/// Detaches every loop device that has an image of ours, and none that has something else by the time it is its turn.
+/// Detaches every loop device that has one of fsdyno's images, and none that has something else when its turn
+/// comes.
 fn detach(host: &mut dyn Host, image: &FileIdentity, path: &Path) -> fsdyno_host::Result<Undone> {
     let mut nodes = Vec::new();
     for found in host.loops()? {
@@ -118,7 +119,8 @@ fn detach(host: &mut dyn Host, image: &FileIdentity, path: &Path) -> fsdyno_host
     Ok(Undone::Done(format!("detached {} from '{}'", nodes.join(", "), path.display())))
 }
 
-/// Whether a loop device has this image. When that was removed, another file may have got its inode; it has another birth.
+/// Whether a loop device has this image. After the image was removed, another file may have got its inode,
+/// but with another birth time.
 fn has(host: &mut dyn Host, found: &LoopInfo, image: &FileIdentity) -> fsdyno_host::Result<bool> {
     if (found.backing_device, found.backing_inode) != (image.device, image.inode) {
         return Ok(false);
@@ -128,18 +130,20 @@ fn has(host: &mut dyn Host, found: &LoopInfo, image: &FileIdentity) -> fsdyno_ho
     Ok(same_inode.is_none_or(|named| named == *image))
 }
 
-/// Writes a filesystem back before it is unmounted. Unmounting keeps it locked meanwhile, and where writing hangs, so would
-/// everybody who goes through all filesystems, `drop_caches` among them: such a filesystem stays mounted.
+/// Writes a filesystem back before it is unmounted. Unmounting locks it meanwhile, and if writing hangs, so
+/// would everybody who iterates over all filesystems, for example `drop_caches`: such a filesystem stays
+/// mounted.
 fn write_back(host: &mut dyn Host, target: &Path) -> fsdyno_host::Result<()> {
     let sync = Command::new("sync").args(["-f", &target.to_string_lossy()]);
     match host.run(&Command { limit: WRITE_BACK, ..sync }) {
         Err(error @ HostError::Hung { .. }) => Err(error),
-        // Unmounting tells of every other error.
+        // Unmounting reports every other error.
         _ => Ok(()),
     }
 }
 
-/// Whether a file is the one that we made. Device numbers are given anew at boot; inode and birth stay.
+/// Whether a file is the one that fsdyno created. Device numbers are reassigned at boot; inode and birth time
+/// stay.
 fn same_file(found: &FileIdentity, ours: &FileIdentity, rebooted: bool) -> bool {
     let same_device = found.device == ours.device || (rebooted && ours.birth_ns.is_some());
     same_device

@@ -456,25 +456,25 @@ fn a_refusal_names_the_word_and_the_reason() {
     assert_eq!(
         found("xfs", "mkfs", "-y 1"),
         [
-            "fsdyno does not know what option '-y' of mkfs.xfs takes, so it is refused",
-            "the mkfs word '1' belongs to no option: mkfs.xfs would take it for a device, a file or a size",
+            "fsdyno does not know the option '-y' of mkfs.xfs and refuses it",
+            "the mkfs word '1' is not an option: mkfs.xfs would take it for a device, a file or a size",
         ]
     );
     assert_eq!(
         found("ext4", "mkfs", "-Jdevice=LABEL=x"),
         [
-            "the mkfs option '-J': 'device' names a device or a file; devices go into [device] and [device.journals], \
-             where the guards see them"
+            "the mkfs option '-J': 'device' names a device or a file; put devices in [device] or [device.journals], \
+             where the guards check them"
         ]
     );
-    assert_eq!(found("ext4", "mkfs", "-n"), ["the mkfs option '-n' makes no filesystem"]);
+    assert_eq!(found("ext4", "mkfs", "-n"), ["the mkfs option '-n' does not create a filesystem"]);
     assert_eq!(
         found("ext4", "mount", "errors=panic"),
-        ["the mount option 'errors=panic': 'panic' is none of: continue, remount-ro"]
+        ["the mount option 'errors=panic': 'panic' is not one of: continue, remount-ro"]
     );
 }
 
-/// Every name stands once in its table, so that nobody has to ask which row counts.
+/// Every name appears once in its table, so that it is clear which row counts.
 #[test]
 fn tables_name_each_word_once() {
     fn check(words: Words, of: &str) {

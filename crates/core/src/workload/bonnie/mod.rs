@@ -1,7 +1,7 @@
 //! Parameters of `bonnie` (bonnie++ 2.00), and the names of its phases.
 //!
-//! Each parameter has one place: its own key. `options`, the original's command line, is a [`Shorthand`] that sets them. The
-//! rules of [`Load::check`] and the default of the size are the original's own (its `main` and `BonTimer`).
+//! Each parameter has its own key. `options`, the original's command line, is a [`Shorthand`] that sets them.
+//! The rules of [`Load::check`] and the default size are the original's (its `main` and `BonTimer`).
 
 mod options;
 
@@ -14,39 +14,39 @@ use crate::operation::{Operation, Role};
 use crate::units::Bytes;
 
 parameters! {
-    /// One large file, written, rewritten and read in chunks and at random; then many small files, made, looked at and
-    /// removed. Sizes in bytes.
+    /// One large file, written, rewritten and read in chunks and at random; then many small files, created,
+    /// examined and removed. Sizes in bytes.
     Bonnie {
-        size: Option<Bytes> = None, "size of the large file, whole MiB; by default twice the memory, as bonnie++ rounds it; 0 leaves its phases out";
-        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file, a power of two";
-        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file is written and read one byte per call; 0 leaves these two phases out";
-        ram: Option<Bytes> = None, "memory that `size` must be twice of; by default that of the machine, which is then only warned of; 0: none";
-        seekers: u32 = 5, "workers of the random seeks";
-        seeks: u64 = 8192, "random seeks in all";
-        rewrite_share: f64 = 0.1, "share of the seeks that write the chunk back, 0 to 1";
-        files: u64 = 16 * FILE_UNIT, "small files, a multiple of 1024; 0 leaves their phases out";
-        max_size: Bytes = Bytes(0), "largest of the small files";
-        min_size: Bytes = Bytes(0), "smallest of the small files; sizes are uniform in between";
-        directories: u32 = 1, "directories that the small files are spread over";
-        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files, a power of two";
-        fsync: bool = false, "`true`: `fsync` after every file made or removed, with its directory, and after every seek that writes";
-        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ writes next to nothing but zeros";
+        size: Option<Bytes> = None, "size of the large file in whole MiB; by default twice the memory, rounded as in bonnie++; 0 skips its phases";
+        chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the large file; a power of two";
+        char_size: Bytes = Bytes(3 * Bytes::MIB), "how much of the large file to write and read one byte per call; 0 skips these two phases";
+        ram: Option<Bytes> = None, "memory size; `size` must be at least twice this; by default the machine's memory, and then a smaller `size` only causes a warning; 0 disables the check";
+        seekers: u32 = 5, "workers that perform the random seeks";
+        seeks: u64 = 8192, "total number of random seeks";
+        rewrite_share: f64 = 0.1, "share of the seeks that write the chunk back, from 0 to 1";
+        files: u64 = 16 * FILE_UNIT, "number of small files, a multiple of 1024; 0 skips their phases";
+        max_size: Bytes = Bytes(0), "size of the largest small file";
+        min_size: Bytes = Bytes(0), "size of the smallest small file; sizes are distributed uniformly in between";
+        directories: u32 = 1, "number of directories to spread the small files over";
+        file_chunk: Bytes = Bytes(8 * Bytes::KIB), "bytes per `read` and `write` of the small files; a power of two";
+        fsync: bool = false, "`true`: call `fsync` for every file created or removed and for its directory, and after every seek that writes";
+        content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`; bonnie++ itself writes almost nothing but zeros";
     }
 }
 
 /// Small files are counted in units of this.
 pub const FILE_UNIT: u64 = 1024;
-/// Most small files: their numbers have ten hexadecimal digits.
+/// The largest number of small files: their numbers have ten hexadecimal digits.
 const MAX_FILES: u64 = 1 << 40;
-/// Most directories: their names have five digits.
+/// The largest number of directories: their names have five digits.
 const MAX_DIRECTORIES: u32 = 99_999;
-/// Size of the large file where nothing is known of the memory.
+/// Size of the large file if the memory size is unknown.
 const SMALLEST_DEFAULT_MIB: u64 = 300;
-/// Memory that estimates assume while the size hangs on a machine that nobody has looked at yet.
+/// Memory size that estimates assume as long as the size depends on a machine that has not been examined.
 const ASSUMED_MEMORY: Bytes = Bytes(16 * Bytes::GIB);
-/// A byte that is moved by itself takes about as long as so many that are moved together.
+/// Moving one byte per call takes about as long as moving this many bytes at once.
 const BYTES_PER_CALL: u64 = 200;
-/// What a name made or removed is worth in bytes that are moved.
+/// Cost of creating or removing a name, in bytes moved.
 const BYTES_PER_NAME: u64 = 4096;
 
 steps! {
@@ -122,8 +122,8 @@ pub const RANDOM_DELETE: PhaseSpec = of_small("delete random", Role::Deleter);
 impl Bonnie {
     /// Size of the large file on a machine with this memory.
     ///
-    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB where it is less than half a GiB short of
-    /// that.
+    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB where it is less than half a
+    /// GiB short of that.
     pub fn size_on(&self, memory: Bytes) -> Bytes {
         if let Some(size) = self.size {
             return size;
@@ -154,24 +154,24 @@ impl Bonnie {
 impl Load for Bonnie {
     fn check(&self) -> Result<(), Refusal> {
         let whole = self.size.is_none_or(|size| size.0.is_multiple_of(Bytes::MIB));
-        Refusal::unless(whole, "size", "whole MiB")?;
+        Refusal::unless(whole, "size", "a multiple of 1 MiB")?;
         let anything = self.has_large_file() || self.files > 0;
-        Refusal::unless(anything, "size", "more than nothing where there are no small files either")?;
+        Refusal::unless(anything, "size", "greater than zero if there are no small files")?;
         check_chunk("chunk", self.chunk)?;
         check_chunk("file_chunk", self.file_chunk)?;
         let whole = self.char_size.0.is_multiple_of(self.chunk.0);
-        Refusal::unless(whole, "char_size", format!("whole chunks of {}", self.chunk))?;
+        Refusal::unless(whole, "char_size", format!("a multiple of the chunk size, {}", self.chunk))?;
         if let (Some(size), Some(ram)) = (self.size, self.ram)
             && size > Bytes(0)
         {
-            let expected = format!("at least twice `ram`, which is {ram}");
+            let expected = format!("at least twice `ram` ({ram})");
             Refusal::unless(size.0 / 2 >= ram.0, "size", expected)?;
         }
         super::check_workers("seekers", self.seekers)?;
         Refusal::unless(self.seeks > 0, "seeks", "at least 1")?;
-        Refusal::unless((0.0..=1.0).contains(&self.rewrite_share), "rewrite_share", "a share from 0 to 1")?;
+        Refusal::unless((0.0..=1.0).contains(&self.rewrite_share), "rewrite_share", "a number from 0 to 1")?;
         let sensible = self.files.is_multiple_of(FILE_UNIT) && self.files <= MAX_FILES;
-        Refusal::unless(sensible, "files", format!("a multiple of {FILE_UNIT}, at most {MAX_FILES}"))?;
+        Refusal::unless(sensible, "files", format!("a multiple of {FILE_UNIT} and at most {MAX_FILES}"))?;
         Refusal::unless(self.max_size >= self.min_size, "max_size", "at least `min_size`")?;
         Refusal::unless(
             (1..=MAX_DIRECTORIES).contains(&self.directories),
@@ -185,7 +185,7 @@ impl Load for Bonnie {
         Bytes(0)
     }
 
-    /// The large file is gone before there are small ones.
+    /// The large file is removed before the small files are created.
     fn writes(&self) -> Bytes {
         let file = self.max_size.0.next_multiple_of(BYTES_PER_NAME) + BYTES_PER_NAME;
         Bytes(self.size.map_or(u64::MAX, |size| size.0).max(self.files.saturating_mul(file)))

@@ -1,8 +1,8 @@
-//! The command line of bonnie++ 2.00 as the parameters that it sets.
+//! The command line of bonnie++ 2.00, and the parameters that it sets.
 //!
-//! Words are taken apart as getopt(3) does. Numbers are stricter than the original's `atoi`, which takes `496k` for 496 MiB
-//! and `x` for 0: what it does not understand is refused here. What makes no sense inside a sweep is refused with the
-//! reason, so that no option is there without effect.
+//! Options are parsed as in getopt(3). Numbers are stricter than the original's `atoi`, which reads `496k` as
+//! 496 MiB and `x` as 0: invalid numbers are rejected here. Options that make no sense inside a sweep are
+//! rejected with the reason, so that no option is silently ignored.
 
 use super::Bonnie;
 use crate::units::Bytes;
@@ -11,16 +11,16 @@ use crate::workload::parameter::{Literal, Nowhere, Parameters, Setting, Shorthan
 /// The key `options`.
 pub(super) const SHORTHAND: Shorthand = Shorthand {
     name: "options",
-    help: "the command line of bonnie++, such as `\"-s 496m -n 16:100000:16:64\"`, in place of the keys below: `-s \
-           size[:chunk[:seeks[:seekers]]]` (MiB), `-n num[:max[:min[:directories[:chunk]]]]` (num x 1024 files), `-r ram` \
-           (MiB), `-f[size]` (MiB), `-b`",
+    help: "bonnie++ command-line options such as `\"-s 496m -n 16:100000:16:64\"`, instead of the keys \
+           below: `-s size[:chunk[:seeks[:seekers]]]` (MiB), `-n num[:max[:min[:directories[:chunk]]]]` (num \
+           x 1024 files), `-r ram` (MiB), `-f[size]` (MiB), `-b`",
     read,
 };
 
 /// Sets what a command line says.
 ///
 /// # Errors
-/// The word that is not taken.
+/// The word that was rejected.
 pub(crate) fn command_line(text: &str, bonnie: &mut Bonnie) -> Result<(), ShorthandError> {
     for (name, literal) in read(text)? {
         let set = bonnie.set(name, &literal, &Nowhere);
@@ -29,7 +29,7 @@ pub(crate) fn command_line(text: &str, bonnie: &mut Bonnie) -> Result<(), Shorth
     Ok(())
 }
 
-/// The parameters that a command line sets. The name of the program may stand before it.
+/// The parameters that a command line sets. It may begin with the name of the program.
 fn read(text: &str) -> Result<Vec<Setting>, ShorthandError> {
     let mut words = text.split_whitespace().peekable();
     words.next_if(|word| *word == "bonnie++");
@@ -81,24 +81,26 @@ impl Letter {
             's' => return Ok(Letter::Takes { expected: SIZE, read: size }),
             'n' => return Ok(Letter::Takes { expected: FILES, read: files }),
             'r' => return Ok(Letter::Takes { expected: MIB, read: ram }),
-            'c' => "one copy runs, and bonnie++ itself does no more than print the number",
-            'd' => "the sweep makes the filesystem and decides where",
-            'D' => "in bonnie++ it reaches only some of the writes; the workload streaming has direct I/O",
-            'g' | 'u' => "the workload runs as the user who runs fsdyno",
-            'm' => "results carry the name of their configuration",
-            'p' | 'y' => "there is no other process to wait for",
-            'q' => "nothing is printed while it runs",
-            'x' => "the plan has `repetitions`",
-            'z' | 'Z' => "the plan has `seed`",
+            'c' => "only one copy runs, and bonnie++ itself merely prints the number",
+            'd' => "the sweep chooses the directory",
+            'D' => {
+                "in bonnie++ it affects only some of the writes; for direct I/O use the workload 'streaming'"
+            }
+            'g' | 'u' => "the workload runs as the user who started fsdyno",
+            'm' => "results are named after their configuration",
+            'p' | 'y' => "there are no other processes to synchronise with",
+            'q' => "the workload prints nothing while it runs",
+            'x' => "set `repetitions` in the plan instead",
+            'z' | 'Z' => "set `seed` in the plan instead",
             _ => return Err(ShorthandError::Unknown(format!("-{letter}"))),
         };
         Err(ShorthandError::Refused { word: format!("-{letter}"), reason })
     }
 }
 
-const SIZE: &str = "size[:chunk[:seeks[:seekers]]], the size in MiB or with g or t";
+const SIZE: &str = "size[:chunk[:seeks[:seekers]]], with the size in MiB or with suffix g or t";
 const FILES: &str = "num[:max[:min[:directories[:chunk]]]]";
-const MIB: &str = "whole MiB";
+const MIB: &str = "a whole number of MiB";
 
 fn size(value: &str) -> Result<Vec<Setting>, ShorthandError> {
     let fields = [
@@ -112,7 +114,7 @@ fn size(value: &str) -> Result<Vec<Setting>, ShorthandError> {
 
 fn files(value: &str) -> Result<Vec<Setting>, ShorthandError> {
     if matches!(value.split(':').nth(1), Some("-1" | "-2")) {
-        let reason = "links are not measured, only files";
+        let reason = "only files are measured, not links";
         return Err(ShorthandError::Refused { word: format!("-n {value}"), reason });
     }
     let bytes = Units { bare: 1, letters: BYTES };
@@ -135,7 +137,7 @@ fn char_size(value: &str) -> Result<Vec<Setting>, ShorthandError> {
     fields_of("-f", MIB, value, &[("char_size", Units { bare: Bytes::MIB, letters: &[('m', Bytes::MIB)] })])
 }
 
-/// What a number counts, bare and with a letter behind it.
+/// The unit of a number without a suffix, and those of its suffixes.
 #[derive(Clone, Copy)]
 struct Units {
     bare: u64,
@@ -158,7 +160,7 @@ impl Units {
     }
 }
 
-/// The fields of `value`, as many of `fields` as there are.
+/// The fields of `value`, at most as many as `fields`.
 fn fields_of(
     word: &str,
     expected: &'static str,
@@ -222,9 +224,9 @@ mod tests {
         let error = |text: &str| read(text).unwrap_err().to_string();
         assert_eq!(error("-s 496m -k"), "unknown word '-k'");
         assert_eq!(error("496m"), "unknown word '496m'");
-        assert_eq!(error("-x 3"), "'-x' has no place here: the plan has `repetitions`");
-        assert_eq!(error("-n 1:-1"), "'-n 1:-1' has no place here: links are not measured, only files");
-        assert!(error("-s").ends_with("the size in MiB or with g or t, not nothing"));
+        assert_eq!(error("-x 3"), "'-x' is not supported: set `repetitions` in the plan instead");
+        assert_eq!(error("-n 1:-1"), "'-n 1:-1' is not supported: only files are measured, not links");
+        assert!(error("-s").ends_with("with suffix g or t, but no value is given"));
         for text in
             ["-s 496k", "-s 1:2:3:4:5", "-s :", "-s +4", "-n 1::4", "-n 1g", "-r x", "-s 99999999999g"]
         {

@@ -1,29 +1,30 @@
-//! What bonnie++ may be told: sizes, numbers and switches, and nothing that names a place, a user or another process.
+//! The options that bonnie++ accepts in a plan: sizes, numbers and switches, but nothing that names a place,
+//! a user or another process.
 //!
-//! What the native workload takes of the command line is read by the same code ([`bonnie::command_line`]), so that one line
-//! means the same to both. The rest is the original's own: `-D -c -z`, and links in place of files.
+//! Options shared with the native workload are parsed by the same code ([`bonnie::command_line`]), so that
+//! they mean the same in both. The rest are the original's own: `-D -c -z`, and links instead of files.
 
 use crate::workload::Bonnie;
 use crate::workload::bonnie;
 use std::fmt;
 use std::str::FromStr;
 
-/// The arguments of bonnie++, understood as far as it takes to plan, read and show its results.
+/// The arguments of bonnie++, parsed as far as planning, running and displaying its results requires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arguments {
     /// Words for the command line.
     pub words: Vec<String>,
-    /// What the native workload would be told.
+    /// The equivalent parameters of the native workload.
     pub parameters: Bonnie,
     /// Small files may be links.
     pub links: Option<Links>,
-    /// How many copies it says that there are. (It runs one.)
+    /// The number of copies that it reports. (It runs one.)
     pub copies: u32,
-    /// The seed, where it is told.
+    /// The seed, if given.
     pub told_seed: Option<u32>,
 }
 
-/// What stands in place of small files.
+/// What replaces the small files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// Names of one file.
@@ -75,15 +76,15 @@ impl FromStr for Arguments {
 }
 
 impl Arguments {
-    /// The seed of what it does at random: that of the trial unless the arguments name one, as far as it takes it.
+    /// Its random seed: that of the trial, within the range that it accepts, unless the arguments set one.
     pub fn seed(&self, of_trial: u64) -> u32 {
         self.told_seed.unwrap_or((of_trial % (1 << 31)) as u32)
     }
 
-    /// Takes one option with its value.
+    /// Parses one option with its value.
     fn take(&mut self, flag: char, value: &str) -> Option<()> {
         match flag {
-            // Which writes it reaches is the original's business.
+            // The original decides which writes it affects.
             'D' => Some(()),
             'c' => {
                 self.copies = value.parse().ok().filter(|copies| (1..=1024).contains(copies))?;
@@ -124,7 +125,7 @@ fn split(word: &str) -> Option<(char, &str)> {
 
 fn unknown(word: &str) -> String {
     format!(
-        "-s SIZE, -n FILES, -r MEMORY, -f[SIZE], -b, -D, -c COPIES and -z SEED, as bonnie++ understands them; not '{}'",
+        "a list of these bonnie++ options: -s SIZE, -n FILES, -r MEMORY, -f[SIZE], -b, -D, -c COPIES and -z SEED (invalid: '{}')",
         word.trim()
     )
 }

@@ -1,5 +1,5 @@
-//! A fio job file: kept with the plan, and refused where it names a place outside the engine's directory, another file,
-//! or a command.
+//! A fio job file: stored with the plan, and rejected if it names a place outside the engine's directory,
+//! another file, or a command.
 
 use crate::units::Bytes;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
@@ -58,7 +58,7 @@ impl Parameter for JobFile {
         let text =
             surroundings.read_file(path).map_err(|(path, reason)| ParameterError::File(path, reason))?;
         let job = JobFile { path: path.clone(), text };
-        job.check().map_err(|expected| ParameterError::Expected(format!("a job file with {expected}")))?;
+        job.check().map_err(ParameterError::Expected)?;
         Ok(job)
     }
 
@@ -67,56 +67,58 @@ impl Parameter for JobFile {
     }
 }
 
-/// A line of a job file that says something.
+/// A line of a job file that is not empty or a comment.
 enum Line<'a> {
     Section(&'a str),
     Option(&'a str, &'a str),
 }
 
 impl JobFile {
-    /// Whether it keeps to the engine's directory.
+    /// Whether it stays inside the engine's directory.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut jobs = 0;
         for (number, line) in self.lines() {
-            let refuse = |expected: &str| Err(format!("{expected}; see its line {number}"));
+            let refuse = |expected: &str| Err(format!("a job file {expected} (line {number})"));
             match line {
                 Line::Section(name) => {
                     jobs += u32::from(name != "global");
                     // A job without a filename is named by its section.
                     if leads_elsewhere(name) || name.contains('/') {
-                        return refuse("job names that are no paths");
+                        return refuse("whose job names are not paths");
                     }
                 }
                 Line::Option(key, _) if REFUSED.contains(&key) => {
                     return refuse(&format!(
-                        "no option '{key}', which reaches out of the engine's directory"
+                        "without the option '{key}', which reaches outside the engine's directory"
                     ));
                 }
                 Line::Option("lockmem", _) => {
-                    return refuse("no option 'lockmem', which takes memory from the whole machine");
+                    return refuse("without the option 'lockmem', which takes memory from the whole machine");
                 }
                 Line::Option("mem" | "iomem", kind) if kind.starts_with("shm") => {
-                    return refuse("memory that ends with fio: mem=malloc or mem=mmap");
+                    return refuse("that uses memory freed when fio exits: mem=malloc or mem=mmap");
                 }
                 Line::Option(key @ ("numjobs" | "iodepth"), value) if !is_at_most(value, MOST) => {
-                    return refuse(&format!("{key} of at most {MOST}"));
+                    return refuse(&format!("with {key} of at most {MOST}"));
                 }
                 Line::Option("ioengine", engine) if !ENGINES.contains(&engine) => {
-                    return refuse(&format!("an ioengine that works on files: {}", ENGINES.join(", ")));
+                    return refuse(&format!("with an ioengine that works on files: {}", ENGINES.join(", ")));
                 }
                 Line::Option(_, value) if leads_elsewhere(value) => {
-                    return refuse("paths below the engine's directory alone, relative and without '..'");
+                    return refuse(
+                        "whose paths stay inside the engine's directory: relative and without '..'",
+                    );
                 }
                 Line::Option(_, value) if value.contains(['`', '$']) => {
-                    return refuse("no variables and no commands");
+                    return refuse("without variables or commands");
                 }
                 Line::Option(..) => {}
             }
         }
-        if jobs == 0 { Err("at least one [job]".to_string()) } else { Ok(()) }
+        if jobs == 0 { Err("a job file with at least one [job]".to_string()) } else { Ok(()) }
     }
 
-    /// About the bytes that its jobs move: the size of each, as often as there are clones of it.
+    /// Approximate number of bytes that its jobs move: the size of each, times the number of its clones.
     pub(super) fn moves(&self) -> u64 {
         let (mut global, mut jobs) = ((0, 1), Vec::new());
         let mut in_global = true;
@@ -148,7 +150,8 @@ impl JobFile {
             if line.is_empty() || line.starts_with([';', '#']) {
                 return None;
             }
-            // Whatever follows the bracket is no name, and what has no bracket is an option, with a value or without.
+            // Whatever follows the closing bracket is not part of the name. A line without a bracket is an
+            // option, with or without a value.
             let line = match line.strip_prefix('[') {
                 Some(rest) => Line::Section(rest.split(']').next().unwrap_or(rest).trim()),
                 None => {
@@ -166,15 +169,18 @@ fn first_word(key: &str) -> &str {
     key.split_whitespace().next().unwrap_or("")
 }
 
-/// Processes and requests at once that a job may have, as many as readers of a native workload.
+/// The maximum number of processes and requests of a job, the same as the number of readers of a native
+/// workload.
 const MOST: u64 = 1024;
 
-/// Whether a value is a number up to a limit; fio's own sizes are understood, and what is no number is for fio to refuse.
+/// Whether a value is a number up to a limit; fio's size suffixes are parsed, and fio itself rejects what is
+/// not a number.
 fn is_at_most(value: &str, most: u64) -> bool {
     value.parse::<Bytes>().is_ok_and(|number| number.0 <= most)
 }
 
-/// Whether some part of a value is an absolute path, or one that climbs. Lists are separated by colons and commas.
+/// Whether some part of a value is an absolute path or contains `..`. Lists are separated by colons and
+/// commas.
 fn leads_elsewhere(value: &str) -> bool {
     value
         .split([':', ',', ' ', '='])
@@ -228,7 +234,7 @@ mod tests {
             "iodepth=1000000000",
         ] {
             let refused = job(&format!("[a]\nrw=read\n{bad}\n")).check().unwrap_err();
-            assert!(refused.ends_with("see its line 3"), "{bad}: {refused}");
+            assert!(refused.ends_with("(line 3)"), "{bad}: {refused}");
         }
         for bad in ["[/dev/sda]\nrw=read\n", "[a/b]\nrw=read\n", "[global]\nrw=read\n", "", "[..]\nrw=read\n"]
         {

@@ -1,8 +1,9 @@
 //! Parameters of `external`: the real bonnie++, postmark and fio.
 //!
-//! What these programs are told comes from the plan, and a plan must not get past the guards: a program that may be told
-//! any directory, device or user could be told a mounted disk. So only words that this module knows are passed on, and
-//! whatever names a place is refused, unless it is relative and stays below the engine's own directory.
+//! The plan decides what is passed to these programs, and a plan must not get past the guards: a program that
+//! accepts any directory, device or user could be pointed at a mounted disk. So only options that this module
+//! knows are passed on, and anything that names a place is rejected unless it is relative and stays below the
+//! engine's own directory.
 
 pub mod bonnie;
 mod fio;
@@ -16,7 +17,7 @@ use crate::units::Bytes;
 use bonnie::Arguments;
 
 words! {
-    /// A program that runs beside fsdyno.
+    /// An external program.
     Program, "program" {
         /// Russell Coker's bonnie++, version 2.00.
         Bonnie = "bonnie++",
@@ -46,25 +47,25 @@ impl Program {
 }
 
 parameters! {
-    /// A benchmark of somebody else's, run on the testbed.
+    /// A benchmark written by others, run on the testbed.
     External {
         program: Program = Program::Bonnie, "`bonnie++`, `postmark` or `fio`";
-        arguments: String = String::new(), "of bonnie++, such as `-s 496m -n 16:100000:16:64`: `-s -n -r -f -b -D -c -z`; directory, user and name are the sweep's";
-        commands: Vec<String> = Vec::new(), "of postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; location and report are the sweep's";
-        job: Option<JobFile> = None, "of fio: the path of a job file, which is read with the plan and kept with the results; it may name no place outside the engine's directory";
+        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name";
+        commands: Vec<String> = Vec::new(), "commands for postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; the sweep sets location and report";
+        job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored with the results, and must not refer to anything outside the engine's directory";
     }
 }
 
 impl External {
-    /// What bonnie++ is told, understood.
+    /// The parsed arguments of bonnie++.
     ///
     /// # Errors
-    /// What the arguments may be.
+    /// Which arguments are accepted.
     pub fn bonnie_arguments(&self) -> Result<Arguments, Refusal> {
         self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
     }
 
-    /// Parameters of another program than the one that runs.
+    /// Parameters that belong to another program than the one that runs.
     fn check_belonging(&self) -> Result<(), Refusal> {
         let rows = [
             ("arguments", Program::Bonnie, self.arguments.trim().is_empty()),
@@ -72,7 +73,7 @@ impl External {
             ("job", Program::Fio, self.job.is_none()),
         ];
         rows.into_iter().try_for_each(|(parameter, program, empty)| {
-            let expected = format!("nothing unless `program` is {}", program.tool().program);
+            let expected = format!("unset unless `program` is {}", program.tool().program);
             Refusal::unless(empty || program == self.program, parameter, expected)
         })
     }
@@ -86,7 +87,7 @@ impl Load for External {
             Program::Postmark => postmark::check(&self.commands),
             Program::Fio => match &self.job {
                 Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
-                None => Refusal::unless(false, "job", "the path of a job file, which fio needs"),
+                None => Refusal::unless(false, "job", "set to the path of a job file if `program` is fio"),
             },
         }
     }
@@ -96,7 +97,7 @@ impl Load for External {
     }
 
     fn writes(&self) -> Bytes {
-        // What the programs come to occupy is theirs to know.
+        // Only the programs know how much space they will use.
         Bytes(u64::MAX)
     }
 

@@ -1,9 +1,10 @@
-//! What postmark may be told: `set` with a number. Its location is the engine's directory, and its report the terse one.
+//! The commands that postmark accepts in a plan: `set` with a number. Its location is the engine's directory,
+//! and its report the terse one.
 
 use crate::workload::parameter::Refusal;
 
-/// Under what its role of transactions counts the seconds of the whole run, which postmark rounds as it does those of each
-/// part.
+/// The key under which its transaction role counts the seconds of the whole run, rounded by postmark like
+/// those of each part.
 pub const SECONDS: &str = "seconds in all";
 
 /// The settings, and how many numbers each takes. (`buffering` takes a word.)
@@ -22,8 +23,12 @@ const SETTINGS: &[(&str, usize)] = &[
 pub(super) fn check(commands: &[String]) -> Result<(), Refusal> {
     commands.iter().try_for_each(|command| {
         let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).chain(["buffering"]).collect();
-        let expected =
-            || format!("`set` with whole numbers and one of {}; not '{command}'", known.join(", "));
+        let expected = || {
+            format!(
+                "a list of `set` commands with valid values for {} (invalid: '{command}')",
+                known.join(", ")
+            )
+        };
         Refusal::unless(is_known(command), "commands", expected())
     })
 }
@@ -34,7 +39,7 @@ fn is_known(command: &str) -> bool {
         ["set", "buffering", value] => ["true", "false"].contains(&value),
         ["set", ..] => numbers(command).is_some_and(|(setting, values)| {
             let count = SETTINGS.iter().find(|(name, _)| *name == setting).map(|(_, count)| *count);
-            // Postmark takes a single size for both ends, and a range that is upside down without a word.
+            // Postmark accepts a single size for both ends, and silently accepts a range in the wrong order.
             let sizes = setting == "size" && values.len() == 1;
             (sizes || count == Some(values.len())) && values.is_sorted()
         }),
@@ -54,7 +59,8 @@ fn numbers(command: &str) -> Option<(String, Vec<i64>)> {
     Some((name.join(" "), values.filter(|values| !values.is_empty())?))
 }
 
-/// About the bytes that a run moves; postmark's defaults are 500 files of 500 to 10,000 bytes and 500 transactions.
+/// Approximate number of bytes that a run moves; postmark's defaults are 500 files of 500 to 10,000 bytes and
+/// 500 transactions.
 pub(super) fn moves(commands: &[String]) -> u64 {
     let last = |setting: &str| {
         let all = commands.iter().rev().filter_map(|command| numbers(command));

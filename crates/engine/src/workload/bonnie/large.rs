@@ -1,7 +1,7 @@
 //! The large file: written and read one byte per call, in chunks, and at random.
 //!
-//! The item is a chunk, also where its bytes go one by one, and a seek: its time as a whole is what the original's latencies
-//! are about. A chunk that is rewritten counts its bytes once, as the original does.
+//! The item is a chunk, even if its bytes are moved one by one, or a seek: the original's latencies are about
+//! its total time. A chunk that is rewritten counts its bytes once, as in the original.
 
 use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::content::{AlignedBuffer, Content, FileIdentity};
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const NAME: &CStr = c"large";
 const PLACE: Place<'_> = Place { directory: b"", name: NAME };
 
-/// What seeds are derived from beside that of the trial.
+/// What seeds are derived from, in addition to that of the trial.
 const WRITTEN: u64 = 10;
 const SOUGHT: u64 = 11;
 
@@ -47,10 +47,10 @@ pub(super) struct Large {
     content: workload::Content,
 }
 
-/// How a phase finds the file.
+/// The initial state of the file in a phase.
 #[derive(Debug, Clone, Copy)]
 enum Opening {
-    /// Made anew: one that is there is removed first.
+    /// Created; an existing one is removed first.
     Anew,
     /// As the phase before has left it.
     AsItIs,
@@ -169,7 +169,7 @@ impl Large {
     fn seek(&self) -> Phase {
         let next = Arc::new(AtomicU64::new(0));
         let jobs = (0..self.seekers).map(|_| self.seeker(Arc::clone(&next))).collect();
-        // Some write, and then there are two operations more.
+        // Some seeks write, and then there are two more operations.
         let operations = self.seeks as f64 * (2.0 + 2.0 * self.rewrite_share);
         phase(SEEKS, operations as u64, jobs)
     }
@@ -220,8 +220,8 @@ impl Large {
         Goal { chunk, rewrites: random.random_bool(self.rewrite_share) }
     }
 
-    /// A worker that opens the file, works on it, and has it on the device and closed before it ends: the original
-    /// counts that time, so that not all of the work is left to the page cache.
+    /// A worker that opens the file, works on it, and syncs and closes it before it ends: the original counts
+    /// that time, so that not all of the work is left to the page cache.
     fn on_the_file(
         &self,
         opening: Opening,

@@ -1,17 +1,20 @@
-//! `bonnie` (bonnie++ 2.00): one large file, then many small ones, in twelve phases that last until their work is done.
+//! `bonnie` (bonnie++ 2.00): one large file, then many small ones, in twelve phases that last until their
+//! work is done.
 //!
-//! Each phase does what the original's source does between its two looks at the clock (`TestFileOps` and `TestDirOps` in
-//! bonnie++.cpp, with bon_io.cpp and bon_file.cpp): in the same order, with the same system calls, the `fsync` before every
-//! `close` of the large file and the `sync` after making and removing the small ones included. Like the original it
-//! empties no cache between the phases: that is what a file of twice the memory is for.
+//! Each phase does what the original does between its two readings of the clock (`TestFileOps` and
+//! `TestDirOps` in bonnie++.cpp, with bon_io.cpp and bon_file.cpp): in the same order, with the same system
+//! calls, including the `fsync` before every `close` of the large file and the `sync` after creating and
+//! removing the small ones. Like the original it empties no cache between the phases: that is the purpose of
+//! a file of twice the memory.
 //!
 //! It differs where the original measures itself or keeps lists:
-//! - Names, sizes and places follow from the seed and a number, so that memory does not grow with the files. The random
-//!   orders are permutations of the numbers ([`names::Shuffle`]) and not shuffled lists.
-//! - Seekers take the next seek from a counter where the original's read tickets from a pipe.
-//! - `syncfs` on this filesystem stands in for `sync` on all of the machine.
-//! - The directory of small files is opened, where the original changes into it: workers are threads and share that.
-//! - Data is what the plan asks for; the original writes chunks of zeros with a few ones.
+//! - Names, sizes and places follow from the seed and a number, so that memory does not grow with the files.
+//!   The random orders are permutations of the numbers ([`names::Shuffle`]) instead of shuffled lists.
+//! - Seekers take the next seek from a counter; the original's read tickets from a pipe.
+//! - `syncfs` on this filesystem replaces `sync` on the whole machine.
+//! - The directory of small files is opened; the original changes into it, but workers are threads and share
+//!   the working directory.
+//! - The plan chooses the data; the original writes chunks of zeros with a few ones.
 
 mod large;
 mod names;
@@ -39,7 +42,7 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
     let size = parameters.size_on(memory);
     if size > Bytes(0) && size.0 / 2 < memory.0 {
         let text = format!(
-            "the large file has {} MB, main memory {} MB: with less than twice the memory it may be read from there",
+            "the large file has {} MB, main memory {} MB: unless the file is at least twice as large, it may be read from memory",
             size.0 / 1_000_000,
             memory.0 / 1_000_000
         );
@@ -58,12 +61,12 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
     Ok(())
 }
 
-/// A phase of one of the tests: about so many operations, shared by these workers.
+/// A phase of one of the tests: about this many operations, shared by these workers.
 fn phase(test: PhaseSpec, operations: u64, jobs: Vec<Job>) -> Phase {
     Phase::of(test, Span::Whole { operations }, jobs)
 }
 
-/// A worker that prepares, lines up, and works. What it has prepared is let go after the end of the phase.
+/// A worker that prepares, lines up, and works. What it has prepared is released after the end of the phase.
 fn job<T>(
     prepare: impl FnOnce() -> Result<T, OperationFailure> + Send + 'static,
     work: impl FnOnce(&mut Meter, &mut T) -> Result<(), Halt> + Send + 'static,
@@ -78,7 +81,7 @@ fn job<T>(
     })
 }
 
-/// Removes the large file, outside of all phases as the original does.
+/// Removes the large file, outside of all phases as in the original.
 fn remove(session: &mut Session<'_, '_>, base: &Path) -> Result<(), EngineError> {
     let directory = base.to_path_buf();
     let work = move |_: &aside::Gauge| -> Result<(), EngineError> {
@@ -97,13 +100,13 @@ fn open_base(base: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(base, DIRECTORY, Mode::empty())
 }
 
-/// What the kernel said about a call that belongs to no phase.
+/// The kernel's error for a call that is not part of a phase.
 fn failure(operation: Operation, place: Place<'_>) -> impl FnOnce(Errno) -> OperationFailure {
     let path = place.path();
     move |errno| OperationFailure { operation: Some(operation), path, errno }
 }
 
-/// Writes all of it: with one call, unless the kernel takes less at a time.
+/// Writes all of it: with one call, unless the kernel accepts less at a time.
 #[inline(always)]
 fn write_all(
     meter: &mut Meter,
@@ -120,7 +123,8 @@ fn write_all(
     Ok(())
 }
 
-/// Fills the buffer: with one call, unless the kernel gives less at a time. `counts`: what the bytes count.
+/// Fills the buffer: with one call, unless the kernel returns less at a time. `counts`: what the bytes count
+/// as.
 #[inline(always)]
 fn read_all(
     meter: &mut Meter,

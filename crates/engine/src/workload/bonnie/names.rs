@@ -1,7 +1,7 @@
 //! Names, sizes and orders of the small files, each from the seed and the number of the file alone.
 //!
-//! The original keeps a list of names and shuffles it. Here a name is made when it is needed, and a random order is a
-//! permutation that can be asked for any of its places: memory does not grow with the files.
+//! The original keeps a list of names and shuffles it. Here a name is generated when it is needed, and a
+//! random order is a permutation that can be evaluated at any position: memory does not grow with the files.
 
 use crate::tree::derive_seed;
 use fsdyno_core::workload::Bonnie;
@@ -47,7 +47,7 @@ impl Files {
         Files {
             order,
             seed: derive_seed(seed, &[order as u64]),
-            // The original goes on to the next directory after one file more than the even share.
+            // The original moves on to the next directory after one file more than the even share.
             per_directory: parameters.files / u64::from(parameters.directories) + 1,
             directories: parameters.directories,
             min_size: parameters.min_size.0,
@@ -139,8 +139,9 @@ impl Name {
 
 /// A random order of the numbers below a count.
 ///
-/// A Feistel network permutes the numbers of the smallest even number of bits that hold the count; a number that comes out
-/// too large goes through again until it fits (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+/// A Feistel network permutes the numbers of the smallest even number of bits that can represent the count; a
+/// number that is too large is permuted again until it fits (Black and Rogaway, "Ciphers with arbitrary
+/// finite domains", CT-RSA 2002).
 #[derive(Debug, Clone)]
 pub(super) struct Shuffle {
     count: u64,

@@ -1,4 +1,5 @@
-//! The small files: made, looked at and read, and removed; once in the order of names and directory, once at random.
+//! The small files: made, looked at and read, and removed; once in the order of names and directory, once at
+//! random.
 //!
 //! The item is a file, from the first system call about it to the last.
 
@@ -75,7 +76,8 @@ impl Small {
         ]
     }
 
-    /// Makes the files one after the other, also where their names are in no order, and writes everything back.
+    /// Makes the files one after the other, also where their names are in no order, and writes everything
+    /// back.
     fn create(&self, files: Files) -> Job {
         let small = self.clone();
         let mut content = Content::new(self.content, self.seed, self.chunk);
@@ -250,7 +252,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Opens them; each of them by itself where they are to be synced.
+    /// Opens them; each one separately if they are to be synced.
     fn open(base: &Path, directories: u32, each: bool) -> Result<Self, OperationFailure> {
         let fail = |errno| failure(Operation::Openat, TOP_PLACE)(errno);
         let base = open_base(base).map_err(fail)?;

@@ -1,8 +1,9 @@
-//! `fileserver` (FsOpBench, 2009): readers through trees of small files, then writers beside them.
+//! `fileserver` (FsOpBench, 2009): readers of trees of small files, then writers alongside them.
 //!
-//! The trees are made once. Then three phases, each with caches dropped: one reader through the first tree; many readers
-//! through the others, one each; the same readers with writers that make new trees. A worker that comes to the end goes
-//! on: a reader with its tree from the top, a writer with a new tree in place of the old one.
+//! The trees are created once. Then there are three phases, each with caches dropped: one reader of the first
+//! tree; many readers of the others, one each; the same readers together with writers that create new trees.
+//! A worker that reaches the end continues: a reader with its tree from the top, a writer with a new tree in
+//! place of the old one.
 
 mod reader;
 mod writer;
@@ -87,7 +88,7 @@ const SMALLEST_SPACE: u64 = 64 << 10;
 fn phases(parameters: &Fileserver) -> Vec<(Range<u32>, u32)> {
     let many = 1..parameters.readers + 1;
     let mut phases = vec![(0..1, 0)];
-    // With one reader the phase of many readers would be the first one again.
+    // With one reader the phase of many readers would repeat the first one.
     if parameters.readers > 1 {
         phases.push((many.clone(), 0));
     }
@@ -105,7 +106,7 @@ fn io_size(parameters: &Fileserver) -> usize {
     parameters.io_size.0 as usize
 }
 
-/// Makes the trees, and writes them back.
+/// Creates the trees, and writes them back.
 fn prepare(
     parameters: &Fileserver,
     model: &Arc<Model>,
@@ -138,11 +139,11 @@ fn prepare(
     let whole = (tree_bytes * u64::from(trees)) as f64;
     let progress = &mut *session.progress;
     let mut seen = (0.0, left_ns(0.0, 0.0, whole));
-    // Also when the trees are there before anybody has looked up.
+    // Also if the trees exist before the first check.
     progress.tell(Stage::Prepare, "", seen.0, seen.1);
     let trees = aside::run("prepare", session.bounds, work, |gauge| {
         let done = gauge.done() as f64 / whole;
-        // An estimate that changes says that something was done.
+        // An estimate that changes shows that something was done.
         if done > seen.0 {
             seen = (done, left_ns(begin.elapsed().as_nanos() as f64, done, whole));
         }
@@ -162,15 +163,15 @@ fn prepare(
     Ok(())
 }
 
-/// Time left of the preparation: by the rate so far, and by 100 MB/s before there is one.
+/// Remaining time of the preparation: by the rate so far, or by 100 MB/s at first.
 fn left_ns(elapsed_ns: f64, done: f64, whole_bytes: f64) -> u64 {
     let left = if done > 0.001 { elapsed_ns * (1.0 - done) / done } else { whole_bytes * 10.0 };
     left.max(0.0) as u64
 }
 
-/// What one writer may occupy.
+/// How much space one writer may use.
 fn writer_space(parameters: &Fileserver, base: &Path) -> Result<writer::Space, EngineError> {
-    /// Share of what is free that all writers together may fill.
+    /// The share of the free space that all writers together may fill.
     const SHARE: f64 = 0.8;
     let filesystem =
         rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
@@ -182,7 +183,7 @@ fn writer_space(parameters: &Fileserver, base: &Path) -> Result<writer::Space, E
         let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
         return Err(EngineError::operation("prepare", failure));
     }
-    // Filesystems that make inodes as they need them say that they have none at all.
+    // Filesystems that create inodes on demand report that they have none at all.
     let inodes = if filesystem.f_files == 0 { u64::MAX } else { per_writer(filesystem.f_favail) };
     Ok(writer::Space { bytes, inodes })
 }

@@ -1,8 +1,8 @@
 //! A reader: walks its tree depth first, looks at every name, and reads every file.
 //!
-//! Per directory: one readdir step per entry, `.` and `..` included, and one that finds the end; one `statx` per entry.
-//! Per regular file: open, read the first byte, read the rest, close. A pass begins where the tree is found, with one step
-//! in the directory above and the `statx` of its top directory. So on a full pass
+//! Per directory: one readdir step per entry, `.` and `..` included, and one that finds the end; one `statx`
+//! per entry. Per regular file: open, read the first byte, read the rest, close. A pass begins where the tree
+//! is found, with one step in the directory above and the `statx` of its top directory. So on a full pass
 //!
 //! > steps = lstats + directories, and lstats = opens + 3 x directories
 //!
@@ -109,7 +109,7 @@ struct Reader {
     first_bytes: usize,
     io_size: usize,
     data: AlignedBuffer,
-    /// Buffers for directory entries, one per level, kept for the next directory of that level.
+    /// Buffers for directory entries, one per level, reused for the next directory of that level.
     entries: Vec<Box<[MaybeUninit<u8>]>>,
     /// The directory that is walked, relative to the engine's directory.
     path: Vec<u8>,
@@ -176,7 +176,7 @@ impl Reader {
         Ok(())
     }
 
-    /// One file: as many reads as its size asks for.
+    /// One file: as many reads as its size requires.
     fn read(
         &mut self,
         meter: &mut Meter,

@@ -1,7 +1,8 @@
-//! A writer: makes new trees, one file after the other.
+//! A writer: creates new trees, one file after the other.
 //!
-//! Per directory `mkdir`; per file open with create, write the first byte, write the rest, close. When it has used up the
-//! space that it may occupy, it removes its tree, which is timed too but is no part of its rates, and begins another one.
+//! Per directory `mkdir`; per file open with create, write the first byte, write the rest, close. When it has
+//! used the space that it may occupy, it removes its tree, which is also timed but not part of its rates, and
+//! starts another one.
 
 use super::NEW_TREES;
 use crate::content::{ALIGNMENT, Content, FileIdentity};
@@ -43,12 +44,13 @@ pub(super) struct Space {
     pub(super) inodes: u64,
 }
 
-/// What files and directories occupy beside their data: an inode and a name, and at least one block each, in bytes.
+/// The space that files and directories use in addition to their data: an inode and a name, and at least one
+/// block each, in bytes.
 const PER_NAME_BYTES: u64 = 512;
 const BLOCK_BYTES: u64 = 4096;
 
 impl Space {
-    /// Takes away what a file of this size or a directory (size 1) occupies. `false`: it does not fit.
+    /// Subtracts the space of a file of this size or a directory (size 1). `false` if it does not fit.
     fn take(&mut self, size_bytes: u64) -> bool {
         let bytes = size_bytes.next_multiple_of(BLOCK_BYTES) + PER_NAME_BYTES;
         let fits = self.bytes >= bytes && self.inodes > 0;

@@ -1,12 +1,14 @@
-//! In which pieces a file is written and read: the system calls of C's buffered streams, or one call for each block.
+//! The pieces in which a file is written and read: the system calls of C's buffered streams, or one call for
+//! each block.
 //!
-//! postmark asks for blocks of 512 bytes, but by default it asks the C library, and that asks the kernel in its own
-//! buffer's size. Here is what glibc does with the blocks (`_IO_new_file_xsputn`, `_IO_file_xsgetn`): a write first fills
-//! the buffer, then empties it, and passes on what would fill it again; a read takes what is in the buffer, and passes on
-//! what is larger than it. Without buffering the original ends with a call for the rest, also when there is none.
+//! postmark requests blocks of 512 bytes, but by default from the C library, which requests its own buffer
+//! size from the kernel. This is what glibc does with the blocks (`_IO_new_file_xsputn`, `_IO_file_xsgetn`):
+//! a write first fills the buffer, then empties it, and passes on directly what would fill it again; a read
+//! takes what is in the buffer, and passes on directly what is larger than it. Without buffering the original
+//! ends with a call for the rest, even if there is none.
 
-/// Size of a stream's buffer on a file whose filesystem prefers this block size (`_IO_file_doallocate`): that, below
-/// `BUFSIZ`.
+/// Size of a stream's buffer on a file whose filesystem prefers this block size (`_IO_file_doallocate`): that
+/// size, if it is below `BUFSIZ`.
 pub(super) fn buffer_size(preferred: i64) -> u64 {
     u64::try_from(preferred).ok().filter(|size| (1..BUFSIZ).contains(size)).unwrap_or(BUFSIZ)
 }
@@ -14,7 +16,7 @@ pub(super) fn buffer_size(preferred: i64) -> u64 {
 /// Of glibc; the largest buffer that a stream gets.
 pub(super) const BUFSIZ: u64 = 8192;
 
-/// Blocks that are asked for, as long as there are whole ones, and then the rest.
+/// The requested blocks: whole ones as long as possible, and then the rest.
 fn blocks(size: u64, block: u64) -> impl Iterator<Item = u64> {
     (0..size / block).map(move |_| block).chain([size % block])
 }
@@ -35,7 +37,7 @@ pub(super) fn write_buffered<E>(
             if held > 0 {
                 put(held)?;
             }
-            // Nothing has room before the first write.
+            // Before the first write there is no space in the buffer.
             room = buffer;
             if left >= buffer {
                 put(left - left % buffer)?;
@@ -46,7 +48,8 @@ pub(super) fn write_buffered<E>(
     if held > 0 { put(held) } else { Ok(()) }
 }
 
-/// Reads a file of this size through a buffer: calls `get` with what is asked for, which tells what came.
+/// Reads a file of this size through a buffer: calls `get` with the requested size; it returns how much
+/// arrived.
 pub(super) fn read_buffered<E>(
     size: u64,
     block: u64,

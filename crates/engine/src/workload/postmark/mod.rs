@@ -1,10 +1,10 @@
 //! `postmark` 1.5 (NetApp, 1997-2001): a pool of small files, transactions on it, and its removal.
 //!
-//! The original is followed file by file: its generator and the order in which it draws ([`script`]) and the calls that
-//! the C library makes of its blocks ([`blocks`]), so that the same parameters give the same system calls on files of the
-//! same names and sizes. What differs: names are relative to an open directory; what files contain is as asked, no two
-//! alike, where the original writes the same text into all of them; a call that fails ends the run, where the original
-//! goes on; and the clock has nanoseconds.
+//! It follows the original file by file: its generator and the order in which it draws ([`script`]) and the
+//! calls that the C library makes for its blocks ([`blocks`]), so that the same parameters give the same
+//! system calls on files of the same names and sizes. Differences: names are relative to an open directory;
+//! file contents are as configured, no two alike, whereas the original writes the same text into all of them;
+//! a failing call ends the run, whereas the original continues; and the clock has nanoseconds.
 
 mod blocks;
 mod script;
@@ -61,7 +61,7 @@ pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Resul
     session.settle(postmark::CREATE.name, 0)?;
     let worker = Worker::new(parameters, base, session.request.seed);
     let worker = Arc::new(Mutex::new(Some(worker)));
-    // Like the original, nothing is settled between the parts.
+    // Like the original, it does not settle between the parts.
     for (part, sum) in PARTS.into_iter().zip(foreseen) {
         let jobs = vec![job(part, Arc::clone(&worker))];
         let span = Span::Whole { operations: operations(&sum, parameters) };
@@ -76,7 +76,7 @@ pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Resul
     Ok(())
 }
 
-/// Makes the directories and foresees what each part will do.
+/// Creates the directories and computes what each part will do.
 fn prepare(
     parameters: &Postmark,
     base: &Path,
@@ -114,8 +114,8 @@ fn prepare(
     Ok(foreseen)
 }
 
-/// What the parts will do: it hangs on the parameters alone. A pool that would run out of files, which ends the original
-/// without a report, is refused before anything is made.
+/// What the parts will do, which depends only on the parameters. A pool that would run out of files, which
+/// ends the original without a report, is rejected before anything is created.
 fn foresee(parameters: &Postmark, gauge: &aside::Gauge) -> Result<[Sum; 3], EngineError> {
     let mut script = Script::new(parameters);
     let [mut create, mut transactions, mut delete] = [Sum::default(); 3];
@@ -126,8 +126,8 @@ fn foresee(parameters: &Postmark, gauge: &aside::Gauge) -> Result<[Sum; 3], Engi
     for count in 0..parameters.transactions {
         let Some(tasks) = script.transaction() else {
             let expected = format!(
-                "at most {count} with these parameters: then all files of the pool are gone; \
-                 a larger 'number' or 'bias_create' helps, too"
+                "at most {count} with these parameters, because then no files are left in the pool; a larger \
+                 'number' or 'bias_create' also helps"
             );
             return Err(EngineError::Parameter { parameter: "transactions", expected });
         };
@@ -153,7 +153,7 @@ fn operations(sum: &Sum, parameters: &Postmark) -> u64 {
         + sum.deleted
 }
 
-/// The one worker, which goes from part to part. It is taken while it works.
+/// The only worker, which goes from part to part. It is taken while it works.
 type Shared = Arc<Mutex<Option<Worker>>>;
 
 fn at(shared: &Shared) -> std::sync::MutexGuard<'_, Option<Worker>> {
@@ -339,7 +339,8 @@ impl Worker {
         timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
     }
 
-    /// Size of the stream's buffer, for which the C library asks the file at its first use; `None` without one.
+    /// Size of the stream's buffer, for which the C library queries the file at its first use; `None` without
+    /// one.
     fn buffer(&self, meter: &mut Meter, place: Place<'_>, descriptor: &OwnedFd) -> Result<Option<u64>, Halt> {
         if !self.buffering {
             return Ok(None);

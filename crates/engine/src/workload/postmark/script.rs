@@ -1,14 +1,14 @@
 //! What postmark does, file by file, without doing it: the choices of the original, drawn in its order.
 //!
-//! The pool is a table with room for twice the files that are made at first; whatever is done is done to a file that is
-//! drawn from the table until one is hit. So nothing is known of a file but its size, its number and its directory, and
-//! that is all the memory that a run takes: 12 bytes for each place of the table.
+//! The pool is a table with room for twice the initial number of files; each action affects a file that is
+//! drawn from the table until a place with a file is hit. So only size, number and directory of a file are
+//! stored, and that is all the memory that a run needs: 12 bytes for each place in the table.
 
 use super::twister::Twister;
 use fsdyno_core::workload::Postmark;
 use std::io::Write;
 
-/// A place of the table; size 0: free.
+/// A place in the table; size 0 means free.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     size_bytes: u32,
@@ -37,14 +37,14 @@ pub(super) enum Deed {
     Delete,
 }
 
-/// One deed.
+/// One action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) deed: Deed,
     pub(super) file: File,
 }
 
-/// The whole run, task by task.
+/// The whole run, action by action.
 #[derive(Debug, Clone)]
 pub(super) struct Script {
     random: Twister,
@@ -96,7 +96,7 @@ impl Script {
         Some(self.task(Deed::Create, slot))
     }
 
-    /// What one transaction does to data and to names; `None` when no file is left.
+    /// The effect of one transaction on data and on names; `None` if no file is left.
     pub(super) fn transaction(&mut self) -> Option<[Option<Task>; 2]> {
         if self.created == self.deleted {
             return None;
@@ -116,7 +116,7 @@ impl Script {
         Some([data.flatten(), names.flatten()])
     }
 
-    /// The next of the files that are left, from this place of the table on; `place` is moved behind it.
+    /// The next of the remaining files, from this place in the table on; `place` is moved behind it.
     pub(super) fn delete_next(&mut self, place: &mut usize) -> Option<Task> {
         let found = self.table[*place..].iter().position(|slot| slot.size_bytes > 0)? + *place;
         *place = found + 1;
@@ -185,7 +185,7 @@ impl File {
     }
 }
 
-/// What a run, or a part of one, amounts to.
+/// The totals of a run, or of a part of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) created: u64,
@@ -215,7 +215,7 @@ impl Sum {
         }
     }
 
-    /// By the names in results.
+    /// By their names in results.
     pub(super) fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("created", self.created),

@@ -1,15 +1,17 @@
-//! `streaming` (aiod, aio-stress): large files written and read in sequence, and blocks of them at random places.
+//! `streaming` (aiod, aio-stress): large files written and read in sequence, and blocks of them at random
+//! places.
 //!
-//! A stage is a phase. `write` makes every file, one worker each; `read` reads every file, `random-write` and
-//! `random-read` take blocks of them, one worker each; in `mixed`, readers go round the files while writers go round files
-//! of their own. The first two last until every file is done, the others for a window. A trial whose first stage is not
-//! `write` finds the files made beforehand.
+//! A stage is a phase. `write` creates every file, one worker each; `read` reads every file, `random-write`
+//! and `random-read` access blocks of them, one worker each; in `mixed`, readers cycle through the files
+//! while writers cycle through files of their own. The first two last until every file is done, the others
+//! for a window. A trial whose first stage is not `write` finds the files created beforehand.
 //!
-//! Between writing and reading the published study unmounted and mounted again. The engine knows no mount: with `read` a
-//! second part of the workload begins, and whoever can remount asks one engine for each part. The later one finds the files
-//! that the earlier one has made, and sees that they are whole. Before every other stage, and where nobody can remount,
-//! everything is written back, the kernel drops every clean page, and each file is said not to be needed (posix_fadvise(2)),
-//! which takes no privilege. What a mount would forget beside that are the filesystem's own caches of metadata.
+//! Between writing and reading the published study unmounted and mounted again. The engine does not know
+//! about mounts: with `read` a second part of the workload begins, and whoever can remount starts one engine
+//! for each part. The later engine finds the files that the earlier one created, and checks that they are
+//! complete. Before every other stage, and where remounting is not possible, everything is written back, the
+//! kernel drops every clean page, and each file is declared as not needed (posix_fadvise(2)), which needs no
+//! privilege. A mount would additionally drop the filesystem's own metadata caches.
 
 mod stream;
 
@@ -40,20 +42,19 @@ const RANDOM: u64 = 4;
 /// Runs the workload.
 pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     if parameters.io == IoEngine::IoUring {
-        // Before anything is made: what will not work later does not work now.
+        // Before anything is created: what will not work later does not work now either.
         Ring::new(1, 4096).map_err(|errno| EngineError::IoUring { errno })?;
     }
     let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
     if !session.request.drop_caches && !parameters.direct {
-        let text =
-            "the page cache was not dropped before each stage: only what the files themselves left in it";
+        let text = "before each stage only the cached pages of the files themselves were dropped, not the whole page cache";
         session.warn(WarningKind::CachesNotDropped, text);
     }
     let part = session.request.part;
     let stages = parameters.stages_of(part);
     let timing = parameters.timing();
     let window_ns = timing.ramp.0 + timing.window.0;
-    // What a later part takes is told with it: whoever asks wants to know when the last phase ends.
+    // The time of later parts is included, to know when the last phase ends.
     let done = if part.is_last() { parameters.stages.len() - stages.len() } else { 0 };
     let windows = parameters.stages[done..].iter().filter(|stage| stage.timed()).count() as u64;
     let mut left_ns = window_ns.saturating_mul(windows);
@@ -74,7 +75,7 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
     Ok(())
 }
 
-/// What the parameters mean here.
+/// The resolved parameters.
 struct Plan<'a> {
     parameters: &'a Streaming,
     base: PathBuf,
@@ -179,7 +180,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Sees that the files are as an earlier part has made them.
+    /// Checks that the files are as an earlier part created them.
     fn find_files(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         let (base, streams, expected_bytes) =
             (self.base.clone(), self.parameters.streams, self.parameters.file_bytes());
@@ -199,7 +200,7 @@ impl Plan<'_> {
         })?
     }
 
-    /// Has the kernel drop what it keeps of the files; they are written back already.
+    /// Makes the kernel drop what it caches of the files; they have been written back already.
     fn forget(&self, session: &mut Session<'_, '_>, stage: &str, after_ns: u64) -> Result<(), EngineError> {
         let (base, streams) = (self.base.clone(), self.parameters.streams);
         let work = move |_: &aside::Gauge| {
@@ -231,9 +232,9 @@ fn file_name(stream: u32) -> String {
 pub struct Pass {
     /// Whether it writes, and does not read.
     pub writes: bool,
-    /// Past the page cache.
+    /// Whether it bypasses the page cache.
     pub direct: bool,
-    /// Requests in flight at once, in a ring; none: one system call after the other.
+    /// Requests in flight at once, in a ring; `None`: one system call after the other.
     pub depth: Option<u32>,
     /// How many of them are waited for, each time.
     pub batch: u32,
@@ -241,7 +242,7 @@ pub struct Pass {
     pub block: usize,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// So many blocks at random places, chosen by this seed; none: all in sequence.
+    /// This many blocks at random places, chosen by this seed; `None`: all in sequence.
     pub random: Option<(u64, u64)>,
     /// What it writes.
     pub content: Content,
@@ -285,7 +286,7 @@ pub struct ReadyPass {
 }
 
 impl ReadyPass {
-    /// Goes through the file, and tells how often each operation was performed.
+    /// Goes through the file, and returns how often each operation was performed.
     ///
     /// # Errors
     /// The first system call that failed.

@@ -1,5 +1,5 @@
-//! A stream: one worker on one file, in sequence or at random places, one system call after the other or many requests in
-//! a ring.
+//! A stream: one worker on one file, in sequence or at random places, one system call after the other or many
+//! requests in a ring.
 
 use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;
@@ -29,11 +29,11 @@ pub(crate) enum Course {
     Once,
     /// From its beginning to its end, again and again.
     Around,
-    /// Block after block of this many, chosen at random, again and again.
+    /// This many blocks, chosen at random, again and again.
     Random {
         /// Seed of the choice.
         seed: u64,
-        /// None: until the phase is over.
+        /// `None`: until the phase is over.
         count: Option<u64>,
     },
 }
@@ -48,11 +48,11 @@ pub(crate) struct Stream {
     pub(crate) file_bytes: u64,
     pub(crate) block: usize,
     pub(crate) direct: bool,
-    /// Requests in flight at once, in a ring; none: one system call after the other.
+    /// Requests in flight at once, in a ring; `None`: one system call after the other.
     pub(crate) depth: Option<u32>,
     /// How many of them are waited for, each time.
     pub(crate) batch: u32,
-    /// Whether the file is synced at the end of its course.
+    /// Whether the file is synced at the end.
     pub(crate) fsync: bool,
     /// What is written.
     pub(crate) content: workload::Content,
@@ -79,7 +79,7 @@ impl Stream {
         if self.writes && self.fsync { steps } else { up_to(steps, MOVE) }
     }
 
-    /// How many operations its course takes; none where it has no end.
+    /// How many operations its course has; `None` if it has no end.
     pub(crate) fn operations(&self) -> Option<u64> {
         match self.course {
             Course::Once => Some(self.file_bytes.div_ceil(self.block as u64) + u64::from(self.fsync)),
@@ -114,7 +114,7 @@ impl Stream {
         Ok(Ready { stream: self, file, ring, source })
     }
 
-    /// Makes the file without timing, as far as nobody cancels it. Tells the bytes as they are written.
+    /// Creates the file without timing, unless cancelled. Reports the bytes as they are written.
     pub(crate) fn make(
         &self,
         base: &Path,
@@ -211,7 +211,7 @@ fn one_by_one(
     Ok(())
 }
 
-/// Where the pieces of a stream lie, and what they contain.
+/// The positions and the content of a stream's pieces.
 #[derive(Debug)]
 struct Source {
     course: Course,
@@ -225,9 +225,9 @@ struct Source {
     left: u64,
     content: Content,
     identity: FileIdentity,
-    /// What the buffers of a ring hold, by slot.
+    /// What the buffers of a ring contain, by slot.
     held: Box<[Held]>,
-    /// What single system calls read into; a ring has buffers of its own.
+    /// The buffer of single system calls; a ring has its own buffers.
     buffer: AlignedBuffer,
 }
 
@@ -266,7 +266,7 @@ impl Source {
                 return None;
             }
             if self.reads {
-                // Whoever reads again may read from memory: that must be known.
+                // A repeated read may come from memory: the result must say so.
                 meter.next_round();
             }
             self.next = 0;

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 /// Filesystems that have no device number of their own but name their devices as the mount's source.
 const NAMED_BY_SOURCE: &[&str] = &["btrfs", "bcachefs"];
 
-/// For each device everything that it carries. A filesystem whose devices cannot be told from its mount (overlay, zfs, the
-/// network) adds nothing here; its devices, if it has any, are claimed exclusively by the kernel, which the probe sees.
+/// For each device, everything that it carries. A filesystem whose devices cannot be determined from its
+/// mount (overlay, zfs, the network) adds nothing here; its devices, if it has any, are claimed exclusively
+/// by the kernel, which the probe detects.
 pub(super) fn by_device(
     graph: &Graph,
     mounts: &[MountInfo],
@@ -47,7 +48,7 @@ pub(super) fn by_device(
     carried
 }
 
-/// The block devices of a mounted filesystem, as far as the mount tells.
+/// The block devices of a mounted filesystem, as far as the mount reveals them.
 pub(super) fn devices_of(graph: &Graph, mount: &MountInfo, unknown: &mut Vec<String>) -> Vec<Number> {
     if mount.device.0 != 0 {
         return vec![mount.device];
@@ -58,7 +59,8 @@ pub(super) fn devices_of(graph: &Graph, mount: &MountInfo, unknown: &mut Vec<Str
     let named = devices_named(&mount.source);
     if named.is_empty() {
         let (target, filesystem) = (mount.target.display(), &mount.filesystem);
-        unknown.push(format!("devices of the {filesystem} at '{target}': '{}' is no device", mount.source));
+        unknown
+            .push(format!("devices of the {filesystem} at '{target}': '{}' is not a device", mount.source));
     }
     let members = named.iter().filter_map(|number| graph.nodes.get(number)?.btrfs.as_ref());
     let all = members.flat_map(|uuid| {
@@ -69,7 +71,8 @@ pub(super) fn devices_of(graph: &Graph, mount: &MountInfo, unknown: &mut Vec<Str
     if all.is_empty() { named } else { all }
 }
 
-/// Device numbers of the nodes that a mount's source names, joined by colons where there are several (bcachefs).
+/// Device numbers of the nodes that a mount's source names, joined by colons where there are several
+/// (bcachefs).
 pub(super) fn devices_named(source: &str) -> Vec<Number> {
     let nodes = source.split(':').filter(|path| path.starts_with('/'));
     nodes.filter_map(|path| block_number(Path::new(path))).collect()

@@ -1,23 +1,25 @@
-//! What is read from a device itself: whether it holds anything at all, and by what a person knows again what it holds.
+//! What is read from a device itself: whether it contains anything at all, and details by which a person
+//! recognises the content.
 
 use crate::probe::Signature;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Both ends are read whole as far as this: labels, tables and superblocks lie there.
+/// Both ends are read completely up to this length: that is where labels, tables and superblocks are.
 const EDGE: u64 = 1 << 20;
-/// As many places between them are looked at, evenly spread.
+/// How many places between them are sampled, evenly spread.
 const PLACES: u64 = 64;
-/// So much is read of each.
+/// How much is read at each place.
 const PLACE: u64 = 4096;
 
-/// Offset and length of the name of the directory of the last mount in a superblock of ext2, ext3 or ext4 at 1024
-/// (Documentation/filesystems/ext4/super.rst, `s_last_mounted`).
+/// Offset and length of the name of the directory of the last mount in a superblock of ext2, ext3 or ext4 at
+/// 1024 (Documentation/filesystems/ext4/super.rst, `s_last_mounted`).
 const EXT_LAST_MOUNT: (u64, usize) = (1024 + 0x88, 64);
-/// Offset of the filesystem's UUID in a record header of an xfs log (`h_fs_uuid` in fs/xfs/libxfs/xfs_log_format.h).
+/// Offset of the filesystem's UUID in a record header of an xfs log (`h_fs_uuid` in
+/// fs/xfs/libxfs/xfs_log_format.h).
 const XFS_LOG_UUID: u64 = 304;
-/// What LVM's text of metadata begins with is the name of the volume group, `vg0 {`; the header of its area says where
-/// (lib/format_text/layout.h in lvm2: `mda_header` and its first `raw_locn`).
+/// LVM's metadata text begins with the name of the volume group, `vg0 {`; the header of its area says where
+/// it is (lib/format_text/layout.h in lvm2: `mda_header` and its first `raw_locn`).
 const LVM_AREA: u64 = 4096;
 const LVM_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 const LVM_NAME_MAX: usize = 128;
@@ -30,7 +32,7 @@ impl<'a> Bytes<'a> {
         Bytes(device)
     }
 
-    /// As many bytes as there are up to this length.
+    /// The bytes at an offset, up to this length, as far as there are any.
     pub(super) fn at(&self, offset: u64, length: usize) -> Result<Vec<u8>, String> {
         let mut buffer = vec![0; length];
         let mut filled = 0;
@@ -48,7 +50,8 @@ impl<'a> Bytes<'a> {
         Ok(buffer)
     }
 
-    /// Where the first byte other than zero was found on a device of this size: in one of its ends, or in the places between.
+    /// Where the first non-zero byte was found on a device of this size: in one of its ends, or in the places
+    /// between.
     pub(super) fn first_data(&self, size: u64) -> Result<Option<u64>, String> {
         for (offset, length) in places(size) {
             let bytes = self.at(offset, length as usize)?;
@@ -59,7 +62,7 @@ impl<'a> Bytes<'a> {
         Ok(None)
     }
 
-    /// What wipefs does not tell of a signature.
+    /// Details of a signature that wipefs does not report.
     pub(super) fn add_details(&self, signature: &mut Signature) -> Result<(), String> {
         match signature.kind.as_str() {
             "ext2" | "ext3" | "ext4" => {
@@ -75,7 +78,7 @@ impl<'a> Bytes<'a> {
         Ok(())
     }
 
-    /// The volume group in the first metadata area, where there is one in its usual place.
+    /// The volume group in the first metadata area, if there is one in its usual place.
     fn volume_group(&self) -> Result<Option<String>, String> {
         let header = self.at(LVM_AREA, 64)?;
         if header.get(4..4 + LVM_MAGIC.len()) != Some(LVM_MAGIC) {
@@ -86,7 +89,7 @@ impl<'a> Bytes<'a> {
         else {
             return Ok(None);
         };
-        // An offset that no device has is none.
+        // An offset beyond the device is not valid.
         let place = LVM_AREA.checked_add(offset).filter(|place| offset != 0 && *place <= i64::MAX as u64);
         let Some(place) = place else { return Ok(None) };
         let start = self.at(place, LVM_NAME_MAX)?;
@@ -95,7 +98,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Offset and length of everything that is looked at.
+/// Offset and length of everything that is read.
 fn places(size: u64) -> Vec<(u64, u64)> {
     if size <= 2 * EDGE + PLACES * PLACE {
         return vec![(0, size)];

@@ -1,7 +1,9 @@
-//! What the kernel serves to other machines: targets of NVMe (nvmet) and SCSI (LIO), and USB gadgets that are disks.
+//! What the kernel exports to other machines: targets of NVMe (nvmet) and SCSI (LIO), and USB gadgets that
+//! are disks.
 //!
-//! The kernel holds what it serves without any process and, but for LIO on block devices, without claiming it. All are set up
-//! in configfs, which tells what they serve. One that is set up and not switched on counts: it may be, at any time.
+//! The kernel holds what it exports without any process and, except for LIO on block devices, without
+//! claiming it. All are set up in configfs, which says what they export. One that is set up but not enabled
+//! counts as well: it may be enabled at any time.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,17 +14,17 @@ pub(super) const CONFIGFS: &str = "/sys/kernel/config";
 /// Modules, loaded or built in with parameters.
 pub(super) const MODULES: &str = "/sys/module";
 
-/// Something that is served.
+/// Something that is exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Export {
     /// The device or file.
     pub(super) path: PathBuf,
-    /// By what.
+    /// Which target exports it.
     pub(super) by: String,
 }
 
-/// A kind of target: the module that it needs, and the files that say what is served. A `*` stands for any name, and for the
-/// rest of one.
+/// A kind of target: the module that it needs, and the files that say what is exported. A `*` stands for any
+/// name, or for the rest of one.
 struct Kind {
     module: &'static str,
     name: &'static str,
@@ -43,14 +45,14 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Everything that is served, or set up to be.
+/// Everything that is exported, or set up to be.
 pub(super) fn exports(configfs: &Path, modules: &Path, unknown: &mut Vec<String>) -> Vec<Export> {
     let mut found: Vec<Export> = Vec::new();
     for kind in KINDS {
         let top = configfs.join(kind.files[0].split('/').next().unwrap_or_default());
         if modules.join(kind.module).exists() && !top.exists() {
             let module = kind.module;
-            unknown.push(format!("exports: module {module} is loaded, and '{}' is not there", top.display()));
+            unknown.push(format!("exports: module {module} is loaded, but '{}' is missing", top.display()));
         }
         let mut files = Vec::new();
         kind.files.iter().for_each(|pattern| files.extend(matching(configfs, pattern, unknown)));
@@ -64,7 +66,7 @@ pub(super) fn exports(configfs: &Path, modules: &Path, unknown: &mut Vec<String>
     found
 }
 
-/// The path that a file of configfs names; none where nothing is set up.
+/// The path that a file of configfs names; `None` if nothing is set up.
 fn served(file: &Path, unknown: &mut Vec<String>) -> Option<PathBuf> {
     let text = match fs::read(file) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -79,7 +81,8 @@ fn served(file: &Path, unknown: &mut Vec<String>) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// `TCM FILEIO ID: 0        File: /srv/disk.img  Size: 1048576  Mode: O_DSYNC Async: 0`, the second line of `info`.
+/// `TCM FILEIO ID: 0        File: /srv/disk.img  Size: 1048576  Mode: O_DSYNC Async: 0`, the second line of
+/// `info`.
 fn file_of_info(info: &str) -> Option<&str> {
     let (_, rest) = info.split_once(" File: ")?;
     rest.split_once("  Size: ").map(|(path, _)| path)

@@ -1,4 +1,5 @@
-//! How block devices stand on each other: partitions, arrays, loop devices and the filesystems that hold their files.
+//! How block devices are built on each other: partitions, arrays, loop devices and the filesystems that hold
+//! their files.
 
 use super::{Number, carried};
 use crate::local::loops;
@@ -17,12 +18,12 @@ pub(super) struct Node {
     pub(super) name: String,
     /// Its disk, when it is a partition.
     pub(super) disk: Option<Number>,
-    /// First byte on the disk, and size in bytes, when it is a partition.
+    /// First byte on the disk and size in bytes, if it is a partition.
     pub(super) extent: Option<(u64, u64)>,
     pub(super) partitions: Vec<Number>,
-    /// What it is made of (md, dm).
+    /// The devices that it consists of (md, dm).
     pub(super) slaves: Vec<Number>,
-    /// What is made of it.
+    /// The devices built on it.
     pub(super) holders: Vec<Number>,
     /// What a loop device is attached to.
     pub(super) backing: Option<Backing>,
@@ -71,7 +72,7 @@ impl Graph {
             if node.disk.is_some() {
                 node.extent = extent(*number);
                 if node.extent.is_none() {
-                    unknown.push(format!("partitions: '{}' does not tell where it lies", node.name));
+                    unknown.push(format!("partitions: '{}' does not report its position", node.name));
                 }
             }
         }
@@ -80,8 +81,8 @@ impl Graph {
         graph
     }
 
-    /// From the links in `/sys/dev/block` (`7:0` to `../../devices/virtual/block/loop0`; a partition lies in its disk's
-    /// directory) and a way to list the directories `slaves` and `holders`.
+    /// From the links in `/sys/dev/block` (`7:0` to `../../devices/virtual/block/loop0`; a partition is in
+    /// its disk's directory) and a function that lists the directories `slaves` and `holders`.
     fn connect(links: &BTreeMap<Number, PathBuf>, list: &dyn Fn(&Path) -> Vec<String>) -> Self {
         let name_of = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let numbers: BTreeMap<String, Number> =
@@ -158,13 +159,13 @@ impl Graph {
         if major != 0 {
             return vec![backing.file.0];
         }
-        // Filesystems without a device number of their own; the path leads to the mount. A file that was deleted, or lies
-        // in another namespace, has none here.
+        // Filesystems without a device number of their own; the path leads to the mount. A file that was
+        // deleted, or is in another namespace, has none here.
         let mount = mountinfo::containing(mounts, Path::new(&backing.path));
         mount.map(|mount| carried::devices_of(self, mount, unknown)).unwrap_or_default()
     }
 
-    /// What a device stands on, itself included, down to the disks.
+    /// What a device is built on, including itself, down to the disks.
     pub(super) fn below(&self, start: impl IntoIterator<Item = Number>) -> BTreeSet<Number> {
         let mut found = BTreeSet::new();
         let mut open: Vec<Number> = start.into_iter().collect();
@@ -183,8 +184,9 @@ impl Graph {
         found
     }
 
-    /// Other devices that reach the same bytes: loop devices over the same file or over each other, the disk of a
-    /// partition, and the block device under a loop device. What overlaps is another matter ([`Graph::overlapping`]).
+    /// Other devices that provide access to the same bytes: loop devices over the same file or over each
+    /// other, the disk of a partition, and the block device under a loop device. For overlaps see
+    /// [`Graph::overlapping`].
     pub(super) fn aliases(&self, number: Number) -> BTreeSet<Number> {
         let mut found = BTreeSet::new();
         let mut open = vec![number];
@@ -212,7 +214,8 @@ impl Graph {
         all.copied().filter(move |other| *other != number)
     }
 
-    /// Other partitions of the same disk that have bytes in common with this one, which a table may well say.
+    /// Other partitions of the same disk that share bytes with this one, which a partition table can well
+    /// contain.
     pub(super) fn overlapping(&self, number: Number) -> Vec<Number> {
         let extent = |number: Number| self.nodes.get(&number).and_then(|node| node.extent);
         let Some((start, size)) = extent(number) else { return Vec::new() };
@@ -261,8 +264,8 @@ fn names_in(directory: &Path) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// `sda` with two partitions, an LVM volume `dm-0` on the second, `loop0` over a file on that volume, `loop1` over the
-    /// same file, `loop2` over the whole of `sdb`, `loop3` over a file of its own.
+    /// `sda` with two partitions, an LVM volume `dm-0` on the second, `loop0` over a file on that volume,
+    /// `loop1` over the same file, `loop2` over the whole of `sdb`, `loop3` over a file of its own.
     pub(in super::super) fn machine() -> Graph {
         let links = [
             ((8, 0), "../../devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/sda"),

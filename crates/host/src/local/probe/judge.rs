@@ -6,7 +6,7 @@ use super::users::{Namespace, Opened, Opener, Swap, is_mounted_from};
 use crate::probe::Use;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was found out about the machine.
+/// The findings about the machine.
 pub(super) struct Facts {
     pub(super) graph: Graph,
     /// Our own first.
@@ -17,7 +17,8 @@ pub(super) struct Facts {
     pub(super) openers: Vec<Opener>,
 }
 
-/// The devices and files whose openers matter for a device: itself, its aliases, and the files under loop devices.
+/// The devices and files whose openers matter for a device: the device itself, its aliases, and the files
+/// under loop devices.
 pub(super) fn watched(graph: &Graph, number: Number) -> BTreeSet<Opened> {
     let mut devices = graph.aliases(number);
     devices.insert(number);
@@ -45,7 +46,7 @@ impl Facts {
         uses
     }
 
-    /// Mounts in our own namespace, or else in others.
+    /// Mounts in fsdyno's own namespace, or else in others.
     fn mounts_of(&self, number: Number) -> Vec<Use> {
         let of = |namespace: &Namespace| -> Vec<Use> {
             let mounts = namespace.mounts.iter().filter(|mount| is_mounted_from(mount, number));
@@ -119,7 +120,7 @@ impl Facts {
         self.graph.siblings(number).filter_map(used).collect()
     }
 
-    /// The first way in which the disk of a partition is in use as a whole, beside by its other partitions.
+    /// The first way in which the disk of a partition is in use as a whole, apart from its other partitions.
     fn used_whole(&self, disk: Number) -> Option<String> {
         let node = self.graph.nodes.get(&disk)?;
         let slave = node.slaves.first().map(|slave| format!("made of {}", self.graph.name(*slave)));

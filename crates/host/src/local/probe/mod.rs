@@ -1,12 +1,13 @@
-//! Everything that the guards need to know of a device.
+//! Everything that the guards need to know about a device.
 //!
-//! Each fact comes from where the kernel keeps it, and a fact that cannot be had is told as unknown, which the guards take
-//! for a refusal. The facts are gathered first ([`graph`], [`users`], [`signatures`], [`exports`], [`tables`]), then judged by
-//! functions that read nothing ([`judge`]).
+//! Each fact comes from where the kernel keeps it. A fact that cannot be determined is reported as unknown,
+//! which the guards treat as a refusal. The facts are gathered first ([`graph`], [`users`], [`signatures`],
+//! [`exports`], [`tables`]), then evaluated by functions that read nothing ([`judge`]).
 //!
-//! What no file tells, a mount in a namespace without any process or a filesystem's external journal, shows in an exclusive
-//! open that fails: the kernel lets nobody in beside such a claim. Not found are descriptors of processes outside
-//! our PID namespace, of io_uring's registered files, and of threads with a descriptor table of their own.
+//! Uses that no file reveals, such as a mount in a namespace without any process or a filesystem's external
+//! journal, show up when an exclusive open fails: the kernel admits nobody alongside such a claim. Not
+//! detected are descriptors of processes outside the PID namespace, of io_uring's registered files, and of
+//! threads with a descriptor table of their own.
 
 mod carried;
 mod content;
@@ -35,15 +36,15 @@ use users::{Opened, Opener};
 /// Device number, major and minor.
 type Number = (u32, u32);
 
-/// Where the system itself lives.
+/// Where the system itself is.
 const SYSTEM: &[&str] = &["/", "/boot", "/boot/efi", "/usr", "/var"];
 
-/// Everything that the guards need to know of what stands at a path. `protected` is what no device under test may carry,
-/// each with its name.
+/// Everything that the guards need to know about what is at a path. `protected` is what no device under test
+/// may carry, each with its name.
 pub(super) fn probe(path: &Path, protected: &[(String, PathBuf)]) -> Result<DeviceProbe> {
     let canonical = fs::canonicalize(path).map_err(|error| HostError::system("find", path, error))?;
     let stat =
-        rustix::fs::stat(&canonical).map_err(|error| HostError::system("look at", &canonical, error))?;
+        rustix::fs::stat(&canonical).map_err(|error| HostError::system("examine", &canonical, error))?;
     let mut found = DeviceProbe { path: path.to_path_buf(), canonical, ..DeviceProbe::default() };
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return Ok(found);
@@ -58,7 +59,8 @@ pub(super) fn probe(path: &Path, protected: &[(String, PathBuf)]) -> Result<Devi
     Ok(found)
 }
 
-/// Identity, write protection, logical block size and signatures, from one descriptor, so that all are of the same device.
+/// Identity, write protection, logical block size and signatures, from one descriptor, so that all are of the
+/// same device.
 fn look_at_descriptor(found: &mut DeviceProbe) {
     let device = match open(&found.canonical, OFlags::empty()) {
         Ok(device) => Arc::new(device),
@@ -122,8 +124,8 @@ fn look_at_uses(found: &mut DeviceProbe, protected: &[(String, PathBuf)]) {
     found.uses.extend(announced);
 }
 
-/// Uses that are written down somewhere: what the kernel serves to other machines, and the tables of the system. For a
-/// partition those of its disk count, too.
+/// Recorded uses: what the kernel exports to other machines, and the system tables. For a partition those of
+/// its disk also count.
 fn announced(
     number: Number,
     watched: &BTreeSet<Opened>,
@@ -142,8 +144,8 @@ fn announced(
     uses
 }
 
-/// udev opens every new device for a moment, and so does what it runs: only who stays counts. Who has a sibling open is told
-/// along, and not waited for: it is in nobody's way.
+/// udev and the programs that it runs open every new device for a moment: only lasting openers count. Openers
+/// of a sibling partition are reported, but not waited for: they are not in the way.
 fn lasting_openers(
     watched: &BTreeSet<Opened>,
     siblings: &BTreeSet<Opened>,
@@ -163,7 +165,7 @@ fn lasting_openers(
     }
 }
 
-/// An exclusive open fails beside a mount, a swap area, an array, a journal, or another exclusive opener.
+/// An exclusive open fails alongside a mount, a swap area, an array, a journal, or another exclusive opener.
 fn look_for_claim(found: &mut DeviceProbe) {
     let explained = found.uses.iter().any(|one| {
         !matches!(
@@ -175,9 +177,9 @@ fn look_for_claim(found: &mut DeviceProbe) {
                 | Use::Configured { .. }
         )
     });
-    // Errors other than busy were told with the first open.
+    // Errors other than busy were reported with the first open.
     if !explained && while_busy(|| open(&found.canonical, OFlags::EXCL)).err() == Some(Errno::BUSY) {
-        let name = "something that claims it exclusively and is seen nowhere else";
+        let name = "something that has claimed it exclusively and is not visible elsewhere";
         found.uses.push(Use::Holder { name: name.to_string() });
     }
 }

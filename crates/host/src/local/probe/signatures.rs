@@ -1,6 +1,6 @@
-//! Known signatures on a device, as `wipefs` of util-linux reports them: filesystems, members of arrays and volume groups,
-//! encryption, swap, partition tables, all that are there and not only the likeliest. What wipefs leaves out, and a person
-//! needs to know what would be lost, is read from the device itself.
+//! Known signatures on a device, as `wipefs` of util-linux reports them: filesystems, members of arrays and
+//! volume groups, encryption, swap, partition tables; all that are present, not only the most likely one.
+//! Details that wipefs omits, but a person needs to know what would be lost, are read from the device itself.
 
 use super::content;
 use crate::local::command;
@@ -13,10 +13,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Reading a few blocks; a device that takes longer is sick.
+/// Reading a few blocks; a device that takes longer is broken.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What shows that a device of this size holds something, each once; otherwise the reason why this is unknown.
+/// What shows that a device of this size contains something, each once; otherwise the reason why this is
+/// unknown.
 pub(super) fn read(device: &Arc<OwnedFd>, size: u64) -> Result<Vec<Signature>, String> {
     let mut found = known(device)?;
     let bytes = content::Bytes::of(device.as_fd());
@@ -36,7 +37,7 @@ pub(super) fn read(device: &Arc<OwnedFd>, size: u64) -> Result<Vec<Signature>, S
 
 fn known(device: &Arc<OwnedFd>) -> Result<Vec<Signature>, String> {
     let handle = DeviceHandle(0);
-    // Without `--all` wipefs opens the device for reading only; `--no-act` is its own word for the same.
+    // Without `--all` wipefs opens the device for reading only; `--no-act` is its own option for the same.
     let mut look = Command::new("wipefs")
         .args(["--no-act", "--json"])
         .device("", handle, Path::new("device"))
@@ -44,9 +45,7 @@ fn known(device: &Arc<OwnedFd>) -> Result<Vec<Signature>, String> {
     look.limit = LIMIT;
     let output = command::run(&look, &[(handle, Arc::clone(device))]).map_err(|error| error.to_string())?;
     match output.status {
-        0 => {
-            parse(&output.stdout).map_err(|error| format!("the output of wipefs is not understood: {error}"))
-        }
+        0 => parse(&output.stdout).map_err(|error| format!("the output of wipefs is not valid: {error}")),
         status => Err(format!("wipefs ended with status {status}: {}", output.stderr.trim_end())),
     }
 }
@@ -64,7 +63,7 @@ struct Line {
     label: Option<String>,
 }
 
-/// Signatures that stand in several places, as those of vfat and GPT do, are given once.
+/// Signatures that exist in several places, as those of vfat and GPT do, are reported once.
 fn parse(text: &str) -> serde_json::Result<Vec<Signature>> {
     if text.trim().is_empty() {
         return Ok(Vec::new()); // releases that print nothing where they found nothing

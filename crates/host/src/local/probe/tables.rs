@@ -1,7 +1,8 @@
-//! What the tables of the system name: fstab(5) and crypttab(5), whose entries may be mounted or opened at any time.
+//! What the system tables name: fstab(5) and crypttab(5), whose entries may be mounted or opened at any time.
 //!
-//! An entry names a device by its path or by a tag (`UUID=`, `LABEL=`, `PARTUUID=`, `PARTLABEL=`, `ID=`). A tag is looked up
-//! where udev keeps links for it, and held against what was read from the device itself, for machines without udev.
+//! An entry names a device by its path or by a tag (`UUID=`, `LABEL=`, `PARTUUID=`, `PARTLABEL=`, `ID=`). A
+//! tag is looked up among udev's links, and compared with what was read from the device itself, for machines
+//! without udev.
 
 use super::users::Opened;
 use crate::mountinfo;
@@ -38,15 +39,16 @@ enum Named {
     Tag(&'static str, String),
 }
 
-/// What was read from a device, by which a tag may mean it.
+/// What was read from a device that a tag may refer to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known<'a> {
     pub(super) signatures: &'a [Signature],
-    /// Identifier and name of a partition, where it is one and the kernel tells them.
+    /// Identifier and name of a partition, if it is one and the kernel reports them.
     pub(super) partition: Option<&'a Partition>,
 }
 
-/// A partition as its `uevent` in sysfs tells of it: `PARTUUID` since Linux 6.13, `PARTNAME` where the table has names.
+/// A partition as its `uevent` in sysfs tells of it: `PARTUUID` since Linux 6.13, `PARTNAME` where the table
+/// has names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Partition {
     uuid: Option<String>,
@@ -104,7 +106,7 @@ fn parse_crypttab(text: &str) -> Vec<Entry> {
     entries.collect()
 }
 
-/// None for what is no device of this machine: `tmpfs`, `server:/export`.
+/// `None` for something that is not a device of this machine: `tmpfs`, `server:/export`.
 fn named(text: &str) -> Option<Named> {
     let tag = TAGS.iter().find_map(|(tag, _)| Some((*tag, text.strip_prefix(tag)?.strip_prefix('=')?)));
     match tag {
@@ -119,8 +121,8 @@ fn plain(text: &str) -> OsString {
     OsString::from_vec(mountinfo::unescape(text))
 }
 
-/// The uses of a device that these entries make of it, or of a file that it is a loop device over. `links` is where udev keeps
-/// its links, `leads_here` tells whether a path leads to the device or the file.
+/// The uses that these entries make of a device, or of the file behind a loop device. `links` is where udev
+/// keeps its links, `leads_here` determines whether a path leads to the device or the file.
 pub(super) fn uses(
     entries: &[Entry],
     known: Known<'_>,
@@ -137,7 +139,7 @@ pub(super) fn uses(
                 let directory = links.join(kind);
                 if tag.starts_with("PART") && !known.tells(tag) && !directory.exists() {
                     unknown.push(format!(
-                        "whether {table} names it by {tag}={value}: no partition tells its own"
+                        "whether {table} names it by {tag}={value}: no partition reports such a tag"
                     ));
                 }
                 leads_here(&directory.join(link_name(value))) || known.has(tag, value)

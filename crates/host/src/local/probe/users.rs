@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 /// The mounts of one mount namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Namespace {
-    /// A process in it; `None` for our own.
+    /// A process in it; `None` for fsdyno's own.
     pub(super) pid: Option<u32>,
     pub(super) mounts: Vec<MountInfo>,
 }
 
-/// Every mount namespace that has a process; our own is the first. A process that does not tell its namespace is taken to
-/// have one of its own, for its mounts are open to all.
+/// Every mount namespace that has a process; fsdyno's own is the first. A process that does not reveal its
+/// namespace counts as having its own, because its mounts can be read anyway.
 pub(super) fn namespaces(unknown: &mut Vec<String>) -> Vec<Namespace> {
     let mut found =
         vec![Namespace { pid: None, mounts: mounts_in(Path::new("/proc/self/mountinfo"), unknown) }];
@@ -53,7 +53,7 @@ fn mounts_in(file: &Path, unknown: &mut Vec<String>) -> Vec<MountInfo> {
         }
     };
     let (mounts, bad) = mountinfo::parse(&text);
-    unknown.extend(bad.first().map(|line| format!("mounts: line '{line}' is not understood")));
+    unknown.extend(bad.first().map(|line| format!("mounts: line '{line}' is not valid")));
     mounts
 }
 
@@ -79,7 +79,7 @@ pub(super) fn swaps(unknown: &mut Vec<String>) -> Vec<Swap> {
     for (path, partition) in parse_swaps(&text) {
         let block = block_number(&path);
         if partition && block.is_none() {
-            unknown.push(format!("swap: '{}' is no device here", path.display()));
+            unknown.push(format!("swap: '{}' is not a device here", path.display()));
         }
         found.push(Swap { path, block });
     }
@@ -135,14 +135,14 @@ pub(super) fn openers(watched: &BTreeSet<Opened>, unknown: &mut Vec<String>) -> 
     found
 }
 
-/// The supervisor of a container or sandbox may be closed to the root inside. It is not held against a device: nothing that
-/// is done inside could change it.
+/// The supervisor of a container or sandbox may be hidden from the root inside. This does not count against a
+/// device: nothing that is done inside could change it.
 fn is_closed_init(pid: u32) -> bool {
     pid == 1 && rustix::process::geteuid().is_root()
 }
 
-/// Block devices and files that a process holds open. Asking does not reach the filesystem: one that is sick must not stop
-/// us here.
+/// Block devices and files that a process holds open. The query does not reach the filesystem: a broken one
+/// must not block fsdyno here.
 fn opened_by(process: &Path) -> std::io::Result<BTreeSet<Opened>> {
     let mut found = BTreeSet::new();
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
@@ -187,7 +187,7 @@ fn processes(unknown: &mut Vec<String>) -> Vec<(u32, PathBuf)> {
     processes.collect()
 }
 
-/// Processes come and go while we look.
+/// Processes come and go in the meantime.
 fn has_gone(error: &std::io::Error) -> bool {
     let gone = [Errno::NOENT, Errno::SRCH, Errno::INVAL];
     error.raw_os_error().is_some_and(|number| gone.iter().any(|errno| errno.raw_os_error() == number))

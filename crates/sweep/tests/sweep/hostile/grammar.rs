@@ -1,5 +1,5 @@
-//! Plans from the whole grammar, as a stranger might write them: every key, mostly with values that it takes, now and then with
-//! one that is meant to do harm.
+//! Plans from the whole grammar, as a stranger might write them: every key, mostly with values that it takes,
+//! now and then with one that is meant to do harm.
 
 use super::machine::{ALIAS, DECOY_DISK, DECOY_LOOP, DISKS, PRECIOUS};
 use fsdyno_core::axis::{AXES, Axis, Levels};

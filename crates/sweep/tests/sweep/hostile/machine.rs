@@ -102,7 +102,7 @@ pub fn guests(random: &mut Xoshiro256PlusPlus) -> FakeGuests {
 }
 
 fn not_started() -> NotStarted {
-    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest ended".into() };
+    let error = HostError::Lost { host: "debian:6.1".into(), reason: "the guest exited".into() };
     NotStarted { error: Box::new(error), last_words: "\u{1b}[2JKernel panic".into() }
 }
 
@@ -183,7 +183,8 @@ fn is_random(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Loop devices but the decoy's, arrays and mappings: the fake host itself lets nobody open one that is not ours.
+/// Loop devices but the decoy's, arrays and mappings: the fake host itself lets nobody open one that is not
+/// ours.
 fn is_node_of_ours(path: &str) -> bool {
     let numbered = ["/dev/loop", "/dev/md", "/dev/dm-"].iter().find_map(|kind| path.strip_prefix(kind));
     path != DECOY_LOOP && numbered.is_some_and(|number| number.parse::<u32>().is_ok())

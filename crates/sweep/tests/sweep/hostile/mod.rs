@@ -1,9 +1,9 @@
-//! Any plan, from the whole grammar and meant to do harm, on a machine where anything fails at any step: what is touched is
-//! what the plan names, and undoing leaves the machine as it was. The fake machine itself panics at a step that no host may be
-//! asked for.
+//! Any plan, from the whole grammar and meant to do harm, on a machine where anything fails at any step: what
+//! is touched is what the plan names, and undoing leaves the machine as it was. The fake machine itself
+//! panics at a step that no host may be asked for.
 //!
-//! `FSDYNO_PLANS` is the number of plans and `FSDYNO_SEED` the first seed; each plan has the next one. A plan that fails is
-//! made as small as it can be, and printed with the seed that replays it.
+//! `FSDYNO_PLANS` is the number of plans and `FSDYNO_SEED` the first seed; each plan has the next one. A plan
+//! that fails is made as small as it can be, and printed with the seed that replays it.
 
 mod grammar;
 mod machine;
@@ -33,7 +33,8 @@ const THREADS: usize = 24;
 const MOST_TRIALS: usize = 24;
 /// Steps among which something goes wrong.
 const STEPS: usize = 120;
-/// Of all plans, those that must come to their trials, and that must be refused before: else they test nothing.
+/// Of all plans, those that must come to their trials, and that must be refused before: else they test
+/// nothing.
 const LEAST_SHARE: f64 = 0.1;
 
 /// How far a plan came.
