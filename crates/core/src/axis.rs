@@ -444,9 +444,9 @@ impl fmt::Display for Levels {
             Levels::Percent => write!(f, "a whole percentage from 1% to {FULLEST}%"),
             Levels::Switch => f.write_str("0 or 1"),
             Levels::Journal => f.write_str("internal, none, external or external:NAME"),
-            Levels::Kernel => {
-                f.write_str("host, debian:VERSION, the release of an installed kernel or a name from [kernels]")
-            }
+            Levels::Kernel => f.write_str(
+                "host, debian:VERSION, the release of an installed kernel or a name from [kernels]",
+            ),
             Levels::Sysctl => f.write_str("a single line of letters, digits, spaces and ._,:/=+%@|*-"),
             Levels::Text => f.write_str("text"),
         }

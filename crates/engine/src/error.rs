@@ -57,7 +57,7 @@ pub enum EngineError {
     /// The workload does not have that many parts.
     #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {
-        /// What was asked for.
+        /// What was requested.
         part: Part,
         /// How many there are.
         parts: u32,
@@ -189,7 +189,8 @@ impl EngineError {
             }
             EngineError::Room { .. } => {
                 failure.step = "fill".to_string();
-                failure.hint = Some("fill less, make the workload smaller, or use a larger device".to_string());
+                failure.hint =
+                    Some("fill less, make the workload smaller, or use a larger device".to_string());
             }
             EngineError::Changed { path, .. } => {
                 failure.path = Some(path.display().to_string());
@@ -229,7 +230,9 @@ fn hint(errno: Errno) -> Option<&'static str> {
         ),
         Errno::DQUOT => Some("this user's quota is used up; make tree_size smaller"),
         Errno::IO => Some("the device or the filesystem reported an error; see the kernel log"),
-        Errno::ROFS => Some("the filesystem is mounted read-only or has become read-only; see the kernel log"),
+        Errno::ROFS => {
+            Some("the filesystem is mounted read-only or has become read-only; see the kernel log")
+        }
         Errno::ACCESS | Errno::PERM => Some("choose a directory that this user can write to"),
         Errno::INVAL => Some("the filesystem may not support O_DIRECT, or not with this block size"),
         Errno::NODATA => Some("something else has truncated the file"),

@@ -177,8 +177,7 @@ fn execute(
     let bounds = Bounds::new(stop, &confined);
     let mut session = Session::new(request, timer, bounds, progress, observer);
     if timer.source() != Source::Tsc && request.part.is_first() {
-        let text =
-            format!("the timer is {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
+        let text = format!("the timer is {}: {:.0} ns per reading", timer.source().name(), timer.read_ns());
         session.warn(WarningKind::SlowTimer, text);
     }
     let filled = check(request).and_then(|()| session.fill());

@@ -91,7 +91,9 @@ impl State {
             true => trusted::make(&self.directory, ROOT)
                 .map_err(|error| refused(&self.directory, "", "state", &error)),
             false => std::fs::create_dir_all(&self.directory).map_err(|error| {
-                anyhow!(error).context(format!("cannot create directory '{}'", self.directory.display())).into()
+                anyhow!(error)
+                    .context(format!("cannot create directory '{}'", self.directory.display()))
+                    .into()
             }),
         }
     }
@@ -144,7 +146,11 @@ fn has_journals(directory: &Path) -> bool {
 pub fn cache() -> Result<PathBuf, Trouble> {
     let asked = asked("XDG_CACHE_HOME");
     let chosen = chosen_cache(&asked).ok_or_else(|| {
-        Trouble::new(Status::Usage, anyhow!("no place for a cache: neither XDG_CACHE_HOME nor HOME is an absolute path")).hint("set XDG_CACHE_HOME")
+        Trouble::new(
+            Status::Usage,
+            anyhow!("no place for a cache: neither XDG_CACHE_HOME nor HOME is an absolute path"),
+        )
+        .hint("set XDG_CACHE_HOME")
     })?;
     if asked.root {
         obey(&chosen, &chosen.directory, "cache")?;

@@ -101,7 +101,9 @@ impl GuestHost {
                 self.machine().kill();
                 let host = self.name.clone();
                 match interrupt.is_some_and(is_set) {
-                    true => HostError::Lost { host, reason: "nobody is waiting for it any longer".to_string() },
+                    true => {
+                        HostError::Lost { host, reason: "nobody is waiting for it any longer".to_string() }
+                    }
                     false => HostError::Hung {
                         action: format!("{request} in guest {host}"),
                         seconds: limit.as_secs(),

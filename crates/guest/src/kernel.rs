@@ -106,7 +106,10 @@ fn built(spec: &KernelSpec, image: &Path, modules: Option<&Path>) -> Result<Kern
         release_of(image).map_err(GuestError::file("read the kernel image", image))?.ok_or_else(|| {
             refuse(
                 spec,
-                format!("'{}' is not a bzImage such as arch/x86/boot/bzImage of a kernel build", image.display()),
+                format!(
+                    "'{}' is not a bzImage such as arch/x86/boot/bzImage of a kernel build",
+                    image.display()
+                ),
             )
         })?;
     let modules = match modules {

@@ -182,9 +182,7 @@ fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError
     let disks = disks(document, table)?;
     let stripes = table.integer("stripes", 1..=MAX_DISKS)?.unwrap_or(1);
     if !(disks.len() as u64).is_multiple_of(stripes.into()) {
-        return Err(
-            table.refuse("stripes", format!("a divisor of the number of disks, {}", disks.len()))
-        );
+        return Err(table.refuse("stripes", format!("a divisor of the number of disks, {}", disks.len())));
     }
     if stripes == 1 && table.get("stripe_size").is_some() {
         return Err(pointless(table, "stripe_size", "a linear volume"));
@@ -239,7 +237,9 @@ fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
     table.only(&[DISK_KEYS, &["count"]].concat())?;
     let kind = exactly_one(table, &["image", "block"])?;
     if kind == "block" {
-        return Err(table.refuse("block", "a list of disks such as [{ block = \"...\" }, { block = \"...\" }]"));
+        return Err(
+            table.refuse("block", "a list of disks such as [{ block = \"...\" }, { block = \"...\" }]")
+        );
     }
     let count: u32 = table.integer("count", 1..=MAX_DISKS)?.ok_or_else(|| missing(table, "count"))?;
     let first = disk(table, kind)?;

@@ -80,9 +80,9 @@ impl PlanError {
                 Some("add a scratch image: [device] with image = \"/var/tmp/fsdyno.img\" and size = \"8G\"")
             }
             PlanProblem::NoWorkload => Some("add a [[workloads]] table with kind = \"fileserver\""),
-            PlanProblem::NoFilesystem => {
-                Some("add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] table with a filesystem")
-            }
+            PlanProblem::NoFilesystem => Some(
+                "add filesystem = [\"ext4\", \"xfs\"] to [axes], or a [[configurations]] table with a filesystem",
+            ),
             PlanProblem::NoJournalDevice { .. } | PlanProblem::UnknownJournal { .. } => Some(
                 "define one: [device.journals] with disk = { image = \"/var/tmp/fsdyno-journal.img\", size = \"128M\" }",
             ),

@@ -238,8 +238,9 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
     match need {
-        Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. })
-            .then(|| "device-read needs a block device; use a plan with an image or a block device".to_string()),
+        Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. }).then(|| {
+            "device-read needs a block device; use a plan with an image or a block device".to_string()
+        }),
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
             (!found).then(|| format!("{program} is not installed (apt-get install {package})"))

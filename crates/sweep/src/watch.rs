@@ -245,6 +245,7 @@ fn garbage(text: &str) -> Failure {
 fn ended_early(place: &Option<Place>, stderr: String) -> Failure {
     let mut failure = Failure::new(step(place), "the engine exited without a result");
     failure.details = stderr;
-    failure.hint = Some("check the kernel log (dmesg): the engine may have been killed for lack of memory".into());
+    failure.hint =
+        Some("check the kernel log (dmesg): the engine may have been killed for lack of memory".into());
     failure
 }

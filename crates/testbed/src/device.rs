@@ -321,7 +321,8 @@ fn attach(
     options: &LoopOptions,
 ) -> Result<AttachedLoop> {
     let image = images.iter().find(|image| image.path == path);
-    let image = image.ok_or_else(|| contradiction(format!("no image was created for '{}'", path.display())))?;
+    let image =
+        image.ok_or_else(|| contradiction(format!("no image was created for '{}'", path.display())))?;
     let attached = host.attach_loop(image.handle, options).map_err(TestbedError::at("attach"))?;
     // The loop device has it open from now on.
     journal.close_image(host, image.handle).map_err(TestbedError::at("attach"))?;

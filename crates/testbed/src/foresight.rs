@@ -141,7 +141,9 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     let filesystem = filesystem::find(&configuration.filesystem);
     let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
     if (filesystem.is_some() || sysctls) && unprivileged(host) {
-        missing.push("root privileges are needed to create and mount filesystems and to change settings".to_string());
+        missing.push(
+            "root privileges are needed to create and mount filesystems and to change settings".to_string(),
+        );
     }
     let Some(filesystem) = filesystem else { return missing };
     let kernel = kernel_facts(host);
@@ -161,10 +163,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image { .. }))
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
-        missing.push(
-            "the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need"
-                .to_string(),
-        );
+        missing.push("the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need".to_string());
     }
     let size = device_size(host, &devices.data);
     if let Some(size) = size

@@ -342,8 +342,10 @@ pub(crate) fn mount_again(
     let before = &trial.built.mount_options_in_force;
     trial.warnings.clear();
     if mount.options != *before {
-        let text =
-            format!("after mounting again, the active mount options are {}; before, they were {before}", mount.options);
+        let text = format!(
+            "after mounting again, the active mount options are {}; before, they were {before}",
+            mount.options
+        );
         trial.warnings.push(Warning::new(WarningKind::OptionNotInForce, text));
     }
     Ok(())

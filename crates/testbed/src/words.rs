@@ -112,8 +112,7 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
         let long = name.starts_with("--");
         let Some(takes) = find(known, name) else {
             let name = name.escape_debug();
-            problems
-                .push(format!("fsdyno does not know the option '{name}' of {tool} and refuses it"));
+            problems.push(format!("fsdyno does not know the option '{name}' of {tool} and refuses it"));
             continue;
         };
         let value = match (takes, glued) {
@@ -126,9 +125,8 @@ fn read<'a>(tool: &str, known: Words, words: &[&'a str]) -> (Vec<Given<'a>>, Vec
                 continue;
             }
             (Takes::Nothing, Some(_)) => {
-                problems.push(format!(
-                    "write the mkfs options in '{word}' separately: '{name}' takes no value"
-                ));
+                problems
+                    .push(format!("write the mkfs options in '{word}' separately: '{name}' takes no value"));
                 continue;
             }
             (Takes::Nothing, None) => None,
@@ -175,7 +173,9 @@ fn unfit(takes: Takes, value: &str) -> Vec<String> {
             vec![format!("'{}' contains characters that are not allowed in a value", value.escape_debug())]
         }
         Takes::OneOf(known) if known.contains(&value) => Vec::new(),
-        Takes::OneOf(known) => vec![format!("'{}' is not one of: {}", value.escape_debug(), known.join(", "))],
+        Takes::OneOf(known) => {
+            vec![format!("'{}' is not one of: {}", value.escape_debug(), known.join(", "))]
+        }
         Takes::Features(known) => {
             let unknown = value
                 .split(',')
@@ -211,7 +211,9 @@ fn of_mount(filesystem: &dyn Filesystem, word: &str) -> Option<String> {
         _ if NOT_OF_THE_FILESYSTEM.contains(&name) => {
             "makes mount do something other than mount the plan's device".to_string()
         }
-        (None, None) if !is_plain(name) => "contains characters that are not allowed in an option".to_string(),
+        (None, None) if !is_plain(name) => {
+            "contains characters that are not allowed in an option".to_string()
+        }
         (_, None) => return None,
         (None, Some(_)) => {
             return Some(format!(

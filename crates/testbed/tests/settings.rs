@@ -64,7 +64,10 @@ fn what_cannot_be_written_back_is_not_changed() {
         host.write_setting(PAGE_CLUSTER, before);
         let configuration = with_sysctl("vm.page-cluster", "7");
         let reasons = unmet(&mut host, &configuration, &devices());
-        assert!(reasons.iter().any(|reason| reason.contains("could not be restored afterwards")), "{reasons:?}");
+        assert!(
+            reasons.iter().any(|reason| reason.contains("could not be restored afterwards")),
+            "{reasons:?}"
+        );
         let start = host.snapshot();
         let mut journal = UndoJournal::in_memory();
         let error = mount(&mut host, &mut journal, &configuration).unwrap_err();

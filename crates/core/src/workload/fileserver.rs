@@ -81,11 +81,7 @@ impl Load for Fileserver {
         Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
         super::check_io_size("io_size", self.io_size, self.direct)?;
         Refusal::unless(self.tree_size > Bytes(0), "tree_size", "greater than zero")?;
-        Refusal::unless(
-            self.tree_bytes() >= self.multiple(),
-            "tree_size",
-            "at least one block per tree",
-        )?;
+        Refusal::unless(self.tree_bytes() >= self.multiple(), "tree_size", "at least one block per tree")?;
         super::check_content(&self.content)?;
         let space = self.writer_space.is_none_or(|space| space.0 >= 64 * Bytes::KIB);
         Refusal::unless(space, "writer_space", "at least 64k")

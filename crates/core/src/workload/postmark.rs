@@ -198,8 +198,7 @@ fn commands(text: &str) -> Result<Vec<Setting>, ShorthandError> {
             [] => {}
             [command, ..] if WITHOUT_EFFECT.contains(&command) => {}
             _ if over => {
-                let reason =
-                    "'run' is the last command, because a workload is one run; add another workload for a second run";
+                let reason = "'run' is the last command, because a workload is one run; add another workload for a second run";
                 return Err(ShorthandError::Refused { word: words.join(" "), reason });
             }
             ["run"] => over = true,

@@ -56,8 +56,9 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     let first = side(surroundings, &store, &options.first)?;
     let second = side(surroundings, &store, options.second())?;
     if first.is(&second) {
-        return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials"))
-            .hint("use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP --summary lists their names"));
+        return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials")).hint(
+            "use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP --summary lists their names",
+        ));
     }
     let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
     let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
@@ -115,8 +116,7 @@ fn nothing_in_common(compared: &Comparison) -> Trouble {
         true => anyhow!("the two sides have no measure in common"),
         false => anyhow!("at least one side lacks {}", without.join(", ")),
     };
-    Trouble::new(Status::Usage, error)
-        .hint("fsdyno show SWEEP lists the measures; select one with --measure")
+    Trouble::new(Status::Usage, error).hint("fsdyno show SWEEP lists the measures; select one with --measure")
 }
 
 fn beside_published(

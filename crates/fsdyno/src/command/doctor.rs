@@ -153,7 +153,8 @@ fn confinement(host: &mut dyn Host) -> Finding {
     let found = host.confinement().unwrap_or_default();
     let remedy = match (found.landlock_abi, found.not_refused.is_empty()) {
         (0, _) => Some(
-            "needs Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= if that is set".to_string(),
+            "needs Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= if that is set"
+                .to_string(),
         ),
         (_, true) => None,
         (_, false) => Some("sweeps run anyway; a newer kernel blocks more".to_string()),

@@ -63,7 +63,9 @@ fn read(path: &Path) -> std::result::Result<File, Trouble> {
     let file = read.with_context(|| format!("cannot read '{name}'"))?;
     file.map_err(|error| {
         let hint = match &error {
-            ImportError::TooLarge { .. } => "nothing was imported; a log of individual operations is not a result",
+            ImportError::TooLarge { .. } => {
+                "nothing was imported; a log of individual operations is not a result"
+            }
             _ => "nothing was imported",
         };
         Trouble::new(Status::Usage, error).hint(hint)

@@ -87,7 +87,11 @@ fn kernels(page: &mut String) -> std::fmt::Result {
 }
 
 fn workloads(page: &mut String) -> std::fmt::Result {
-    writeln!(page, "\n## Workloads\n\nKeys of `[[workloads]]` in addition to `kind`, which is one of {}.", kinds())?;
+    writeln!(
+        page,
+        "\n## Workloads\n\nKeys of `[[workloads]]` in addition to `kind`, which is one of {}.",
+        kinds()
+    )?;
     for workload in Workload::KINDS.iter().filter_map(|kind| Workload::of_kind(kind)) {
         writeln!(page, "\n### {}\n\n| key | default | meaning |\n|---|---|---|", workload.kind())?;
         if let Some(shorthand) = workload.load().shorthand() {
@@ -106,7 +110,10 @@ fn kinds() -> String {
 }
 
 fn measures(page: &mut String) -> std::fmt::Result {
-    writeln!(page, "\n## Measures\n\n`measure` in a plan and `fsdyno show --measure` rank by one of these.\n")?;
+    writeln!(
+        page,
+        "\n## Measures\n\n`measure` in a plan and `fsdyno show --measure` rank by one of these.\n"
+    )?;
     for (name, help) in Measure::named() {
         writeln!(page, "- `{name}`: {help}")?;
     }

@@ -39,9 +39,7 @@ pub fn run(surroundings: &Surroundings, options: &Restore) -> Result {
         say::note(&format!("moved aside: '{}'", path.display()));
     }
     if !restored.aside.is_empty() {
-        say::note(
-            "hint: read the journal that was moved aside, undo what it lists by hand, then remove it",
-        );
+        say::note("hint: read the journal that was moved aside, undo what it lists by hand, then remove it");
     }
     Ok(match restored {
         RestoreReport { report, aside, .. } if !report.left.is_empty() || !aside.is_empty() => {

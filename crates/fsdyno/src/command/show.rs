@@ -95,7 +95,10 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
             .hint("omit --as; the JSON contains the figures of every trial"));
     }
     if !trials.iter().any(|trial| terminal::is_bonnie(&trial.workload)) {
-        return Err(Trouble::new(Status::Usage, anyhow!("the sweep has no trials of bonnie or the real bonnie++")));
+        return Err(Trouble::new(
+            Status::Usage,
+            anyhow!("the sweep has no trials of bonnie or the real bonnie++"),
+        ));
     }
     terminal::bonnie_csv(&mut std::io::stdout().lock(), trials)?;
     Ok(Status::Well)

@@ -54,8 +54,7 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
             if matches!(error, OverwriteError::NoDevice(_)) { text.trim_start_matches('=') } else { "" };
         let kind = if kind.is_empty() { "ext4" } else { kind };
         let right = Overwrite { device: device.to_path_buf(), kind: kind.to_string() };
-        Trouble::new(Status::Usage, error)
-            .hint(format!("write --overwrite {right}, once for each device"))
+        Trouble::new(Status::Usage, error).hint(format!("write --overwrite {right}, once for each device"))
     })
 }
 

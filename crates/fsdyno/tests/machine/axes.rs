@@ -259,7 +259,11 @@ fn others() -> Vec<Row> {
     vec![
         row("f2fs", &[("barrier", "0")], &[Shows("nobarrier")]),
         row("f2fs", &[("barrier", "1")], &[NoOption("nobarrier")]),
-        row("f2fs", &[("block_size", "1k")], &[Contradiction("f2fs does not support blocks of 1k; supported: 4k")]),
+        row(
+            "f2fs",
+            &[("block_size", "1k")],
+            &[Contradiction("f2fs does not support blocks of 1k; supported: 4k")],
+        ),
         row("f2fs", &[("mkfs", "-o 10")], &[Geometry("Overprovision ratio = 10")]),
         row("nilfs2", &[("barrier", "0")], &[Shows("nobarrier")]),
         row("nilfs2", &[("barrier", "1")], &[NoOption("nobarrier")]),
@@ -273,7 +277,11 @@ fn others() -> Vec<Row> {
         row("jfs", &[("journal_size", "8M")], &[Geometry("JFS_INLINELOG")]),
         row("jfs", &[("journal_size", "64M")], &[Unmet("jfs needs at least 640M")]),
         row("jfs", &[("journal_size", "100k")], &[Contradiction("a multiple of 1 MiB")]),
-        row("jfs", &[("block_size", "1k")], &[Contradiction("jfs does not support blocks of 1k; supported: 4k")]),
+        row(
+            "jfs",
+            &[("block_size", "1k")],
+            &[Contradiction("jfs does not support blocks of 1k; supported: 4k")],
+        ),
         row("jfs", &[("mkfs", "-L fsdyno")], &[Geometry("'fsdyno'")]),
         row("reiserfs", &[("barrier", "0")], &[Shows("barrier=none")]),
         row("reiserfs", &[("barrier", "1")], &[NoOption("barrier=none")]),
@@ -289,7 +297,11 @@ fn others() -> Vec<Row> {
             &[BlockSize(4096), Geometry("Journal Size 1024 blocks")],
         ),
         row("reiserfs", &[("journal_size", "1M")], &[Contradiction("2052k to")]),
-        row("reiserfs", &[("block_size", "8k")], &[Contradiction("reiserfs does not support blocks of 8k; supported: 4k")]),
+        row(
+            "reiserfs",
+            &[("block_size", "8k")],
+            &[Contradiction("reiserfs does not support blocks of 8k; supported: 4k")],
+        ),
         row("reiserfs", &[("mkfs", "--hash tea")], &[Geometry("\"tea\"")]),
         row("vfat", &[("block_size", "1k")], &[BlockSize(1024), Geometry("2 sectors per cluster")]),
         row("vfat", &[("block_size", "128k")], &[Contradiction("a power of two from 512 to 64k")]),

@@ -254,7 +254,10 @@ fn a_kernel_without_landlock_says_so() {
         .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words));
     let confinement = guest.confinement().expect("an answer");
     assert_eq!((confinement.landlock_abi, confinement.refused.len()), (0, 0));
-    assert!(confinement.to_string().starts_with("none: this kernel does not support Landlock"), "{confinement}");
+    assert!(
+        confinement.to_string().starts_with("none: this kernel does not support Landlock"),
+        "{confinement}"
+    );
     let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
     assert_eq!(made.status, 0, "tools run all the same: {made:?}");
 }

@@ -252,7 +252,10 @@ window = "200ms"
     let refused = sandbox.run(&["show", "--as", "published"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(error.contains("does not repeat a published study") && error.contains("xfs-tweaks-2003"), "{error}");
+    assert!(
+        error.contains("does not repeat a published study") && error.contains("xfs-tweaks-2003"),
+        "{error}"
+    );
 }
 
 fn a_wrong_reference_gets_one_clear_error() {

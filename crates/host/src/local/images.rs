@@ -116,7 +116,12 @@ impl OpenImage {
         match (error, removed) {
             (HostError::System { action, object, errno, reason }, Err(left)) => {
                 let left = crate::reason(left.into());
-                HostError::System { action, object, errno, reason: format!("{reason}; it could not be removed: {left}") }
+                HostError::System {
+                    action,
+                    object,
+                    errno,
+                    reason: format!("{reason}; it could not be removed: {left}"),
+                }
             }
             (error, _) => error,
         }

@@ -27,7 +27,9 @@ pub(super) fn read(path: &Path) -> Result<String> {
         (1..=BYTES_MAX).contains(&length) && rustix::io::read(&file, &mut more[..]).map_err(failed)? == 0;
     match std::str::from_utf8(&buffer[..length]) {
         Ok(text) if whole && !text.contains('\0') => Ok(text.to_string()),
-        Ok(_) if length == 0 => Err(not_whole(path, "it is empty, and an empty value cannot be written back")),
+        Ok(_) if length == 0 => {
+            Err(not_whole(path, "it is empty, and an empty value cannot be written back"))
+        }
         Ok(_) if !whole => Err(not_whole(path, "it is longer than what can be written back in one call")),
         _ => Err(not_whole(path, "it is not text")),
     }

@@ -61,11 +61,7 @@ fn a_fill_that_leaves_a_block_device_no_room_is_told_beforehand() {
     let large = ["workloads=[{kind=\"fileserver\",tree_size=\"5G\",writer_space=\"1M\"}]"];
     let [plain, filled] = cases(&mut disk(), &large);
     assert_eq!(plain.unmet, [""; 0]);
-    assert!(
-        filled.unmet.iter().any(|reason| reason.contains("which does not fit")),
-        "{:?}",
-        filled.unmet
-    );
+    assert!(filled.unmet.iter().any(|reason| reason.contains("which does not fit")), "{:?}", filled.unmet);
 }
 
 #[test]

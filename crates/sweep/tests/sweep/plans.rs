@@ -95,10 +95,10 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad(ext4("commit = [[5]]"), &["p.toml:6:11", "an array"]),
         bad(ext4("block_size = [\"4k\", 4096]"), &["p.toml:6:21", "'4k' twice"]),
         bad(ext4("scheduler = [\"cfq\", \"bfq\"]"), &["p.toml:6:21", "'bfq' twice"]),
-        bad(ext4("log_size = \"64M\""), &["p.toml:6:1", "'log_size' applies to xfs, not to ext4\"]),
+        bad(ext4("log_size = \"64M\""), &["p.toml:6:1", "'log_size' applies to xfs, not to ext4"]),
         bad(
             ext4("[axes.xfs]\ndata = \"ordered\""),
-            &["p.toml:7:1", "'data' applies to ext3, ext4, reiserfs, not to xfs\"],
+            &["p.toml:7:1", "'data' applies to ext3, ext4, reiserfs, not to xfs"],
         ),
         bad(ext4("[axes.xsf]\nlogbufs = 8"), &["p.toml:6:7", "did you mean 'xfs'?"]),
         bad(ext4("[axes.xfs]\nfilesystem = \"xfs\""), &["p.toml:7:1", "'filesystem' does not apply"]),
@@ -182,11 +182,11 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad(on("lvm = { disks = [] }\nsize = 9"), &["p.toml:3:8", "'size' does not apply to 'lvm'"]),
         bad(on("lvm = 3"), &["p.toml:2:7", "a table"]),
         bad(on("image = \"/i\"\nsize = 9\ndelay = \"1500us\""), &["p.toml:4:9", "'delay'"]),
-        bad(on("image = \"/i\"\nsize = 9\ndelay = 0.0015"), &["p.toml:4:9", "a whole number of milliseconds"]),
         bad(
-            on("directory = \"/tmp\"\ndelay = 1"),
-            &["p.toml:3:9", "'delay' does not apply to 'directory'"],
+            on("image = \"/i\"\nsize = 9\ndelay = 0.0015"),
+            &["p.toml:4:9", "a whole number of milliseconds"],
         ),
+        bad(on("directory = \"/tmp\"\ndelay = 1"), &["p.toml:3:9", "'delay' does not apply to 'directory'"]),
         bad(
             on("journals.log = { image = \"/i.2\", size = 9 }\n\
                 lvm = { disks = { image = \"/i\", size = 9, count = 2 } }"),
@@ -235,7 +235,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         ),
         bad(
             workload("[[configurations]]\nname = \"a\"\nfilesystem = \"ext4\"\nlogbufs = 8"),
-            &["p.toml:11:11", "'logbufs' applies to xfs, not to ext4\"],
+            &["p.toml:11:11", "'logbufs' applies to xfs, not to ext4"],
         ),
         bad(
             workload(
@@ -247,7 +247,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             workload("[[configurations]]\nname = \"ext4\"\nfilesystem = \"ext4\"\ncommit = 9"),
             &["p.toml:9:8", "two configurations"],
         ),
-        // A directory is used as it stands.
+        // A directory is used as it is.
         bad(
             ext4("").replace("image = \"/var/tmp/x.img\"\nsize = \"1G\"", "directory = \"/tmp\""),
             &["p.toml:4:1", "'filesystem' does not apply to 'directory'"],

@@ -138,11 +138,7 @@ fn an_engine_that_is_silent_ends_early_or_talks_nonsense_fails_its_trial() {
     assert_eq!((outcome.end, outcome.measured, outcome.failed), (SweepEnd::Finished, 1, 4));
     let trials = lab.trials(&outcome);
     assert!(failure(&trials[0]).message.contains("no progress for 70ms in stage 'measure'"));
-    assert!(
-        failure(&trials[1]).details.contains("70 % of stage 'measure'"),
-        "{:?}",
-        trials[1].outcome
-    );
+    assert!(failure(&trials[1]).details.contains("70 % of stage 'measure'"), "{:?}", trials[1].outcome);
     assert_eq!(failure(&trials[2]).details, "segmentation fault");
     assert_eq!(failure(&trials[3]).details, "out of memory");
     assert!(trials.iter().all(|trial| trial.phases.len() == 1));

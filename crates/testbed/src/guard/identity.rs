@@ -32,7 +32,8 @@ pub(super) fn pin_differences(pinned: &str, identity: &DeviceIdentity) -> Vec<St
             key => return Some(format!("unknown key '{key}'; the keys are {KEYS}")),
         };
         let found = found.unwrap_or("none".to_string());
-        (found != pinned.trim()).then(|| format!("{} is {found}, but the plan says {}", key.trim(), pinned.trim()))
+        (found != pinned.trim())
+            .then(|| format!("{} is {found}, but the plan says {}", key.trim(), pinned.trim()))
     };
     // A serial number may contain a comma; start and size never do, and they come last.
     let (rest, size) = split_last(pinned, "size");

@@ -43,7 +43,11 @@ pub fn refusals(
     let path = spec.path();
     let mut refusals = Vec::new();
     if !probe.block {
-        refusals.push(refusal(path, "is not a block device", "name a block device, or use `image` for a file"));
+        refusals.push(refusal(
+            path,
+            "is not a block device",
+            "name a block device, or use `image` for a file",
+        ));
         return refusals;
     }
     if !confirmation.destroys(probe) {
@@ -67,7 +71,8 @@ pub fn refusals(
         refusals.push(too_small(path, probe.size(), need));
     }
     refusals.extend(probe.unknown.iter().map(|unknown| {
-        let hint = "fsdyno overwrites only devices that it could examine completely; fix the cause and try again";
+        let hint =
+            "fsdyno overwrites only devices that it could examine completely; fix the cause and try again";
         refusal(path, format!("could not be examined completely: {unknown}"), hint)
     }));
     refusals
@@ -200,9 +205,10 @@ fn explain(usage: &Use) -> (String, String) {
         Use::Partition { name } => {
             (format!("has the partition '{name}'"), "name one of its partitions, or remove them yourself")
         }
-        Use::OpenedBy { pid, command } => {
-            (format!("is held open by process {pid} ({command})"), "stop that process, or name another device")
-        }
+        Use::OpenedBy { pid, command } => (
+            format!("is held open by process {pid} ({command})"),
+            "stop that process, or name another device",
+        ),
         Use::Alias { name, how } => (
             format!("holds the same bytes as '{name}', which is {how}"),
             "release that device, or name another one",

@@ -114,8 +114,7 @@ fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
         [] => String::new(),
         names => format!(" for the machine and {}", names.join(" and ")),
     };
-    let place =
-        format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve));
+    let place = format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve));
     refuse(together, room.free, reserve, &place, "name a path on another filesystem")
 }
 
@@ -131,11 +130,8 @@ fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refus
         return together.images.first().map(|path| refusal(path, reason, hint));
     };
     let reserve = reserve(total, 1);
-    let place = format!(
-        "it is in memory, and of the {} available, {} is reserved",
-        whole(available),
-        whole(reserve)
-    );
+    let place =
+        format!("it is in memory, and of the {} available, {} is reserved", whole(available), whole(reserve));
     refuse(together, available, reserve, &place, "name a path on a disk")
 }
 
@@ -151,7 +147,9 @@ fn refuse(
     }
     let grows = match together.images.len() {
         0 | 1 => format!("can grow to {}", together.size),
-        count => format!("and {} other images of the same trial can together grow to {}", count - 1, together.size),
+        count => {
+            format!("and {} other images of the same trial can together grow to {}", count - 1, together.size)
+        }
     };
     let hint = format!("free some space, make the images smaller with --set, or {elsewhere}");
     together.images.first().map(|path| refusal(path, format!("{grows}, but {place}"), hint))
@@ -183,7 +181,10 @@ mod tests {
         let configurations: Vec<Configuration> =
             journals.iter().map(|journal| configuration(journal)).collect();
         let refusals = refusals(host, devices, &configurations);
-        assert!(refusals.iter().all(|refusal| refusal.hint.contains("make the images smaller")), "{refusals:#?}");
+        assert!(
+            refusals.iter().all(|refusal| refusal.hint.contains("make the images smaller")),
+            "{refusals:#?}"
+        );
         refusals
             .into_iter()
             .map(|refusal| format!("{} {}", refusal.device.display(), refusal.reason))
@@ -236,7 +237,8 @@ mod tests {
         let devices = |size: u64| Devices { data: image("/dev/shm/a.img", size), journals: BTreeMap::new() };
         let mut host = host(100 * GIB, 100 * GIB);
         assert_eq!(told(&mut host, &devices(6 * GIB), &[]), [""; 0]);
-        let refused = "/dev/shm/a.img can grow to 8G, but it is in memory, and of the 8G available, 819M is reserved";
+        let refused =
+            "/dev/shm/a.img can grow to 8G, but it is in memory, and of the 8G available, 819M is reserved";
         assert_eq!(told(&mut host, &devices(8 * GIB), &[]), [refused]);
         host.write_setting("/proc/meminfo", "MemTotal: 1 kB\n");
         let silent = refusals(&mut host, &devices(GIB), &[]);

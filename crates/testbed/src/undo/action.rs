@@ -134,7 +134,9 @@ pub(super) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
         (
             UndoAction::WriteSetting { path, new: None, .. },
             UndoAction::WriteSetting { path: other, new: Some(_), .. },
-        ) => (path.parent() == other.parent()).then_some("the setting that it depends on is not restored yet"),
+        ) => {
+            (path.parent() == other.parent()).then_some("the setting that it depends on is not restored yet")
+        }
         (UndoAction::RemoveDirectory { path }, UndoAction::Unmount { target }) => {
             (path == target).then_some("it is still mounted")
         }

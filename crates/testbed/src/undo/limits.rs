@@ -18,15 +18,17 @@ const ID_DIGITS: usize = 32;
 /// What is wrong with an action: something that fsdyno never journals.
 pub(super) fn violation(action: &UndoAction) -> Option<String> {
     let (what, holds) = match action {
-        UndoAction::RemoveFile { path, identity: None } => {
-            ("removes a file whose name is not one of fsdyno's", is_absolute(path) && has_name(path, ".fsdyno-"))
-        }
+        UndoAction::RemoveFile { path, identity: None } => (
+            "removes a file whose name is not one of fsdyno's",
+            is_absolute(path) && has_name(path, ".fsdyno-"),
+        ),
         UndoAction::RemoveFile { path, identity: Some(identity) } => {
             ("removes something that is not a regular file", is_absolute(path) && identity.regular)
         }
-        UndoAction::DetachLoop { path, image } => {
-            ("detaches a loop device that is not backed by a regular file", is_absolute(path) && image.regular)
-        }
+        UndoAction::DetachLoop { path, image } => (
+            "detaches a loop device that is not backed by a regular file",
+            is_absolute(path) && image.regular,
+        ),
         UndoAction::WriteSetting { path, old, new } => {
             let values = std::iter::once(old).chain(new);
             let short = values.clone().all(|value| value.len() <= BYTES_MAX && !value.contains('\0'));
@@ -39,9 +41,7 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
             "removes a directory whose name is not one of fsdyno's",
             is_absolute(path) && has_name(path, "fsdyno-"),
         ),
-        UndoAction::StopArray { uuid } => {
-            ("stops an array whose UUID is not valid", is_md_uuid(uuid))
-        }
+        UndoAction::StopArray { uuid } => ("stops an array whose UUID is not valid", is_md_uuid(uuid)),
         UndoAction::RemoveMapping { name } => {
             ("removes a mapping whose name is not one of fsdyno's", is_mapping(name))
         }

@@ -320,9 +320,7 @@ fn not_followed(path: &Path, unusable: &Unusable) -> String {
                 aside.display()
             ),
             Err(error) => {
-                format!(
-                    "undo journal '{journal}' is not valid ({reason}) and cannot be moved aside: {error}"
-                )
+                format!("undo journal '{journal}' is not valid ({reason}) and cannot be moved aside: {error}")
             }
         },
     }

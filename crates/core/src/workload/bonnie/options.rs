@@ -83,7 +83,9 @@ impl Letter {
             'r' => return Ok(Letter::Takes { expected: MIB, read: ram }),
             'c' => "only one copy runs, and bonnie++ itself merely prints the number",
             'd' => "the sweep chooses the directory",
-            'D' => "in bonnie++ it affects only some of the writes; for direct I/O use the workload 'streaming'",
+            'D' => {
+                "in bonnie++ it affects only some of the writes; for direct I/O use the workload 'streaming'"
+            }
             'g' | 'u' => "the workload runs as the user who started fsdyno",
             'm' => "results are named after their configuration",
             'p' | 'y' => "there are no other processes to synchronise with",

@@ -105,7 +105,9 @@ impl JobFile {
                     return refuse(&format!("with an ioengine that works on files: {}", ENGINES.join(", ")));
                 }
                 Line::Option(_, value) if leads_elsewhere(value) => {
-                    return refuse("whose paths stay inside the engine's directory: relative and without '..'");
+                    return refuse(
+                        "whose paths stay inside the engine's directory: relative and without '..'",
+                    );
                 }
                 Line::Option(_, value) if value.contains(['`', '$']) => {
                     return refuse("without variables or commands");

@@ -23,8 +23,12 @@ const SETTINGS: &[(&str, usize)] = &[
 pub(super) fn check(commands: &[String]) -> Result<(), Refusal> {
     commands.iter().try_for_each(|command| {
         let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).chain(["buffering"]).collect();
-        let expected =
-            || format!("a list of `set` commands with valid values for {} (invalid: '{command}')", known.join(", "));
+        let expected = || {
+            format!(
+                "a list of `set` commands with valid values for {} (invalid: '{command}')",
+                known.join(", ")
+            )
+        };
         Refusal::unless(is_known(command), "commands", expected())
     })
 }

@@ -46,8 +46,7 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
     }
     let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
     if !session.request.drop_caches && !parameters.direct {
-        let text =
-            "before each stage only the cached pages of the files themselves were dropped, not the whole page cache";
+        let text = "before each stage only the cached pages of the files themselves were dropped, not the whole page cache";
         session.warn(WarningKind::CachesNotDropped, text);
     }
     let part = session.request.part;
@@ -211,7 +210,7 @@ impl Plan<'_> {
                     continue;
                 };
                 rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
-                    .map_err(EngineError::system("drop what is cached of", &path))?;
+                    .map_err(EngineError::system("drop the cached pages of", &path))?;
             }
             Ok(())
         };

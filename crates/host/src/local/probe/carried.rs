@@ -59,7 +59,8 @@ pub(super) fn devices_of(graph: &Graph, mount: &MountInfo, unknown: &mut Vec<Str
     let named = devices_named(&mount.source);
     if named.is_empty() {
         let (target, filesystem) = (mount.target.display(), &mount.filesystem);
-        unknown.push(format!("devices of the {filesystem} at '{target}': '{}' is not a device", mount.source));
+        unknown
+            .push(format!("devices of the {filesystem} at '{target}': '{}' is not a device", mount.source));
     }
     let members = named.iter().filter_map(|number| graph.nodes.get(number)?.btrfs.as_ref());
     let all = members.flat_map(|uuid| {

@@ -45,9 +45,7 @@ fn known(device: &Arc<OwnedFd>) -> Result<Vec<Signature>, String> {
     look.limit = LIMIT;
     let output = command::run(&look, &[(handle, Arc::clone(device))]).map_err(|error| error.to_string())?;
     match output.status {
-        0 => {
-            parse(&output.stdout).map_err(|error| format!("the output of wipefs is not valid: {error}"))
-        }
+        0 => parse(&output.stdout).map_err(|error| format!("the output of wipefs is not valid: {error}")),
         status => Err(format!("wipefs ended with status {status}: {}", output.stderr.trim_end())),
     }
 }
