@@ -154,7 +154,7 @@ impl RaidLevel {
         matches!(self, RaidLevel::Raid5 | RaidLevel::Raid6)
     }
 
-    /// Capacity of so many disks of one unit each, in half units.
+    /// Capacity of this many disks of one unit each, in half units.
     const fn halves(self, disks: u64) -> u64 {
         match self {
             RaidLevel::Raid0 => 2 * disks,

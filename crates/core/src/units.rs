@@ -64,7 +64,7 @@ impl fmt::Display for Bytes {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// So many bytes.
+    /// A number of bytes.
     Absolute(Bytes),
     /// A percentage of the whole, 0 to 100.
     Percent(f64),
@@ -109,12 +109,12 @@ impl fmt::Display for Size {
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// So many milliseconds.
+    /// A number of milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Nanos(millis * 1_000_000)
     }
 
-    /// So many seconds.
+    /// A number of seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Nanos(seconds * 1_000_000_000)
     }

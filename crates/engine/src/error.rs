@@ -57,7 +57,7 @@ pub enum EngineError {
     /// The workload does not have that many parts.
     #[error("part {} of {} was requested, but the workload has {parts}", part.number + 1, part.of)]
     NoSuchPart {
-        /// What was asked for.
+        /// What was requested.
         part: Part,
         /// How many there are.
         parts: u32,

@@ -208,7 +208,7 @@ impl Meter {
         self.timer.to_ns(ticks)
     }
 
-    /// Gives the worker slots for so many operations in flight at once.
+    /// Gives the worker slots for this many operations in flight at once.
     pub(crate) fn open_slots(&self, count: usize) {
         self.record.open_slots(count);
     }

@@ -182,7 +182,7 @@ pub(crate) mod tests {
     }
 
     prop_compose! {
-        /// Operations of one worker: so many one after the other, with pauses, around the window.
+        /// Operations of one worker: several one after the other, with pauses, around the window.
         pub(crate) fn operations(pause_ns: Range<u64>, duration_ns: Range<u64>, count: Range<usize>)
             (steps in prop::collection::vec((pause_ns, duration_ns), count)) -> Vec<(u64, u64)>
         {

@@ -64,7 +64,7 @@ impl Cache {
         match fs::rename(&whole, &place) {
             // Somebody else was faster.
             Err(_) if place.is_dir() => Ok(place),
-            result => result.map(|()| place.clone()).map_err(GuestError::file("name", &place)),
+            result => result.map(|()| place.clone()).map_err(GuestError::file("rename a package to", &place)),
         }
     }
 }

@@ -62,7 +62,7 @@ struct Archive {
 
 impl Archive {
     fn write_all(&mut self, files: &Files, modules: &[Module]) -> Result<()> {
-        let failed = |path: &Path| GuestError::file("put into the archive of the guest", path.to_path_buf());
+        let failed = |path: &Path| GuestError::file("put into the guest's archive", path.to_path_buf());
         for directory in DIRECTORIES {
             self.directory(Path::new(directory)).map_err(failed(Path::new(directory)))?;
         }

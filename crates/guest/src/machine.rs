@@ -161,7 +161,7 @@ impl Machine {
         let mut told = telling(&text(&self.console));
         told.extend(text(&self.complaints).lines().map(str::to_string));
         if let (Ok(Some(status)), false) = (self.child.try_wait(), self.killed) {
-            told.push(format!("{QEMU} has ended: {status}"));
+            told.push(format!("{QEMU} has exited: {status}"));
         }
         told.join("\n")
     }

@@ -48,7 +48,7 @@ pub(crate) fn add(files: &mut Files, program: &GuestProgram, cache: &Cache) -> R
     add_file(files, &path, Path::new("/usr/sbin").join(&program.name), Some((cache, &root)))
 }
 
-/// Adds what programs look for beside their libraries.
+/// Adds what programs look for in addition to their libraries.
 pub(crate) fn add_settings(files: &mut Files) {
     for path in SETTINGS.iter().map(PathBuf::from).filter(|path| path.is_file()) {
         files.insert(path.clone(), path);

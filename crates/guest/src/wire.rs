@@ -60,7 +60,7 @@ impl News {
         let news = serde_json::from_slice(line).unwrap_or_else(|error| garbage(error.to_string()));
         let is_phase = matches!(&news, News::Event(event) if matches!(**event, EngineEvent::Phase(_)));
         match figures::impossible(line).filter(|_| is_phase) {
-            Some(figure) => garbage(format!("no measurement is {figure}")),
+            Some(figure) => garbage(format!("impossible figure: {figure}")),
             None => news,
         }
     }

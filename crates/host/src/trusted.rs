@@ -212,7 +212,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A directory of ours in a sticky one.
+    /// A directory of the current user in a sticky one.
     fn ours() -> tempfile::TempDir {
         let directory = tempfile::tempdir_in("/tmp").unwrap();
         mode(directory.path(), 0o755);

@@ -1,4 +1,4 @@
-//! Journals that nobody should follow: each is put aside or left, told, and in nobody's way.
+//! Journals that must not be replayed: each is moved aside or left, reported, and does not get in the way.
 
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::FakeHost;

@@ -105,7 +105,7 @@ impl Log {
                 grow(&mut log.commit_ns, next.commit_ns);
                 log.commit_ns_max = log.commit_ns_max.max(next.commit_ns_max);
             }
-            // A name is that of one filesystem; a device that was formatted anew begins again.
+            // A name is that of one filesystem; after the device is formatted again, it starts from zero.
             (log, next) => *log = *next,
         }
     }

@@ -90,7 +90,7 @@ impl Load for Collection {
         let share = self.scale > 0.0 && self.scale <= 1.0;
         Refusal::unless(share, "scale", "greater than 0 and at most 1")?;
         let scaled = self.source.is_none() || (self.scale - 1.0).abs() < f64::EPSILON;
-        Refusal::unless(scaled, "scale", "1 if `source` is set, because all of its files are used")?;
+        Refusal::unless(scaled, "scale", "1 if `source` is set (all of its files are used)")?;
         let absolute = self.source.as_ref().is_none_or(|path| path.starts_with('/') && !path.contains('\0'));
         Refusal::unless(absolute, "source", "an absolute path")?;
         super::check_io_size("io_size", self.io_size, false)?;

@@ -1,9 +1,9 @@
 //! `collection` (RAID 1 study, 2008): files are written, read, copied within the filesystem, and deleted.
 //!
-//! Four tests, one worker each, with empty caches before each. The collection has to exist before it is read,
-//! so writing comes first: out of memory, or from a real directory. The others walk what is there in the
-//! order in which the filesystem lists it, as `cp -r` and `rm -r` do, so no list of files is kept. Deleting
-//! takes the collection; its copy stays.
+//! There are four tests, one worker each, with empty caches before each. The collection has to exist before
+//! it can be read, so writing comes first: from memory, or from a real directory. The other tests walk the
+//! files in the order in which the filesystem lists them, as `cp -r` and `rm -r` do, so no list of files is
+//! kept. The collection is deleted; its copy stays.
 
 use crate::aside;
 use crate::content::{Content, FileIdentity};
@@ -28,7 +28,7 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Files in one directory of a collection that is made.
+/// Files per directory in a generated collection.
 const FILES_PER_DIRECTORY: u64 = 100;
 
 const COLLECTION: &CStr = c"collection";
@@ -67,7 +67,7 @@ pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Res
     Ok(())
 }
 
-/// What there is to write; a real directory is looked through for it.
+/// What there is to write; a real directory is scanned for it.
 fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<TreeSummary, EngineError> {
     let begin = Instant::now();
     let found = match &parameters.source {
@@ -81,7 +81,7 @@ fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<Tre
             TreeSummary { files, directories, bytes: files * low.midpoint(high) }
         }
     };
-    // Nothing is made yet.
+    // Nothing has been created yet.
     session.prepared(begin.elapsed().into(), TreeSummary::default());
     Ok(found)
 }
@@ -190,7 +190,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes the collection out of memory.
+    /// Writes the collection from memory.
     fn make(
         &mut self,
         meter: &mut Meter,
@@ -227,8 +227,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads every file of a directory and of those below it, and writes it elsewhere when there is an
-    /// elsewhere. Links and special files are passed by.
+    /// Reads every file of a directory and of those below it, and writes it elsewhere if there is a
+    /// destination. Links and special files are skipped.
     fn walk(&mut self, meter: &mut Meter, from: &OwnedFd, to: Option<&OwnedFd>) -> Result<(), Halt> {
         let mut buffer = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
         let mut entries = RawDir::new(from, &mut buffer);
@@ -278,7 +278,7 @@ impl Worker {
         loop {
             let place = Place { directory: &self.path, name };
             let data = &mut self.data;
-            // What is copied counts once: as it is written.
+            // Copied data counts once: when it is written.
             let bytes = |read: &usize| if target.is_some() { 0 } else { *read as u64 };
             let read = timed(meter, READ, place, bytes, || rustix::io::read(&source, &mut data[..]))?;
             if read == 0 {
@@ -335,7 +335,7 @@ impl Worker {
     }
 }
 
-/// Writes what one call takes of these bytes.
+/// Writes as many of these bytes as one call accepts.
 fn put(meter: &mut Meter, place: Place<'_>, to: &OwnedFd, bytes: &[u8]) -> Result<u64, Halt> {
     let write = || match rustix::io::write(to, bytes) {
         // No progress without an error would never end.

@@ -1,12 +1,12 @@
-//! `device-read` (`hdparm -tT`): the block device below the filesystem, read past it. Nothing is written.
+//! `device-read` (`hdparm -tT`): reads the block device below the filesystem directly. Nothing is written.
 //!
 //! `cached reads` reads the first block again and again: after the first time it comes from the page cache,
 //! so this is the speed of memory and kernel. `buffered reads` reads one block after the other through the
-//! page cache, from the beginning of the device, with the caches empty; a device that ends before the window
-//! does is read again, and its blocks are forgotten first.
+//! page cache, from the beginning of the device, with empty caches; if the device ends before the window
+//! does, it is read again, after its cached blocks have been dropped.
 //!
-//! What differs from hdparm: each read is timed separately, and the cost of timing is not subtracted from the
-//! result; positions are part of the read (`pread64`) instead of a seek; the rates are of exactly the window.
+//! Differences from hdparm: each read is timed separately, and the cost of timing is not subtracted from the
+//! result; positions are part of the read (`pread64`) instead of a seek; the rates cover exactly the window.
 
 use crate::content::AlignedBuffer;
 use crate::error::{EngineError, OperationFailure};
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// Runs the workload.
 pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let device = session.request.device.clone().ok_or(EngineError::NoDevice)?;
-    // The caches are settled by the filesystem of the engine's own directory.
+    // The caches are settled through the filesystem of the engine's own directory.
     session.make_base()?;
     let window_ns = parameters.window.0;
     for (spec, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {
@@ -76,7 +76,7 @@ fn job(device: PathBuf, block: usize, cached: bool) -> Job {
     })
 }
 
-/// Opens the device for reading, with nothing of it in the page cache. Its length in bytes stands beside it.
+/// Opens the device for reading, with none of it in the page cache. Also returns its length in bytes.
 fn open(device: &Path) -> Result<(OwnedFd, u64), Errno> {
     let file = rustix::fs::open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
@@ -87,7 +87,7 @@ fn open(device: &Path) -> Result<(OwnedFd, u64), Errno> {
     Ok((file, length))
 }
 
-/// Has the kernel drop what the page cache holds of the device and nobody has changed.
+/// Makes the kernel drop all clean cached pages of the device.
 fn forget(file: &OwnedFd) -> Result<(), Errno> {
     rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
 }

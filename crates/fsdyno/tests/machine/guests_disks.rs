@@ -125,7 +125,7 @@ fn link(serial: &str) -> String {
 fn partitions_that_overlap_are_refused(guest: &mut dyn Guest) {
     let mut uses = |name: &str| guest.probe_device(&Path::new("/dev").join(name)).expect("a probe").uses;
     let overlaps =
-        |name: &str| Use::Alias { name: name.to_string(), how: "another partition, in part".to_string() };
+        |name: &str| Use::Alias { name: name.to_string(), how: "a partition that overlaps it".to_string() };
     assert_eq!((uses("vdc1"), uses("vdc2")), (vec![overlaps("vdc2")], vec![overlaps("vdc1")]));
     assert_eq!(uses("vdc3"), []);
 }

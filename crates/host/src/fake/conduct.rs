@@ -24,7 +24,7 @@ const DEVICE_OPTIONS: [&str; 7] =
 /// What was done to a machine, and by whom.
 #[derive(Debug, Default)]
 pub(super) struct Conduct {
-    /// Inodes of the files that were made here.
+    /// Inodes of the files that were created here.
     files: BTreeSet<u64>,
     directories: BTreeSet<PathBuf>,
     /// Every path that was made, written, renamed or removed, and every device node that was opened.
@@ -133,7 +133,7 @@ impl FakeHost {
         self.touch(path);
     }
 
-    /// Whether this node was opened by this process and is still what it was then.
+    /// Whether this node was opened by this process and has not changed since.
     fn is_verified(&self, node: &Path) -> bool {
         let now = self.probe(node).map(|probe| probe.identity);
         self.verified.get(node).is_some_and(|then| now.is_ok_and(|now| now == *then))
@@ -191,7 +191,8 @@ impl FakeHost {
         self.rule(broken.is_none(), || format!("run '{}': {}", command.line(), broken.unwrap_or_default()));
     }
 
-    /// Whether the words of a command may name this path: an open device, a directory or an array of ours.
+    /// Whether the words of a command may name this path: an open device, or a directory or an array that was
+    /// created here.
     fn may_be_named(&self, path: &Path) -> bool {
         let open = self.open.values().any(|(node, _)| node == path);
         let layer = self.machine.layers.get(path).is_some_and(|layer| layer.ours);

@@ -4,12 +4,12 @@ use crate::{EngineOutput, EngineProcess};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// An engine that says what it was told to say.
+/// An engine that sends prepared output.
 #[derive(Debug, Clone, Default)]
 pub struct FakeEngine {
-    /// What comes from it, in order.
+    /// Its output, in order.
     pub outputs: VecDeque<EngineOutput>,
-    /// Whether it stays silent after that, as one whose worker hangs; else its stdout ends.
+    /// Whether it stays silent after that, like one whose worker hangs; otherwise its stdout ends.
     pub hangs: bool,
     /// Whether it cannot be ended.
     pub unstoppable: bool,

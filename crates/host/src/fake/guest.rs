@@ -7,12 +7,12 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// Guests that were made beforehand.
+/// Guests that were prepared.
 #[derive(Debug, Default)]
 pub struct FakeGuests {
-    /// What the next requests come to.
+    /// The results of the next requests.
     pub next: VecDeque<Result<FakeHost, NotStarted>>,
-    /// What was asked for.
+    /// What was requested.
     pub requests: Vec<GuestRequest>,
     /// What every request lacks.
     pub unmet: Vec<String>,
@@ -36,7 +36,7 @@ impl Guests for FakeGuests {
     }
 }
 
-/// Its disks are its block devices; its console tells the steps that it has done.
+/// Its disks are its block devices; its console shows the steps that it has done.
 impl Guest for FakeHost {
     fn facts(&self) -> &GuestFacts {
         &self.facts

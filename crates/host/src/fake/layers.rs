@@ -1,8 +1,8 @@
 //! Arrays and mappings of the fake machine: what mdadm, lvm and dmsetup do to it, and what sysfs then shows;
 //! and the signatures that mkfs leaves on its devices.
 //!
-//! Only the words that the testbed uses are understood. A layer holds its members busy, is busy itself while
-//! something stands on it, and leaves its label on them when it goes.
+//! Only the options that the testbed uses are supported. A layer keeps its members busy, is busy itself while
+//! something is built on it, and leaves its label on them when it is removed.
 
 use super::{FakeHost, LOOP_MAJOR, index_of, queue};
 use crate::probe::DeviceIdentity;
@@ -16,7 +16,7 @@ const DM_MAJOR: u32 = 252;
 /// An array or a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FakeLayer {
-    /// The devices that it stands on.
+    /// The devices that it is built on.
     pub members: Vec<PathBuf>,
     /// The UUID of an array, the name of a mapping.
     pub known_by: String,
@@ -24,7 +24,7 @@ pub struct FakeLayer {
     pub words: Vec<String>,
     /// Whether it was made here, and not by somebody else.
     pub(super) ours: bool,
-    /// Which one it is since the machine was made.
+    /// A number that distinguishes it from earlier ones of this machine.
     sequence: u64,
 }
 
@@ -35,7 +35,7 @@ impl FakeLayer {
 }
 
 impl FakeHost {
-    /// What a tool of device stacks does; nothing for other programs and other words.
+    /// The effect of a tool for device stacks; `None` for other programs and other options.
     pub(super) fn run_layer_tool(&mut self, command: &Command) -> Option<Output> {
         let word = |argument: &crate::Argument| match &argument.device {
             Some((_, node)) => node.display().to_string(),
@@ -193,7 +193,7 @@ impl FakeHost {
         self.machine.labels.get(&self.disk_below(Path::new(node))).cloned()
     }
 
-    /// Where what is written on a device truly is: a delay leaves every block where it was.
+    /// Where data written to a device really is: a delay leaves every block where it was.
     fn disk_below(&self, node: &Path) -> PathBuf {
         match self.machine.layers.get(node) {
             Some(layer) if layer.is_delay() => self.disk_below(&layer.members[0]),
@@ -229,7 +229,7 @@ impl FakeHost {
         })
     }
 
-    /// What sysfs tells of layers: `/sys/block/md127/md/level`, `/sys/block/dm-0/dm/name`.
+    /// What sysfs reports about layers: `/sys/block/md127/md/level`, `/sys/block/dm-0/dm/name`.
     pub(super) fn layer_attribute(&self, path: &Path) -> Option<String> {
         let below = path.strip_prefix("/sys/block").ok()?.to_str()?;
         let (name, file) = below.split_once('/')?;

@@ -1,12 +1,12 @@
-//! A machine that exists only in memory, for tests: a fake of the narrow seam, not a second implementation of
-//! a kernel.
+//! A machine that exists only in memory, for tests: a fake of the narrow interface, not a second
+//! implementation of a kernel.
 //!
-//! It knows files, loop devices, block devices, mounts, directories, settings and programs as plain maps,
-//! just well enough that what the testbed does and undoes leaves the traces that it would leave on a real
-//! machine: a loop device keeps its settings when it is detached, a busy one refuses, changing a scheduler
-//! changes the queue depth. Any step can be made to fail ([`FakeHost::fail_at`]) or be the last one before a
-//! crash ([`FakeHost::crash_at`]). [`FakeHost::snapshot`] gives the whole state for comparison, but for what
-//! is written on scratch devices. A step that no host may be asked for panics: see `conduct.rs`.
+//! It represents files, loop devices, block devices, mounts, directories, settings and programs as plain
+//! maps, just well enough that what the testbed does and undoes leaves the same traces as on a real machine:
+//! a loop device keeps its settings when it is detached, a busy one refuses, changing a scheduler changes the
+//! queue depth. Any step can be made to fail ([`FakeHost::fail_at`]) or be the last one before a crash
+//! ([`FakeHost::crash_at`]). [`FakeHost::snapshot`] returns the whole state for comparison, except for what
+//! is written on scratch devices. A step that no host may be asked to do panics: see `conduct.rs`.
 
 mod conduct;
 mod engine;
@@ -44,22 +44,22 @@ const FILES: (u32, u32) = (0, 42);
 /// Device number of the filesystem in memory, /dev/shm.
 const MEMORY: (u32, u32) = (0, 21);
 const LOOP_MAJOR: u32 = 7;
-/// So many loop devices there are.
+/// The number of loop devices.
 const LOOPS: u32 = 4;
 /// The filesystems of its kernel.
 const KERNEL_HAS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// What is to go wrong at a step.
+/// What should go wrong at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The step is not done and says so; everything goes on after it.
+    /// The step is not done and reports that; everything continues after it.
     Fail,
-    /// The step is not done, does not come back, and is given up; everything goes on after it.
+    /// The step is not done, does not return, and is abandoned; everything continues after it.
     Hang,
     /// The process dies before the step is done.
     CrashBefore,
-    /// The process dies after the step was done, before it learns of it.
+    /// The process dies after the step was done, before it sees the result.
     CrashAfter,
 }
 
@@ -78,13 +78,13 @@ pub struct Machine {
     pub mounts: Vec<MountInfo>,
     /// Arrays and mappings.
     pub layers: BTreeMap<PathBuf, FakeLayer>,
-    /// What arrays and volume groups have written on devices to know them again.
+    /// What arrays and volume groups have written to devices in order to recognise them.
     pub labels: BTreeMap<PathBuf, String>,
     /// The UUID of the filesystem or journal that was made on each device last.
     pub signatures: BTreeMap<PathBuf, String>,
 }
 
-/// A machine in memory. Public fields are for tests to set before, and to look at after.
+/// A machine in memory. Tests may set public fields before, and read them afterwards.
 #[derive(Debug, Default)]
 pub struct FakeHost {
     machine: Machine,
@@ -92,27 +92,27 @@ pub struct FakeHost {
     pub blocks: BTreeMap<PathBuf, DeviceProbe>,
     /// The block devices that a plan names: no other may be opened. `None`: any may.
     pub planned: Option<BTreeSet<PathBuf>>,
-    /// Installed programs, and what each says when it runs.
+    /// Installed programs, and the output of each.
     pub programs: BTreeMap<String, Output>,
-    /// Bytes free and in all, everywhere.
+    /// Free and total bytes, everywhere.
     pub space: (Bytes, Bytes),
-    /// What else needs room in the filesystem of all files but those in /dev/shm.
+    /// What else needs space in the filesystem of all files except those in /dev/shm.
     pub shared_with: Vec<String>,
-    /// Devices that somebody claims exclusively and whom no use tells of.
+    /// Devices that somebody claims exclusively without any other visible use.
     pub claimed: BTreeSet<PathBuf>,
     /// Uses that begin when a device is opened for the first time.
     pub taken_meanwhile: BTreeMap<PathBuf, Use>,
     /// Whether mounts are of other devices than they show.
     pub mounts_claim_nothing: bool,
-    /// Devices that bear our mark.
+    /// Devices that carry fsdyno's mark.
     pub marks: BTreeSet<PathBuf>,
-    /// Options that every mount shows beside those that it was asked for.
+    /// Options that every mount shows in addition to those requested.
     pub mount_shows: Vec<String>,
     /// Options that are accepted, but not shown.
     pub mount_hides: Vec<String>,
-    /// So many of the next unmounts find the filesystem busy.
+    /// How many of the next unmounts find the filesystem busy.
     pub busy_unmounts: u32,
-    /// So many of the next arrays that are stopped come up again at once, as udev brings them up.
+    /// How many of the next arrays that are stopped come up again at once, as udev would assemble them.
     pub reassemblies: u32,
     /// Loop devices that somebody has set read-only.
     pub read_only_loops: BTreeSet<PathBuf>,
@@ -120,13 +120,13 @@ pub struct FakeHost {
     pub engines: VecDeque<FakeEngine>,
     /// Whether every mkfs succeeds without writing anything.
     pub mkfs_makes_nothing: bool,
-    /// Whether arrays never come to the end of what they do by themselves.
+    /// Whether arrays never finish their background work.
     pub arrays_stay_busy: bool,
-    /// What its kernel keeps programs from.
+    /// What its kernel keeps programs from doing.
     pub confinement: Confinement,
-    /// What it is as a guest.
+    /// Its description as a guest.
     pub facts: GuestFacts,
-    /// What engines were asked.
+    /// The requests to engines.
     pub requests: Vec<EngineRequest>,
     /// The command lines that were run.
     pub commands: Vec<String>,
@@ -134,10 +134,10 @@ pub struct FakeHost {
     faults: BTreeMap<usize, Fault>,
     lost: bool,
     open: BTreeMap<u64, (PathBuf, DeviceIdentity)>,
-    /// What each device was when this process opened it last.
+    /// The identity of each device when this process last opened it.
     verified: BTreeMap<PathBuf, DeviceIdentity>,
     conduct: Conduct,
-    /// Handles that were opened for writing and are not any more.
+    /// Handles that were opened for writing but no longer are.
     read_only: BTreeSet<u64>,
     images: BTreeMap<u64, (PathBuf, FileIdentity)>,
     last_inode: u64,
@@ -177,14 +177,14 @@ impl FakeHost {
         host
     }
 
-    /// Installs a program that always succeeds and says this.
+    /// Installs a program that always succeeds and prints this.
     pub fn install(&mut self, program: &str, says: &str) {
         let output =
             Output { status: 0, stdout: says.into(), stderr: String::new(), duration: Nanos(1_000_000) };
         self.programs.insert(program.to_string(), output);
     }
 
-    /// Gives a file of sysfs or procfs a text.
+    /// Sets the text of a file of sysfs or procfs.
     pub fn write_setting(&mut self, path: impl AsRef<Path>, text: &str) {
         self.machine.texts.insert(path.as_ref().to_path_buf(), text.to_string());
     }
@@ -211,25 +211,25 @@ impl FakeHost {
         self.add_queue(number);
     }
 
-    /// Adds a file that was there before.
+    /// Adds a file that existed before.
     pub fn add_file(&mut self, path: impl AsRef<Path>, size: Bytes) {
         let identity = self.new_identity();
         self.machine.files.insert(path.as_ref().to_path_buf(), (identity, size));
     }
 
-    /// Adds a directory that was there before.
+    /// Adds a directory that existed before.
     pub fn add_directory(&mut self, path: impl AsRef<Path>) {
         self.machine.directories.insert(path.as_ref().to_path_buf());
     }
 
-    /// Attaches a file that was there before to the first free loop device, as somebody else has; gives its
-    /// node.
+    /// Attaches a file that existed before to the first free loop device, as somebody else would have;
+    /// returns its node.
     pub fn add_loop(&mut self, file: impl AsRef<Path>) -> PathBuf {
         let (identity, _) = self.machine.files.get(file.as_ref()).expect("a file");
         self.attach(file.as_ref(), identity.inode).expect("a free device")
     }
 
-    /// Attaches a file to the first free loop device; gives its node.
+    /// Attaches a file to the first free loop device; returns its node.
     fn attach(&mut self, file: &Path, inode: u64) -> Result<PathBuf> {
         let mut nodes = (0..LOOPS).map(|index| PathBuf::from(format!("/dev/loop{index}")));
         let free = nodes.find(|node| !self.machine.loops.contains_key(node));
@@ -246,7 +246,7 @@ impl FakeHost {
         self.write_setting(queue.join("read_ahead_kb"), "128\n");
     }
 
-    /// Lets something go wrong at the k-th step from now on, counted from 0.
+    /// Makes something go wrong at the k-th step from now on, counted from 0.
     pub fn fault_at(&mut self, step: usize, fault: Fault) {
         self.faults.insert(self.log.len() + step, fault);
     }
@@ -256,13 +256,13 @@ impl FakeHost {
         self.fault_at(step, Fault::Fail);
     }
 
-    /// The process dies at the k-th step from now on: `done` tells whether the step still happens. Every
-    /// later step finds the host lost, until [`FakeHost::revive`].
+    /// The process dies at the k-th step from now on: `done` says whether the step still happens. Every later
+    /// step finds the host lost, until [`FakeHost::revive`].
     pub fn crash_at(&mut self, step: usize, done: bool) {
         self.fault_at(step, if done { Fault::CrashAfter } else { Fault::CrashBefore });
     }
 
-    /// A new process on the same machine: no device is open any more, nothing is going to go wrong.
+    /// A new process on the same machine: no device is open, nothing is scheduled to go wrong.
     pub fn revive(&mut self) {
         self.lost = false;
         self.open.clear();
@@ -354,8 +354,8 @@ impl FakeHost {
         })
     }
 
-    /// Whether the filesystem on a node was made with this device beside it, as one with an external journal
-    /// is.
+    /// Whether the filesystem on a node was created together with this device, as one with an external
+    /// journal is.
     fn made_with(&self, node: &str, device: &Path) -> bool {
         let made = |line: &&String| line.starts_with("mkfs.") && line.ends_with(&format!(" {node}"));
         let words = self.commands.iter().rfind(made).map(|line| line.split([' ', ',', '=']));
@@ -428,7 +428,7 @@ impl FakeHost {
                 self.write_setting(path, &format!("{value}\n"));
                 self.write_setting(path.with_file_name(other), "0\n");
             }
-            // What a text has beside its value matters to whoever looks whether it came back.
+            // The text as it is: whether a setting was restored is checked byte for byte.
             _ => self.write_setting(path, text),
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Host for FakeHost {
             host.commands.push(command.line());
             let missing = || HostError::NoProgram { program: command.program.clone() };
             let usual = host.programs.get(&command.program).cloned().ok_or_else(missing)?;
-            // One that was made to fail does nothing.
+            // A program that should fail does nothing.
             if usual.status != 0 {
                 return Ok(usual);
             }
@@ -360,7 +360,7 @@ impl Host for FakeHost {
             let number = host.probe(&request.source)?.identity.number;
             let mut writers = host.open.iter().filter(|(handle, _)| !host.read_only.contains(handle));
             if writers.any(|(_, (node, _))| *node == request.source) {
-                // As a kernel without CONFIG_BLK_DEV_WRITE_MOUNTED.
+                // Like a kernel without CONFIG_BLK_DEV_WRITE_MOUNTED.
                 return Err(system("mount", &request.source, EBUSY));
             }
             let device = if request.filesystem == "btrfs" { (0, 99) } else { number };
@@ -407,7 +407,7 @@ impl Host for FakeHost {
     }
 }
 
-/// Refuses what is no setting, as a real host does.
+/// Refuses anything that is not a setting, like a real host.
 fn setting(path: &Path) -> Result<()> {
     Setting::at(path).map(|_| ()).ok_or_else(|| system("use as a setting", path, 0))
 }

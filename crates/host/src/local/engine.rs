@@ -132,7 +132,7 @@ pub fn understand_event(line: &[u8]) -> EngineOutput {
     let garbage = |problem: String| EngineOutput::Garbage(excerpt(line, &problem));
     match serde_json::from_slice(line) {
         Ok(EngineEvent::Phase(phase)) => match figures::impossible(line) {
-            Some(figure) => garbage(format!("no measurement is {figure}")),
+            Some(figure) => garbage(format!("impossible figure: {figure}")),
             None => EngineOutput::Event(Box::new(EngineEvent::Phase(phase))),
         },
         Ok(event) => EngineOutput::Event(Box::new(event)),
@@ -165,7 +165,7 @@ mod tests {
         assert!(matches!(event, EngineOutput::Event(_)), "{event:?}");
         let garbage = understand_event(phase(u64::MAX).as_bytes());
         let EngineOutput::Garbage(text) = garbage else { panic!("{garbage:?}") };
-        assert!(text.ends_with("(no measurement is 18446744073709551615)"), "{text}");
+        assert!(text.ends_with("(impossible figure: 18446744073709551615)"), "{text}");
     }
 
     /// A parser quotes the word that it does not know, which can have any length.

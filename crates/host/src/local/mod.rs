@@ -5,7 +5,7 @@
 //! decides what may be touched: that is up to the testbed. Nothing here is lazy or forced either: a busy
 //! device stays attached, a busy mount stays mounted, and the caller gets an error.
 //!
-//! A system call that hangs on a broken filesystem hangs this host as well. [`crate::agent::AgentHost`] is
+//! A system call that hangs in a broken filesystem hangs this host as well. [`crate::agent::AgentHost`] is
 //! the same host in a process that can be abandoned.
 
 mod command;

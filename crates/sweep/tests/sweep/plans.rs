@@ -247,7 +247,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             workload("[[configurations]]\nname = \"ext4\"\nfilesystem = \"ext4\"\ncommit = 9"),
             &["p.toml:9:8", "two configurations"],
         ),
-        // A directory is used as it stands.
+        // A directory is used as it is.
         bad(
             ext4("").replace("image = \"/var/tmp/x.img\"\nsize = \"1G\"", "directory = \"/tmp\""),
             &["p.toml:4:1", "'filesystem' does not apply to 'directory'"],

@@ -2,8 +2,8 @@
 //! nothing.
 
 use super::{
-    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect,
-    no_such_blocks, none_of, raw_mkfs, raw_mount, size_of,
+    Expectation, Filesystem, Kernel, Shown, Targets, barrier_off, clean_by_status, expect, no_such_blocks,
+    none_of, raw_mkfs, raw_mount, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -119,10 +119,12 @@ impl Filesystem for Btrfs {
         let mut missing = Vec::new();
         match configuration.level("journal") {
             None | Some("internal") => {}
-            Some("none") => missing.push(
-                "btrfs has no journal to disable; nearest: mount = \"notreelog\"".to_string(),
-            ),
-            Some(_) => missing.push("btrfs has no journal that could be placed on another device".to_string()),
+            Some("none") => {
+                missing.push("btrfs has no journal to disable; nearest: mount = \"notreelog\"".to_string())
+            }
+            Some(_) => {
+                missing.push("btrfs has no journal that could be placed on another device".to_string())
+            }
         }
         let sizes = &kernel.btrfs_sector_sizes;
         if let Some(bytes) = size_of(configuration, "block_size")
@@ -207,8 +209,7 @@ impl Filesystem for Btrfs {
             risks
                 .push("datacow = 0: file data has no checksums, and a power cut may tear writes".to_string());
         } else if raw.contains(&"nodatasum") {
-            risks
-                .push("nodatasum: file data has no checksums, so torn writes go undetected".to_string());
+            risks.push("nodatasum: file data has no checksums, so torn writes go undetected".to_string());
         }
         risks
     }

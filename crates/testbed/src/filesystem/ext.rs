@@ -1,8 +1,8 @@
 //! ext2, ext3 and ext4: one family of tools, one driver in today's kernel, one table of differences.
 
 use super::{
-    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, barrier_off, expect, no_such_blocks,
-    none_of, size_of, uuid,
+    Expectation, Filesystem, Kernel, Purpose, Shown, Targets, barrier_off, expect, no_such_blocks, none_of,
+    size_of, uuid,
 };
 use crate::words::{self, ELSEWHERE, Given, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -27,7 +27,6 @@ const JOURNAL_BLOCKS_MAX: u64 = 10_240_000;
 const SMALL: u64 = 512 * Bytes::MIB;
 
 const MODES: [&str; 3] = ["data=journal", "data=ordered", "data=writeback"];
-
 
 /// mke2fs(8) of e2fsprogs 1.47.
 const MKFS_WORDS: Words = &[
@@ -181,15 +180,13 @@ impl Filesystem for Ext {
         if journal == Some("none") {
             for axis in ["data", "commit", "journal_size", "journal_async_commit"] {
                 if configuration.level(axis).is_some_and(|level| level != "0") {
-                    found
-                        .push(format!("{axis} is a journal setting and does not apply to journal = none"));
+                    found.push(format!("{axis} is a journal setting and does not apply to journal = none"));
                 }
             }
         }
         if configuration.external_journal().is_some() && configuration.level("journal_size").is_some() {
-            found.push(
-                "an external journal uses its whole device, so journal_size cannot be set".to_string(),
-            );
+            found
+                .push("an external journal uses its whole device, so journal_size cannot be set".to_string());
         }
         if configuration.external_journal().is_some()
             && given(configuration).any(|option| option.name == "-J")
@@ -207,7 +204,9 @@ impl Filesystem for Ext {
             );
         }
         if configuration.level("delalloc") == Some("1") && data == Some("journal") {
-            found.push("data = journal disables delayed allocation, so delalloc = 1 is not possible".to_string());
+            found.push(
+                "data = journal disables delayed allocation, so delalloc = 1 is not possible".to_string(),
+            );
         }
         found.extend(self.size_contradictions(configuration));
         found
@@ -347,7 +346,10 @@ impl Filesystem for Ext {
             configuration.level(axis) == Some(level) || words.iter().any(|word| raw.contains(word))
         };
         if asked("data", "writeback", &["data=writeback"]) {
-            risks.push("data = writeback: after a power cut, files may contain stale data from other files".to_string());
+            risks.push(
+                "data = writeback: after a power cut, files may contain stale data from other files"
+                    .to_string(),
+            );
         }
         if asked("journal_async_commit", "1", &["journal_async_commit"]) {
             risks.push(
@@ -355,9 +357,7 @@ impl Filesystem for Ext {
             );
         }
         if raw.contains(&"noauto_da_alloc") {
-            risks.push(
-                "noauto_da_alloc: a power cut may leave recently replaced files empty".to_string(),
-            );
+            risks.push("noauto_da_alloc: a power cut may leave recently replaced files empty".to_string());
         }
         let without = |option: Given<'_>| {
             let mut features = option.value.filter(|_| option.name == "-O").unwrap_or_default().split(',');
@@ -367,8 +367,9 @@ impl Filesystem for Ext {
             || configuration.level("journal") == Some("none")
             || given(configuration).any(without)
         {
-            risks
-                .push("no journal: after a power cut a full check is needed, and files may be lost".to_string());
+            risks.push(
+                "no journal: after a power cut a full check is needed, and files may be lost".to_string(),
+            );
         }
         risks
     }

@@ -1,8 +1,6 @@
-//! F2FS, which writes in segments as flash likes it. It is a log itself, so that it has no journal to place.
+//! F2FS, a log-structured filesystem for flash. It is a log itself, so there is no journal to place.
 
-use super::{
-    Expectation, Filesystem, Targets, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs,
-};
+use super::{Expectation, Filesystem, Targets, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs};
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -100,7 +98,7 @@ impl Filesystem for F2fs {
     }
 
     fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
-        // Only the kernels from 6.5 on know the word for what is the default.
+        // Only kernels from 6.5 on accept an option for the default.
         let off = configuration.level("barrier") == Some("0");
         off.then(|| "nobarrier".to_string()).into_iter().collect()
     }
@@ -126,7 +124,7 @@ impl Filesystem for F2fs {
         Some(Command::new("fsck.f2fs").args(["--dry-run"]).device("", data.handle, &data.node))
     }
 
-    /// The status is 0 also for what it would mend (f2fs-tools 1.15), so that its words count.
+    /// The status is also 0 for errors that it would repair (f2fs-tools 1.15), so its output counts.
     fn clean(&self, output: &Output) -> Option<bool> {
         (output.status == 0).then(|| !output.stdout.contains("[Fail]"))
     }

@@ -1,9 +1,7 @@
-//! JFS. Its blocks are 4 KiB and it flushes whenever it commits: of its own it has nothing to set but the
-//! size of its log.
+//! JFS. Its blocks are 4 KiB and it flushes at every commit: its only own setting is the size of its log.
 
 use super::{
-    Filesystem, Kernel, Targets, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs,
-    size_of,
+    Filesystem, Kernel, Targets, clean_by_status, journal_inside_only, no_such_blocks, raw_mkfs, size_of,
 };
 use crate::words::{MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
@@ -50,7 +48,10 @@ impl Filesystem for Jfs {
         if let Some(bytes) = size_of(configuration, "journal_size")
             && (bytes == 0 || bytes % Bytes::MIB != 0)
         {
-            found.push(format!("journal_size = {} is invalid: it must be a multiple of 1 MiB, at least 1M", Bytes(bytes)));
+            found.push(format!(
+                "journal_size = {} is invalid: it must be a multiple of 1 MiB, at least 1M",
+                Bytes(bytes)
+            ));
         }
         found
     }
@@ -90,7 +91,7 @@ impl Filesystem for Jfs {
         Some(Command::new("fsck.jfs").args(["-n", "-f"]).device("", data.handle, &data.node))
     }
 
-    /// The status is that of fsck(8): 4 for errors that it left.
+    /// The status is that of fsck(8): 4 if it left errors.
     fn clean(&self, output: &Output) -> Option<bool> {
         clean_by_status(output, &[4])
     }

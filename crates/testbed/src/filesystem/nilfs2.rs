@@ -7,8 +7,8 @@
 //! it costs on a filesystem that has been in use for days cannot be seen on a new one; every result says so.
 
 use super::{
-    Expectation, Filesystem, Kernel, Targets, barrier_off, no_such_blocks, nobarrier_in_force,
-    raw_mkfs, size_of,
+    Expectation, Filesystem, Kernel, Targets, barrier_off, no_such_blocks, nobarrier_in_force, raw_mkfs,
+    size_of,
 };
 use crate::words::{MAKES_NOTHING, ON_ERRORS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration, Warning, WarningKind};

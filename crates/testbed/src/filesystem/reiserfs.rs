@@ -158,7 +158,10 @@ impl Filesystem for Reiserfs {
         let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
         let raw: Vec<&str> = raw_mount(configuration).collect();
         if configuration.level("data") == Some("writeback") || raw.contains(&"data=writeback") {
-            risks.push("data = writeback: after a power cut, files may contain stale data from other files".to_string());
+            risks.push(
+                "data = writeback: after a power cut, files may contain stale data from other files"
+                    .to_string(),
+            );
         }
         if raw.contains(&"nolog") {
             risks.push("nolog: after a power cut a full check is needed, and files may be lost".to_string());

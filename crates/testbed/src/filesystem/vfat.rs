@@ -1,9 +1,7 @@
 //! FAT32 with long names. It has no journal and no owners, and flushes only when a program asks for it; files
 //! end at 4 GiB.
 
-use super::{
-    Filesystem, Kernel, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of,
-};
+use super::{Filesystem, Kernel, Targets, clean_by_status, no_such_blocks, raw_mkfs, size_of};
 use crate::words::{ELSEWHERE, MAKES_NOTHING, NAMES_DEVICE, ON_ERRORS, OURS, Takes, Words};
 use fsdyno_core::{Bytes, Configuration};
 use fsdyno_host::{Command, Output};
@@ -76,7 +74,9 @@ impl Filesystem for Vfat {
         let cluster = size_of(configuration, "block_size");
         let Some((cluster, size)) = cluster.zip(size) else { return Vec::new() };
         let many = size.0 / cluster > CLUSTERS_MAX;
-        let reason = || format!("vfat does not support as many as {} clusters of {}", size.0 / cluster, Bytes(cluster));
+        let reason = || {
+            format!("vfat does not support as many as {} clusters of {}", size.0 / cluster, Bytes(cluster))
+        };
         many.then(reason).into_iter().collect()
     }
 

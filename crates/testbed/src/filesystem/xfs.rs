@@ -27,7 +27,8 @@ const LOG_BUFFER_SIZES: [u64; 5] = [16, 32, 64, 128, 256];
 /// writes both devices in sectors of the data device. So a larger sector size is passed explicitly, for both.
 const SECTOR: Bytes = Bytes(512);
 
-const NO_BARRIER: &str = "xfs always flushes and has no nobarrier option since Linux 4.19; nearest: barrier = 1";
+const NO_BARRIER: &str =
+    "xfs always flushes and has no nobarrier option since Linux 4.19; nearest: barrier = 1";
 
 /// mkfs.xfs(8) of xfsprogs 6.1, and what later releases added.
 const MKFS_WORDS: Words = &[
@@ -129,7 +130,10 @@ impl Filesystem for Xfs {
         if let Some(bytes) = size_of(configuration, "logbsize")
             && !LOG_BUFFER_SIZES.contains(&(bytes / Bytes::KIB))
         {
-            found.push(format!("logbsize = {} is invalid: it must be 16k, 32k, 64k, 128k or 256k", Bytes(bytes)));
+            found.push(format!(
+                "logbsize = {} is invalid: it must be 16k, 32k, 64k, 128k or 256k",
+                Bytes(bytes)
+            ));
         }
         found
     }

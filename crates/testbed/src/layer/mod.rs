@@ -37,7 +37,7 @@ pub(crate) struct Member {
 /// How a layer is made.
 #[derive(Debug, Clone)]
 pub(crate) struct Making<'a> {
-    /// What it stands on.
+    /// What it is built on.
     pub members: &'a [Member],
     /// 128 random bits in hexadecimal.
     pub id: &'a str,

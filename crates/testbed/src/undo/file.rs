@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const SUFFIX: &str = "journal";
-/// Of the second file, beside the journal.
+/// Suffix of the second file next to the journal.
 const STEPS_SUFFIX: &str = "steps";
 /// Suffix of a journal that was moved aside.
 const ASIDE_SUFFIX: &str = "bad";
@@ -90,7 +90,7 @@ impl JournalFile {
         let header = Header { fsdyno_undo_journal: VERSION, boot_id: boot_id(), pid: std::process::id() };
         let line = json_line(&header).map_err(fail("write"))?;
         let written = file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"));
-        if let Err(error) = written.and_then(|()| fs::rename(&unlocked, &path).map_err(fail("name"))) {
+        if let Err(error) = written.and_then(|()| fs::rename(&unlocked, &path).map_err(fail("rename"))) {
             // Nothing looks for this name.
             let _ = fs::remove_file(&unlocked);
             return Err(error);
@@ -120,7 +120,7 @@ impl JournalFile {
             return Ok(None);
         }
         let steps = open_steps(path).map_err(fail("open the lock of"))?;
-        locked(&steps, || true).map_err(fail("wait for the steps of"))?;
+        locked(&steps, || true).map_err(fail("wait for the lock of"))?;
         let mut bytes = Vec::new();
         (&mut file).take(LONGEST + 1).read_to_end(&mut bytes).map_err(fail("read"))?;
         let (header, header_bytes, actions) = match parse(&bytes) {
@@ -246,7 +246,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Renames a journal in place, so that it is not looked at again. An existing file of that name stays.
+/// Renames a journal in place, so that it is not used again. An existing file of that name stays.
 pub(super) fn put_aside(path: &Path) -> io::Result<PathBuf> {
     let mut aside = path.with_extension(ASIDE_SUFFIX);
     if fs::symlink_metadata(&aside).is_ok() {

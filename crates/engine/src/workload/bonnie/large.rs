@@ -52,7 +52,7 @@ pub(super) struct Large {
 enum Opening {
     /// Created; an existing one is removed first.
     Anew,
-    /// As the phase before has left it.
+    /// In the state in which the previous phase has left it.
     AsItIs,
 }
 

@@ -15,7 +15,7 @@ const CHARACTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKL
 /// `00042/` + ten hexadecimal digits + random characters + NUL.
 const LONGEST_NAME: usize = 6 + 10 + LONGEST_EXTRA + 1;
 
-/// What seeds are derived from beside that of the trial.
+/// What seeds are derived from, in addition to that of the trial.
 const NAMES: u64 = 20;
 const SIZES: u64 = 21;
 const CONTENT: u64 = 22;

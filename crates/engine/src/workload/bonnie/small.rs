@@ -1,5 +1,5 @@
-//! The small files: made, looked at and read, and removed; once in the order of names and directory, once at
-//! random.
+//! The small files: created, examined and read, and removed; once in the order of names and directory, once
+//! at random.
 //!
 //! The item is a file, from the first system call about it to the last.
 
@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 const TOP: &CStr = c"small";
 const TOP_PLACE: Place<'_> = Place { directory: b"", name: TOP };
 
-/// What seeds are derived from beside that of the trial.
+/// What seeds are derived from, in addition to that of the trial.
 const STAT_ORDER: u64 = 30;
 const DELETE_ORDER: u64 = 31;
 
@@ -76,7 +76,7 @@ impl Small {
         ]
     }
 
-    /// Makes the files one after the other, also where their names are in no order, and writes everything
+    /// Creates the files one after the other, even if their names are in no order, and writes everything
     /// back.
     fn create(&self, files: Files) -> Job {
         let small = self.clone();
@@ -110,7 +110,7 @@ impl Small {
         let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
         let open = || rustix::fs::openat(&ground.top, name.as_c_str(), CREATE_FLAGS, FILE_MODE);
         let file = timed(meter, CREATE, place, |_| 0, open)?;
-        // Both passes make files of their own.
+        // Both passes create their own files.
         let identity = FileIdentity::new(files.content_seed(), number);
         let mut position = 0;
         while position < size {
@@ -125,7 +125,8 @@ impl Small {
         close(meter, CLOSE, place, file)
     }
 
-    /// Goes through the directories as they list their files, and looks at or removes each.
+    /// Goes through the directories in the order in which they list their files, and examines or removes each
+    /// file.
     fn in_directory_order(&self, role: Role) -> Job {
         let small = self.clone();
         let (base, directories, fsync) = (self.base.clone(), self.directories, self.fsync);
@@ -149,7 +150,7 @@ impl Small {
                             break;
                         };
                         let file = entry.file_name();
-                        // None of ours begins with a dot.
+                        // No name of fsdyno begins with a dot.
                         if file.to_bytes().starts_with(b".") {
                             continue;
                         }
@@ -231,12 +232,12 @@ impl Small {
 struct Ground {
     base: OwnedFd,
     top: OwnedFd,
-    /// Each of the directories, where they are to be synced.
+    /// Each of the directories, if they are to be synced.
     directories: Vec<OwnedFd>,
 }
 
 impl Ground {
-    /// Makes the directories.
+    /// Creates the directories.
     fn make(base: &Path, directories: u32) -> Result<(), OperationFailure> {
         let fail = |errno| failure(Operation::Mkdirat, TOP_PLACE)(errno);
         let base = open_base(base).map_err(fail)?;
@@ -271,14 +272,14 @@ impl Ground {
         timed(meter, FSYNC, place, |()| 0, || rustix::fs::fsync(directory))
     }
 
-    /// Removes the directory of all the files, which are gone, and writes everything back.
+    /// Removes the directory of all the files, which are already gone, and writes everything back.
     fn remove_top(&self, meter: &mut Meter) -> Result<(), Halt> {
         timed(meter, RMDIR, TOP_PLACE, |()| 0, || rustix::fs::unlinkat(&self.base, TOP, AtFlags::REMOVEDIR))?;
         sync(meter, &self.base)
     }
 }
 
-/// Attributes of a file and, where it is not empty, all that it contains.
+/// Attributes of a file and, if it is not empty, its whole content.
 fn look_at(meter: &mut Meter, directory: &OwnedFd, place: Place<'_>, buffer: &mut [u8]) -> Result<(), Halt> {
     let stat =
         || rustix::fs::statx(directory, place.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);

@@ -105,7 +105,7 @@ mod tests {
         pieces
     }
 
-    /// What was asked for, and how many bytes came.
+    /// What was requested, and how many bytes arrived.
     fn read(size: u64, block: u64, buffer: u64) -> (Vec<u64>, u64) {
         let (mut asked, mut position) = (Vec::new(), 0);
         let get = |piece: u64| -> Result<u64, Infallible> {

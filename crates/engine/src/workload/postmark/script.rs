@@ -32,7 +32,7 @@ pub(super) enum Deed {
     Create,
     /// Reads all of it.
     Read,
-    /// Writes so many bytes at its end.
+    /// Appends this many bytes.
     Append(u64),
     Delete,
 }

@@ -211,7 +211,7 @@ impl Plan<'_> {
                     continue;
                 };
                 rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
-                    .map_err(EngineError::system("drop what is cached of", &path))?;
+                    .map_err(EngineError::system("drop the cached pages of", &path))?;
             }
             Ok(())
         };

@@ -105,7 +105,7 @@ fn matching(root: &Path, pattern: &str, unknown: &mut Vec<String>) -> Vec<PathBu
 fn beginning_with(directory: &Path, prefix: &str, unknown: &mut Vec<String>) -> Vec<PathBuf> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
-        // No such target, or a plain file beside directories (`hba_info` and the like).
+        // No such target, or a plain file among directories (`hba_info` and the like).
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Vec::new();
         }

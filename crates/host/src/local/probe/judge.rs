@@ -90,7 +90,7 @@ impl Facts {
         let overlapping = self.graph.overlapping(number).into_iter();
         uses.extend(overlapping.map(|other| Use::Alias {
             name: self.graph.name(other),
-            how: "another partition, in part".to_string(),
+            how: "a partition that overlaps it".to_string(),
         }));
         let backing = node.backing.as_ref().or(disk.and_then(|disk| disk.backing.as_ref()));
         if let Some(backing) = backing.filter(|backing| backing.block.is_none()) {

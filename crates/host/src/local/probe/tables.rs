@@ -47,7 +47,7 @@ pub(super) struct Known<'a> {
     pub(super) partition: Option<&'a Partition>,
 }
 
-/// A partition as its `uevent` in sysfs tells of it: `PARTUUID` since Linux 6.13, `PARTNAME` where the table
+/// A partition as its `uevent` in sysfs describes it: `PARTUUID` since Linux 6.13, `PARTNAME` if the table
 /// has names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Partition {

@@ -251,7 +251,7 @@ impl<'a> Grammar<'a> {
         self.random.random_bool(share)
     }
 
-    /// A value as it stands, or one that is meant to do harm.
+    /// A value as it is, or one that is meant to do harm.
     fn bare<'t>(&mut self, known: &[&'t str], hostile: &[&'t str]) -> &'t str {
         let malicious = self.malice > 0.0 && self.is(self.malice);
         self.one(if malicious { hostile } else { known })

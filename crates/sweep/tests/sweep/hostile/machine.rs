@@ -125,7 +125,7 @@ fn guest(random: &mut Xoshiro256PlusPlus) -> FakeHost {
 pub struct Allowed {
     /// Images, their directories walked.
     pub images: Vec<PathBuf>,
-    /// A directory that is used as it stands.
+    /// A directory that is used as it is.
     pub directory: Option<PathBuf>,
     /// Nodes of disks.
     pub disks: Vec<PathBuf>,

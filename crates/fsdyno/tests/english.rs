@@ -1,0 +1,174 @@
+//! Text is part of the product. Comments and pages stay at most [`WIDTH`] characters wide, and phrases that
+//! have already been replaced by plain English do not come back.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The maximum width of a comment or of a line on a page, in characters.
+const WIDTH: usize = 110;
+
+/// Directories and files that do not pass yet, below the root of the repository. The tests skip them; remove
+/// an entry once its text has been rewritten.
+const LATER: &[&str] = &[
+    "crates/core/src/filesystem",
+    "crates/core/src/measure",
+    "crates/core/src/result.rs",
+    "crates/core/src/warning.rs",
+    "crates/core/src/workload/steps.rs",
+    "crates/core/tests",
+    "crates/engine/src/workload/external",
+    "crates/fsdyno/benches",
+    "crates/fsdyno/tests/elsewhere.rs",
+    "crates/fsdyno/tests/imports.rs",
+    "crates/fsdyno/tests/machine",
+    "crates/fsdyno/tests/report",
+    "crates/fsdyno/tests/soak",
+    "crates/fuzz",
+    "crates/import",
+    "crates/report",
+    "crates/stats",
+    "crates/store",
+    "crates/sweep/src/confounder.rs",
+    "crates/sweep/src/enough.rs",
+    "fuzz",
+    "plans",
+];
+
+/// Files that no person writes, or that must contain the phrases.
+const EXEMPT: &[&str] = &["benches", "crates/fsdyno/tests/english.rs", "docs/reference", "target"];
+
+/// Phrases that readers stumble over, in lower case, and what to write instead.
+const BANNED: &[(&str, &str)] = &[
+    ("more than nothing", "greater than zero"),
+    ("is no level of", "invalid level 'x' for axis 'y'"),
+    ("is none:", "is out of range"),
+    ("come to its end", "finish"),
+    ("came to its end", "finished"),
+    ("comes to its end", "finishes"),
+    ("hangs on", "depends on"),
+    ("stands on", "is built on"),
+    ("stands beside", "comes with"),
+    ("means nothing beside", "does not apply to"),
+    ("has no place here", "is not supported"),
+    ("to be had", "available"),
+    ("nobody set", "unset"),
+    ("lacks its", "needs a"),
+    ("tells of", "reports"),
+    ("for want of", "for lack of"),
+    ("made no sense", "was not valid"),
+    ("as it stands", "as it is"),
+    ("put aside", "moved aside"),
+    ("stay in reserve", "are reserved"),
+    ("is no file", "is not a file"),
+    ("is no text", "is not text"),
+    ("is no toml", "is not valid TOML"),
+    ("is no utf-8", "is not valid UTF-8"),
+    ("how sure", "how certain"),
+    ("set back to its", "restored to its"),
+];
+
+#[test]
+fn comments_and_pages_are_at_most_110_wide() {
+    let mut wide = Vec::new();
+    for (path, text) in texts() {
+        let mut fenced = false;
+        for (number, line) in (1..).zip(text.lines()) {
+            fenced ^= is_page(&path) && line.trim_start().starts_with("```");
+            if !fenced && counts(&path, line) && line.chars().count() > WIDTH {
+                wide.push(format!("{}:{number}", path.display()));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "wider than {WIDTH} characters:\n{}", wide.join("\n"));
+}
+
+#[test]
+fn no_banned_phrase_comes_back() {
+    let mut found = Vec::new();
+    for (path, text) in texts() {
+        let (joined, lines) = joined(&text);
+        for (phrase, instead) in BANNED {
+            for (at, _) in joined.match_indices(phrase) {
+                let number =
+                    lines.iter().find(|(span, _)| span.contains(&at)).map_or(0, |(_, number)| *number);
+                found.push(format!("{}:{number}: '{phrase}': write '{instead}'", path.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "not plain English:\n{}", found.join("\n"));
+}
+
+#[test]
+fn the_list_of_what_is_left_is_up_to_date() {
+    for place in LATER.iter().chain(EXEMPT).filter(|place| **place != "target") {
+        assert!(root().join(place).exists(), "'{place}' does not exist any more");
+    }
+}
+
+/// Whether the width of a line matters: comments, and pages except for tables and addresses.
+fn counts(path: &Path, line: &str) -> bool {
+    let line = line.trim_start();
+    let text = line.trim_start_matches(['/', '!', '#']).trim_start();
+    let is_comment = match extension(path) {
+        "rs" => line.starts_with("//"),
+        "toml" => line.starts_with('#'),
+        _ => true,
+    };
+    is_comment && !text.starts_with('|') && !text.contains("://")
+}
+
+/// The text in lower case and in one line, without comment markers and line continuations, so that a phrase
+/// is found across line breaks; and where each line of it comes from.
+fn joined(text: &str) -> (String, Vec<(Range<usize>, usize)>) {
+    let mut joined = String::new();
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim().trim_start_matches(['/', '!', '#']).trim_end_matches('\\').trim();
+        if !line.is_empty() {
+            let start = joined.len();
+            joined.push_str(&line.to_lowercase());
+            joined.push(' ');
+            lines.push((start..joined.len(), number));
+        }
+    }
+    (joined, lines)
+}
+
+/// Every Rust file, page and plan of the repository that is not skipped, relative to its root.
+fn texts() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    collect(Path::new(""), &mut found);
+    assert!(found.len() > 100, "only {} files", found.len());
+    found
+}
+
+fn collect(directory: &Path, found: &mut Vec<(PathBuf, String)>) {
+    let entries = fs::read_dir(root().join(directory)).expect("a directory of the repository");
+    for entry in entries.flatten() {
+        let path = directory.join(entry.file_name());
+        let skipped = LATER.iter().chain(EXEMPT).any(|place| path == Path::new(place));
+        if skipped || entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let is_plan = extension(&path) == "toml" && path.starts_with("plans");
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&path, found);
+        } else if extension(&path) == "rs" || is_page(&path) || is_plan {
+            let text = fs::read_to_string(root().join(&path)).expect("a text file");
+            found.push((path, text));
+        }
+    }
+}
+
+fn is_page(path: &Path) -> bool {
+    extension(path) == "md"
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
