@@ -8,6 +8,7 @@
 use crate::did_you_mean;
 use crate::filesystem;
 use crate::kernel::HOST_KERNEL;
+use crate::scheduler;
 use crate::sysctl;
 use crate::units::{Bytes, Nanos};
 use std::fmt;
@@ -55,18 +56,6 @@ pub struct Axis {
     pub help: &'static str,
 }
 
-/// Levels that were renamed by the kernel, with what they became and since when.
-const RENAMED: &[(&str, &str, &str, &str)] = &[
-    ("scheduler", "cfq", "bfq", "cfq left Linux in 5.0; bfq is its nearest successor"),
-    (
-        "scheduler",
-        "deadline",
-        "mq-deadline",
-        "deadline became mq-deadline with multi-queue block I/O (Linux 5.0)",
-    ),
-    ("scheduler", "noop", "none", "noop became none with multi-queue block I/O (Linux 5.0)"),
-];
-
 /// The level that leaves a setting to mkfs, mount or the kernel.
 pub const DEFAULT: &str = "default";
 
@@ -95,7 +84,7 @@ pub static AXES: &[Axis] = &[
     },
     Axis {
         name: "scheduler",
-        levels: Levels::Words(&["none", "mq-deadline", "kyber", "bfq"]),
+        levels: Levels::Words(&scheduler::NAMES),
         general: true,
         default: None,
         help: "I/O scheduler of the device",
@@ -344,8 +333,11 @@ impl Axis {
         if lower == DEFAULT {
             return plain(lower);
         }
-        if let Some((_, old, new, why)) = RENAMED.iter().find(|row| row.0 == self.name && row.1 == lower) {
-            return Ok(Level { text: (*new).to_string(), note: Some(format!("{old} -> {new}: {why}")) });
+        if self.name == "scheduler"
+            && let Some((now, why)) = scheduler::renamed(&lower)
+        {
+            let note = Some(format!("{lower} -> {}: {why}", now.name));
+            return Ok(Level { text: now.name.to_string(), note });
         }
         let canonical = match self.levels {
             Levels::Filesystem => filesystem::find(&lower).map(|known| known.name.to_string()),
