@@ -251,35 +251,13 @@ pub struct OperationInRole<'a> {
     /// How many had not ended at the drain limit.
     pub censored: u64,
     /// The distribution.
-    pub lat_ns: FioLatency,
+    pub lat_ns: &'a Latency,
     /// The slowest, longest first.
     pub slowest: &'a [SlowOperation],
     /// HdrHistogram V2, compressed, base64.
     pub histogram: &'a str,
     /// The sample over time.
     pub timeline: &'a Timeline,
-}
-
-/// A latency distribution in fio's shape.
-#[derive(Debug, Serialize)]
-pub struct FioLatency {
-    /// Sample size.
-    #[serde(rename = "N")]
-    pub count: u64,
-    /// Exact.
-    pub min: u64,
-    /// Exact, or at least so long.
-    pub max: u64,
-    /// Exact.
-    pub mean: f64,
-    /// Of the population.
-    pub stddev: f64,
-    /// Three digits.
-    pub median: u64,
-    /// Three digits, keyed `50.000000`; those that are known.
-    pub percentile: BTreeMap<&'static str, u64>,
-    /// Every figure from this one up is a lower bound; null when all are exact.
-    pub at_least_from: Option<u64>,
 }
 
 impl<'a> Trial<'a> {
@@ -404,34 +382,10 @@ impl<'a> OperationInRole<'a> {
         OperationInRole {
             operation: result.operation,
             censored: result.censored,
-            lat_ns: FioLatency::from(&result.lat_ns),
+            lat_ns: &result.lat_ns,
             slowest: &result.slowest,
             histogram: &result.histogram,
             timeline: &result.timeline,
-        }
-    }
-}
-
-impl From<&Latency> for FioLatency {
-    fn from(latency: &Latency) -> Self {
-        FioLatency {
-            count: latency.count,
-            min: latency.min,
-            max: latency.max,
-            mean: latency.mean,
-            stddev: latency.stddev,
-            median: latency.median,
-            percentile: [
-                ("50.000000", latency.median),
-                ("90.000000", latency.p90),
-                ("99.000000", latency.p99),
-                ("99.900000", latency.p999),
-                ("99.990000", latency.p9999),
-            ]
-            .into_iter()
-            .filter_map(|(share, ns)| Some((share, latency.known(ns)?)))
-            .collect(),
-            at_least_from: latency.at_least_from,
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::sweeps::SweepId;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fsdyno_core::result::{
-    Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, Timeline, TimerFacts,
-    TreeSummary, WorkerResult,
+    Built, CpuTime, Latency, Lifecycle, OperationResult, Quantile, Quantiles, Rates, RoleResult, Timeline,
+    TimerFacts, TreeSummary, WorkerResult,
 };
 use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, Telemetry, TrialRecord, Warning};
 use rusqlite::types::FromSql;
@@ -32,6 +32,15 @@ const OPERATION_OUTLINE: &str =
     "SELECT operation, censored, count, lat_ns_min, lat_ns_max, lat_ns_mean, lat_ns_stddev,
         lat_ns_median, lat_ns_p90, lat_ns_p99, lat_ns_p999, lat_ns_p9999, lat_ns_at_least_from
     FROM operations WHERE role_id = ? ORDER BY position";
+
+/// The quantiles that the tables have, with their columns.
+const QUANTILES: &[(Quantile, &str)] = &[
+    (Quantile::P50, "lat_ns_median"),
+    (Quantile::P90, "lat_ns_p90"),
+    (Quantile::P99, "lat_ns_p99"),
+    (Quantile::P999, "lat_ns_p999"),
+    (Quantile::P9999, "lat_ns_p9999"),
+];
 
 impl Store {
     /// The trials of a sweep that are stored, in their order. None for a sweep that does not exist.
@@ -263,13 +272,17 @@ fn latency(row: &Row<'_>) -> Result<Latency> {
         max: get(row, "lat_ns_max")?,
         mean: get(row, "lat_ns_mean")?,
         stddev: get(row, "lat_ns_stddev")?,
-        median: get(row, "lat_ns_median")?,
-        p90: get(row, "lat_ns_p90")?,
-        p99: get(row, "lat_ns_p99")?,
-        p999: get(row, "lat_ns_p999")?,
-        p9999: get(row, "lat_ns_p9999")?,
+        quantiles: quantiles(row)?,
         at_least_from: get(row, "lat_ns_at_least_from")?,
     })
+}
+
+fn quantiles(row: &Row<'_>) -> Result<Quantiles> {
+    let mut quantiles = Quantiles::default();
+    for (quantile, column) in QUANTILES {
+        quantiles[*quantile] = get(row, column)?;
+    }
+    Ok(quantiles)
 }
 
 fn get<T: FromSql>(row: &Row<'_>, column: &'static str) -> Result<T> {

@@ -5,7 +5,9 @@ use crate::error::{Result, StoreError, Trying};
 use crate::sweeps::SweepId;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fsdyno_core::result::{Built, Lifecycle, OperationResult, RoleResult, TreeSummary, WorkerResult};
+use fsdyno_core::result::{
+    Built, Lifecycle, OperationResult, Quantile, RoleResult, TreeSummary, WorkerResult,
+};
 use fsdyno_core::{Nanos, Outcome, PhaseResult, TrialRecord};
 use rusqlite::{Connection, ErrorCode, ToSql, TransactionBehavior};
 use serde::Serialize;
@@ -220,11 +222,11 @@ fn write_operation(
         ("lat_ns_max", &latency.max),
         ("lat_ns_mean", &latency.mean),
         ("lat_ns_stddev", &latency.stddev),
-        ("lat_ns_median", &latency.median),
-        ("lat_ns_p90", &latency.p90),
-        ("lat_ns_p99", &latency.p99),
-        ("lat_ns_p999", &latency.p999),
-        ("lat_ns_p9999", &latency.p9999),
+        ("lat_ns_median", &latency.quantiles[Quantile::P50]),
+        ("lat_ns_p90", &latency.quantiles[Quantile::P90]),
+        ("lat_ns_p99", &latency.quantiles[Quantile::P99]),
+        ("lat_ns_p999", &latency.quantiles[Quantile::P999]),
+        ("lat_ns_p9999", &latency.quantiles[Quantile::P9999]),
         ("lat_ns_at_least_from", &latency.at_least_from),
         ("histogram", &histogram),
         ("timeline", &to_json("timeline", &result.timeline)?),

@@ -2,6 +2,12 @@
 //!
 //! Integers of nanoseconds and bytes; statistics that hang on operations whose end nobody saw say so (`at_least`).
 
+mod latency;
+mod lifecycle;
+
+pub use latency::{Latency, Quantile, Quantiles};
+pub use lifecycle::{Lifecycle, LifecycleStep};
+
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
 use crate::environment::Environment;
@@ -183,32 +189,6 @@ impl Layout {
     pub fn fragmented_share(&self) -> Option<f64> {
         (self.sampled > 0).then(|| self.fragmented as f64 / self.sampled as f64)
     }
-}
-
-/// Durations of the steps of a trial outside its windows; absent when the step did not happen.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lifecycle {
-    /// Starting the guest, until its agent answers; absent on the machine itself.
-    #[serde(default)]
-    pub boot: Option<Nanos>,
-    /// Making the filesystem.
-    pub mkfs: Option<Nanos>,
-    /// Mounting it.
-    pub mount: Option<Nanos>,
-    /// Making the trees.
-    pub prepare: Option<Nanos>,
-    /// Unmounting within the load, where the workload asks for that, writing back what is dirty included.
-    #[serde(default)]
-    pub umount_between: Option<Nanos>,
-    /// Mounting again after that.
-    #[serde(default)]
-    pub mount_between: Option<Nanos>,
-    /// Unmounting after the load, writing back what is dirty included.
-    pub umount: Option<Nanos>,
-    /// Checking.
-    pub check: Option<Nanos>,
-    /// The whole trial.
-    pub total: Option<Nanos>,
 }
 
 /// How the engine tells the time and what that costs.
@@ -495,47 +475,6 @@ pub struct OperationResult {
     pub timeline: Timeline,
     /// The slowest operations, longest first, 64 at most.
     pub slowest: Vec<SlowOperation>,
-}
-
-/// A latency distribution in nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Sample size.
-    #[serde(rename = "N")]
-    pub count: u64,
-    /// Exact.
-    pub min: u64,
-    /// Exact, or the longest time seen so far where `max_at_least`. An operation that covered the whole window counts
-    /// here, though it is no sample.
-    pub max: u64,
-    /// Exact.
-    pub mean: f64,
-    /// Exact, of the population.
-    pub stddev: f64,
-    /// From the histogram, 3 digits.
-    pub median: u64,
-    /// From the histogram, 3 digits.
-    pub p90: u64,
-    /// From the histogram, 3 digits.
-    pub p99: u64,
-    /// From the histogram, 3 digits.
-    pub p999: u64,
-    /// From the histogram, 3 digits.
-    pub p9999: u64,
-    /// Every value from this one up is a lower bound: it falls on operations whose end was not seen.
-    pub at_least_from: Option<u64>,
-}
-
-impl Latency {
-    /// A quantile above the median, where it is known: what was measured elsewhere may come without, and then is below it.
-    pub fn known(&self, quantile_ns: u64) -> Option<u64> {
-        (quantile_ns >= self.median).then_some(quantile_ns)
-    }
-
-    /// Whether a statistic with this value is only a lower bound, printed with `>=`.
-    pub fn is_bound(&self, value_ns: u64) -> bool {
-        self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)
-    }
 }
 
 /// Counts, sums, maxima and bytes per interval, by the start of the operation.

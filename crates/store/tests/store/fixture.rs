@@ -383,23 +383,30 @@ impl Dice {
         }
     }
 
+    /// Every quantile is known, or those above the median are not.
+    fn latency(&mut self) -> Latency {
+        let (mut least, known) = (self.int(), self.coin());
+        let mut quantiles = Quantiles::default();
+        for quantile in Quantile::ALL {
+            quantiles[*quantile] = if known || *quantile == Quantile::P50 { least } else { 0 };
+            least += self.int() / 8;
+        }
+        Latency {
+            count: self.int(),
+            min: self.int(),
+            max: self.int(),
+            mean: self.float(),
+            stddev: self.float(),
+            quantiles,
+            at_least_from: self.maybe(Dice::int),
+        }
+    }
+
     fn operation(&mut self) -> OperationResult {
         OperationResult {
             operation: self.pick(Operation::ALL),
             censored: self.int(),
-            lat_ns: Latency {
-                count: self.int(),
-                min: self.int(),
-                max: self.int(),
-                mean: self.float(),
-                stddev: self.float(),
-                median: self.int(),
-                p90: self.int(),
-                p99: self.int(),
-                p999: self.int(),
-                p9999: self.int(),
-                at_least_from: self.maybe(Dice::int),
-            },
+            lat_ns: self.latency(),
             histogram: self.pick(&["", "AA==", "AAE=", "HISTFAAA"]).to_string(),
             timeline: Timeline {
                 interval_ns: self.ns(),

@@ -1,7 +1,7 @@
 //! What goes in comes out, and people can read it in between.
 
 use crate::fixture::{store_with_sweep, trial, usual_trial};
-use fsdyno_core::result::PhaseResult;
+use fsdyno_core::result::{PhaseResult, Quantile};
 use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_store::StoreError;
 use proptest::prelude::*;
@@ -139,7 +139,7 @@ fn people_find_latencies_and_rates_with_plain_sql() {
         [id.0],
         |row| row.get::<_, u64>(0),
     );
-    assert_eq!(p999_ns, Ok(trial.phases[2].roles[1].operations[3].lat_ns.p999));
+    assert_eq!(p999_ns, Ok(trial.phases[2].roles[1].operations[3].lat_ns.quantiles[Quantile::P999]));
     let rate = database.query_row(
         "SELECT aggregate_bytes_per_s FROM rates WHERE trial = 5 AND phase = '1 reader'",
         [],
