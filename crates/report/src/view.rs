@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// What a report says of a sweep beside its trials.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Header {
     /// Identifier in the store.
     pub id: String,

@@ -2,6 +2,7 @@
 //!
 //! Integers of nanoseconds and bytes; statistics that hang on operations whose end nobody saw say so (`at_least`).
 
+mod document;
 mod latency;
 mod lifecycle;
 
@@ -21,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything about one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "document::Read")]
 pub struct TrialRecord {
     /// Position in the sweep, from 0.
     pub trial: u32,
@@ -40,7 +42,6 @@ pub struct TrialRecord {
     /// What ran on it.
     pub workload: Workload,
     /// How it ended.
-    #[serde(flatten)]
     pub outcome: Outcome,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
@@ -55,10 +56,8 @@ pub struct TrialRecord {
     /// The trees that were made.
     pub trees: TreeSummary,
     /// How full the filesystem was made before the load; absent for a fresh one.
-    #[serde(default)]
     pub filled: Option<Filled>,
     /// How the files lay on the filesystem after the load; absent when the load did not come to its end.
-    #[serde(default)]
     pub layout: Option<Layout>,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
@@ -69,7 +68,7 @@ pub struct TrialRecord {
 }
 
 /// Commands that were run and what is in force because of them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Built {
     /// The exact mkfs command line.
     pub mkfs_command: String,
@@ -82,7 +81,6 @@ pub struct Built {
     /// Verdict and output of the check.
     pub check: Option<CheckResult>,
     /// How to build the same on another device; absent where nothing was made.
-    #[serde(default)]
     pub recipe: Option<Recipe>,
 }
 
@@ -295,17 +293,20 @@ impl<'a> Watched<'a> {
 }
 
 /// What the workers of one role did in one phase.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RoleResult {
     /// Which role.
     pub role: Role,
     /// How many workers.
     pub workers: u32,
     /// The longest time in which some worker completed nothing, cut at the edges of the window.
+    #[serde(deserialize_with = "document::or_none")]
     pub longest_stall_ns: Nanos,
     /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
+    #[serde(deserialize_with = "document::or_none")]
     pub time_over_100ms: f64,
     /// The same for 1 s.
+    #[serde(deserialize_with = "document::or_none")]
     pub time_over_1s: f64,
     /// Operations in flight when the window began: no samples, but their time counts as stall.
     pub blocked_at_start: Vec<InFlight>,
