@@ -300,13 +300,16 @@ impl Dice {
         }
     }
 
+    /// Without watched workers nobody knows how long they were in operations.
     fn role(&mut self) -> RoleResult {
+        let watched = self.some(3, Dice::worker);
+        let share = |dice: &mut Dice| if watched.is_empty() { 0.0 } else { dice.float() };
         RoleResult {
             role: self.pick(Role::ALL),
             workers: self.small(),
             longest_stall_ns: self.ns(),
-            time_over_100ms: self.float(),
-            time_over_1s: self.float(),
+            time_over_100ms: share(self),
+            time_over_1s: share(self),
             blocked_at_start: self.some(2, Dice::in_flight),
             rates: Rates {
                 data_bytes_per_s: self.maybe(Dice::float),
@@ -320,7 +323,7 @@ impl Dice {
             cpu: self.cpu(),
             counts: self.some(3, |dice| (dice.text(), dice.int())).into_iter().collect(),
             longest_item_ns: self.maybe(Dice::ns),
-            worker_results: self.some(3, Dice::worker),
+            worker_results: watched,
             operations: self.some(3, Dice::operation),
         }
     }
