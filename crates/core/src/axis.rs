@@ -8,6 +8,7 @@
 use crate::did_you_mean;
 use crate::filesystem;
 use crate::kernel::HOST_KERNEL;
+use crate::scheduler;
 use crate::sysctl;
 use crate::units::{Bytes, Nanos};
 use std::fmt;
@@ -56,18 +57,6 @@ pub struct Axis {
     pub help: &'static str,
 }
 
-/// Levels that the kernel has renamed: axis, old name, new name and reason.
-const RENAMED: &[(&str, &str, &str, &str)] = &[
-    ("scheduler", "cfq", "bfq", "cfq was removed in Linux 5.0; bfq is its closest successor"),
-    (
-        "scheduler",
-        "deadline",
-        "mq-deadline",
-        "deadline was replaced by mq-deadline (multi-queue block I/O, Linux 5.0)",
-    ),
-    ("scheduler", "noop", "none", "noop was replaced by none (multi-queue block I/O, Linux 5.0)"),
-];
-
 /// The level that leaves a setting to mkfs, mount or the kernel.
 pub const DEFAULT: &str = "default";
 
@@ -96,7 +85,7 @@ pub static AXES: &[Axis] = &[
     },
     Axis {
         name: "scheduler",
-        levels: Levels::Words(&["none", "mq-deadline", "kyber", "bfq"]),
+        levels: Levels::Words(&scheduler::NAMES),
         general: true,
         default: None,
         help: "I/O scheduler of the device",
@@ -345,8 +334,11 @@ impl Axis {
         if lower == DEFAULT {
             return plain(lower);
         }
-        if let Some((_, old, new, why)) = RENAMED.iter().find(|row| row.0 == self.name && row.1 == lower) {
-            return Ok(Level { text: (*new).to_string(), note: Some(format!("{old} -> {new}: {why}")) });
+        if self.name == "scheduler"
+            && let Some((now, why)) = scheduler::renamed(&lower)
+        {
+            let note = Some(format!("{lower} -> {}: {why}", now.name));
+            return Ok(Level { text: now.name.to_string(), note });
         }
         let canonical = match self.levels {
             Levels::Filesystem => filesystem::find(&lower).map(|known| known.name.to_string()),

@@ -20,6 +20,7 @@ pub mod operation;
 pub mod outcome;
 pub mod protocol;
 pub mod result;
+pub mod scheduler;
 pub mod study;
 pub mod sysctl;
 pub mod telemetry;

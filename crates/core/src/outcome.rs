@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How a trial ended. A trial counts as failed until it has been measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "outcome")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Every phase was measured.
     Measured,

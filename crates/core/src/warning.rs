@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Declares the kinds of warning once: variant and printed name.
+/// Declares the kinds of warning once: variant, printed name, and what it means.
 macro_rules! warnings {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+    ($($variant:ident = $name:literal: $meaning:literal;)*) => {
         /// What kind of confounder.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum WarningKind {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+            $(#[doc = $meaning] #[serde(rename = $name)] $variant,)*
         }
 
         impl WarningKind {
@@ -20,65 +20,51 @@ macro_rules! warnings {
             pub const fn name(self) -> &'static str {
                 match self { $(WarningKind::$variant => $name,)* }
             }
+
+            /// What it means, for the reference.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(WarningKind::$variant => $meaning,)* }
+            }
         }
     };
 }
 
 warnings! {
-    /// The page cache could not be dropped, so reads may come from memory.
-    CachesNotDropped = "caches-not-dropped";
-    /// The filesystem stayed mounted where the workload would have it unmounted and mounted again.
-    NotRemounted = "not-remounted";
-    /// The tree fits into memory, so later passes may read from the page cache.
-    TreeSmallerThanMemory = "tree-smaller-than-memory";
-    /// Readers came to the end of what they read and began again.
-    ReaderPasses = "reader-passes";
-    /// Writers used up their space and removed what they had written to go on.
-    WriterRounds = "writer-rounds";
-    /// An option that was asked for is not in force.
-    OptionNotInForce = "option-not-in-force";
-    /// A name in the plan was mapped to its successor.
-    NameMapped = "name-mapped";
-    /// The plan runs a study again, and this is the nearest to what the study had.
-    NearestEquivalent = "nearest-equivalent";
-    /// Some operations had not ended when the drain limit passed.
-    Censored = "censored";
-    /// The timer is not the TSC, so timing costs more.
-    SlowTimer = "slow-timer";
-    /// A program gave no figure for a part of its work, or one that is coarse.
-    FigureMissing = "figure-missing";
-    /// The trial was not run by fsdyno: its figures come from a file, which does not tell everything.
-    Imported = "imported";
-    /// The settings weaken what survives a power cut.
-    Durability = "durability";
-    /// Bytes that were read came from the page cache and not from the device.
-    PageCache = "page-cache";
-    /// The kernel initialised a filesystem in the background.
-    LazyInitialisation = "lazy-initialisation";
-    /// The workers used all processors.
-    ProcessorsSaturated = "processors-saturated";
-    /// A hypervisor gave processor time to others.
-    StealTime = "steal-time";
-    /// Other processes read and wrote block devices.
-    OtherIo = "other-io";
-    /// Others use other partitions of the disk.
-    SharedDisk = "shared-disk";
-    /// The filesystem compresses, and the content compresses well.
-    Compression = "compression";
-    /// A volatile write cache is not flushed, or its state is not known.
-    WriteCache = "write-cache";
-    /// A case was repeated as often as the plan allows, and its interval is still wider than the plan asks for.
-    StillWide = "still-wide";
-    /// The filesystem check found something.
-    CheckFailed = "check-failed";
-    /// The filesystem has no check, so that nothing tells whether it came out sound.
-    NotChecked = "not-checked";
-    /// The garbage collector that belongs to the filesystem did not run.
-    GarbageCollection = "garbage-collection";
-    /// A guest ran on emulated processors: only ratios between trials of such guests mean something.
-    Emulation = "emulation";
-    /// Something could not be undone and is left behind.
-    LeftBehind = "left-behind";
+    CachesNotDropped = "caches-not-dropped":
+        "the page cache could not be dropped, so reads may come from memory";
+    NotRemounted = "not-remounted":
+        "the filesystem stayed mounted where the workload would have it unmounted and mounted again";
+    TreeSmallerThanMemory = "tree-smaller-than-memory":
+        "the tree fits into memory, so later passes may come from the page cache";
+    ReaderPasses = "reader-passes": "readers reached the end of what they read and started again";
+    WriterRounds = "writer-rounds":
+        "writers used up their space and removed what they had written to continue";
+    OptionNotInForce = "option-not-in-force": "an option that was requested is not in force";
+    NameMapped = "name-mapped": "a name in the plan was mapped to its successor";
+    NearestEquivalent = "nearest-equivalent":
+        "the plan repeats a study, and this is the nearest to what the study had";
+    Censored = "censored": "some operations had not ended when the drain limit passed";
+    SlowTimer = "slow-timer": "the timer is not the TSC, so timing costs more";
+    FigureMissing = "figure-missing": "a program gave no figure, or only a coarse one, for part of its work";
+    Imported = "imported":
+        "the trial was not run by fsdyno; its figures come from a file, which does not contain everything";
+    Durability = "durability": "the settings weaken what survives a power cut";
+    PageCache = "page-cache": "bytes that were read came from the page cache and not from the device";
+    LazyInitialisation = "lazy-initialisation": "the kernel initialised a filesystem in the background";
+    ProcessorsSaturated = "processors-saturated": "the workers used all processors";
+    StealTime = "steal-time": "a hypervisor gave processor time to others";
+    OtherIo = "other-io": "other processes read and wrote block devices";
+    SharedDisk = "shared-disk": "others use other partitions of the disk";
+    Compression = "compression": "the filesystem compresses, and the content compresses well";
+    WriteCache = "write-cache": "a volatile write cache is not flushed, or its state is unknown";
+    StillWide = "still-wide":
+        "a case was repeated as often as the plan allows, and its interval is still wider than the plan asks for";
+    CheckFailed = "check-failed": "the filesystem check found something";
+    NotChecked = "not-checked": "the filesystem has no check, so nothing says whether it came out sound";
+    GarbageCollection = "garbage-collection": "the filesystem's garbage collector did not run";
+    Emulation = "emulation":
+        "a guest ran on emulated processors; only ratios between such guests are meaningful";
+    LeftBehind = "left-behind": "something could not be undone";
 }
 
 impl fmt::Display for WarningKind {

@@ -5,8 +5,8 @@
 use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    CpuTime, Latency, Layout, OperationResult, PhaseResult, Rates, RoleResult, Timeline, TrialRecord,
-    WHOLE_RUN, WorkerResult,
+    CpuTime, Latency, Layout, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, Timeline,
+    TrialRecord, WHOLE_RUN, WorkerResult,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::workload::{Fileserver, Streaming};
@@ -73,11 +73,13 @@ fn latency() -> Latency {
         max: 9_000_000,
         mean: 3.5,
         stddev: 4.5,
-        median: 50,
-        p90: 90,
-        p99: 99,
-        p999: 999,
-        p9999: 8_000_000,
+        quantiles: Quantiles::of(|quantile| match quantile {
+            Quantile::P50 => 50,
+            Quantile::P90 => 90,
+            Quantile::P99 => 99,
+            Quantile::P999 => 999,
+            Quantile::P9999 => 8_000_000,
+        }),
         at_least_from: Some(8_000_000),
     }
 }

@@ -1,7 +1,7 @@
 //! The engine as a library, end to end in memory.
 
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
-use fsdyno_core::result::{PhaseResult, RoleResult};
+use fsdyno_core::result::{PhaseResult, Quantile, RoleResult};
 use fsdyno_core::workload::{Fileserver, Null};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, reader_pass, run, serve};
@@ -112,7 +112,12 @@ fn the_fileserver_runs_through_its_phases() {
                 assert_eq!(row.timeline.count.iter().sum::<u64>(), lat.count, "{}", row.operation);
                 assert!(row.slowest.len() as u64 == lat.count.min(64), "{}", row.operation);
                 if lat.count > 0 {
-                    assert!(lat.min <= lat.median && lat.median <= lat.p99 && lat.p99 <= lat.max, "{lat:?}");
+                    assert!(
+                        lat.min <= lat.median()
+                            && lat.median() <= lat.quantiles[Quantile::P99]
+                            && lat.quantiles[Quantile::P99] <= lat.max,
+                        "{lat:?}"
+                    );
                     assert!(lat.min as f64 <= lat.mean && lat.mean <= lat.max as f64, "{lat:?}");
                     assert_eq!(row.slowest[0].duration_ns, lat.max);
                     assert!(!row.histogram.is_empty());

@@ -87,9 +87,7 @@ fn exports(header: &Header, trials: &[TrialRecord]) {
         }
     }
     terminal::bonnie_csv(&mut out, trials).expect("memory");
-    if let Ok(document) = json::sweep(header, trials) {
-        serde_json::to_writer(&mut out, &document).expect("memory");
-    }
+    serde_json::to_writer(&mut out, &json::sweep(header, trials)).expect("memory");
 }
 
 fn compared(header: &Header, trials: &[TrialRecord]) {

@@ -7,7 +7,7 @@
 use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::{DeviceFacts, Environment};
-use fsdyno_core::result::{Latency, OperationResult, PhaseResult, RoleResult, Timeline};
+use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Quantile, Quantiles, RoleResult, Timeline};
 use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{Bytes, Nanos, Operation, Role, Workload};
 use fsdyno_report::published::fsopbench::{Figure, Figures, Phase, Row, Table, parse};
@@ -172,10 +172,9 @@ fn operation_result(operation: Operation, count: u64, milliseconds: &[Option<Fig
             min: whole(0),
             max: whole(1),
             mean: ns(2),
-            median: whole(3),
             stddev: ns(4),
+            quantiles: Quantiles::of(|quantile| if quantile == Quantile::P50 { whole(3) } else { 0 }),
             at_least_from: bounds.min(),
-            ..Latency::default()
         },
         histogram: Distribution::empty().encode().unwrap_or_default(),
         timeline: Timeline::default(),

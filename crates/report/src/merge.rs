@@ -8,7 +8,7 @@
 use crate::error::ReportError;
 use fsdyno_core::Nanos;
 use fsdyno_core::figures::total;
-use fsdyno_core::result::{Latency, OperationResult, Rates, RoleResult, WorkerResult};
+use fsdyno_core::result::{Latency, OperationResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult};
 use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,10 +39,10 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
     };
     // What was measured elsewhere may have quantiles and no histogram. Then only their mean is known, and of one that some
     // trial lacks nothing.
-    let quantile = |share: f64, of: fn(&Latency) -> u64| match distribution.count() == count {
-        true => distribution.quantile(share).unwrap_or(0).min(max),
-        false if samples().any(|latency| latency.known(of(latency)).is_none()) => 0,
-        false => weighted_sum(&|latency| of(latency) as f64).round() as u64,
+    let quantile = |of: Quantile| match distribution.count() == count {
+        true => distribution.quantile(of.fraction()).unwrap_or(0).min(max),
+        false if samples().any(|latency| latency.known(of).is_none()) => 0,
+        false => weighted_sum(&|latency| latency.quantiles[of] as f64).round() as u64,
     };
     let mean = weighted_sum(&|latency| latency.mean);
     let variance = weighted_sum(&|latency| latency.stddev.powi(2) + (latency.mean - mean).powi(2));
@@ -52,11 +52,7 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
         max,
         mean,
         stddev: variance.sqrt(),
-        median: quantile(0.5, |latency| latency.median),
-        p90: quantile(0.9, |latency| latency.p90),
-        p99: quantile(0.99, |latency| latency.p99),
-        p999: quantile(0.999, |latency| latency.p999),
-        p9999: quantile(0.9999, |latency| latency.p9999),
+        quantiles: Quantiles::of(quantile),
         at_least_from: parts.iter().filter_map(|(_, part)| part.lat_ns.at_least_from).min(),
     })
 }
@@ -147,14 +143,14 @@ mod tests {
         let merged =
             latencies(&[(0, &fixture::operation(Operation::Mkdirat, &sample)), (1, &blocked)]).unwrap();
         assert_eq!((merged.count, merged.max, merged.min), (500, 30_000_000_000, 17_000 * 80 / 100));
-        assert!(merged.is_bound(merged.max) && !merged.is_bound(merged.p9999));
+        assert!(merged.is_bound(merged.max) && !merged.is_bound(merged.quantiles[Quantile::P9999]));
     }
 
     #[test]
     fn nothing_in_any_trial_stays_nothing() {
         let nothing = fixture::operation(Operation::Mkdirat, &[]);
         let merged = latencies(&[(0, &nothing), (1, &nothing)]).unwrap();
-        assert_eq!((merged.count, merged.max, merged.median), (0, 0, 0));
+        assert_eq!((merged.count, merged.max, merged.median()), (0, 0, 0));
     }
 
     #[test]

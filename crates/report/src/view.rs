@@ -11,8 +11,8 @@ use fsdyno_core::figures::{grow, total};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
-    CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, PhaseResult, Rates, RoleResult, TrialRecord,
-    Watched,
+    CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, LifecycleStep, PhaseResult, Quantile, Rates,
+    RoleResult, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Configuration, DeviceSpec};
@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// What a report says of a sweep beside its trials.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Header {
     /// Identifier in the store.
     pub id: String,
@@ -200,8 +200,8 @@ impl OperationView {
     }
 
     /// The same of a quantile; `None` without a sample, and where nobody told it.
-    pub fn quantile(&self, ns: u64) -> Option<Time> {
-        self.latency.known(ns).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
+    pub fn quantile(&self, quantile: Quantile) -> Option<Time> {
+        self.latency.known(quantile).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
     }
 }
 
@@ -282,23 +282,15 @@ fn case(trials: &[&TrialRecord]) -> Result<CaseView, ReportError> {
 
 /// The mean of each step over the trials in which it happened.
 fn lifecycle(trials: &[&TrialRecord]) -> Lifecycle {
-    let mean = |step: fn(&Lifecycle) -> Option<Nanos>| {
+    let mut means = Lifecycle::default();
+    for step in LifecycleStep::ALL {
         let times: Vec<u64> =
-            trials.iter().filter_map(|trial| step(&trial.lifecycle_ns)).map(|ns| ns.0).collect();
+            trials.iter().filter_map(|trial| step.of(&trial.lifecycle_ns)).map(|ns| ns.0).collect();
         let sum: u128 = times.iter().copied().map(u128::from).sum();
-        (!times.is_empty()).then(|| Nanos((sum / times.len() as u128) as u64))
-    };
-    Lifecycle {
-        boot: mean(|steps| steps.boot),
-        mkfs: mean(|steps| steps.mkfs),
-        mount: mean(|steps| steps.mount),
-        prepare: mean(|steps| steps.prepare),
-        umount_between: mean(|steps| steps.umount_between),
-        mount_between: mean(|steps| steps.mount_between),
-        umount: mean(|steps| steps.umount),
-        check: mean(|steps| steps.check),
-        total: mean(|steps| steps.total),
+        let mean = || Nanos((sum / times.len() as u128) as u64);
+        *step.of_mut(&mut means) = (!times.is_empty()).then(mean);
     }
+    means
 }
 
 fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportError> {

@@ -141,6 +141,34 @@ pub enum StoreError {
         /// Why.
         source: serde_json::Error,
     },
+    /// A stored trial cannot be read.
+    #[error("stored trial {trial} is damaged: {reason}")]
+    DamagedTrial {
+        /// The trial.
+        trial: u32,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A trial is longer than any that is read.
+    #[error("trial {trial} has {bytes} bytes of {part}, and the store takes {most}")]
+    TooLong {
+        /// The trial.
+        trial: u32,
+        /// Which part of it.
+        part: &'static str,
+        /// How many bytes, before they are compressed.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A trial could not be compressed.
+    #[error("cannot compress trial {trial}")]
+    Compress {
+        /// The trial.
+        trial: u32,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A stored number does not fit its type.
     #[error("stored {what} '{text}' is damaged")]
     DamagedNumber {

@@ -13,13 +13,16 @@ use rusqlite::OptionalExtension;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Before a record was its public JSON.
+const OLDER_VERSION: u32 = 1;
 const MARK: &str = ".kept-";
 const SUFFIX: &str = ".json";
 /// Bytes of a record; the longest that were seen have less than a hundredth.
@@ -43,6 +46,12 @@ struct Kept {
     sweep: SweepId,
     started: Option<String>,
     record: TrialRecord,
+}
+
+/// As much of it as tells how to read the rest.
+#[derive(Deserialize)]
+struct Version {
+    fsdyno_kept_trial: u32,
 }
 
 /// What became of kept records.
@@ -196,11 +205,61 @@ fn read(path: &Path) -> std::result::Result<Kept, String> {
     if bytes.len() as u64 > LONGEST {
         return Err(format!("it is longer than {LONGEST} bytes"));
     }
-    let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    match kept.fsdyno_kept_trial {
-        VERSION => Ok(kept),
+    let text = |error: serde_json::Error| error.to_string();
+    let Version { fsdyno_kept_trial } = serde_json::from_slice(&bytes).map_err(text)?;
+    match fsdyno_kept_trial {
+        VERSION => serde_json::from_slice(&bytes).map_err(text),
+        OLDER_VERSION => {
+            let mut kept: Value = serde_json::from_slice(&bytes).map_err(text)?;
+            rearrange(&mut kept["record"]);
+            serde_json::from_value(kept).map_err(text)
+        }
         version => Err(format!("version {version} of the format is not known")),
     }
+}
+
+/// Brings a record of [`OLDER_VERSION`] into the structure that it has now. What is not as it was written then stays, and is
+/// refused when the record is read.
+fn rearrange(record: &mut Value) {
+    let Some(record) = record.as_object_mut() else { return };
+    let mut built = record.remove("built").unwrap_or_default();
+    for key in ["check", "recipe"] {
+        let moved = built.as_object_mut().and_then(|built| built.remove(key));
+        record.insert(key.to_string(), moved.unwrap_or_default());
+    }
+    let device = record.remove("device").unwrap_or_default();
+    if let (Value::Object(built), Some(Value::Object(configuration))) =
+        (built, record.get_mut("configuration"))
+    {
+        configuration.insert("device".to_string(), device);
+        configuration.extend(built);
+    }
+    if let Some(Value::Object(mut parameters)) = record.remove("workload") {
+        let kind = parameters.remove("kind");
+        record.insert("workload".to_string(), json!({ "kind": kind, "parameters": parameters }));
+    }
+    record.entry("unmet").or_insert_with(|| json!([]));
+    each(record.get_mut("phases"), &|phase| {
+        each(phase.get_mut("roles"), &|role| each(role.get_mut("operations"), &name_quantiles));
+    });
+}
+
+fn each(list: Option<&mut Value>, change: &dyn Fn(&mut Value)) {
+    list.and_then(Value::as_array_mut).into_iter().flatten().for_each(change);
+}
+
+fn name_quantiles(operation: &mut Value) {
+    let Some(lat_ns) = operation.get_mut("lat_ns").and_then(Value::as_object_mut) else { return };
+    let quantiles = [
+        ("50.000000", "median"),
+        ("90.000000", "p90"),
+        ("99.000000", "p99"),
+        ("99.900000", "p999"),
+        ("99.990000", "p9999"),
+    ];
+    let known = quantiles.into_iter().filter_map(|(name, key)| Some((name.to_string(), lat_ns.remove(key)?)));
+    let known: Value = known.collect();
+    lat_ns.insert("percentile".to_string(), known);
 }
 
 /// Writes a new file of this name, or of one like it, and syncs it with its directory.

@@ -2,18 +2,21 @@
 //!
 //! Each trial is one transaction, on disk before the next trial begins: a crash of fsdyno, of the machine or of the
 //! filesystem under test loses at most the trial that ran. The file is in write-ahead mode where its filesystem can do
-//! that, so that other processes read while a sweep writes. What is measured stands in columns with their units in their
-//! names, for people with `sqlite3`; what only describes is JSON. Reading gives back the record that was written.
+//! that, so that other processes read while a sweep writes. A trial is one row: its public JSON, compressed, and beside it
+//! what is long. What queries need stands in columns. Reading gives back the record that was written.
 //!
 //! The store averages nothing, judges nothing and deletes nothing.
 
+mod bulk;
 mod error;
 mod kept;
+mod older;
+mod packed;
 mod process;
-mod read;
+mod row;
 mod schema;
 mod sweeps;
-mod write;
+mod trials;
 
 pub use error::{Result, StoreError};
 pub use kept::{Added, kept};

@@ -1,24 +1,39 @@
 //! The schema and its versions. Version N is the result of the first N scripts; a script that was released never changes.
 
 use crate::error::{Result, StoreError};
-use rusqlite::{Connection, ErrorCode};
-use rusqlite_migration::{M, Migrations};
+use crate::older;
+use rusqlite::{Connection, ErrorCode, Transaction};
+use rusqlite_migration::{HookError, M, Migrations};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
 const APPLICATION_ID: i64 = 0x6673_6479;
 
-const SCRIPTS: &[M<'static>] = &[
-    M::up(include_str!("schema/1.sql")),
-    M::up(include_str!("schema/2.sql")),
-    M::up(include_str!("schema/3.sql")),
-    M::up(include_str!("schema/4.sql")),
-    M::up(include_str!("schema/5.sql")),
-    M::up(include_str!("schema/6.sql")),
-    M::up(include_str!("schema/7.sql")),
-    M::up(include_str!("schema/8.sql")),
+/// Where trials became documents.
+const WHOLE_TRIALS: &str = include_str!("schema/9.sql");
+
+const SCRIPTS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
+    include_str!("schema/6.sql"),
+    include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
+    WHOLE_TRIALS,
 ];
+
+fn migrations() -> Migrations<'static> {
+    let migration = |script: &&'static str| match *script {
+        WHOLE_TRIALS => M::up_with_hook(WHOLE_TRIALS, |transaction: &Transaction<'_>| {
+            older::convert(transaction).map_err(|error| HookError::Hook(error.to_string()))
+        }),
+        script => M::up(script),
+    };
+    Migrations::new(SCRIPTS.iter().map(migration).collect())
+}
 
 /// What a file says of itself.
 struct Identity {
@@ -55,12 +70,19 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
     if is_latest(connection) {
         return Ok(());
     }
+    let was_older = identity(connection).is_ok_and(|identity| identity.tables > 0);
     let path = path.to_path_buf();
     if let Err(source) = connection.pragma_update(None, "application_id", APPLICATION_ID) {
         return Err(StoreError::Open { path, source });
     }
-    match Migrations::from_slice(SCRIPTS).to_latest(connection) {
-        Ok(()) => Ok(()),
+    match migrations().to_latest(connection) {
+        Ok(()) => {
+            if was_older {
+                // What the older tables had is free now, nine tenths of the file. Without room for a copy it stays so.
+                let _ = connection.execute_batch("VACUUM");
+            }
+            Ok(())
+        }
         // Another process was faster.
         Err(_) if is_latest(connection) => Ok(()),
         Err(source) => {

@@ -2,9 +2,9 @@
 
 use crate::error::{Result, StoreError, Trying};
 use crate::kept::Running;
-use crate::read::{from_json, from_json_or_none, number};
-use crate::write::{insert, to_json, write_trial};
-use crate::{Store, process};
+use crate::packed::Packed;
+use crate::row::{from_json, from_json_or_none, insert, number, to_json};
+use crate::{Store, process, trials};
 use fsdyno_core::{Environment, TrialRecord};
 use jiff::{Timestamp, Unit};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
@@ -148,13 +148,13 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Store::create_sweep`] and [`Store::add_trial`].
-    pub fn import_sweep(&mut self, sweep: &NewSweep, trials: &[TrialRecord]) -> Result<SweepId> {
+    pub fn import_sweep(&mut self, sweep: &NewSweep, records: &[TrialRecord]) -> Result<SweepId> {
         let action = "import a sweep";
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(action)?;
         let id = begin(&transaction, sweep, &now())?;
-        for trial in trials {
-            write_trial(&transaction, id, trial)?;
+        for trial in records {
+            trials::insert(&transaction, "trials", id, trial, &Packed::new(trial)?)?;
         }
         end(&transaction, id, SweepState::Finished).trying_to(action)?;
         transaction.commit().trying_to(action)?;
@@ -303,7 +303,7 @@ fn end(connection: &Connection, id: SweepId, state: SweepState) -> rusqlite::Res
 }
 
 fn summary(row: &Row<'_>) -> Result<SweepSummary> {
-    let state: SweepState = crate::read::word(row, "state")?;
+    let state: SweepState = crate::row::word(row, "state")?;
     let read = || -> rusqlite::Result<SweepSummary> {
         let killed = state == SweepState::Running && !process::is_alive(&row.get::<_, String>("process")?);
         Ok(SweepSummary {

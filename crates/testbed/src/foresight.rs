@@ -13,7 +13,7 @@ use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
 use fsdyno_core::axis::SYSCTL_PREFIX;
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -199,8 +199,8 @@ fn missing_scheduler(
         _ => PathBuf::from("/sys/block/loop0/queue/scheduler"),
     };
     let text = host.read_text(&path).ok()?;
-    let module = if asked == "kyber" { "kyber-iosched" } else { asked };
-    if setting::offered(&text).contains(&asked) || has_module(host, module) {
+    let has_module = scheduler::module(asked).is_some_and(|module| has_module(host, module));
+    if setting::offered(&text).contains(&asked) || has_module {
         return None;
     }
     Some(format!("the kernel has no scheduler {asked}; available: {}", setting::offered(&text).join(", ")))

@@ -14,7 +14,7 @@ pub use crate::spec::images;
 use crate::spec::journal_spec;
 use crate::tunable;
 use crate::{Result, UndoJournal};
-use fsdyno_core::{Configuration, DeviceSpec, Devices};
+use fsdyno_core::{Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::Host;
 use fsdyno_host::guest::GuestModule;
 use std::collections::BTreeMap;
@@ -89,11 +89,7 @@ pub fn modules(configuration: &Configuration, devices: &Devices) -> Vec<GuestMod
         name: filesystem.descriptor().module.to_string(),
         hint: Some(kernel_elsewhere(filesystem)),
     });
-    let scheduler = match configuration.level("scheduler") {
-        None | Some("none") => None,
-        Some("kyber") => Some("kyber-iosched"),
-        Some(name) => Some(name),
-    };
+    let scheduler = configuration.level("scheduler").and_then(scheduler::module);
     let layers = layers(configuration, devices).into_iter().flat_map(|layer| layer.modules());
     let others = scheduler.into_iter().chain(layers).map(GuestModule::from);
     filesystem.into_iter().chain(others).collect()

@@ -15,10 +15,12 @@ pub use name::MeasureError;
 use crate::figures::total;
 use crate::operation::{Operation, Role};
 use crate::outcome::Outcome;
-use crate::result::{Latency, Layout, Lifecycle, PhaseResult, RoleResult, TrialRecord, Watched};
+use crate::result::{
+    Latency, Layout, LifecycleStep, PhaseResult, Quantile, RoleResult, TrialRecord, Watched,
+};
 use crate::units::Nanos;
 use crate::workload::Workload;
-use name::{FIGURES, STATISTICS};
+use name::FIGURES;
 use named::NAMED;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -47,37 +49,10 @@ enum Source {
     LongestStall,
     /// Processor time of workers and kernel threads over the bytes moved, of all phases together.
     CpuPerMegabyte,
-    /// How long a step outside the phases took.
-    Lifecycle(LifecycleStep),
+    /// How long the steps outside the phases took that have this measure.
+    Lifecycle(&'static str),
     /// Into how many extents files are divided after the load.
     ExtentsPerFile,
-}
-
-/// A step of a trial outside its phases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum LifecycleStep {
-    Boot,
-    Mkfs,
-    Mount,
-    Remount,
-    Umount,
-    Check,
-}
-
-impl LifecycleStep {
-    fn of(self, lifecycle: &Lifecycle) -> Option<Nanos> {
-        match self {
-            LifecycleStep::Boot => lifecycle.boot,
-            LifecycleStep::Mkfs => lifecycle.mkfs,
-            LifecycleStep::Mount => lifecycle.mount,
-            LifecycleStep::Remount => {
-                let [umount, mount] = [lifecycle.umount_between?, lifecycle.mount_between?];
-                Some(Nanos(umount.0.saturating_add(mount.0)))
-            }
-            LifecycleStep::Umount => lifecycle.umount,
-            LifecycleStep::Check => lifecycle.check,
-        }
-    }
 }
 
 /// How a phase is found in a trial.
@@ -206,18 +181,14 @@ enum Statistic {
     Max,
     Mean,
     StdDev,
-    Median,
-    P90,
-    P99,
-    P999,
-    P9999,
+    Quantile(Quantile),
 }
 
 impl Measure {
     /// The short names, each with one line for the reference. Beside them stands every `phase/role/operation/statistic`
     /// and `phase/role/figure`.
     pub fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
-        NAMED.iter().map(|named| (named.name, named.help))
+        NAMED.iter().map(|named| (named.name, &*named.help))
     }
 
     /// The measures that have a short name.
@@ -267,7 +238,7 @@ impl Measure {
 
     /// The last part that a `phase/role/operation/statistic` may have.
     pub fn statistics() -> impl Iterator<Item = &'static str> {
-        STATISTICS.iter().map(|(name, _)| *name)
+        name::statistics().map(|(name, _)| name)
     }
 
     /// As written.
@@ -326,9 +297,12 @@ impl Measure {
         match &self.source {
             Source::Throughput => throughput(&trial.phases),
             Source::LongestStall => longest_stall(&trial.phases),
-            Source::Lifecycle(step) => step
-                .of(&trial.lifecycle_ns)
-                .map(|duration| Value { value: duration.0 as f64, at_least: false }),
+            Source::Lifecycle(measure) => {
+                let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(*measure));
+                let took: Option<Vec<u64>> =
+                    steps.map(|step| Some(step.of(&trial.lifecycle_ns)?.0)).collect();
+                took.map(|took| Value { value: total(took.into_iter()) as f64, at_least: false })
+            }
             Source::ExtentsPerFile => trial
                 .layout
                 .as_ref()
@@ -479,11 +453,7 @@ impl Statistic {
             _ if latency.count == 0 && latency.max == 0 => return None,
             _ if latency.count == 0 => return Some(Value { value: latency.max as f64, at_least: true }),
             Statistic::Max => latency.max,
-            Statistic::Median => latency.median,
-            Statistic::P90 => latency.known(latency.p90)?,
-            Statistic::P99 => latency.known(latency.p99)?,
-            Statistic::P999 => latency.known(latency.p999)?,
-            Statistic::P9999 => latency.known(latency.p9999)?,
+            Statistic::Quantile(quantile) => latency.known(quantile)?,
         };
         Some(Value { value: value_ns as f64, at_least: latency.is_bound(value_ns) })
     }

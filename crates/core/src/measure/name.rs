@@ -4,6 +4,7 @@ use super::named::NAMED;
 use super::{Figure, Measure, Phase, Source, Statistic};
 use crate::did_you_mean;
 use crate::operation::{Operation, Role};
+use crate::result::Quantile;
 use std::borrow::Cow;
 use std::str::FromStr;
 
@@ -20,19 +21,20 @@ pub(super) const FIGURES: &[(&str, Figure)] = &[
     ("cpu-per-operation", Figure::CpuPerOperation),
 ];
 
-pub(super) const STATISTICS: &[(&str, Statistic)] = &[
+/// Those beside the quantiles; `median` is another name of one of them.
+const STATISTICS: &[(&str, Statistic)] = &[
     ("count", Statistic::Count),
     ("min", Statistic::Min),
     ("max", Statistic::Max),
     ("mean", Statistic::Mean),
     ("stddev", Statistic::StdDev),
-    ("median", Statistic::Median),
-    ("p50", Statistic::Median),
-    ("p90", Statistic::P90),
-    ("p99", Statistic::P99),
-    ("p99.9", Statistic::P999),
-    ("p99.99", Statistic::P9999),
+    ("median", Statistic::Quantile(Quantile::P50)),
 ];
+
+pub(super) fn statistics() -> impl Iterator<Item = (&'static str, Statistic)> + Clone {
+    let quantiles = Quantile::ALL.iter().map(|quantile| (quantile.label(), Statistic::Quantile(*quantile)));
+    STATISTICS.iter().copied().chain(quantiles)
+}
 
 /// Why a text names no measure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +85,7 @@ impl FromStr for Measure {
                 phase_of(text, phase)?,
                 known(text, "role", role, Role::ALL.iter().map(|role| (role.name(), *role)))?,
                 known(text, "operation", operation, Operation::ALL.iter().map(|op| (op.name(), *op)))?,
-                known(text, "statistic", statistic, STATISTICS.iter().copied())?,
+                known(text, "statistic", statistic, statistics())?,
             ),
             ref parts => {
                 return Err(MeasureError::Parts { name: text.to_string(), parts: parts.len() });

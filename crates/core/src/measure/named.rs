@@ -1,20 +1,22 @@
 //! The measures that have a short name: a table, one entry each.
 
-use super::{Figure, LifecycleStep, Phase, Source, Statistic};
+use super::{Figure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
+use crate::result::{LifecycleStep, Quantile};
 use crate::workload::{PhaseSpec, Stage, bonnie, collection, device_read, postmark};
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// A measure with a short name.
 pub(super) struct Named {
     pub(super) name: &'static str,
-    pub(super) help: &'static str,
+    pub(super) help: Cow<'static, str>,
     pub(super) source: Source,
 }
 
 /// A figure of a role.
 const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, figure: Figure) -> Named {
-    Named { name, help, source: Source::Role(phase, role, figure) }
+    Named { name, help: Cow::Borrowed(help), source: Source::Role(phase, role, figure) }
 }
 
 /// The rate of a stage of `streaming`.
@@ -27,7 +29,32 @@ const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figu
     role(name, help, Phase::Named(Cow::Borrowed(phase.name)), phase.role, figure)
 }
 
-pub(super) static NAMED: &[Named] = &[
+/// Every measure with a short name.
+pub(super) static NAMED: LazyLock<Vec<Named>> =
+    LazyLock::new(|| of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).collect());
+
+/// The durations of steps; what is measured together is described together.
+fn of_lifecycle() -> Vec<Named> {
+    let mut names: Vec<&'static str> = LifecycleStep::ALL.iter().filter_map(|step| step.measure()).collect();
+    names.dedup();
+    let named = |name: &'static str| {
+        let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(name));
+        let help = steps.map(|step| step.help()).collect::<Vec<_>>().join(", and ");
+        Named { name, help: help.into(), source: Source::Lifecycle(name) }
+    };
+    names.into_iter().map(named).collect()
+}
+
+fn extents_per_file() -> Named {
+    Named {
+        name: "extents-per-file",
+        help: "mean number of extents of the files that the load has left".into(),
+        source: Source::ExtentsPerFile,
+    }
+}
+
+fn of_load() -> Vec<Named> {
+    vec![
     role("read", "bytes per second of one reader alone", Phase::OneReader, Role::Reader, Figure::Rate),
     role(
         "read-many",
@@ -52,12 +79,12 @@ pub(super) static NAMED: &[Named] = &[
     ),
     Named {
         name: "first-byte-p999",
-        help: "p99.9 of reading a file's first byte while writers write",
+        help: "p99.9 of reading a file's first byte while writers write".into(),
         source: Source::Operation(
             Phase::ReadersAndWriters,
             Role::Reader,
             Operation::ReadFirstByte,
-            Statistic::P999,
+            Statistic::Quantile(Quantile::P999),
         ),
     },
     streaming(
@@ -98,28 +125,28 @@ pub(super) static NAMED: &[Named] = &[
     ),
     Named {
         name: "throughput",
-        help: "bytes per second that all workers move, reading and writing, over all phases that move any",
+        help: "bytes per second that all workers move, reading and writing, over all phases that move any".into(),
         source: Source::Throughput,
     },
     Named {
         name: "longest-stall",
-        help: "longest time in which some worker, of any role in any phase, completed nothing",
+        help: "longest time in which some worker, of any role in any phase, completed nothing".into(),
         source: Source::LongestStall,
     },
     Named {
         name: "cpu-per-mb",
         help: "user and system time for each MB moved in all phases: of the workers, and of the kernel threads that \
-               worked for them (writeback, journal, filesystem, reclaim, loop, block)",
+               worked for them (writeback, journal, filesystem, reclaim, loop, block)".into(),
         source: Source::CpuPerMegabyte,
     },
     Named {
         name: "postmark-read",
-        help: "bytes that postmark read per second of its whole run",
+        help: "bytes that postmark read per second of its whole run".into(),
         source: Source::CountRate("bytes read"),
     },
     Named {
         name: "postmark-write",
-        help: "bytes that postmark wrote per second of its whole run",
+        help: "bytes that postmark wrote per second of its whole run".into(),
         source: Source::CountRate("bytes written"),
     },
     of_phase("bonnie-write-char", "bytes per second written one by one", bonnie::WRITE_CHAR, Figure::Rate),
@@ -223,35 +250,5 @@ pub(super) static NAMED: &[Named] = &[
         postmark::DELETE,
         Figure::ItemRate,
     ),
-    Named {
-        name: "boot-time",
-        help: "starting the guest, until its agent answers",
-        source: Source::Lifecycle(LifecycleStep::Boot),
-    },
-    Named {
-        name: "mkfs-time",
-        help: "making the filesystem",
-        source: Source::Lifecycle(LifecycleStep::Mkfs),
-    },
-    Named { name: "mount-time", help: "mounting it", source: Source::Lifecycle(LifecycleStep::Mount) },
-    Named {
-        name: "remount-time",
-        help: "unmounting it between writing and reading, and mounting it again",
-        source: Source::Lifecycle(LifecycleStep::Remount),
-    },
-    Named {
-        name: "umount-time",
-        help: "unmounting it after the load, writing back included",
-        source: Source::Lifecycle(LifecycleStep::Umount),
-    },
-    Named {
-        name: "check-time",
-        help: "checking it after the load",
-        source: Source::Lifecycle(LifecycleStep::Check),
-    },
-    Named {
-        name: "extents-per-file",
-        help: "mean number of extents of the files that the load has left",
-        source: Source::ExtentsPerFile,
-    },
-];
+]
+}

@@ -7,6 +7,7 @@
 //! states rather than counters (dirty memory) say so.
 
 mod device;
+mod document;
 mod journal;
 mod machine;
 mod task;
@@ -38,7 +39,7 @@ pub struct TelemetryRequest {
 }
 
 /// The telemetry of one phase.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Telemetry {
     /// The devices whose activity each sample contains, in this order.
     pub devices: Vec<String>,

@@ -278,7 +278,7 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
 mod tests {
     use super::*;
     use crate::meter::{Meter, Place};
-    use fsdyno_core::result::OperationResult;
+    use fsdyno_core::result::{OperationResult, Quantile};
     use proptest::prelude::*;
 
     const STEPS: &[Operation] = &[Operation::Openat, Operation::Read];
@@ -365,9 +365,13 @@ mod tests {
         let row = read_row(&result);
         let lat = &row.lat_ns;
         assert_eq!((lat.count, row.censored), (100, 1));
-        assert_eq!((lat.min, lat.median), (1000, 1000));
-        assert!(!lat.is_bound(lat.median) && !lat.is_bound(lat.p90) && !lat.is_bound(lat.p99));
-        assert!(lat.is_bound(lat.p999) && lat.is_bound(lat.max), "{lat:?}");
+        assert_eq!((lat.min, lat.median()), (1000, 1000));
+        assert!(
+            !lat.is_bound(lat.median())
+                && !lat.is_bound(lat.quantiles[Quantile::P90])
+                && !lat.is_bound(lat.quantiles[Quantile::P99])
+        );
+        assert!(lat.is_bound(lat.quantiles[Quantile::P999]) && lat.is_bound(lat.max), "{lat:?}");
         assert_eq!(row.slowest[0].path, "tree-0/somewhere");
         assert_eq!(row.slowest[1].path, "tree-0/file");
     }
@@ -385,7 +389,7 @@ mod tests {
         );
         let lat = &read_row(&result).lat_ns;
         assert_eq!((lat.mean, lat.stddev), (5.0, 2.0));
-        assert_eq!((lat.min, lat.max, lat.median), (2, 9, 4));
+        assert_eq!((lat.min, lat.max, lat.median()), (2, 9, 4));
     }
 
     #[test]
@@ -436,7 +440,9 @@ mod tests {
         let (worker, row) = (&result.worker_results[0], read_row(&result));
         assert_eq!((row.lat_ns.count, row.censored), (31 * 100 + 50 + 1, 1));
         assert_eq!(row.lat_ns.max, 3500 * MILLISECOND);
-        assert!(row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.p999));
+        assert!(
+            row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.quantiles[Quantile::P999])
+        );
         assert_eq!(worker.longest_stall_ns, Nanos(10 * MILLISECOND));
         // Half of the window in one slot of 32.
         assert!((worker.time_over_1s - 0.5 / 32.0).abs() < 1e-9);

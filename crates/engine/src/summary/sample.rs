@@ -6,7 +6,7 @@ use crate::record::{OperationRecord, SLOWEST, WorkerRecord};
 use crate::window::Window;
 use fsdyno_core::Operation;
 use fsdyno_core::operation::Moves;
-use fsdyno_core::result::{Latency, OperationResult, SlowOperation, Timeline};
+use fsdyno_core::result::{Latency, OperationResult, Quantiles, SlowOperation, Timeline};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Step;
 use hdrhistogram::Histogram;
@@ -145,11 +145,7 @@ impl Sample {
             max: self.max_ns,
             mean: self.sum_ns as f64 / self.count as f64,
             stddev: self.deviation(),
-            median: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            p9999: quantile(0.9999),
+            quantiles: Quantiles::of(|each| quantile(each.fraction())),
             at_least_from: self.bound_ns,
         }
     }

@@ -5,6 +5,7 @@ use crate::cli::{Doctor, Format};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
+use fsdyno_core::scheduler;
 use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
 use fsdyno_host::Host;
@@ -186,8 +187,7 @@ fn guests() -> Finding {
 fn schedulers(host: &mut dyn Host) -> Finding {
     let text = host.read_text(Path::new("/sys/block/loop0/queue/scheduler")).unwrap_or_default();
     let offered: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
-    let all = ["none", "mq-deadline", "kyber", "bfq"];
-    let absent: Vec<&str> = all.into_iter().filter(|name| !offered.contains(name)).collect();
+    let absent: Vec<&str> = scheduler::NAMES.into_iter().filter(|name| !offered.contains(name)).collect();
     Finding {
         subject: "schedulers".to_string(),
         ok: absent.is_empty(),

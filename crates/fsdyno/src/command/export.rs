@@ -41,7 +41,7 @@ pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
             Table::new(kind, &header, &trials).write(&mut out::json(), format)?
         }
         (None, Some(kind)) => Table::new(kind, &header, &trials).write(&mut std::io::stdout(), format)?,
-        (None, None) if format == Format::Json => print_json(&json::sweep(&header, &trials)?)?,
+        (None, None) if format == Format::Json => print_json(&json::sweep(&header, &trials))?,
         (None, None) => {
             return Err(Trouble::new(
                 Status::Usage,

@@ -32,10 +32,7 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
     kernels(&mut page)?;
     workloads(&mut page)?;
     measures(&mut page)?;
-    writeln!(page, "\n## Warnings\n")?;
-    for kind in WarningKind::ALL {
-        writeln!(page, "- `{kind}`")?;
-    }
+    warnings(&mut page)?;
     Ok(page)
 }
 
@@ -124,4 +121,13 @@ fn measures(page: &mut String) -> std::fmt::Result {
         list(Measure::statistics().collect())
     )?;
     writeln!(page, "- `PHASE/ROLE/FIGURE`, where FIGURE is one of {}", list(Measure::figures().collect()))
+}
+
+fn warnings(page: &mut String) -> std::fmt::Result {
+    writeln!(
+        page,
+        "\n## Warnings\n\nWhat every report says of a trial that something besides its settings has influenced.\n\n\
+         | warning | meaning |\n|---|---|"
+    )?;
+    WarningKind::ALL.iter().try_for_each(|kind| writeln!(page, "| `{kind}` | {} |", kind.meaning()))
 }

@@ -79,7 +79,7 @@ fn print_telemetry(
     style: &Style,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => print_json(&json::sweep(header, trials)?)?,
+        Format::Json => print_json(&json::sweep(header, trials))?,
         Format::Csv => {
             Table::new(Kind::Telemetry, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
         }
@@ -113,7 +113,7 @@ pub fn print(
     style: &Style,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => print_json(&json::sweep(header, trials)?)?,
+        Format::Json => print_json(&json::sweep(header, trials))?,
         Format::Csv => {
             Table::new(Kind::Operations, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
         }

@@ -194,7 +194,7 @@ fn a_write_that_never_ends() {
     assert_eq!((row.censored, row.lat_ns.max), (1, unfinished.duration_ns.0));
     assert_eq!(row.lat_ns.at_least_from, Some(unfinished.duration_ns.0));
     assert!(
-        row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.median),
+        row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.median()),
         "{:?}",
         row.lat_ns
     );
@@ -296,7 +296,7 @@ fn medians(kinds: &[Kind], delay: Duration, role: Role, operations: &[Operation]
     let median = |operation: &Operation| {
         let lat = &row(result, *operation).lat_ns;
         assert!(lat.count > 5, "{operation}: {lat:?}");
-        (*operation, lat.median)
+        (*operation, lat.median())
     };
     operations.iter().map(median).collect()
 }

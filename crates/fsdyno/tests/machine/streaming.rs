@@ -6,7 +6,7 @@ use crate::support::disk::Disk;
 use crate::support::sick::{Behaviour, Kind, Treatment};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use fsdyno_core::protocol::Stage as Progress;
-use fsdyno_core::result::PhaseResult;
+use fsdyno_core::result::{PhaseResult, Quantile};
 use fsdyno_core::workload::{IoEngine, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use serde_json::Value;
@@ -205,7 +205,11 @@ fn a_request_that_hangs() {
     assert_eq!((unfinished.operation, unfinished.at_least), (Operation::UringRead, true));
     assert!(unfinished.duration_ns > Nanos::from_secs(1), "{unfinished:?}");
     assert_eq!(row.lat_ns.max, unfinished.duration_ns.0);
-    assert!(row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.p99), "{:?}", row.lat_ns);
+    assert!(
+        row.lat_ns.is_bound(row.lat_ns.max) && !row.lat_ns.is_bound(row.lat_ns.quantiles[Quantile::P99]),
+        "{:?}",
+        row.lat_ns
+    );
     assert_eq!((row.slowest[0].path.as_str(), row.slowest[1].path.as_str()), ("stream-0", "stream-0"));
     // One of eight, for what was left of the window.
     assert!(worker.time_over_100ms > 0.0 && worker.time_over_100ms <= 1.0 / 8.0, "{worker:?}");
@@ -245,7 +249,7 @@ fn median_of_requests(delay: Duration, least: u64) -> u64 {
     });
     let lat = &row(role(phase(&events), Role::Reader), Operation::UringRead).lat_ns;
     assert!(lat.min >= least && lat.count > 8, "{lat:?} where {least} ns were injected");
-    lat.median
+    lat.median()
 }
 
 fn not_aligned() {

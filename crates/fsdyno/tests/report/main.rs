@@ -220,7 +220,7 @@ fn another_operation_is_drawn_when_it_is_chosen(browser: &mut Browser, report: &
         let least = browser.number(&drawn("Math.min")) / latency.min as f64;
         assert!((least - 1.0).abs() < 0.002, "{least} of {latency:?}");
         let most = browser.number(&drawn("Math.max"));
-        assert!(most > latency.median as f64 && most < latency.max as f64 * 1.002, "{most} of {latency:?}");
+        assert!(most > latency.median() as f64 && most < latency.max as f64 * 1.002, "{most} of {latency:?}");
     }
     let choices = browser.number("document.querySelectorAll('select[data-chooses] option').length");
     let roles = report.trial.phases.iter().flat_map(|phase| &phase.roles);

@@ -25,7 +25,7 @@ use crate::{HostError, ImageHandle, MountRequest, Output, Result};
 use conduct::Conduct;
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::filesystem;
-use fsdyno_core::{Bytes, EngineRequest, Nanos};
+use fsdyno_core::{Bytes, EngineRequest, Nanos, scheduler};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,6 @@ const LOOP_MAJOR: u32 = 7;
 const LOOPS: u32 = 4;
 /// The filesystems of its kernel.
 const KERNEL_HAS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
-const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 /// What should go wrong at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -413,7 +412,7 @@ impl FakeHost {
         let value = text.trim();
         match name.as_str() {
             "scheduler" => {
-                if !SCHEDULERS.contains(&value) {
+                if !scheduler::NAMES.contains(&value) {
                     return Err(system("write", path, EINVAL));
                 }
                 let depth = if value == "none" { "128\n" } else { "256\n" };
@@ -443,7 +442,8 @@ impl FakeHost {
 }
 
 fn schedulers(active: &str) -> String {
-    let words = SCHEDULERS.map(|word| if word == active { format!("[{word}]") } else { word.to_string() });
+    let words =
+        scheduler::NAMES.map(|word| if word == active { format!("[{word}]") } else { word.to_string() });
     format!("{}\n", words.join(" "))
 }
 

@@ -4,6 +4,7 @@
 use super::tests::{question, side};
 use super::{Comparison, Finding};
 use crate::fixture;
+use fsdyno_core::result::Quantile;
 use fsdyno_core::{Operation, TrialRecord};
 use rand::SeedableRng;
 use rand_distr::{Distribution, LogNormal};
@@ -60,7 +61,7 @@ impl Machine {
         let stall = 40e6 / luck * self.draw(0.4);
         trial.phases[2].roles[0].longest_stall_ns = fsdyno_core::Nanos(stall as u64);
         let slow = 300e3 / luck * self.draw(0.2);
-        trial.phases[2].roles[1].operations[0].lat_ns.p999 = slow as u64;
+        trial.phases[2].roles[1].operations[0].lat_ns.quantiles[Quantile::P999] = slow as u64;
         trial
     }
 

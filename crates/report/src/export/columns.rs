@@ -5,7 +5,7 @@ use crate::view::Header;
 use fsdyno_core::Nanos;
 use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::outcome::Outcome;
-use fsdyno_core::result::{Lifecycle, OperationResult, PhaseResult, RoleResult, TrialRecord};
+use fsdyno_core::result::{LifecycleStep, OperationResult, PhaseResult, Quantile, RoleResult, TrialRecord};
 use fsdyno_core::telemetry::{
     Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
 };
@@ -122,8 +122,9 @@ fn told(text: &str) -> Option<String> {
 }
 
 fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
-    let lifecycle = |name: &str, step: fn(&Lifecycle) -> Option<Nanos>| {
-        whole(format!("{name}_ns"), move |row| step(&row.trial.lifecycle_ns).map(|time| time.0))
+    let lifecycle = |step: &LifecycleStep| {
+        let step = *step;
+        whole(format!("{}_ns", step.key()), move |row| step.of(&row.trial.lifecycle_ns).map(|time| time.0))
     };
     let mut columns = vec![
         text("workload_parameters", |row| Some(row.trial.workload.load().title())),
@@ -152,22 +153,16 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
         text("mount_command", |row| told(&row.trial.built.mount_command)),
         text("mount_options_in_force", |row| told(&row.trial.built.mount_options_in_force)),
         text("scheduler_in_force", |row| told(&row.trial.built.scheduler_in_force)),
-        lifecycle("boot", |steps| steps.boot),
-        lifecycle("mkfs", |steps| steps.mkfs),
-        lifecycle("mount", |steps| steps.mount),
-        lifecycle("prepare", |steps| steps.prepare),
-        lifecycle("umount_between", |steps| steps.umount_between),
-        lifecycle("mount_between", |steps| steps.mount_between),
-        lifecycle("umount", |steps| steps.umount),
-        lifecycle("check", |steps| steps.check),
-        lifecycle("total", |steps| steps.total),
+    ];
+    columns.extend(LifecycleStep::ALL.iter().map(lifecycle));
+    columns.extend([
         truth("check_clean", |row| row.trial.built.check.as_ref().map(|check| check.clean)),
         whole("tree_files", |row| Some(row.trial.trees.files)),
         whole("tree_directories", |row| Some(row.trial.trees.directories)),
         whole("tree_bytes", |row| Some(row.trial.trees.bytes)),
         text("timer", |row| row.trial.timer.as_ref().map(|timer| timer.source.clone())),
         number("timer_overhead_ns_per_op", |row| row.trial.timer.as_ref()?.overhead_ns_per_op),
-    ];
+    ]);
     for measure in Measure::all_named() {
         let has_value = trials.iter().any(|trial| measure.value(trial).is_some());
         // The times of the lifecycle stand above.
@@ -241,26 +236,28 @@ fn of_latency() -> Vec<Column> {
     let moment = |name: &str, of: fn(&OperationResult) -> f64| {
         number(name, move |row| row.operation.filter(|result| result.lat_ns.count > 0).map(of))
     };
-    let quantile = |name: &str, of: fn(&OperationResult) -> u64| {
-        let known = move |result: &OperationResult| result.lat_ns.known(of(result));
-        whole(name, move |row| row.operation.filter(|result| result.lat_ns.count > 0).and_then(known))
+    let quantile = |of: &Quantile| {
+        let of = *of;
+        let known = move |result: &OperationResult| result.lat_ns.known(of);
+        whole(format!("lat_ns_{of}"), move |row| {
+            row.operation.filter(|result| result.lat_ns.count > 0).and_then(known)
+        })
     };
-    vec![
+    let mut columns = vec![
         text("operation", |row| row.operation.map(|result| result.operation.name().to_string())),
         whole("count", |row| row.operation.map(|result| result.lat_ns.count)),
         whole("censored", |row| row.operation.map(|result| result.censored)),
         sampled("lat_ns_min", |result| result.lat_ns.min),
         moment("lat_ns_mean", |result| result.lat_ns.mean),
         moment("lat_ns_stddev", |result| result.lat_ns.stddev),
-        sampled("lat_ns_p50", |result| result.lat_ns.median),
-        quantile("lat_ns_p90", |result| result.lat_ns.p90),
-        quantile("lat_ns_p99", |result| result.lat_ns.p99),
-        quantile("lat_ns_p99.9", |result| result.lat_ns.p999),
-        quantile("lat_ns_p99.99", |result| result.lat_ns.p9999),
+    ];
+    columns.extend(Quantile::ALL.iter().map(quantile));
+    columns.extend([
         // An operation that covered the whole window is no sample, and yet the longest.
         whole("lat_ns_max", |row| row.operation.map(|result| result.lat_ns.max).filter(|max| *max > 0)),
         whole("lat_ns_at_least_from", |row| row.operation?.lat_ns.at_least_from),
-    ]
+    ]);
+    columns
 }
 
 fn of_timeline() -> Vec<Column> {

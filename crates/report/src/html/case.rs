@@ -9,7 +9,7 @@ use crate::terminal::full::{cpu, kernel_threads, rates, stalls};
 use crate::text;
 use crate::view::{self, CaseView, OperationView, PhaseView, RoleView};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::result::PhaseResult;
+use fsdyno_core::result::{LifecycleStep, PhaseResult, Quantile};
 use fsdyno_core::{Nanos, TrialRecord};
 use maud::{Markup, html};
 
@@ -109,7 +109,6 @@ fn figures(phase: &PhaseView) -> Markup {
 
 fn role_figures(phase: &PhaseView, role: &RoleView) -> Markup {
     let name = text::plural(u64::from(role.workers), role.role.name());
-    let quantiles = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
     html! {
         @for remark in &role.remarks { p.alert { (remark) } }
         @if role.operations.is_empty() {
@@ -125,7 +124,8 @@ fn role_figures(phase: &PhaseView, role: &RoleView) -> Markup {
                     thead { tr {
                         th scope="col" { "operation" }
                         th scope="col" { "count" }
-                        @for quantile in quantiles { th scope="col" { (quantile) } }
+                        @for quantile in Quantile::ALL { th scope="col" { (quantile) } }
+                        th scope="col" { "max" }
                     } }
                     tbody {
                         @for operation in &role.operations { (operation_row(operation)) }
@@ -138,12 +138,11 @@ fn role_figures(phase: &PhaseView, role: &RoleView) -> Markup {
 
 fn operation_row(view: &OperationView) -> Markup {
     let latency = &view.latency;
-    let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
     html! {
         tr {
             th scope="row" { (view.operation) }
             td { (latency.count) }
-            @for ns in quantiles { td { (view.quantile(ns).map_or("-".to_string(), text::time)) } }
+            @for quantile in Quantile::ALL { td { (view.quantile(*quantile).map_or("-".to_string(), text::time)) } }
             td { @if latency.max > 0 { (text::time(view.time(latency.max))) } @else { "-" } }
         }
     }
@@ -151,20 +150,12 @@ fn operation_row(view: &OperationView) -> Markup {
 
 /// What was run and what was in force, in the first trial.
 fn built(case: &CaseView, trials: &[&TrialRecord]) -> Markup {
-    let times = [
-        ("boot", case.lifecycle.boot),
-        ("mkfs", case.lifecycle.mkfs),
-        ("mount", case.lifecycle.mount),
-        ("prepare", case.lifecycle.prepare),
-        ("umount within the load", case.lifecycle.umount_between),
-        ("mount again", case.lifecycle.mount_between),
-        ("umount", case.lifecycle.umount),
-        ("check", case.lifecycle.check),
-    ];
-    let times: Vec<String> = times
-        .into_iter()
-        .filter_map(|(step, ns)| {
-            Some(format!("{step} {}", text::time_in_words(Time { ns: ns?.0, at_least: false })))
+    let times: Vec<String> = LifecycleStep::ALL
+        .iter()
+        .filter(|step| **step != LifecycleStep::Total)
+        .filter_map(|step| {
+            let time = Time { ns: step.of(&case.lifecycle)?.0, at_least: false };
+            Some(format!("{} {}", step.label(), text::time_in_words(time)))
         })
         .collect();
     let unclean: Vec<_> = case.checks.iter().filter(|(_, check)| !check.clean).collect();

@@ -8,12 +8,11 @@ use crate::error::ReportError;
 use crate::merge;
 use crate::text;
 use crate::view::CaseView;
+use fsdyno_core::result::Quantile;
 use fsdyno_core::{Operation, Role, TrialRecord};
 use fsdyno_stats::CurvePoint;
 use serde_json::json;
 
-/// Nines at the right edge: p99.99.
-const NINES: f64 = 4.0;
 /// Points of a curve.
 const POINTS: usize = 80;
 /// Curves in one chart: more cannot be told apart.
@@ -67,8 +66,9 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
                 let latency = &view.latency;
                 let name = &case.configuration.name;
                 let mut row = vec![name.clone(), latency.count.to_string()];
-                let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
-                row.extend(quantiles.map(|ns| view.quantile(ns).map_or("-".to_string(), text::time)));
+                row.extend(
+                    Quantile::ALL.iter().map(|of| view.quantile(*of).map_or("-".to_string(), text::time)),
+                );
                 row.push(text::time(view.time(latency.max)));
                 curves.push(Curve {
                     subject: Subject {
@@ -86,13 +86,24 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
     Ok(curves)
 }
 
+/// How many nines a share has: 3 for 99.9 %.
+fn nines(share: f64) -> f64 {
+    // 1 - 0.999 is not quite 0.001.
+    (-(1.0 - share).log10() * 1e12).round() / 1e12
+}
+
+/// Nines at the right edge: those of the highest quantile.
+fn right_edge() -> f64 {
+    Quantile::ALL.last().map_or(0.0, |highest| nines(highest.fraction()))
+}
+
 /// The curve at equal steps of the axis, as far as the sample goes.
 fn sampled(points: &[CurvePoint]) -> Vec<f64> {
     let Some(count) = points.last().map(|point| point.count) else { return Vec::new() };
     let mut points = points.iter().peekable();
-    let mut latencies = Vec::new();
+    let (mut latencies, edge) = (Vec::new(), right_edge());
     for step in 0..=POINTS {
-        let nines = NINES * step as f64 / POINTS as f64;
+        let nines = edge * step as f64 / POINTS as f64;
         let share = 1.0 - 10f64.powf(-nines);
         // Less than one operation is slower.
         if (1.0 - share) * (count as f64) < 1.0 - 1e-9 {
@@ -111,18 +122,14 @@ pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
     let ns = |seconds: f64| (seconds * 1e9).round().max(1.0) as u64;
     let least = latencies().fold(f64::INFINITY, f64::min);
     let most = latencies().fold(0.0, f64::max);
-    let ticks = [
-        ("p0", 0.0),
-        ("p50", std::f64::consts::LOG10_2),
-        ("p90", 1.0),
-        ("p99", 2.0),
-        ("p99.9", 3.0),
-        ("p99.99", 4.0),
-    ];
+    let edge = right_edge();
+    let ticks: Vec<(&str, f64)> = std::iter::once(("p0", 0.0))
+        .chain(Quantile::ALL.iter().map(|quantile| (quantile.label(), nines(quantile.fraction()))))
+        .collect();
     let data = curves.iter().take(CURVES_MAX).enumerate().map(|(index, curve)| {
         json!({
             "type": "scatter", "mode": "lines", "name": plain(&curve.name),
-            "x0": 0, "dx": NINES / POINTS as f64, "y": curve.latencies,
+            "x0": 0, "dx": edge / POINTS as f64, "y": curve.latencies,
             "line": { "color": chart::colour(index), "dash": chart::dash(index), "width": 2 },
             "hovertemplate": format!("{}: %{{y:.3~s}}s<extra></extra>", plain(&curve.name)),
         })
@@ -131,8 +138,9 @@ pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
         "height": HEIGHT,
         "margin": { "t": 26 },
         "xaxis": {
-            "range": [0, NINES + 0.02],
-            "tickvals": ticks.map(|(_, nines)| nines), "ticktext": ticks.map(|(text, _)| text),
+            "range": [0, edge + 0.02],
+            "tickvals": ticks.iter().map(|(_, nines)| nines).collect::<Vec<_>>(),
+            "ticktext": ticks.iter().map(|(text, _)| text).collect::<Vec<_>>(),
             "title": { "text": "share of operations that took no longer" },
         },
         "yaxis": chart::time_axis(if least.is_finite() { ns(least) } else { 1_000 }, ns(most)),
@@ -140,10 +148,11 @@ pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
         "annotations": [chart::row_title("time of one operation", 1.0)],
         "hovermode": "closest",
     });
-    let head = ["configuration", "count", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    let quantiles = Quantile::ALL.iter().map(|quantile| quantile.label());
+    let head = ["configuration", "count"].into_iter().chain(quantiles).chain(["max"]);
     let table = Table {
         caption: format!("{}, {} {}", subject.phase, subject.role, subject.operation),
-        head: head.map(str::to_string).to_vec(),
+        head: head.map(str::to_string).collect(),
         rows: curves.iter().map(|curve| curve.row.clone()).collect(),
     };
     Chart { data: data.collect(), layout, tables: vec![table] }
@@ -162,7 +171,7 @@ mod tests {
         }
         let latencies = sampled(&distribution.curve());
         // 500 operations have a p99.8 and no p99.81: 2.70 nines.
-        assert_eq!(latencies.len(), 1 + (500f64.log10() / NINES * POINTS as f64).floor() as usize);
+        assert_eq!(latencies.len(), 1 + (500f64.log10() / right_edge() * POINTS as f64).floor() as usize);
         assert_eq!(latencies[20], 0.00045, "p90");
         assert!(sampled(&[]).is_empty());
     }

@@ -159,6 +159,7 @@ const SECTIONS: &[(&str, &str)] = &[
 mod tests {
     use super::*;
     use crate::fixture;
+    use fsdyno_core::result::Quantile;
 
     fn page_of(measure: &str, trials: &[TrialRecord]) -> String {
         let details = |case| Ok(trials.iter().filter(|trial| trial.case == case).cloned().collect());
@@ -191,7 +192,12 @@ mod tests {
             phase.window_ns = fsdyno_core::Nanos(0);
             for latency in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
                 let lat_ns = &mut latency.lat_ns;
-                (lat_ns.p90, lat_ns.p99, lat_ns.p999, lat_ns.p9999) = (0, 0, 0, 0);
+                (
+                    lat_ns.quantiles[Quantile::P90],
+                    lat_ns.quantiles[Quantile::P99],
+                    lat_ns.quantiles[Quantile::P999],
+                    lat_ns.quantiles[Quantile::P9999],
+                ) = (0, 0, 0, 0);
                 latency.histogram = fsdyno_stats::Distribution::empty().encode().unwrap();
             }
         }

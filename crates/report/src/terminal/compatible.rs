@@ -199,7 +199,7 @@ fn statistics(view: &OperationView) -> [Option<String>; 5] {
         Some(milliseconds(view.time(latency.min))),
         Some(milliseconds(view.time(latency.max))),
         Some(format!("{mean}{:.3}", latency.mean / 1e6)),
-        Some(milliseconds(view.time(latency.median))),
+        Some(milliseconds(view.time(latency.median()))),
         Some(format!("{:.3}", latency.stddev / 1e6)),
     ]
 }
@@ -231,7 +231,7 @@ fn rate_row(label: &str, data: Option<f64>, with_overhead: Option<f64>, parts: &
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_core::result::{Latency, Rates};
+    use fsdyno_core::result::{Latency, Quantiles, Rates};
 
     /// Rows of the published tables, <https://insights.oetiker.ch/linux/fsopbench/>.
     const PUBLISHED: &str = include_str!("../../tests/published-2009.txt");
@@ -253,7 +253,7 @@ mod tests {
             min: published_number(words[3]),
             max: published_number(words[6]),
             mean: words[9].parse::<f64>().unwrap() * 1e6,
-            median: published_number(words[12]),
+            quantiles: Quantiles::of(|_| published_number(words[12])),
             stddev: words[15].parse::<f64>().unwrap() * 1e6,
             ..Latency::default()
         };

@@ -3,6 +3,7 @@
 use super::{Paint, Style, compatible};
 use crate::text;
 use crate::view::{CaseView, PhaseView};
+use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::DeviceRead;
 use std::io::{self, Write};
 
@@ -47,8 +48,8 @@ fn write_phase(out: &mut dyn Write, phase: &PhaseView, block: u64) -> io::Result
             out,
             "   each read of {}: median {}, p99 {}, max {}",
             fsdyno_core::Bytes(block),
-            of(latency.median),
-            of(latency.p99),
+            of(latency.median()),
+            of(latency.quantiles[Quantile::P99]),
             of(latency.max)
         )?;
     }

@@ -4,6 +4,7 @@ use super::{Paint, Style, bonnie, postmark, write_table};
 use crate::text;
 use crate::view::{CaseView, RoleView};
 use comfy_table::Cell;
+use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::Program;
 use fsdyno_core::workload::{External, Load};
 use fsdyno_core::{Operation, Workload};
@@ -26,8 +27,10 @@ pub fn external(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resu
 fn jobs(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Style) -> io::Result<()> {
     let title = format!("{}: {}", case.configuration.name, parameters.title());
     style.paragraph(out, Paint::Heading, 0, &title)?;
-    let header = ["job", "", "MB/s", "IOPS", "p50", "p99", "p99.9", "max"];
-    let mut table = style.table(header.map(str::to_string).to_vec());
+    const QUANTILES: [Quantile; 3] = [Quantile::P50, Quantile::P99, Quantile::P999];
+    let quantiles = QUANTILES.map(Quantile::label);
+    let header = ["job", "", "MB/s", "IOPS"].into_iter().chain(quantiles).chain(["max"]);
+    let mut table = style.table(header.map(str::to_string).collect());
     for (phase, role) in roles(case) {
         let rates = &role.rates;
         let mut row = vec![
@@ -39,11 +42,9 @@ fn jobs(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Styl
         let moved = role.operations.iter().find(|view| view.operation != Operation::Fsync);
         match moved.filter(|view| view.latency.count > 0) {
             Some(view) => {
-                let latency = &view.latency;
-                let quantiles = [latency.median, latency.p99, latency.p999];
-                let quantiles = quantiles.map(|ns| view.quantile(ns).map_or("-".to_string(), text::time));
+                let quantiles = QUANTILES.map(|of| view.quantile(of).map_or("-".to_string(), text::time));
                 row.extend(quantiles.map(Cell::new));
-                row.push(Cell::new(text::time(view.time(latency.max))));
+                row.push(Cell::new(text::time(view.time(view.latency.max))));
             }
             None => row.extend(["-"; 4].map(Cell::new)),
         }

@@ -5,7 +5,7 @@ use crate::merge::Time;
 use crate::text;
 use crate::view::{CaseView, KernelView, OperationView, RoleView};
 use comfy_table::Cell;
-use fsdyno_core::result::Rates;
+use fsdyno_core::result::{Quantile, Rates};
 use std::io::{self, Write};
 
 /// Writes the full table of a case.
@@ -126,8 +126,9 @@ pub(crate) fn kernel_threads(view: &KernelView) -> String {
 }
 
 fn write_operations(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<()> {
-    let header = ["operation", "count", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
-    let mut table = style.table(header.map(str::to_string).to_vec());
+    let quantiles = Quantile::ALL.iter().map(|quantile| quantile.label());
+    let header = ["operation", "count"].into_iter().chain(quantiles).chain(["max"]);
+    let mut table = style.table(header.map(str::to_string).collect());
     for operation in &view.operations {
         table.add_row(row(operation));
     }
@@ -137,8 +138,8 @@ fn write_operations(out: &mut dyn Write, view: &RoleView, style: Style) -> io::R
 fn row(view: &OperationView) -> Vec<Cell> {
     let latency = &view.latency;
     let mut cells = vec![Cell::new(view.operation), Cell::new(latency.count)];
-    let quantiles = [latency.median, latency.p90, latency.p99, latency.p999, latency.p9999];
-    cells.extend(quantiles.map(|ns| view.quantile(ns).map_or(Cell::new("-"), |time| cell(text::time(time)))));
+    let quantile = |of: &Quantile| view.quantile(*of).map_or(Cell::new("-"), |time| cell(text::time(time)));
+    cells.extend(Quantile::ALL.iter().map(quantile));
     cells.push(match (latency.count, view.time(latency.max)) {
         (0, Time { ns: 0, .. }) => Cell::new("-"),
         (_, max) => cell(text::time(max)),

@@ -5,7 +5,7 @@ use crate::merge::Time;
 use crate::text;
 use crate::view::CaseView;
 use fsdyno_core::figures::total;
-use fsdyno_core::result::{Filled, Layout};
+use fsdyno_core::result::{Filled, Layout, LifecycleStep};
 use std::io::{self, Write};
 
 /// Lines of what a check printed that are shown where it found nothing.
@@ -16,21 +16,13 @@ pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::R
     for layer in &case.environment.layers {
         style.paragraph(out, Paint::Plain, 0, &format!("{}: {}", layer.path, layer.in_force))?;
     }
-    let lifecycle = &case.lifecycle;
-    let steps = [
-        ("boot of the guest", lifecycle.boot),
-        ("mkfs", lifecycle.mkfs),
-        ("mount", lifecycle.mount),
-        ("unmount within the load", lifecycle.umount_between),
-        ("mount again", lifecycle.mount_between),
-        ("unmount after the load", lifecycle.umount),
-        ("check", lifecycle.check),
-    ];
-    let steps: Vec<String> = steps
-        .into_iter()
-        .filter_map(|(name, duration)| {
-            let time = Time { ns: duration?.0, at_least: false };
-            Some(format!("{name} {}", text::time_in_words(time)))
+    let shown = |step: &&LifecycleStep| !matches!(step, LifecycleStep::Prepare | LifecycleStep::Total);
+    let steps: Vec<String> = LifecycleStep::ALL
+        .iter()
+        .filter(shown)
+        .filter_map(|step| {
+            let time = Time { ns: step.of(&case.lifecycle)?.0, at_least: false };
+            Some(format!("{} {}", step.label(), text::time_in_words(time)))
         })
         .collect();
     if !steps.is_empty() {

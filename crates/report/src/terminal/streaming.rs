@@ -10,6 +10,7 @@ use crate::text;
 use crate::view::{CaseView, OperationView, PhaseView, RoleView};
 use comfy_table::Cell;
 use fsdyno_core::operation::Moves;
+use fsdyno_core::result::Quantile;
 use std::io::{self, Write};
 
 /// Writes the table of a case.
@@ -71,7 +72,12 @@ fn latency(view: Option<&OperationView>) -> [String; 4] {
         Some(view) if view.latency.count > 0 => {
             let of = |ns: u64| text::time(view.time(ns));
             let latency = &view.latency;
-            [latency.count.to_string(), of(latency.median), of(latency.p99), of(latency.max)]
+            [
+                latency.count.to_string(),
+                of(latency.median()),
+                of(latency.quantiles[Quantile::P99]),
+                of(latency.max),
+            ]
         }
         // A request that covered the whole window is no sample, but the maximum knows it.
         Some(view) if view.latency.max > 0 => {

@@ -78,9 +78,12 @@ fn child_dies_in_mid_transaction() {
     database
         .execute_batch("PRAGMA cache_size = 5; BEGIN IMMEDIATE; UPDATE trials SET configuration = 'bent'")
         .unwrap();
-    for position in 100..2000 {
+    for trial in 100..2000 {
         database
-            .execute("INSERT INTO phases VALUES (NULL, 1, ?, hex(zeroblob(2000)), 0, 0, 0)", [position])
+            .execute(
+                "INSERT INTO trials VALUES (NULL, 1, ?, 0, 'failed', hex(zeroblob(2000)), '', x'', x'')",
+                [trial],
+            )
             .unwrap();
     }
     std::process::abort();

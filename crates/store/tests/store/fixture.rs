@@ -300,13 +300,16 @@ impl Dice {
         }
     }
 
+    /// Without watched workers nobody knows how long they were in operations.
     fn role(&mut self) -> RoleResult {
+        let watched = self.some(3, Dice::worker);
+        let share = |dice: &mut Dice| if watched.is_empty() { 0.0 } else { dice.float() };
         RoleResult {
             role: self.pick(Role::ALL),
             workers: self.small(),
             longest_stall_ns: self.ns(),
-            time_over_100ms: self.float(),
-            time_over_1s: self.float(),
+            time_over_100ms: share(self),
+            time_over_1s: share(self),
             blocked_at_start: self.some(2, Dice::in_flight),
             rates: Rates {
                 data_bytes_per_s: self.maybe(Dice::float),
@@ -320,7 +323,7 @@ impl Dice {
             cpu: self.cpu(),
             counts: self.some(3, |dice| (dice.text(), dice.int())).into_iter().collect(),
             longest_item_ns: self.maybe(Dice::ns),
-            worker_results: self.some(3, Dice::worker),
+            worker_results: watched,
             operations: self.some(3, Dice::operation),
         }
     }
@@ -383,23 +386,30 @@ impl Dice {
         }
     }
 
+    /// Every quantile is known, or those above the median are not.
+    fn latency(&mut self) -> Latency {
+        let (mut least, known) = (self.int(), self.coin());
+        let mut quantiles = Quantiles::default();
+        for quantile in Quantile::ALL {
+            quantiles[*quantile] = if known || *quantile == Quantile::P50 { least } else { 0 };
+            least += self.int() / 8;
+        }
+        Latency {
+            count: self.int(),
+            min: self.int(),
+            max: self.int(),
+            mean: self.float(),
+            stddev: self.float(),
+            quantiles,
+            at_least_from: self.maybe(Dice::int),
+        }
+    }
+
     fn operation(&mut self) -> OperationResult {
         OperationResult {
             operation: self.pick(Operation::ALL),
             censored: self.int(),
-            lat_ns: Latency {
-                count: self.int(),
-                min: self.int(),
-                max: self.int(),
-                mean: self.float(),
-                stddev: self.float(),
-                median: self.int(),
-                p90: self.int(),
-                p99: self.int(),
-                p999: self.int(),
-                p9999: self.int(),
-                at_least_from: self.maybe(Dice::int),
-            },
+            lat_ns: self.latency(),
             histogram: self.pick(&["", "AA==", "AAE=", "HISTFAAA"]).to_string(),
             timeline: Timeline {
                 interval_ns: self.ns(),

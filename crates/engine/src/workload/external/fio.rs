@@ -12,7 +12,7 @@ use super::cut::Voice;
 use super::process::Invocation;
 use super::{Report, nanos};
 use crate::buckets;
-use fsdyno_core::result::{CpuTime, Latency, OperationResult, RoleResult, Timeline};
+use fsdyno_core::result::{CpuTime, Latency, OperationResult, Quantile, Quantiles, RoleResult, Timeline};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::JobFile;
 use fsdyno_core::{Operation, PhaseResult, Role, WarningKind};
@@ -264,7 +264,7 @@ fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Op
 /// Several distributions as one. `None` without any, and where one has no sample or does not tell its median: of a part of
 /// the operations nothing follows for all.
 fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationResult> {
-    if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.tells(0.5)) {
+    if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.tells(Quantile::P50.fraction())) {
         return None;
     }
     let mut histogram = buckets::histogram();
@@ -298,11 +298,7 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationR
             max,
             mean,
             stddev: (squares / total).sqrt(),
-            median: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            p9999: quantile(0.9999),
+            quantiles: Quantiles::of(|each| quantile(each.fraction())),
             at_least_from: None,
         },
         histogram: buckets::encode(&histogram),
@@ -343,10 +339,14 @@ mod tests {
         let latency = &write.lat_ns;
         assert_eq!((latency.count, latency.min, latency.max), (512, 5087, 2_853_500));
         assert!((latency.mean - 12_517.949).abs() < 0.01 && (latency.stddev - 125_855.97).abs() < 0.1);
-        for (ours, fio) in [(latency.median, 6496.0), (latency.p90, 8256.0), (latency.p99, 11_328.0)] {
+        for (ours, fio) in [
+            (latency.median(), 6496.0),
+            (latency.quantiles[Quantile::P90], 8256.0),
+            (latency.quantiles[Quantile::P99], 11_328.0),
+        ] {
             assert!((ours as f64 / fio - 1.0).abs() < 0.01, "{ours} against {fio}");
         }
-        assert_eq!(latency.p9999, latency.max);
+        assert_eq!(latency.quantiles[Quantile::P9999], latency.max);
         let operations = &report.phases[1].roles[0].operations;
         assert_eq!(
             operations.iter().map(|result| result.operation).collect::<Vec<_>>(),
@@ -371,7 +371,11 @@ mod tests {
         let report = read(&document.to_string()).unwrap();
         let latency = &report.phases[0].roles[0].operations[0].lat_ns;
         assert_eq!((latency.count, latency.min, latency.max), (512, 5087, 2_853_500));
-        for (ours, fio) in [(latency.median, 6496.0), (latency.p90, 8256.0), (latency.p99, 11_328.0)] {
+        for (ours, fio) in [
+            (latency.median(), 6496.0),
+            (latency.quantiles[Quantile::P90], 8256.0),
+            (latency.quantiles[Quantile::P99], 11_328.0),
+        ] {
             assert!((ours as f64 / fio - 1.0).abs() < 0.001, "{ours} against {fio}");
         }
     }
@@ -420,9 +424,10 @@ mod tests {
             }
         });
         let latency = &report.phases[0].roles[0].operations[0].lat_ns;
-        assert!((latency.median as f64 / 6496.0 - 1.0).abs() < 0.001, "{latency:?}");
-        assert!((latency.p99 as f64 / 11_328.0 - 1.0).abs() < 0.001, "{latency:?}");
-        let unknown = [latency.p90, latency.p999, latency.p9999].map(|ns| latency.known(ns));
+        assert!((latency.median() as f64 / 6496.0 - 1.0).abs() < 0.001, "{latency:?}");
+        assert!((latency.quantiles[Quantile::P99] as f64 / 11_328.0 - 1.0).abs() < 0.001, "{latency:?}");
+        let unknown =
+            [Quantile::P90, Quantile::P999, Quantile::P9999].map(|quantile| latency.known(quantile));
         assert_eq!(unknown, [None; 3]);
         assert!(report.warnings.is_empty());
     }

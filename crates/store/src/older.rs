@@ -1,77 +1,68 @@
-//! Reading trials back: the record that was written, from the rows it became.
+//! The tables that trials had up to version 8 of the schema, read once more when a store is converted.
+//!
+//! A trial was a row of `trials` with rows of phases, roles, workers, operations and warnings.
 
-use crate::Store;
-use crate::error::{Result, StoreError, Trying};
+use crate::error::{Result, Trying};
+use crate::packed::Packed;
+use crate::row::{READ, from_json, from_json_or_none, get, number, word};
 use crate::sweeps::SweepId;
+use crate::trials::insert;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use fsdyno_core::result::{
-    Built, CpuTime, Latency, Lifecycle, OperationResult, Rates, RoleResult, Timeline, TimerFacts,
+    Built, CpuTime, Latency, Lifecycle, OperationResult, Quantile, Quantiles, Rates, RoleResult, TimerFacts,
     TreeSummary, WorkerResult,
 };
 use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, Telemetry, TrialRecord, Warning};
-use rusqlite::types::FromSql;
-use rusqlite::{Params, Row};
-use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
-use std::str::FromStr;
+use rusqlite::{Connection, Params, Row};
 
-const READ: &str = "read a trial";
+/// The quantiles that the tables have, with their columns.
+const QUANTILES: &[(Quantile, &str)] = &[
+    (Quantile::P50, "lat_ns_median"),
+    (Quantile::P90, "lat_ns_p90"),
+    (Quantile::P99, "lat_ns_p99"),
+    (Quantile::P999, "lat_ns_p999"),
+    (Quantile::P9999, "lat_ns_p9999"),
+];
 
-/// How much of a trial is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// Everything.
-    Whole,
-    /// All but what is long: histograms, timelines, slow operations and samples of telemetry.
-    Outline,
+/// Turns every trial of the tables of version 8 into a row of `whole_trials`, and removes the tables. All of it happens in
+/// the transaction that it is called in.
+///
+/// A trial whose rows are damaged gets an empty document, which says so to whoever reads it: the other trials and sweeps are
+/// no worse for it.
+pub(crate) fn convert(connection: &Connection) -> Result<()> {
+    let older = Older(connection);
+    let numbers = older.each("SELECT id FROM trials ORDER BY id", [], |row| get::<i64>(row, "id"))?;
+    for id in numbers {
+        older.each("SELECT * FROM trials WHERE id = ?", [id], |row| older.convert(row))?;
+    }
+    connection.execute_batch(include_str!("schema/9-after.sql")).trying_to("remove the older tables")
 }
 
-/// The columns of an operation that every table needs. SQLite reads a long value only where it is asked for.
-const OPERATION_OUTLINE: &str =
-    "SELECT operation, censored, count, lat_ns_min, lat_ns_max, lat_ns_mean, lat_ns_stddev,
-        lat_ns_median, lat_ns_p90, lat_ns_p99, lat_ns_p999, lat_ns_p9999, lat_ns_at_least_from
-    FROM operations WHERE role_id = ? ORDER BY position";
+/// A store of version 8.
+struct Older<'a>(&'a Connection);
 
-impl Store {
-    /// The trials of a sweep that are stored, in their order. None for a sweep that does not exist.
-    ///
-    /// # Errors
-    /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
-    pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT * FROM trials WHERE sweep_id = ? ORDER BY trial";
-        self.each(sql, [sweep.0], |row| self.trial(row, Extent::Whole))
+impl Older<'_> {
+    fn convert(&self, row: &Row<'_>) -> Result<()> {
+        let sweep = SweepId(get(row, "sweep_id")?);
+        let record = self.trial(row).and_then(|record| Ok((Packed::new(&record)?, record)));
+        match record {
+            Ok((packed, record)) => insert(self.0, "whole_trials", sweep, &record, &packed),
+            Err(_) => self.convert_damaged(row),
+        }
     }
 
-    /// The trials of a sweep in outline, which is read ten times as fast: their histograms, timelines, slow operations
-    /// and samples of telemetry are empty, whatever was measured; every measure has its value.
-    ///
-    /// # Errors
-    /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
-    pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT * FROM trials WHERE sweep_id = ? ORDER BY trial";
-        self.each(sql, [sweep.0], |row| self.trial(row, Extent::Outline))
+    fn convert_damaged(&self, row: &Row<'_>) -> Result<()> {
+        let columns = ["sweep_id", "trial", "case_index", "outcome", "configuration", "workload"];
+        let sql = format!(
+            "INSERT INTO whole_trials ({names}, document, bulk)
+             SELECT {names}, x'', x'' FROM trials WHERE id = ?",
+            names = columns.join(", ")
+        );
+        self.0.execute(&sql, [get::<i64>(row, "id")?]).map(drop).trying_to("convert a trial")
     }
 
-    /// The trials of one case of a sweep, in their order.
-    ///
-    /// # Errors
-    /// [`StoreError::Sql`]; [`StoreError::Damaged`] when a field was changed behind our back.
-    pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT * FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
-        self.each(sql, [sweep.0, i64::from(case)], |row| self.trial(row, Extent::Whole))
-    }
-
-    /// The numbers of the trials that are stored.
-    ///
-    /// # Errors
-    /// [`StoreError::Sql`].
-    pub fn trial_numbers(&self, sweep: SweepId) -> Result<BTreeSet<u32>> {
-        let sql = "SELECT trial FROM trials WHERE sweep_id = ?";
-        self.each(sql, [sweep.0], |row| get(row, "trial")).map(BTreeSet::from_iter)
-    }
-
-    fn trial(&self, row: &Row<'_>, extent: Extent) -> Result<TrialRecord> {
+    fn trial(&self, row: &Row<'_>) -> Result<TrialRecord> {
         let id = get(row, "id")?;
         Ok(TrialRecord {
             trial: get(row, "trial")?,
@@ -116,7 +107,7 @@ impl Store {
             },
             filled: from_json_or_none(row, "filled")?,
             layout: from_json_or_none(row, "layout")?,
-            phases: self.phases(id, extent)?,
+            phases: self.phases(id)?,
             started: get(row, "started")?,
             finished: get(row, "finished")?,
         })
@@ -128,7 +119,7 @@ impl Store {
         })
     }
 
-    fn phases(&self, trial_id: i64, extent: Extent) -> Result<Vec<PhaseResult>> {
+    fn phases(&self, trial_id: i64) -> Result<Vec<PhaseResult>> {
         self.each("SELECT * FROM phases WHERE trial_id = ? ORDER BY position", [trial_id], |row| {
             let id = get(row, "id")?;
             Ok(PhaseResult {
@@ -136,23 +127,18 @@ impl Store {
                 ramp_ns: Nanos(get(row, "ramp_ns")?),
                 window_ns: Nanos(get(row, "window_ns")?),
                 drain_ns: Nanos(get(row, "drain_ns")?),
-                roles: self.roles(id, extent)?,
-                telemetry: self.telemetry(id, extent)?,
+                roles: self.roles(id)?,
+                telemetry: self.telemetry(id)?,
             })
         })
     }
 
-    fn telemetry(&self, phase_id: i64, extent: Extent) -> Result<Option<Telemetry>> {
-        let sql = match extent {
-            Extent::Whole => "SELECT telemetry FROM telemetry WHERE phase_id = ?",
-            Extent::Outline => {
-                "SELECT json_set(telemetry, '$.samples', json('[]')) AS telemetry FROM telemetry WHERE phase_id = ?"
-            }
-        };
+    fn telemetry(&self, phase_id: i64) -> Result<Option<Telemetry>> {
+        let sql = "SELECT telemetry FROM telemetry WHERE phase_id = ?";
         Ok(self.each(sql, [phase_id], |row| from_json(row, "telemetry"))?.pop())
     }
 
-    fn roles(&self, phase_id: i64, extent: Extent) -> Result<Vec<RoleResult>> {
+    fn roles(&self, phase_id: i64) -> Result<Vec<RoleResult>> {
         self.each("SELECT * FROM roles WHERE phase_id = ? ORDER BY position", [phase_id], |row| {
             let id = get(row, "id")?;
             Ok(RoleResult {
@@ -175,7 +161,7 @@ impl Store {
                 counts: from_json(row, "counts")?,
                 longest_item_ns: get::<Option<u64>>(row, "longest_item_ns")?.map(Nanos),
                 worker_results: self.workers(id)?,
-                operations: self.operations(id, extent)?,
+                operations: self.operations(id)?,
             })
         })
     }
@@ -197,33 +183,22 @@ impl Store {
         })
     }
 
-    fn operations(&self, role_id: i64, extent: Extent) -> Result<Vec<OperationResult>> {
-        let outline = |row: &Row<'_>| {
+    fn operations(&self, role_id: i64) -> Result<Vec<OperationResult>> {
+        self.each("SELECT * FROM operations WHERE role_id = ? ORDER BY position", [role_id], |row| {
             Ok(OperationResult {
                 operation: word(row, "operation")?,
                 censored: get(row, "censored")?,
                 lat_ns: latency(row)?,
-                histogram: String::new(),
-                timeline: Timeline::default(),
-                slowest: Vec::new(),
-            })
-        };
-        if extent == Extent::Outline {
-            return self.each(OPERATION_OUTLINE, [role_id], outline);
-        }
-        self.each("SELECT * FROM operations WHERE role_id = ? ORDER BY position", [role_id], |row| {
-            Ok(OperationResult {
                 histogram: BASE64_STANDARD.encode(get::<Vec<u8>>(row, "histogram")?),
                 timeline: from_json(row, "timeline")?,
                 slowest: from_json(row, "slowest")?,
-                ..outline(row)?
             })
         })
     }
 
     /// What `read` makes of every row that belongs to `id`.
     fn each<T>(&self, sql: &str, id: impl Params, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
-        let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
+        let mut statement = self.0.prepare_cached(sql).trying_to(READ)?;
         let mut rows = statement.query(id).trying_to(READ)?;
         let mut found = Vec::new();
         while let Some(row) = rows.next().trying_to(READ)? {
@@ -263,45 +238,19 @@ fn latency(row: &Row<'_>) -> Result<Latency> {
         max: get(row, "lat_ns_max")?,
         mean: get(row, "lat_ns_mean")?,
         stddev: get(row, "lat_ns_stddev")?,
-        median: get(row, "lat_ns_median")?,
-        p90: get(row, "lat_ns_p90")?,
-        p99: get(row, "lat_ns_p99")?,
-        p999: get(row, "lat_ns_p999")?,
-        p9999: get(row, "lat_ns_p9999")?,
+        quantiles: quantiles(row)?,
         at_least_from: get(row, "lat_ns_at_least_from")?,
     })
 }
 
-fn get<T: FromSql>(row: &Row<'_>, column: &'static str) -> Result<T> {
-    row.get(column).trying_to(READ)
+fn quantiles(row: &Row<'_>) -> Result<Quantiles> {
+    let mut quantiles = Quantiles::default();
+    for (quantile, column) in QUANTILES {
+        quantiles[*quantile] = get(row, column)?;
+    }
+    Ok(quantiles)
 }
 
 fn get_ns(row: &Row<'_>, column: &'static str) -> Result<Option<Nanos>> {
     Ok(get::<Option<u64>>(row, column)?.map(Nanos))
-}
-
-/// A number that is stored as decimal text, because SQLite's integers have a sign.
-pub(crate) fn number<T: FromStr>(row: &Row<'_>, column: &'static str) -> Result<T> {
-    let text: String = get(row, column)?;
-    text.parse().map_err(|_| StoreError::DamagedNumber { what: column, text })
-}
-
-/// A word of the vocabulary: what serialises as a string.
-pub(crate) fn word<T: DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T> {
-    let text: String = get(row, column)?;
-    serde_json::from_value(text.into()).map_err(|source| StoreError::Damaged { what: column, source })
-}
-
-pub(crate) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T> {
-    let text: String = get(row, column)?;
-    serde_json::from_str(&text).map_err(|source| StoreError::Damaged { what: column, source })
-}
-
-pub(crate) fn from_json_or_none<T: DeserializeOwned>(
-    row: &Row<'_>,
-    column: &'static str,
-) -> Result<Option<T>> {
-    let text: Option<String> = get(row, column)?;
-    let value = text.map(|text| serde_json::from_str(&text));
-    value.transpose().map_err(|source| StoreError::Damaged { what: column, source })
 }

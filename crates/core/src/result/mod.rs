@@ -2,6 +2,13 @@
 //!
 //! Integers of nanoseconds and bytes; statistics that hang on operations whose end nobody saw say so (`at_least`).
 
+mod document;
+mod latency;
+mod lifecycle;
+
+pub use latency::{Latency, Quantile, Quantiles};
+pub use lifecycle::{Lifecycle, LifecycleStep};
+
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
 use crate::environment::Environment;
@@ -15,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything about one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "document::Read")]
 pub struct TrialRecord {
     /// Position in the sweep, from 0.
     pub trial: u32,
@@ -34,7 +42,6 @@ pub struct TrialRecord {
     /// What ran on it.
     pub workload: Workload,
     /// How it ended.
-    #[serde(flatten)]
     pub outcome: Outcome,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
@@ -49,10 +56,8 @@ pub struct TrialRecord {
     /// The trees that were made.
     pub trees: TreeSummary,
     /// How full the filesystem was made before the load; absent for a fresh one.
-    #[serde(default)]
     pub filled: Option<Filled>,
     /// How the files lay on the filesystem after the load; absent when the load did not come to its end.
-    #[serde(default)]
     pub layout: Option<Layout>,
     /// One result per phase.
     pub phases: Vec<PhaseResult>,
@@ -63,7 +68,7 @@ pub struct TrialRecord {
 }
 
 /// Commands that were run and what is in force because of them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Built {
     /// The exact mkfs command line.
     pub mkfs_command: String,
@@ -76,7 +81,6 @@ pub struct Built {
     /// Verdict and output of the check.
     pub check: Option<CheckResult>,
     /// How to build the same on another device; absent where nothing was made.
-    #[serde(default)]
     pub recipe: Option<Recipe>,
 }
 
@@ -185,32 +189,6 @@ impl Layout {
     }
 }
 
-/// Durations of the steps of a trial outside its windows; absent when the step did not happen.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lifecycle {
-    /// Starting the guest, until its agent answers; absent on the machine itself.
-    #[serde(default)]
-    pub boot: Option<Nanos>,
-    /// Making the filesystem.
-    pub mkfs: Option<Nanos>,
-    /// Mounting it.
-    pub mount: Option<Nanos>,
-    /// Making the trees.
-    pub prepare: Option<Nanos>,
-    /// Unmounting within the load, where the workload asks for that, writing back what is dirty included.
-    #[serde(default)]
-    pub umount_between: Option<Nanos>,
-    /// Mounting again after that.
-    #[serde(default)]
-    pub mount_between: Option<Nanos>,
-    /// Unmounting after the load, writing back what is dirty included.
-    pub umount: Option<Nanos>,
-    /// Checking.
-    pub check: Option<Nanos>,
-    /// The whole trial.
-    pub total: Option<Nanos>,
-}
-
 /// How the engine tells the time and what that costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimerFacts {
@@ -315,17 +293,20 @@ impl<'a> Watched<'a> {
 }
 
 /// What the workers of one role did in one phase.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RoleResult {
     /// Which role.
     pub role: Role,
     /// How many workers.
     pub workers: u32,
     /// The longest time in which some worker completed nothing, cut at the edges of the window.
+    #[serde(deserialize_with = "document::or_none")]
     pub longest_stall_ns: Nanos,
     /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
+    #[serde(deserialize_with = "document::or_none")]
     pub time_over_100ms: f64,
     /// The same for 1 s.
+    #[serde(deserialize_with = "document::or_none")]
     pub time_over_1s: f64,
     /// Operations in flight when the window began: no samples, but their time counts as stall.
     pub blocked_at_start: Vec<InFlight>,
@@ -495,47 +476,6 @@ pub struct OperationResult {
     pub timeline: Timeline,
     /// The slowest operations, longest first, 64 at most.
     pub slowest: Vec<SlowOperation>,
-}
-
-/// A latency distribution in nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Sample size.
-    #[serde(rename = "N")]
-    pub count: u64,
-    /// Exact.
-    pub min: u64,
-    /// Exact, or the longest time seen so far where `max_at_least`. An operation that covered the whole window counts
-    /// here, though it is no sample.
-    pub max: u64,
-    /// Exact.
-    pub mean: f64,
-    /// Exact, of the population.
-    pub stddev: f64,
-    /// From the histogram, 3 digits.
-    pub median: u64,
-    /// From the histogram, 3 digits.
-    pub p90: u64,
-    /// From the histogram, 3 digits.
-    pub p99: u64,
-    /// From the histogram, 3 digits.
-    pub p999: u64,
-    /// From the histogram, 3 digits.
-    pub p9999: u64,
-    /// Every value from this one up is a lower bound: it falls on operations whose end was not seen.
-    pub at_least_from: Option<u64>,
-}
-
-impl Latency {
-    /// A quantile above the median, where it is known: what was measured elsewhere may come without, and then is below it.
-    pub fn known(&self, quantile_ns: u64) -> Option<u64> {
-        (quantile_ns >= self.median).then_some(quantile_ns)
-    }
-
-    /// Whether a statistic with this value is only a lower bound, printed with `>=`.
-    pub fn is_bound(&self, value_ns: u64) -> bool {
-        self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)
-    }
 }
 
 /// Counts, sums, maxima and bytes per interval, by the start of the operation.

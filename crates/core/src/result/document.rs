@@ -1,0 +1,283 @@
+//! How a trial is written. This is the public JSON of a trial, and what the store keeps of it.
+//!
+//! Keys are only ever added within a version of the documents that contain trials. Times are nanoseconds, sizes bytes,
+//! shares 0 to 1. A field that a reader needs and that follows from others is written with them and ignored when it is read:
+//! the kernel of the configuration, and the columns of iostat.
+
+use super::{
+    Built, CheckResult, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, TimerFacts, TreeSummary,
+    TrialRecord,
+};
+use crate::configuration::Configuration;
+use crate::device::DeviceSpec;
+use crate::environment::Environment;
+use crate::outcome::{Failure, Outcome};
+use crate::warning::Warning;
+use crate::workload::Workload;
+use serde::de::{Deserializer, Error as _};
+use serde::ser::{Error as _, SerializeStruct, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+impl Serialize for TrialRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Named one by one, so that a new field cannot be forgotten.
+        let TrialRecord {
+            trial,
+            block,
+            case,
+            sentinel,
+            seed,
+            configuration,
+            device,
+            workload,
+            outcome,
+            warnings,
+            timer,
+            lifecycle_ns,
+            built,
+            environment,
+            trees,
+            filled,
+            layout,
+            phases,
+            started,
+            finished,
+        } = self;
+        let none = Vec::new();
+        let (unmet, error) = match outcome {
+            Outcome::Measured => (&none, None),
+            Outcome::Skipped { unmet } => (unmet, None),
+            Outcome::Failed { error } => (&none, Some(error)),
+        };
+        let mut document = serializer.serialize_struct("TrialRecord", 22)?;
+        document.serialize_field("trial", trial)?;
+        document.serialize_field("block", block)?;
+        document.serialize_field("case", case)?;
+        document.serialize_field("sentinel", sentinel)?;
+        document.serialize_field("seed", seed)?;
+        document.serialize_field("started", started)?;
+        document.serialize_field("finished", finished)?;
+        document.serialize_field(
+            "configuration",
+            &Configured::new(configuration, device, built, &environment.kernel),
+        )?;
+        document.serialize_field("workload", &Parameterised(Cow::Borrowed(workload)))?;
+        document.serialize_field("outcome", outcome.word())?;
+        document.serialize_field("unmet", unmet)?;
+        document.serialize_field("error", &error)?;
+        document.serialize_field("warnings", warnings)?;
+        document.serialize_field("timer", timer)?;
+        document.serialize_field("lifecycle_ns", lifecycle_ns)?;
+        document.serialize_field("check", &built.check)?;
+        document.serialize_field("recipe", &built.recipe)?;
+        document.serialize_field("filled", filled)?;
+        document.serialize_field("layout", layout)?;
+        document.serialize_field("trees", trees)?;
+        document.serialize_field("environment", environment)?;
+        document.serialize_field("phases", phases)?;
+        document.end()
+    }
+}
+
+/// What was built, in one place: what the plan asks for, and what tools and kernel made of it.
+#[derive(Serialize, Deserialize)]
+struct Configured<'a> {
+    name: Cow<'a, str>,
+    #[serde(default, skip_deserializing)]
+    kernel: &'a str,
+    device: Cow<'a, DeviceSpec>,
+    filesystem: Cow<'a, str>,
+    settings: Cow<'a, BTreeMap<String, String>>,
+    mkfs_command: Cow<'a, str>,
+    mount_command: Cow<'a, str>,
+    mount_options_in_force: Cow<'a, str>,
+    scheduler_in_force: Cow<'a, str>,
+}
+
+impl<'a> Configured<'a> {
+    fn new(
+        configuration: &'a Configuration,
+        device: &'a DeviceSpec,
+        built: &'a Built,
+        kernel: &'a str,
+    ) -> Self {
+        let Configuration { name, filesystem, settings } = configuration;
+        let Built {
+            mkfs_command,
+            mount_command,
+            mount_options_in_force,
+            scheduler_in_force,
+            check: _,
+            recipe: _,
+        } = built;
+        Configured {
+            name: name.into(),
+            kernel,
+            device: Cow::Borrowed(device),
+            filesystem: filesystem.into(),
+            settings: Cow::Borrowed(settings),
+            mkfs_command: mkfs_command.into(),
+            mount_command: mount_command.into(),
+            mount_options_in_force: mount_options_in_force.into(),
+            scheduler_in_force: scheduler_in_force.into(),
+        }
+    }
+}
+
+/// A workload as its kind, and its parameters as a plan names them.
+struct Parameterised<'a>(Cow<'a, Workload>);
+
+#[derive(Serialize, Deserialize)]
+struct KindAndParameters {
+    kind: String,
+    parameters: Map<String, Value>,
+}
+
+impl Serialize for Parameterised<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut parameters = match serde_json::to_value(&self.0).map_err(S::Error::custom)? {
+            Value::Object(parameters) => parameters,
+            _ => return Err(S::Error::custom("a workload is an object")),
+        };
+        parameters.remove("kind");
+        KindAndParameters { kind: self.0.kind().to_string(), parameters }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Parameterised<'static> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let KindAndParameters { kind, mut parameters } = KindAndParameters::deserialize(deserializer)?;
+        parameters.insert("kind".to_string(), Value::String(kind));
+        let workload = serde_json::from_value(Value::Object(parameters)).map_err(D::Error::custom)?;
+        Ok(Parameterised(Cow::Owned(workload)))
+    }
+}
+
+/// What [`TrialRecord`] is read from.
+#[derive(Deserialize)]
+pub(super) struct Read {
+    trial: u32,
+    block: u32,
+    case: u32,
+    sentinel: bool,
+    seed: u64,
+    started: String,
+    finished: String,
+    #[serde(bound(deserialize = ""))]
+    configuration: Configured<'static>,
+    workload: Parameterised<'static>,
+    outcome: Ending,
+    unmet: Vec<String>,
+    error: Option<Failure>,
+    warnings: Vec<Warning>,
+    timer: Option<TimerFacts>,
+    lifecycle_ns: Lifecycle,
+    check: Option<CheckResult>,
+    #[serde(default)]
+    recipe: Option<Recipe>,
+    filled: Option<Filled>,
+    layout: Option<Layout>,
+    trees: TreeSummary,
+    environment: Environment,
+    phases: Vec<PhaseResult>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Ending {
+    Measured,
+    Skipped,
+    Failed,
+}
+
+impl TryFrom<Read> for TrialRecord {
+    type Error = &'static str;
+
+    fn try_from(read: Read) -> Result<Self, &'static str> {
+        let configured = read.configuration;
+        Ok(TrialRecord {
+            trial: read.trial,
+            block: read.block,
+            case: read.case,
+            sentinel: read.sentinel,
+            seed: read.seed,
+            configuration: Configuration {
+                name: configured.name.into_owned(),
+                filesystem: configured.filesystem.into_owned(),
+                settings: configured.settings.into_owned(),
+            },
+            device: configured.device.into_owned(),
+            workload: read.workload.0.into_owned(),
+            outcome: match read.outcome {
+                Ending::Measured => Outcome::Measured,
+                Ending::Skipped => Outcome::Skipped { unmet: read.unmet },
+                Ending::Failed => {
+                    Outcome::Failed { error: read.error.ok_or("a trial failed without an error")? }
+                }
+            },
+            warnings: read.warnings,
+            timer: read.timer,
+            lifecycle_ns: read.lifecycle_ns,
+            built: Built {
+                mkfs_command: configured.mkfs_command.into_owned(),
+                mount_command: configured.mount_command.into_owned(),
+                mount_options_in_force: configured.mount_options_in_force.into_owned(),
+                scheduler_in_force: configured.scheduler_in_force.into_owned(),
+                check: read.check,
+                recipe: read.recipe,
+            },
+            environment: read.environment,
+            trees: read.trees,
+            filled: read.filled,
+            layout: read.layout,
+            phases: read.phases,
+            started: read.started,
+            finished: read.finished,
+        })
+    }
+}
+
+/// Stalls and shares are null where nobody watched the workers.
+impl Serialize for RoleResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let RoleResult {
+            role,
+            workers,
+            longest_stall_ns: _,
+            time_over_100ms,
+            time_over_1s,
+            blocked_at_start,
+            rates,
+            cpu,
+            counts,
+            longest_item_ns,
+            worker_results,
+            operations,
+        } = self;
+        let watched = |share: &f64| self.is_watched().then_some(*share);
+        let mut document = serializer.serialize_struct("RoleResult", 12)?;
+        document.serialize_field("role", role)?;
+        document.serialize_field("workers", workers)?;
+        document.serialize_field("longest_stall_ns", &self.known_stall_ns())?;
+        document.serialize_field("time_over_100ms", &watched(time_over_100ms))?;
+        document.serialize_field("time_over_1s", &watched(time_over_1s))?;
+        document.serialize_field("blocked_at_start", blocked_at_start)?;
+        document.serialize_field("rates", rates)?;
+        document.serialize_field("cpu", cpu)?;
+        document.serialize_field("counts", counts)?;
+        document.serialize_field("longest_item_ns", longest_item_ns)?;
+        document.serialize_field("worker_results", worker_results)?;
+        document.serialize_field("operations", operations)?;
+        document.end()
+    }
+}
+
+/// Reads null as nothing.
+pub(super) fn or_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}

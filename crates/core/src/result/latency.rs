@@ -1,0 +1,237 @@
+//! Latency distributions and the quantiles that are kept of them.
+//!
+//! [`Quantile`] is the only list of quantiles: statistics, tables, columns of exports and the JSON derive from it.
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+/// Declares the quantiles once: variant, name as in fio, label in tables and measures, fraction.
+macro_rules! quantiles {
+    ($($variant:ident = $name:literal, $label:literal, $fraction:literal;)*) => {
+        /// A quantile of a latency distribution.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Quantile {
+            $(#[doc = $label] $variant,)*
+        }
+
+        impl Quantile {
+            /// Every quantile, from the lowest.
+            pub const ALL: &'static [Quantile] = &[$(Quantile::$variant),*];
+
+            /// The key in `percentile`, the percentage as fio prints it: `99.900000`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Quantile::$variant => $name,)* }
+            }
+
+            /// The name in tables and measures: `p99.9`.
+            pub const fn label(self) -> &'static str {
+                match self { $(Quantile::$variant => $label,)* }
+            }
+
+            /// The share of operations that took no longer, 0 to 1.
+            pub const fn fraction(self) -> f64 {
+                match self { $(Quantile::$variant => $fraction,)* }
+            }
+        }
+    };
+}
+
+quantiles! {
+    P50 = "50.000000", "p50", 0.5;
+    P90 = "90.000000", "p90", 0.9;
+    P99 = "99.000000", "p99", 0.99;
+    P999 = "99.900000", "p99.9", 0.999;
+    P9999 = "99.990000", "p99.99", 0.9999;
+}
+
+impl Quantile {
+    /// The quantile of this name in `percentile`.
+    fn named(name: &str) -> Option<Quantile> {
+        Quantile::ALL.iter().copied().find(|quantile| quantile.name() == name)
+    }
+}
+
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.label())
+    }
+}
+
+/// The value of each [`Quantile`] in nanoseconds, with three digits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quantiles([u64; Quantile::ALL.len()]);
+
+impl Quantiles {
+    /// What a function says of each quantile.
+    pub fn of(value_ns: impl Fn(Quantile) -> u64) -> Self {
+        let mut quantiles = Quantiles::default();
+        for quantile in Quantile::ALL {
+            quantiles[*quantile] = value_ns(*quantile);
+        }
+        quantiles
+    }
+}
+
+impl Index<Quantile> for Quantiles {
+    type Output = u64;
+
+    fn index(&self, quantile: Quantile) -> &u64 {
+        &self.0[quantile as usize]
+    }
+}
+
+impl IndexMut<Quantile> for Quantiles {
+    fn index_mut(&mut self, quantile: Quantile) -> &mut u64 {
+        &mut self.0[quantile as usize]
+    }
+}
+
+/// A latency distribution in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Read")]
+pub struct Latency {
+    /// Sample size.
+    pub count: u64,
+    /// Exact.
+    pub min: u64,
+    /// Exact, or the longest time seen so far where [`Latency::is_bound`]. An operation that covered the whole window
+    /// counts here, although it is not part of the sample.
+    pub max: u64,
+    /// Exact.
+    pub mean: f64,
+    /// Exact, of the population.
+    pub stddev: f64,
+    /// From the histogram, 3 digits. A quantile below the median is unknown ([`Latency::known`]).
+    pub quantiles: Quantiles,
+    /// Every value from this one up is a lower bound: it falls on operations whose end was not seen.
+    pub at_least_from: Option<u64>,
+}
+
+impl Latency {
+    /// From the histogram, 3 digits.
+    pub fn median(&self) -> u64 {
+        self.quantiles[Quantile::P50]
+    }
+
+    /// A quantile, if it is known: a result from elsewhere may lack some, and then has a value below its median.
+    pub fn known(&self, quantile: Quantile) -> Option<u64> {
+        let value_ns = self.quantiles[quantile];
+        (value_ns >= self.median()).then_some(value_ns)
+    }
+
+    /// Whether a statistic with this value is only a lower bound, printed with `>=`.
+    pub fn is_bound(&self, value_ns: u64) -> bool {
+        self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)
+    }
+}
+
+/// The structure of fio's `lat_ns`, so that parsers made for fio fit: `percentile` has the quantiles that are known, and
+/// `median` the one that fio has there, too.
+impl Serialize for Latency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Latency { count, min, max, mean, stddev, quantiles: _, at_least_from } = self;
+        let mut map = serializer.serialize_map(Some(8))?;
+        map.serialize_entry("N", count)?;
+        map.serialize_entry("min", min)?;
+        map.serialize_entry("max", max)?;
+        map.serialize_entry("mean", mean)?;
+        map.serialize_entry("stddev", stddev)?;
+        map.serialize_entry("median", &self.median())?;
+        map.serialize_entry("percentile", &Known(self))?;
+        map.serialize_entry("at_least_from", at_least_from)?;
+        map.end()
+    }
+}
+
+/// The quantiles that are known, by name.
+struct Known<'a>(&'a Latency);
+
+impl Serialize for Known<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            Quantile::ALL.iter().filter_map(|quantile| Some((quantile.name(), self.0.known(*quantile)?))),
+        )
+    }
+}
+
+/// What [`Latency`] is read from.
+#[derive(Deserialize)]
+struct Read {
+    #[serde(rename = "N")]
+    count: u64,
+    min: u64,
+    max: u64,
+    mean: f64,
+    stddev: f64,
+    #[serde(rename = "percentile")]
+    quantiles: Quantiles,
+    at_least_from: Option<u64>,
+}
+
+impl From<Read> for Latency {
+    fn from(read: Read) -> Self {
+        let Read { count, min, max, mean, stddev, quantiles, at_least_from } = read;
+        let mut latency = Latency { count, min, max, mean, stddev, quantiles, at_least_from };
+        // One way to say that a quantile is unknown, so that what is written again is the same.
+        latency.quantiles = Quantiles::of(|quantile| latency.known(quantile).unwrap_or(0));
+        latency
+    }
+}
+
+/// A quantile of another release is ignored, and one that is absent is unknown.
+impl<'de> Deserialize<'de> for Quantiles {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ByName;
+
+        impl<'de> Visitor<'de> for ByName {
+            type Value = Quantiles;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("quantiles by percentage")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Quantiles, A::Error> {
+                let mut quantiles = Quantiles::default();
+                while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+                    match Quantile::named(&name) {
+                        Some(quantile) => quantiles[quantile] = map.next_value()?,
+                        None => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(quantiles)
+            }
+        }
+
+        deserializer.deserialize_map(ByName)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_label_and_fraction_say_the_same() {
+        assert!(Quantile::ALL.is_sorted_by(|a, b| a.fraction() < b.fraction()));
+        for quantile in Quantile::ALL {
+            let percent: f64 = quantile.label().strip_prefix('p').unwrap().parse().unwrap();
+            assert_eq!(quantile.name(), format!("{percent:.6}"));
+            assert!((quantile.fraction() - percent / 100.0).abs() < 1e-12, "{quantile}");
+        }
+    }
+
+    #[test]
+    fn the_structure_is_that_of_fio() {
+        let mut latency = Latency { count: 3, min: 1, max: 9, mean: 4.5, ..Latency::default() };
+        latency.quantiles = Quantiles::of(|quantile| if quantile == Quantile::P90 { 0 } else { 5 });
+        let json = r#"{"N":3,"min":1,"max":9,"mean":4.5,"stddev":0.0,"median":5,"#.to_string()
+            + r#""percentile":{"50.000000":5,"99.000000":5,"99.900000":5,"99.990000":5},"at_least_from":null}"#;
+        assert_eq!(serde_json::to_string(&latency).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Latency>(&json).unwrap(), latency);
+        let later = json.replace("\"99.990000\":5", "\"99.999000\":7");
+        assert_eq!(serde_json::from_str::<Latency>(&later).unwrap().known(Quantile::P9999), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The steps of a trial outside its windows, and how long they took.
+
+use crate::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// Declares the steps once: key in the JSON, label in tables, what it is, and the measure of its duration, if any. Steps with
+/// the same measure are measured together.
+macro_rules! lifecycle {
+    ($($key:ident = $variant:ident, $label:literal, $help:literal, $measure:expr;)*) => {
+        /// Durations of the steps of a trial outside its windows; absent when the step did not happen.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Lifecycle {
+            $(#[doc = $help] #[serde(default)] pub $key: Option<Nanos>,)*
+        }
+
+        /// A step of a trial outside its windows.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum LifecycleStep {
+            $(#[doc = $help] $variant,)*
+        }
+
+        impl LifecycleStep {
+            /// Every step, in the order of a trial; the whole trial is the last.
+            pub const ALL: &'static [LifecycleStep] = &[$(LifecycleStep::$variant),*];
+
+            /// The key in `lifecycle_ns`.
+            pub const fn key(self) -> &'static str {
+                match self { $(LifecycleStep::$variant => stringify!($key),)* }
+            }
+
+            /// The name in tables.
+            pub const fn label(self) -> &'static str {
+                match self { $(LifecycleStep::$variant => $label,)* }
+            }
+
+            /// What it is, for the reference.
+            pub const fn help(self) -> &'static str {
+                match self { $(LifecycleStep::$variant => $help,)* }
+            }
+
+            /// The measure that its duration counts for.
+            pub const fn measure(self) -> Option<&'static str> {
+                match self { $(LifecycleStep::$variant => $measure,)* }
+            }
+
+            /// How long it took in a trial; `None` if it did not happen.
+            pub const fn of(self, lifecycle: &Lifecycle) -> Option<Nanos> {
+                match self { $(LifecycleStep::$variant => lifecycle.$key,)* }
+            }
+
+            /// Where a trial keeps how long it took.
+            pub const fn of_mut(self, lifecycle: &mut Lifecycle) -> &mut Option<Nanos> {
+                match self { $(LifecycleStep::$variant => &mut lifecycle.$key,)* }
+            }
+        }
+    };
+}
+
+lifecycle! {
+    boot = Boot, "boot of the guest", "starting the guest, until its agent answers", Some("boot-time");
+    mkfs = Mkfs, "mkfs", "making the filesystem", Some("mkfs-time");
+    mount = Mount, "mount", "mounting it", Some("mount-time");
+    prepare = Prepare, "prepare", "making the trees", None;
+    umount_between = UmountBetween, "unmount within the load", "unmounting it between writing and reading", Some("remount-time");
+    mount_between = MountBetween, "mount again", "mounting it again", Some("remount-time");
+    umount = Umount, "unmount after the load", "unmounting it after the load, writing back included", Some("umount-time");
+    check = Check, "check", "checking it after the load", Some("check-time");
+    total = Total, "total", "the whole trial", None;
+}

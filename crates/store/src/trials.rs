@@ -1,0 +1,125 @@
+//! Writing a trial and reading it back: one row.
+
+use crate::Store;
+use crate::error::{Result, StoreError, Trying};
+use crate::packed::{self, Packed};
+use crate::row::{self, Columns, READ, get};
+use crate::sweeps::SweepId;
+use fsdyno_core::TrialRecord;
+use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
+use std::collections::BTreeSet;
+
+const STORE: &str = "store a trial";
+
+impl Store {
+    /// Stores a trial that has ended, whole or not at all. It is on disk when this returns.
+    ///
+    /// A trial is stored once. A sweep that is resumed runs the trials that are not stored, so that an earlier attempt of
+    /// the same number is there only if it came to an end, be it a failure, and then it stays.
+    ///
+    /// # Errors
+    /// [`StoreError::TrialExists`]; [`StoreError::Histogram`]; [`StoreError::Encode`]; [`StoreError::TooLong`];
+    /// [`StoreError::Sql`].
+    pub fn add_trial(&mut self, sweep: SweepId, trial: &TrialRecord) -> Result<()> {
+        // No other process has to wait for the compression.
+        let packed = Packed::new(trial)?;
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.trying_to(STORE)?;
+        insert(&transaction, "trials", sweep, trial, &packed)?;
+        transaction.commit().trying_to(STORE)
+    }
+
+    /// The trials of a sweep that are stored, in their order. None for a sweep that does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] when a row was changed behind our back.
+    pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
+        let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
+        self.each(sql, [sweep.0], whole)
+    }
+
+    /// The trials of a sweep in outline, which is read ten times as fast: their histograms, timelines, slow operations
+    /// and samples of telemetry are empty, whatever was measured; every measure has its value.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] when a row was changed behind our back.
+    pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
+        let sql = "SELECT trial, document FROM trials WHERE sweep_id = ? ORDER BY trial";
+        self.each(sql, [sweep.0], |row| packed::outline(get(row, "trial")?, &bytes(row, "document")?))
+    }
+
+    /// The trials of one case of a sweep, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] when a row was changed behind our back.
+    pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
+        let sql =
+            "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
+        self.each(sql, [sweep.0, i64::from(case)], whole)
+    }
+
+    /// The numbers of the trials that are stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`].
+    pub fn trial_numbers(&self, sweep: SweepId) -> Result<BTreeSet<u32>> {
+        let sql = "SELECT trial FROM trials WHERE sweep_id = ?";
+        self.each(sql, [sweep.0], |row| get(row, "trial")).map(BTreeSet::from_iter)
+    }
+
+    /// What `read` makes of every row.
+    fn each<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        read: impl Fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
+        let mut rows = statement.query(parameters).trying_to(READ)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().trying_to(READ)? {
+            found.push(read(row)?);
+        }
+        Ok(found)
+    }
+}
+
+fn whole(row: &Row<'_>) -> Result<TrialRecord> {
+    packed::whole(get(row, "trial")?, &bytes(row, "document")?, &bytes(row, "bulk")?)
+}
+
+/// Adds the row of a trial to a table.
+pub(crate) fn insert(
+    connection: &Connection,
+    table: &str,
+    sweep: SweepId,
+    record: &TrialRecord,
+    packed: &Packed,
+) -> Result<()> {
+    let columns: Columns<'_> = &[
+        ("sweep_id", &sweep.0),
+        ("trial", &record.trial),
+        ("case_index", &record.case),
+        ("outcome", &record.outcome.word()),
+        ("configuration", &record.configuration.name),
+        ("workload", &record.workload.kind()),
+        ("document", &packed.document),
+        ("bulk", &packed.bulk),
+    ];
+    let inserted = row::insert(connection, table, columns);
+    inserted.map(drop).map_err(|source| match source.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) if is_stored(connection, table, sweep, record.trial) => {
+            StoreError::TrialExists { sweep, trial: record.trial }
+        }
+        _ => StoreError::Sql { action: STORE, source },
+    })
+}
+
+fn is_stored(connection: &Connection, table: &str, sweep: SweepId, trial: u32) -> bool {
+    let sql = format!("SELECT 1 FROM {table} WHERE sweep_id = ?1 AND trial = ?2");
+    connection.query_row(&sql, (sweep.0, trial), |_| Ok(())).is_ok()
+}
+
+fn bytes(row: &Row<'_>, column: &'static str) -> Result<Vec<u8>> {
+    get(row, column)
+}
