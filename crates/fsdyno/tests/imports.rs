@@ -10,14 +10,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("sys", &[]),
     ("host", &["core", "sys"]),
-    ("engine", &["core", "stats", "sys"]),
+    ("formats", &["core", "stats"]),
+    ("engine", &["core", "formats", "sys"]),
     ("telemetry", &["core"]),
     ("guest", &["core", "host", "sys"]),
     ("testbed", &["core", "sys", "host"]),
     ("store", &["core", "stats"]),
     ("sweep", &["core", "host", "testbed", "store", "stats"]),
-    ("report", &["core", "stats", "store"]),
-    ("import", &["core", "engine", "report", "stats"]),
+    ("report", &["core", "formats", "stats", "store"]),
+    ("import", &["core", "formats", "stats"]),
     // For development only: no crate of the product imports it.
     ("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed"]),
     (

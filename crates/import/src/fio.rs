@@ -6,22 +6,12 @@ use fsdyno_core::Workload;
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program};
-use fsdyno_engine::{FioError, read_fio};
-use serde::Deserialize;
+use fsdyno_formats::fio::{self, FioError, Head};
 use std::collections::BTreeMap;
 
-/// What a file says beside its jobs.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(rename = "fio version")]
-    version: Option<String>,
-    /// Seconds since 1970, at the end of the run.
-    timestamp: Option<i64>,
-}
-
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
-    let head: Head = serde_json::from_str(json(file)?).map_err(|error| misread(file, &error))?;
-    let report = read_fio(json(file)?).map_err(|error| match error {
+    let head: Head = fio::head(json(file)?).map_err(|error| misread(file, &error))?;
+    let report = fio::read(json(file)?).map_err(|error| match error {
         FioError::Json(error) => misread(file, &error),
         FioError::Job(problem) => ImportError::NoResult { file: file.path.clone(), problem },
     })?;
@@ -56,11 +46,8 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
 
 /// The document; remarks of fio may stand before it.
 fn json(file: &File) -> Result<&str, ImportError> {
-    let begin = file
-        .text
-        .find('{')
-        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON of fio, found none"))?;
-    Ok(&file.text[begin..])
+    fio::document(&file.text)
+        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON of fio, found none"))
 }
 
 /// The place that serde tells is that in the document.
@@ -81,7 +68,7 @@ mod tests {
     use fsdyno_core::result::TrialRecord;
 
     /// `fio --output-format=json+` of version 3.33.
-    const PLUS: &str = include_str!("../../engine/src/workload/external/captured/fio-3.33.json");
+    const PLUS: &str = include_str!("../../formats/captured/fio-3.33.json");
 
     fn import(text: &str) -> Result<Vec<TrialRecord>, ImportError> {
         let file = File { path: "runs/nvme.json".to_string(), text: text.to_string() };

@@ -490,7 +490,10 @@ mod tests {
     #[test]
     fn fsopbench_is_the_compatible_table() {
         let text = text(Study::FsOpBench2009, &fixture::trials());
-        assert_eq!(super::super::fsopbench::parse(text.split("\n\nbtrfs").next().unwrap()).unwrap().len(), 2);
+        assert_eq!(
+            fsdyno_formats::fsopbench::parse(text.split("\n\nbtrfs").next().unwrap()).unwrap().len(),
+            2
+        );
         assert!(text.contains("btrfs bfq: skipped: "));
     }
 }

@@ -1,7 +1,7 @@
 //! What the studies printed: their figures, shipped with the program, to hold a run of ours against them.
 //!
 //! Only figures are here, and what they are figures of. The files lie in `published/` beside the source and are part of
-//! the binary. FsOpBench's tables keep their own layout, which [`fsopbench`] reads; the others are CSV with a column
+//! the binary. FsOpBench's tables keep their own layout, which [`fsdyno_formats::fsopbench`] reads; the others are CSV with a column
 //! `counterpart`, which says for each published row which configuration of the ready plan stands for it.
 //!
 //! A [`Table`] is the same for all: rows that were measured, columns that are one of our measures in a unit of then. The
@@ -9,7 +9,6 @@
 //! anything about a filesystem; what can be held against each other is the *order* of configurations.
 
 mod counterpart;
-pub mod fsopbench;
 mod layout;
 mod side_by_side;
 mod table;

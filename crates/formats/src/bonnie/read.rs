@@ -6,14 +6,13 @@
 //! for both modes, it stands as system time. `+++++` stands for what took less than half a second: such a test has no window
 //! and no rate, only its latency. Latencies are the longest single operation of each test, so they are the longest stalls.
 
+use super::LARGE;
+use crate::nanos;
 use fsdyno_core::result::{CpuTime, RoleResult};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::workload::bonnie::{FILE_UNIT, READ_CHAR, SEEKS, TESTS, WRITE_CHAR};
 use fsdyno_core::{PhaseResult, Role};
-
-/// How many tests are of the large file; they stand first.
-const LARGE: usize = 6;
 
 /// Where a layout has what.
 #[derive(Debug)]
@@ -225,12 +224,12 @@ impl<'t> Line<'t> {
             amount.zip(rate).map(|(items, items_per_s)| items / items_per_s)
         };
         if let (Figure::Value(percent), Some(seconds)) = (percent, seconds) {
-            let system_ns = super::nanos(seconds * percent / 100.0);
+            let system_ns = nanos(seconds * percent / 100.0);
             result.cpu = CpuTime { user_ns: Nanos(0), system_ns };
         }
         result.longest_stall_ns = self.latency(latencies.map(|first| first + index))?;
         result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));
-        let took = seconds.map(super::nanos).unwrap_or_default();
+        let took = seconds.map(nanos).unwrap_or_default();
         let phase = PhaseResult::lasting(test.name, took, vec![result]);
         Ok(Some(Told { phase, too_quick: rate.is_none() }))
     }
