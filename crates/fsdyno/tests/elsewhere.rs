@@ -89,7 +89,7 @@ fn a_published_table_comes_out_as_it_went_in() {
         let file = fsdyno_import::File { path, text: text.clone() };
         let imported =
             fsdyno_import::trials(fsdyno_import::Format::FsOpBench, &[file], None).expect("trials");
-        let cases = fsdyno_report::view::cases(&imported).expect("cases");
+        let cases = fsdyno_verdict::view::cases(&imported).expect("cases");
         let mut out = Vec::new();
         fsdyno_report::terminal::classic(&mut out, &cases[0], &fsdyno_report::Style::default())
             .expect("a table");

@@ -6,7 +6,6 @@
 //! Whether a latency is only a lower bound is said by `at_least_from`: every figure from that value up falls on operations
 //! whose end nobody saw.
 
-use crate::view::{Header, is_measured};
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::outcome::{Failure, Outcome};
@@ -17,6 +16,8 @@ use fsdyno_core::result::{
 use fsdyno_core::telemetry::{Column, DeviceActivity, ProcessIo, Sample, SamplingCost, Telemetry};
 use fsdyno_core::warning::Warning;
 use fsdyno_core::{Nanos, Operation, Role, Workload};
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::view::Header;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

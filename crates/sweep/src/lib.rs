@@ -8,10 +8,8 @@
 
 mod bench;
 mod cases;
-mod confounder;
 mod device;
 mod document;
-mod enough;
 mod error;
 mod estimate;
 mod file;
@@ -30,9 +28,9 @@ mod workload;
 
 pub use bench::{BenchError, BenchOptions, bench_plan};
 pub use cases::Case;
-pub use enough::Enough;
 pub use error::{Location, PlanError, PlanProblem, SweepError};
 pub use estimate::{DryCase, DryRun, dry_run};
+pub use fsdyno_verdict::enough::Enough;
 pub use order::{Slot, order};
 pub use plan::{Plan, study};
 pub use progress::{Position, Progress};

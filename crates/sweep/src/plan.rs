@@ -19,7 +19,6 @@
 
 use crate::cases::{self, Planned};
 use crate::document::{Document, Origin, Section};
-use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use crate::file;
 use crate::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
@@ -31,6 +30,7 @@ use fsdyno_core::{
     Workload,
 };
 use fsdyno_testbed::contradictions;
+use fsdyno_verdict::enough::Enough;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -4,7 +4,6 @@
 //! nothing, the finished ones are kept, and the sweep can go on later. What a trial leaves behind is for `ground.rs`.
 
 use crate::cases::Case;
-use crate::enough::Tally;
 use crate::error::SweepError;
 use crate::estimate;
 use crate::ground::Ground;
@@ -22,6 +21,7 @@ use fsdyno_host::guest::Guests;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
+use fsdyno_verdict::enough::Tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

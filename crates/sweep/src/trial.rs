@@ -4,7 +4,6 @@
 //! journal, and what was measured before a failure is kept. What cannot be taken down is told.
 
 use crate::cases::Case;
-use crate::confounder;
 use crate::order::Slot;
 use crate::overhead::Overhead;
 use crate::plan::Plan;
@@ -17,6 +16,7 @@ use fsdyno_core::{
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
+use fsdyno_verdict::confounder::confounders;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -94,7 +94,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
         Err(Stop::Hung(error, _)) => Outcome::Failed { error: *error },
     };
-    record.warnings.extend(confounder::confounders(&record));
+    record.warnings.extend(confounders(&record));
     note_what_is_left(&mut record, &left);
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();

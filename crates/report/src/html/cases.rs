@@ -8,10 +8,10 @@ use super::chart::{self, Names};
 use super::distribution::{self, Curve, Subject};
 use super::{Sources, case};
 use crate::error::ReportError;
-use crate::ranking::Ranking;
-use crate::view;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::{Operation, Role};
+use fsdyno_verdict::ranking::Ranking;
+use fsdyno_verdict::view;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ impl Cases {
     /// Reads and arranges as many cases as there is room for.
     ///
     /// # Errors
-    /// [`ReportError::Store`] where a trial cannot be read; [`ReportError::Histogram`].
+    /// [`ReportError::Trials`] where a trial cannot be read; [`ReportError::Histogram`].
     pub fn read(
         sources: &Sources<'_>,
         rankings: &[Ranking],

@@ -5,10 +5,10 @@
 
 use super::cases::Cases;
 use super::chart::{self, Chart, Names, Table, plain};
-use crate::ranking::{Figure, LONGEST, RankedCase, Ranking};
-use crate::text::measured;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure, Unit};
+use fsdyno_verdict::ranking::{Figure, LONGEST, RankedCase, Ranking};
+use fsdyno_verdict::text::measured;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

@@ -23,15 +23,15 @@ mod pareto;
 mod timeline;
 
 use crate::error::ReportError;
-use crate::recommendation::{Question, Recommendation};
-use crate::text;
-use crate::view::{Header, View};
 use crate::visible::{Spelling, spelt};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use cases::Cases;
 use chart::Names;
 use fsdyno_core::TrialRecord;
+use fsdyno_verdict::recommendation::{Question, Recommendation};
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{Header, View};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
@@ -192,7 +192,7 @@ mod tests {
             for latency in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
                 let lat_ns = &mut latency.lat_ns;
                 (lat_ns.p90, lat_ns.p99, lat_ns.p999, lat_ns.p9999) = (0, 0, 0, 0);
-                latency.histogram = fsdyno_stats::Distribution::empty().encode().unwrap();
+                latency.histogram = fsdyno_verdict::Distribution::empty().encode().unwrap();
             }
         }
         let page = page_of("read", &trials);
@@ -200,7 +200,7 @@ mod tests {
         let too_quick = "too quick for its program to tell";
         assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_quick}</span>")));
         assert!(page.contains(&format!("ramp 30 s, window {too_quick}, drain 12.0 ms in trial 0")));
-        let case = &crate::view::cases(&trials).unwrap()[0];
+        let case = &fsdyno_verdict::view::cases(&trials).unwrap()[0];
         let curves = distribution::curves(case, &trials).unwrap();
         let chart = distribution::chart(&curves[0].subject, &[&curves[0]]);
         assert_eq!(chart.tables[0].rows[0][3..7], ["-"; 4]);

@@ -7,12 +7,12 @@
 mod tables;
 
 use super::chart::{self, Chart, Table, plain, rounded, seconds};
-use crate::merge::Time;
-use crate::text;
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult, Timeline};
 use fsdyno_core::telemetry::{Sample, Telemetry};
 use fsdyno_core::{Nanos, Operation};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text;
 use serde_json::{Value, json};
 
 /// Points of a line: more cannot be told apart on a page.

@@ -7,11 +7,13 @@
 use super::side_by_side::{Found, emulation, unpublished};
 use super::table::{Column, Table, Unit};
 use super::{PublishedError, find, of_study};
-use crate::error::ReportError;
-use crate::ranking::{Figure, figure};
-use crate::terminal::{Style, classic, plural};
-use crate::view::{self, Header, is_measured};
+use crate::terminal::{Style, classic};
 use fsdyno_core::{Configuration, PhaseResult, Study, TrialRecord, Workload};
+use fsdyno_verdict::UnreadableHistogram;
+use fsdyno_verdict::outcomes::{self, SkippedCases, is_measured};
+use fsdyno_verdict::ranking::{Figure, figure};
+use fsdyno_verdict::text::plural;
+use fsdyno_verdict::view::{self, Header};
 use std::io::{self, Write};
 
 /// Why a sweep could not be laid out.
@@ -22,7 +24,7 @@ pub enum LayoutError {
     Published(#[from] PublishedError),
     /// The trials cannot be merged.
     #[error(transparent)]
-    Report(#[from] ReportError),
+    Histogram(#[from] UnreadableHistogram),
     /// The output failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -83,12 +85,12 @@ fn fsopbench(out: &mut dyn Write, trials: &[TrialRecord], style: &Style) -> Resu
 
 /// One line for each reason: which configurations it kept from being measured.
 fn skipped(trials: &[TrialRecord]) -> Vec<String> {
-    let line = |mut group: view::SkippedCases| {
+    let line = |mut group: SkippedCases| {
         // A configuration has a case for each workload, one behind the other.
         group.names.dedup();
         format!("{}: skipped: {}", group.names.join(", "), group.unmet.join("; "))
     };
-    view::skipped(trials).into_iter().map(line).collect()
+    outcomes::skipped(trials).into_iter().map(line).collect()
 }
 
 /// A row of a published layout: its label, and our figures in its columns.

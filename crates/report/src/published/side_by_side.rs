@@ -7,10 +7,10 @@ use super::table::{Row, Table};
 use super::{Published, PublishedError};
 use crate::csv_text::csv_text;
 use crate::export::output_error;
-use crate::ranking::{Figure, figure};
-use crate::view::is_measured;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};
-use fsdyno_stats::Estimate;
+use fsdyno_verdict::Estimate;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::ranking::{Figure, figure};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -114,7 +114,7 @@ fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::
 /// # Errors
 /// [`PublishedError`] when the figures that are part of the binary are broken.
 pub fn side_by_side(
-    header: &crate::Header,
+    header: &fsdyno_verdict::Header,
     trials: &[TrialRecord],
     published: &'static Published,
 ) -> Result<SideBySide, PublishedError> {

@@ -5,14 +5,13 @@
 
 use super::{Paint, Style};
 use crate::csv_text::csv_text;
-use crate::error::ReportError;
-use crate::text;
-use crate::view::{self, CaseView};
 use fsdyno_core::workload::bonnie::{SEEKS, TESTS, WRITE_BLOCK};
 use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::workload::{Bonnie, Program};
 use fsdyno_core::{Bytes, TrialRecord, Workload};
 use fsdyno_formats::bonnie::{LARGE, Run, SHORTEST_S, Speed, TestFigures};
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{self, CaseView};
 use std::io::{self, Write};
 
 /// Percent of a processor that rounding to whole nanoseconds may have taken from a whole number.
@@ -75,12 +74,12 @@ impl Asked {
 /// Writes the line of fields of every measured trial of bonnie, native or real; those of a sentinel are left out.
 ///
 /// # Errors
-/// Those of `out`, and [`ReportError::Histogram`] as an I/O error when a stored histogram cannot be read.
+/// Those of `out`, and [`fsdyno_verdict::UnreadableHistogram`] as an I/O error when a stored histogram cannot be read.
 pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
     for trial in trials {
         let Some(asked) = Asked::of(&trial.workload) else { continue };
         let cases = view::cases(std::slice::from_ref(trial))
-            .map_err(|error: ReportError| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
         for case in &cases {
             let name = csv_text(&case.configuration.name);
             writeln!(out, "{}", asked.run(&name, case, trial.seed).line())?;

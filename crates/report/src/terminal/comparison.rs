@@ -2,10 +2,10 @@
 //! at the end, where the eye rests.
 
 use super::{Paint, Style};
-use crate::comparison::{Alone, ComparedCase, Comparison, Finding, Row, SideName};
-use crate::merge::Time;
-use crate::text;
 use fsdyno_core::measure::Unit;
+use fsdyno_verdict::comparison::{Alone, ComparedCase, Comparison, Finding, Row, SideName};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Longest name of a measure that stands in one line with its figures.
@@ -224,8 +224,8 @@ fn summary(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::tests::{question, side, trials};
     use crate::fixture;
+    use crate::fixture::{blocks as trials, question, side};
     use fsdyno_core::TrialRecord;
 
     fn text(first: &[TrialRecord], second: &[TrialRecord], sweeps: [i64; 2], measures: &[&str]) -> String {

@@ -4,11 +4,11 @@
 //! together), and the header line then ends in ` trials=N`.
 
 use super::{Paint, Style};
-use crate::merge::Time;
-use crate::view::{CaseView, OperationView, PhaseView, RoleView};
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::{Role, axis, filesystem};
 use fsdyno_formats::fsopbench::{Number, ROWS, RoleRows, Row, RowValues, Table, TablePhase, Title};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn table(trials: &[fsdyno_core::TrialRecord]) -> String {
-        let cases = crate::view::cases(trials).unwrap();
+        let cases = fsdyno_verdict::view::cases(trials).unwrap();
         let mut out = Vec::new();
         compatible(&mut out, &cases[0], &Style::default()).unwrap();
         String::from_utf8(out).unwrap()
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn our_own_tables_are_read_back_with_their_bounds() {
-        let cases = crate::view::cases(&fixture::trials()).unwrap();
+        let cases = fsdyno_verdict::view::cases(&fixture::trials()).unwrap();
         let mut out = Vec::new();
         for case in &cases {
             compatible(&mut out, case, &Style::default()).unwrap();

@@ -25,18 +25,16 @@ pub use comparison::comparison;
 use compatible::compatible;
 use external::external;
 pub use full::full;
-pub use list::sweep_list;
+pub use list::{SweepRow, sweep_list};
 pub use recommendation::recommendation;
 pub use side_by_side::side_by_side;
 pub use summary::{drift, summary};
 pub use telemetry::telemetry;
 
-pub use crate::text::{plural, size};
-
-use crate::view::CaseView;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use fsdyno_core::Workload;
+use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
 /// How text is laid out.
@@ -170,7 +168,7 @@ mod tests {
     type Printer<'a> = Box<dyn Fn(&mut dyn Write, &Style) -> io::Result<()> + 'a>;
 
     /// Everything that is printed of a sweep, but the compatible tables, which have their own width.
-    fn all(view: &crate::View) -> Vec<Printer<'_>> {
+    fn all(view: &fsdyno_verdict::View) -> Vec<Printer<'_>> {
         let mut printers: Vec<Printer<'_>> = vec![Box::new(move |out, style| summary(out, view, style))];
         for case in &view.cases {
             printers.push(Box::new(move |out, style| full(out, case, style)));

@@ -3,10 +3,10 @@
 //! What the real program told stands as it told it: whole seconds, those of the whole run its own, and rates over them.
 
 use super::{Paint, Style};
-use crate::view::CaseView;
 use fsdyno_core::Workload;
 use fsdyno_core::workload::external::postmark::SECONDS;
 use fsdyno_formats::postmark::{Figures, PhaseFigures};
+use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
 /// Writes the report.

@@ -4,10 +4,12 @@
 
 use super::summary::{drift, write_beside};
 use super::{Paint, Style, bar, cell, write_table};
-use crate::recommendation::{Answer, AxisAnswer, Recommendation, Standing, Step, Verdict, difference};
-use crate::text;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
+use fsdyno_verdict::recommendation::{
+    Answer, AxisAnswer, Recommendation, Standing, Step, Verdict, difference,
+};
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Columns of a bar.
@@ -276,8 +278,8 @@ fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Resul
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::recommendation::Question;
     use fsdyno_core::warning::{Warning, WarningKind};
+    use fsdyno_verdict::recommendation::Question;
 
     fn text(style: Style) -> String {
         let mut trials = fixture::trials();

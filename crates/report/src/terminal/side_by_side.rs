@@ -2,8 +2,8 @@
 
 use super::{Paint, Style, write_table};
 use crate::published::{Ours, Printed, SideBySide};
-use crate::text;
 use comfy_table::Cell;
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Writes published figures and ours beside each other.

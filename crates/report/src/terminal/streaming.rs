@@ -6,10 +6,10 @@
 //! the least rate over the largest one). Syncing has a line of its own below the stage whose time it is part of.
 
 use super::{Paint, Style, cell, compatible, write_table};
-use crate::text;
-use crate::view::{CaseView, OperationView, PhaseView, RoleView};
 use comfy_table::Cell;
 use fsdyno_core::operation::Moves;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use std::io::{self, Write};
 
 /// Writes the table of a case.
@@ -87,7 +87,7 @@ fn cpu_per_mb(role: &RoleView) -> String {
         0 => "-".to_string(),
         bytes => {
             let ns = u128::from(role.cpu.total().0) * 1_000_000 / u128::from(bytes);
-            text::time(crate::merge::Time { ns: ns as u64, at_least: false })
+            text::time(fsdyno_verdict::merge::Time { ns: ns as u64, at_least: false })
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn table(trial: TrialRecord) -> Vec<String> {
-        let cases = crate::view::cases(&[trial]).unwrap();
+        let cases = fsdyno_verdict::view::cases(&[trial]).unwrap();
         let mut out = Vec::new();
         streaming(&mut out, &cases[0], &Style::default()).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_string).collect()

@@ -4,12 +4,13 @@
 //! and named below the table.
 
 use super::{Paint, Style, bar, cell, write_table};
-use crate::drift::Drift;
-use crate::ranking::{Figure, LONGEST, RankedCase, Ranking};
-use crate::text::{self, measured as number, quantity};
-use crate::view::{FailedTrials, SkippedCases, View, WarningGroup};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::measure::{Measure, Unit};
+use fsdyno_verdict::drift::Drift;
+use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
+use fsdyno_verdict::ranking::{Figure, LONGEST, RankedCase, Ranking};
+use fsdyno_verdict::text::{self, measured as number, quantity};
+use fsdyno_verdict::view::View;
 use std::io::{self, Write};
 
 /// Columns that the names of configurations get at least; longer ones wrap where room is short.

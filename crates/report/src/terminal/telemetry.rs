@@ -5,9 +5,6 @@
 
 use super::summary::{Column as Head, fitting};
 use super::{Paint, Style, write_table};
-use crate::merge::Time;
-use crate::text;
-use crate::view::is_measured;
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
@@ -15,6 +12,9 @@ use fsdyno_core::telemetry::{
     TaskTime, Telemetry, WINDOW_TASKS, busiest,
 };
 use fsdyno_core::{Bytes, Nanos, TrialRecord};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::text;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 

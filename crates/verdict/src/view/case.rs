@@ -1,97 +1,19 @@
-//! The view model: a sweep and its trials, arranged the way every report shows them.
-//!
-//! Pure: it takes plain records and gives plain values, and knows neither terminals nor files. Trials that are a
-//! sentinel stay out of the cases (they would count the first configuration twice) and serve to show drift.
+//! The cases of a sweep, the measured trials of each as one.
 
-use crate::drift::{self, Drift};
-use crate::error::ReportError;
+use crate::error::UnreadableHistogram;
 use crate::merge::{self, Time};
-use crate::ranking::{self, Ranking};
+use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
-use fsdyno_core::measure::Measure;
-use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::{
     CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, PhaseResult, Rates, RoleResult, TrialRecord,
     Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Configuration, DeviceSpec};
-use fsdyno_core::{Environment, Nanos, Operation, Role, WarningKind, Workload};
+use fsdyno_core::{Environment, Nanos, Operation, Role, Workload};
 use fsdyno_stats::Fairness;
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// What a report says of a sweep beside its trials.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Header {
-    /// Identifier in the store.
-    pub id: String,
-    /// Name of the plan.
-    pub name: String,
-    /// The plan as executed.
-    pub plan_toml: String,
-    /// What the command line changed about it: `path=value`.
-    pub overrides: Vec<String>,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// RFC 3339, UTC; `None` while it runs, and when it was interrupted.
-    pub finished: Option<String>,
-    /// Seed of the sweep.
-    pub seed: u64,
-    /// What the summary ranks by.
-    pub measure: Measure,
-}
-
-/// A sweep, ready to be shown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct View {
-    /// The sweep.
-    pub header: Header,
-    /// Every case with a measured trial, in the plan's order.
-    pub cases: Vec<CaseView>,
-    /// The configurations side by side, for each workload.
-    pub rankings: Vec<Ranking>,
-    /// What the sentinel shows.
-    pub drift: Option<Drift>,
-    /// Every kind of warning that some trial carries.
-    pub warnings: Vec<WarningGroup>,
-    /// The cases that this machine cannot run.
-    pub skipped: Vec<SkippedCases>,
-    /// The trials that went wrong.
-    pub failed: Vec<FailedTrials>,
-}
-
-/// All warnings of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WarningGroup {
-    /// The kind.
-    pub kind: WarningKind,
-    /// Trials that carry it.
-    pub trials: usize,
-    /// The text of the first.
-    pub example: String,
-}
-
-/// Cases that this machine cannot run for the same reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SkippedCases {
-    /// Names of the configurations.
-    pub names: Vec<String>,
-    /// Every requirement that is not met.
-    pub unmet: Vec<String>,
-}
-
-/// Trials of one configuration that went wrong in the same way.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FailedTrials {
-    /// Their numbers.
-    pub trials: Vec<u32>,
-    /// Name of the configuration.
-    pub name: String,
-    /// What and where.
-    pub error: Failure,
-}
 
 /// A configuration under a workload, all its measured trials merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,34 +134,11 @@ impl RoleView {
     }
 }
 
-impl View {
-    /// Arranges the trials of a sweep.
-    ///
-    /// # Errors
-    /// [`ReportError::Histogram`] when a stored histogram cannot be read.
-    pub fn new(header: &Header, trials: &[TrialRecord]) -> Result<View, ReportError> {
-        Ok(View { cases: cases(trials)?, ..View::without_cases(header, trials) })
-    }
-
-    /// The same with no case in it: trials in outline are enough.
-    pub fn without_cases(header: &Header, trials: &[TrialRecord]) -> View {
-        View {
-            header: header.clone(),
-            cases: Vec::new(),
-            rankings: ranking::rankings(&header.measure, header.seed, trials),
-            drift: drift::drift(&header.measure, trials),
-            warnings: warnings(trials.iter()),
-            skipped: skipped(trials),
-            failed: failed(trials),
-        }
-    }
-}
-
 /// The measured trials of a sweep by case, in the plan's order; sentinels left out.
 ///
 /// # Errors
-/// [`ReportError::Histogram`] when a stored histogram cannot be read.
-pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, ReportError> {
+/// [`UnreadableHistogram`] when a stored histogram cannot be read.
+pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogram> {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         by_case.entry(trial.case).or_default().push(trial);
@@ -247,12 +146,7 @@ pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, ReportError> {
     by_case.values().map(|trials| case(trials)).collect()
 }
 
-/// Whether a trial has figures to show.
-pub fn is_measured(trial: &TrialRecord) -> bool {
-    trial.outcome == Outcome::Measured
-}
-
-fn case(trials: &[&TrialRecord]) -> Result<CaseView, ReportError> {
+fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
     let first = trials[0];
     // A program that is not ours may leave out in one trial what it tells in another.
     let mut names: Vec<&str> = Vec::new();
@@ -301,7 +195,7 @@ fn lifecycle(trials: &[&TrialRecord]) -> Lifecycle {
     }
 }
 
-fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, ReportError> {
+fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, UnreadableHistogram> {
     let parts: Vec<(u32, &PhaseResult)> = trials
         .iter()
         .filter_map(|trial| Some((trial.trial, trial.phases.iter().find(|phase| phase.name == name)?)))
@@ -352,7 +246,7 @@ fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
     Some(view)
 }
 
-fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, ReportError> {
+fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, UnreadableHistogram> {
     let parts: Vec<(u32, &PhaseResult, &RoleResult)> = phases
         .iter()
         .flat_map(|(trial, phase)| phase.roles.iter().map(|part| (*trial, *phase, part)))
@@ -386,7 +280,9 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Re
     })
 }
 
-fn merge_operations(parts: &[(u32, &PhaseResult, &RoleResult)]) -> Result<Vec<OperationView>, ReportError> {
+fn merge_operations(
+    parts: &[(u32, &PhaseResult, &RoleResult)],
+) -> Result<Vec<OperationView>, UnreadableHistogram> {
     let mut views = Vec::new();
     for operation in Operation::ALL {
         let same: Vec<_> = parts
@@ -410,109 +306,4 @@ fn merge_operations(parts: &[(u32, &PhaseResult, &RoleResult)]) -> Result<Vec<Op
 pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
     let cut = role.is_watched() && role.longest_stall_ns >= phase.window_ns;
     Time { ns: role.longest_stall_ns.0, at_least: cut }
-}
-
-/// How many kinds of warning these trials carry together.
-pub(crate) fn warning_kinds(trials: &[&TrialRecord]) -> usize {
-    WarningKind::ALL.iter().filter(|kind| trials.iter().any(|trial| carries(trial, **kind).is_some())).count()
-}
-
-fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
-    trial.warnings.iter().find(|warning| warning.kind == kind).map(|warning| warning.text.as_str())
-}
-
-/// Every kind of warning that these trials carry.
-pub(crate) fn warnings<'a>(trials: impl Iterator<Item = &'a TrialRecord> + Clone) -> Vec<WarningGroup> {
-    let group = |kind: &WarningKind| {
-        let texts: Vec<&str> = trials.clone().filter_map(|trial| carries(trial, *kind)).collect();
-        let example = (*texts.first()?).to_string();
-        Some(WarningGroup { kind: *kind, trials: texts.len(), example })
-    };
-    WarningKind::ALL.iter().filter_map(group).collect()
-}
-
-/// The skipped cases by what they lack, each case once with what any of its trials found unmet.
-pub(crate) fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
-    let mut cases: BTreeMap<u32, (&str, Vec<String>)> = BTreeMap::new();
-    for trial in trials {
-        let Outcome::Skipped { unmet } = &trial.outcome else { continue };
-        let (_, all) = cases.entry(trial.case).or_insert((&trial.configuration.name, Vec::new()));
-        for requirement in unmet {
-            if !all.contains(requirement) {
-                all.push(requirement.clone());
-            }
-        }
-    }
-    let mut groups: Vec<SkippedCases> = Vec::new();
-    for (name, unmet) in cases.into_values() {
-        match groups.iter_mut().find(|group| group.unmet == unmet) {
-            Some(group) => group.names.push(name.to_string()),
-            None => groups.push(SkippedCases { names: vec![name.to_string()], unmet }),
-        }
-    }
-    groups
-}
-
-/// The failed trials by configuration and error.
-pub(crate) fn failed(trials: &[TrialRecord]) -> Vec<FailedTrials> {
-    let mut groups: Vec<FailedTrials> = Vec::new();
-    for trial in trials {
-        let Outcome::Failed { error } = &trial.outcome else { continue };
-        let name = &trial.configuration.name;
-        match groups.iter_mut().find(|group| group.name == *name && group.error == *error) {
-            Some(group) => group.trials.push(trial.trial),
-            None => groups.push(FailedTrials {
-                trials: vec![trial.trial],
-                name: name.clone(),
-                error: error.clone(),
-            }),
-        }
-    }
-    groups
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    #[test]
-    fn cases_that_lack_the_same_and_trials_that_fail_alike_stand_together() {
-        let mut trials = fixture::trials();
-        let mut other = trials[2].clone();
-        (other.trial, other.case, other.configuration.name) = (6, 3, "btrfs none".to_string());
-        let mut again = trials[5].clone();
-        again.trial = 7;
-        trials.extend([other, again]);
-        let view = fixture::view("read", &trials);
-        assert_eq!(view.skipped.len(), 1);
-        assert_eq!(view.skipped[0].names, ["btrfs bfq", "btrfs none"]);
-        assert_eq!(view.failed.iter().map(|group| &group.trials[..]).collect::<Vec<_>>(), [[5, 7]]);
-    }
-
-    #[test]
-    fn cases_merge_their_measured_trials_alone() {
-        let view = fixture::view("read", &fixture::trials());
-        let trials: Vec<_> = view.cases.iter().map(|case| &case.trials[..]).collect();
-        assert_eq!(trials, [[0, 4], [1, 3]]);
-        assert_eq!(view.warnings.iter().map(|group| group.trials).collect::<Vec<_>>(), [6, 1]);
-    }
-
-    #[test]
-    fn a_role_that_only_a_later_trial_has_is_there() {
-        let mut trials = fixture::trials();
-        trials[0].phases[2].roles.retain(|role| role.role == Role::Reader);
-        let view = fixture::view("read", &trials);
-        let roles: Vec<Role> = view.cases[0].phases[2].roles.iter().map(|role| role.role).collect();
-        assert_eq!(roles, [Role::Writer, Role::Reader]);
-        assert_eq!(view.cases[0].phases[2].roles[0].remarks.len(), 1);
-    }
-
-    #[test]
-    fn the_longest_stall_of_all_trials_is_kept_with_its_bound() {
-        let view = fixture::view("read", &fixture::trials());
-        let writers = &view.cases[0].phases[2].roles[0];
-        assert_eq!(writers.longest_stall, Time { ns: 30_000_000_000, at_least: true });
-        assert_eq!(view.cases[1].phases[2].roles[0].longest_stall, Time { ns: 40_000_000, at_least: false });
-    }
 }

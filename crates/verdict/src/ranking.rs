@@ -3,7 +3,7 @@
 //! One value per trial goes into an estimate, sentinels left out. The order is that of the estimates and claims nothing
 //! by itself: whether the first two can be told apart is said by their intervals.
 
-use crate::view::is_measured;
+use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Averaging, Direction, Measure};
 use fsdyno_core::{TrialRecord, Workload};
 use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate};
@@ -60,7 +60,7 @@ impl Ranking {
 }
 
 /// A ranking for each workload, in the plan's order. The seed decides the draws of the bootstrap.
-pub(crate) fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
     let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         cases.entry(trial.case).or_default().push(trial);
@@ -90,7 +90,7 @@ pub(crate) fn ranking_of(
 
 /// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to the
 /// person who waits.
-pub(crate) const LONGEST: &str = "longest-stall";
+pub const LONGEST: &str = "longest-stall";
 
 fn ranking(
     workload: &Workload,
@@ -125,12 +125,13 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
         case: trials[0].case,
         name: trials[0].configuration.name.clone(),
         trials: trials.len(),
-        warning_kinds: crate::view::warning_kinds(trials),
+        warning_kinds: crate::outcomes::warning_kinds(trials),
         figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
     }
 }
 
-pub(crate) fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
+/// A measure over trials of one case; `None` where none has a value. The seed decides the draws of the bootstrap.
+pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
     let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
     let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
     let estimate = estimate(&numbers, mean_kind(measure), seed)?;

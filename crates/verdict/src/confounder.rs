@@ -31,7 +31,7 @@ const OTHERS_SHARE: f64 = 0.05;
 const LAZY_INIT: Nanos = Nanos::from_millis(1);
 
 /// Everything about a trial that confounds its figures.
-pub(crate) fn confounders(record: &TrialRecord) -> Vec<Warning> {
+pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
     if record.phases.is_empty() {
         return Vec::new();
     }
@@ -226,26 +226,26 @@ fn megabytes(bytes: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Plan, order};
+    use crate::fixture;
     use fsdyno_core::result::{Rates, RoleResult};
     use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample, Telemetry};
-    use fsdyno_core::{Environment, Outcome, PhaseResult};
+    use fsdyno_core::workload::{Content, Fileserver};
+    use fsdyno_core::{Environment, PhaseResult};
 
     const SECOND: u64 = 1_000_000_000;
-    const PLAN: &str = "[device]\nimage = \"/image\"\nsize = \"1G\"\n[axes]\nfilesystem = [\"btrfs\"]\n\
-                        [[workloads]]\nkind = \"fileserver\"\n";
 
     /// A trial in which nothing is wrong: in 10 s on two processors a reader got 1 GB, all of it from the device.
-    fn healthy(overrides: &[&str]) -> TrialRecord {
-        let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_string()).collect();
-        let plan = Plan::parse(PLAN, "plan.toml", &overrides).expect("a plan");
-        let (case, slot) = (&plan.cases()[0], &order(&plan)[0]);
-        let mut record = crate::trial::skipped(slot, case, &plan.devices.data, &[]);
-        record.outcome = Outcome::Measured;
+    fn healthy() -> TrialRecord {
+        let mut record = fixture::trial(0, 0, 0, fixture::configuration("btrfs", "bfq"), 0.0);
         record.built.mount_options_in_force = "rw,relatime,space_cache=v2".to_string();
         record.environment = Environment { devices: vec![device("write back")], ..Environment::default() };
         record.phases = vec![phase()];
         record
+    }
+
+    fn with_content(content: Content) -> TrialRecord {
+        let workload = Workload::Fileserver(Fileserver { content, ..Fileserver::default() });
+        TrialRecord { workload, ..healthy() }
     }
 
     fn device(write_cache: &str) -> DeviceFacts {
@@ -304,14 +304,14 @@ mod tests {
 
     #[test]
     fn a_healthy_trial_has_none_and_neither_has_one_of_which_nothing_is_known() {
-        assert_eq!(confounders(&healthy(&[])), []);
-        let mut unwatched = healthy(&[]);
+        assert_eq!(confounders(&healthy()), []);
+        let mut unwatched = healthy();
         unwatched.phases[0].telemetry = None;
         assert_eq!(confounders(&unwatched), []);
-        let mut blind = healthy(&[]);
+        let mut blind = healthy();
         *window(&mut blind) = Sample::default();
         assert_eq!(confounders(&blind), []);
-        let mut failed = healthy(&["workloads.content=zeros"]);
+        let mut failed = with_content(Content::Zeros);
         failed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
         failed.phases.clear();
         assert_eq!(confounders(&failed), []);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn reads_that_the_device_never_saw_came_from_the_page_cache() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         // The worst phase is told.
         record.phases.push(PhaseResult { name: "3 readers".to_string(), ..phase() });
         for (index, read_bytes) in [(0, 700_000_000), (1, 250_000_000)] {
@@ -337,7 +337,7 @@ mod tests {
             phase.roles[0].rates.bytes = 1_000_000;
         }
         assert_eq!(confounders(&record), []);
-        let mut compressed = healthy(&[]);
+        let mut compressed = healthy();
         window(&mut compressed).devices[0] = Some(DeviceActivity::default());
         compressed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
         assert_eq!(confounders(&compressed), []);
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn reads_that_are_meant_to_come_from_memory_are_not_told() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         window(&mut record).devices[0] = Some(DeviceActivity::default());
         record.phases[0].name = CACHED.name.to_string();
         assert_eq!(only(&record).0, WarningKind::PageCache, "of any other workload");
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn phases_that_a_program_does_not_tell_apart_are_judged_together() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         let telemetry = record.phases[0].telemetry.take();
         record.phases.push(PhaseResult { name: "second".to_string(), telemetry: None, ..phase() });
         let whole = PhaseResult { name: WHOLE_RUN.to_string(), roles: Vec::new(), telemetry, ..phase() };
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn lazy_initialisation_is_told_and_a_thread_that_only_looked_is_not() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         window(&mut record).task_ns = [(TaskKind::LazyInit, 40_000)].into();
         assert_eq!(confounders(&record), []);
         window(&mut record).task_ns = [(TaskKind::LazyInit, 37_000_000)].into();
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn workers_that_use_all_processors_are_told_but_null_is_made_to() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         let cpu = CpuTime { user_ns: Nanos(10 * SECOND), system_ns: Nanos(9 * SECOND) };
         record.phases[0].roles[0].cpu = cpu;
         let (kind, text) = only(&record);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn time_that_the_hypervisor_takes_away_is_told() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         window(&mut record).cpu =
             Some(CpuSplit { steal_ns: SECOND, idle_ns: 19 * SECOND, ..CpuSplit::default() });
         let (kind, text) = only(&record);
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn another_process_that_reads_and_writes_is_told_unless_it_is_little() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         let other =
             |pid, read_bytes| ProcessIo { pid, name: "rsync".to_string(), read_bytes, write_bytes: 0 };
         let mut others = |others: Vec<ProcessIo>, beside_ours: u64| {
@@ -432,20 +432,22 @@ mod tests {
 
     #[test]
     fn compression_counts_where_the_content_compresses() {
-        for (content, told) in [("random", false), ("zeros", true), ("{ compressible = 0.5 }", true)] {
-            let mut record = healthy(&[&format!("workloads.content={content}")]);
-            assert_eq!(confounders(&record), [], "{content}: nothing compresses");
+        for (content, told) in
+            [(Content::Random, false), (Content::Zeros, true), (Content::Compressible(0.5), true)]
+        {
+            let mut record = with_content(content);
+            assert_eq!(confounders(&record), [], "{content:?}: nothing compresses");
             record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
             let kinds: Vec<WarningKind> = confounders(&record).iter().map(|warning| warning.kind).collect();
-            assert_eq!(kinds, if told { vec![WarningKind::Compression] } else { Vec::new() }, "{content}");
+            assert_eq!(kinds, if told { vec![WarningKind::Compression] } else { Vec::new() }, "{content:?}");
             record.built.mount_options_in_force = "rw,compress=no".to_string();
-            assert_eq!(confounders(&record), [], "{content}: switched off");
+            assert_eq!(confounders(&record), [], "{content:?}: switched off");
         }
     }
 
     #[test]
     fn a_volatile_cache_that_nobody_flushes_is_told_and_so_is_a_silent_device() {
-        let mut record = healthy(&[]);
+        let mut record = healthy();
         for filesystem in filesystem::all() {
             record.configuration.filesystem = filesystem.name.to_string();
             for option in filesystem.barrier_off {

@@ -94,7 +94,7 @@ impl Compared {
 
 impl Standing {
     /// Whether it weakens nothing.
-    pub(crate) fn is_durable(&self) -> bool {
+    pub fn is_durable(&self) -> bool {
         self.risks.is_empty()
     }
 

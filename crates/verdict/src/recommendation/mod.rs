@@ -25,8 +25,9 @@ pub use standing::{Compared, Standing, Verdict};
 pub use words::difference;
 
 use crate::drift::{self, Drift};
+use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, is_measured, skipped, warnings};
 use crate::ranking::{self, Ranking};
-use crate::view::{self, FailedTrials, Header, SkippedCases, WarningGroup, is_measured};
+use crate::view::Header;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, WarningKind, Workload};
 use serde::Serialize;
@@ -141,8 +142,8 @@ impl Recommendation {
                 .into_iter()
                 .map(|workload| answer(header, trials, question, workload))
                 .collect(),
-            skipped: view::skipped(trials),
-            failed: view::failed(trials),
+            skipped: skipped(trials),
+            failed: failed(trials),
         }
     }
 }
@@ -187,7 +188,7 @@ fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload
         pareto,
         recipe,
         notes: effects.notes,
-        warnings: view::warnings(own.iter().copied()),
+        warnings: warnings(own.iter().copied()),
     };
     answer.notes.splice(..0, words::notes(&answer));
     answer.sentences = words::sentences(&answer, &measure, question.threshold);
@@ -226,7 +227,7 @@ fn unanswered(header: &Header, question: &Question, workload: &Workload, trials:
         pareto: ParetoFront::default(),
         recipe: None,
         notes: Vec::new(),
-        warnings: view::warnings(trials.iter().copied()),
+        warnings: warnings(trials.iter().copied()),
     }
 }
 

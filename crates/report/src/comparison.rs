@@ -1,10 +1,10 @@
 //! A comparison for programs: JSON, and CSV with a row for each measure of each case.
 
-use super::{Comparison, Finding, Lack, Row};
 use crate::csv_text::csv_text;
 use crate::export::output_error;
 use fsdyno_core::measure::Direction;
-use fsdyno_stats::{Estimate, Interval};
+use fsdyno_verdict::comparison::{Comparison, Finding, Lack, Row};
+use fsdyno_verdict::{Estimate, Interval};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -195,8 +195,8 @@ fn judgement(row: &Row) -> [String; 9] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{question, side, trials};
     use super::*;
+    use crate::fixture::{blocks as trials, question, side};
 
     #[test]
     fn json_and_csv_say_the_same() {

@@ -5,7 +5,7 @@
 //! compares cases: trials are the unit of replication, and pooling their operations would make every difference look
 //! certain.
 
-use crate::error::ReportError;
+use crate::error::UnreadableHistogram;
 use fsdyno_core::Nanos;
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{Latency, OperationResult, Rates, RoleResult, WorkerResult};
@@ -24,8 +24,8 @@ pub struct Time {
 /// Merges the latencies of one operation in several trials, each with its number. A single one comes back as recorded.
 ///
 /// # Errors
-/// [`ReportError::Histogram`] when a stored histogram cannot be read.
-pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportError> {
+/// [`UnreadableHistogram`] when a stored histogram cannot be read.
+pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, UnreadableHistogram> {
     if let [(_, only)] = parts {
         return Ok(only.lat_ns.clone());
     }
@@ -64,13 +64,13 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, ReportErr
 /// The operations of several trials, each with its number, as one sample.
 ///
 /// # Errors
-/// [`ReportError::Histogram`] when a stored histogram cannot be read.
-pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, ReportError> {
+/// [`UnreadableHistogram`] when a stored histogram cannot be read.
+pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, UnreadableHistogram> {
     let mut merged = Distribution::empty();
     for (trial, part) in parts.iter().filter(|(_, part)| part.lat_ns.count > 0) {
         Distribution::decode(&part.histogram)
             .and_then(|other| merged.merge(&other))
-            .map_err(|source| ReportError::Histogram { trial: *trial, operation: part.operation, source })?;
+            .map_err(|source| UnreadableHistogram { trial: *trial, operation: part.operation, source })?;
     }
     Ok(merged)
 }

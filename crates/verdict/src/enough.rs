@@ -11,9 +11,10 @@
 //! Who is in a block follows from the trials of the blocks before it, and all of these are stored when it begins: a sweep
 //! that is resumed comes to the same blocks.
 
-use fsdyno_core::measure::{Averaging, Measure};
+use crate::ranking::mean_kind;
+use fsdyno_core::measure::Measure;
 use fsdyno_core::{Outcome, TrialRecord, Warning, WarningKind};
-use fsdyno_stats::{MeanKind, estimate};
+use fsdyno_stats::estimate;
 
 /// When a case has been repeated enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +27,7 @@ pub struct Enough {
 
 /// The trials so far, as far as measures need them.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     trials: Vec<TrialRecord>,
 }
 
@@ -98,11 +99,7 @@ impl Tally {
         let measure = self.deciding(case, measure);
         let values: Vec<f64> =
             self.of_case(case).filter_map(|trial| measure.value(trial)).map(|value| value.value).collect();
-        let kind = match measure.averaging() {
-            Averaging::Arithmetic => MeanKind::Arithmetic,
-            Averaging::Harmonic => MeanKind::Harmonic,
-        };
-        let estimate = estimate(&values, kind, seed)?;
+        let estimate = estimate(&values, mean_kind(&measure), seed)?;
         let interval = estimate.interval?;
         (estimate.value > 0.0).then(|| (interval.high - interval.low) / 2.0 / estimate.value)
     }

@@ -7,12 +7,10 @@
 //! have, without those of the lifecycle and `throughput`, which sums up the others; and only where there are none the rates
 //! and mean latencies of each role. What one side lacks is listed, never dropped.
 
-mod document;
 mod matching;
 #[cfg(test)]
 mod trust;
 
-pub use document::{csv, document};
 pub use matching::{Alone, Difference};
 
 use crate::ranking::mean_kind;
@@ -318,19 +316,7 @@ pub(crate) fn proven(verdict: Verdict, at_least: [bool; 2]) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::fixture;
-
-    /// So many blocks of one configuration, each block at its own level.
-    pub(crate) fn trials(case: u32, name: &str, blocks: u32, factor: f64) -> Vec<TrialRecord> {
-        let trial = |block: u32| {
-            let mut configuration = fixture::configuration("ext4", "bfq");
-            configuration.name = name.to_string();
-            let level = 40.0 + 7.0 * f64::from(block * 5 % 6);
-            let noise = 1.0 + 0.004 * (f64::from((block * 7 + case) % 5) - 2.0);
-            fixture::trial(case * 10 + block, block, case, configuration, level * factor * noise)
-        };
-        (0..blocks).map(trial).collect()
-    }
+    use crate::fixture::blocks as trials;
 
     pub(crate) fn question(measures: &[&str]) -> Question {
         let measures = measures.iter().map(|name| name.parse().unwrap()).collect();

@@ -8,7 +8,7 @@
 //! 10 % (Solid State Storage Performance Test Specification, 2.1.24). SNIA's other half, that all values lie within 20 % of
 //! their mean, is told as a note.
 
-use crate::view::is_measured;
+use crate::outcomes::is_measured;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::Measure;
 use fsdyno_stats::trend;
@@ -75,7 +75,7 @@ impl Drift {
     }
 
     /// That the sentinel was not steady, where that is no trend.
-    pub(crate) fn unsteady(&self) -> Option<String> {
+    pub fn unsteady(&self) -> Option<String> {
         let mean = self.values.iter().sum::<f64>() / self.values.len() as f64;
         let range = self.values.iter().copied().fold(f64::MIN, f64::max)
             - self.values.iter().copied().fold(f64::MAX, f64::min);

@@ -6,8 +6,8 @@
 //! When each side has a single case, those two are compared whatever they are; and so are the workloads, when each side has
 //! a single one (the same windows on a smaller tree; bonnie++ as it is and the one of ours). Whatever differs is told.
 
+use crate::outcomes::is_measured;
 use crate::selection::level_of;
-use crate::view::is_measured;
 use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
@@ -218,8 +218,8 @@ fn workload_differences(workloads: [&Workload; 2]) -> Vec<Difference> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Comparison;
     use super::super::tests::{question, side};
-    use super::super::{Comparison, tests};
     use super::*;
     use crate::fixture;
     use fsdyno_core::workload::Fileserver;
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn names_find_each_other_and_what_one_side_lacks_is_listed() {
-        let first = [tests::trials(0, "a", 3, 1.0), tests::trials(1, "b", 3, 1.0)].concat();
-        let mut second = [tests::trials(0, "b", 3, 1.0), tests::trials(1, "c", 3, 1.0)].concat();
+        let first = [fixture::blocks(0, "a", 3, 1.0), fixture::blocks(1, "b", 3, 1.0)].concat();
+        let mut second = [fixture::blocks(0, "b", 3, 1.0), fixture::blocks(1, "c", 3, 1.0)].concat();
         // The same under another name is found by its settings, but only once names have found theirs.
         assert_eq!(matched(&compare(&first, &second)), [["a", "c"], ["b", "b"]]);
         for trial in second.iter_mut().filter(|trial| trial.case == 1) {
@@ -300,7 +300,7 @@ mod tests {
             trial.workload = Workload::Fileserver(Fileserver { readers: 5, ..Fileserver::default() });
             trial.environment.kernel = "6.12.1 #1".to_string();
         }
-        let comparison = compare(&tests::trials(0, "a", 3, 1.0), &other);
+        let comparison = compare(&fixture::blocks(0, "a", 3, 1.0), &other);
         let what: Vec<&str> =
             comparison.cases[0].differences.iter().map(|difference| difference.what.as_str()).collect();
         assert_eq!(what, ["filesystem", "kernel", "scheduler", "readers"]);
