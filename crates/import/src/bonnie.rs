@@ -153,7 +153,7 @@ mod tests {
             ("a,,,,,,,,,,,,,,,,,,,,,,,,,,", 1, 1, "no figure of any test"),
         ] {
             let error = import(text).map(|trials| panic!("taken: {text}: {trials:?}")).unwrap_err();
-            let ImportError::Place { line: at, column: place, problem: told, .. } = &error else {
+            let ImportError::Syntax { line: at, column: place, problem: told, .. } = &error else {
                 panic!("{error}")
             };
             assert!(told.contains(problem), "{error} is not {problem}");

@@ -92,7 +92,7 @@ mod tests {
     fn remarks_before_the_document_move_places() {
         let broken = PLUS.replacen("\"error\" : 0", "\"error\" : \"none\"", 1);
         let at = |text: &str| match import(text) {
-            Err(ImportError::Place { line, column, problem, .. }) => (line, column, problem),
+            Err(ImportError::Syntax { line, column, problem, .. }) => (line, column, problem),
             other => panic!("{other:?}"),
         };
         let (line, column, problem) = at(&broken);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_refused() {
         for bad in ["", "fio: no such job\n", "{", "{}", "{ \"jobs\": 3 }", &PLUS[..PLUS.len() / 2]] {
-            assert!(matches!(import(bad), Err(ImportError::Place { .. })), "{bad}");
+            assert!(matches!(import(bad), Err(ImportError::Syntax { .. })), "{bad}");
         }
         let failed = PLUS.replacen("\"error\" : 0", "\"error\" : 28", 1);
         let error = import(&failed).unwrap_err().to_string();
@@ -161,6 +161,6 @@ mod tests {
     #[test]
     fn nesting_without_end_is_an_error() {
         let deep = format!("{{\"jobs\":{}", "[".repeat(1 << 20));
-        assert!(matches!(import(&deep), Err(ImportError::Place { .. })));
+        assert!(matches!(import(&deep), Err(ImportError::Syntax { .. })));
     }
 }

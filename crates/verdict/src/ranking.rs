@@ -33,12 +33,12 @@ pub struct RankedCase {
     /// Kinds of warning that some of these trials carry.
     pub warning_kinds: usize,
     /// One for each measure; `None` where no trial has a value.
-    pub figures: Vec<Option<Figure>>,
+    pub figures: Vec<Option<CaseEstimate>>,
 }
 
 /// A measure over the trials of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figure {
+pub struct CaseEstimate {
     /// Mean and interval.
     pub estimate: Estimate,
     /// The largest value of any trial.
@@ -54,7 +54,7 @@ impl Ranking {
     }
 
     /// The configurations that have a value of what decides the order, best first.
-    pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, Figure)> {
+    pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, CaseEstimate)> {
         self.rows.iter().filter_map(|row| Some((row, row.figures[0]?)))
     }
 }
@@ -131,12 +131,12 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
 }
 
 /// A measure over trials of one case; `None` where none has a value. The seed decides the draws of the bootstrap.
-pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<Figure> {
+pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<CaseEstimate> {
     let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
     let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
     let estimate = estimate(&numbers, mean_kind(measure), seed)?;
     let max = numbers.iter().copied().fold(f64::MIN, f64::max);
-    Some(Figure { estimate, max, at_least: values.iter().any(|value| value.at_least) })
+    Some(CaseEstimate { estimate, max, at_least: values.iter().any(|value| value.at_least) })
 }
 
 /// How a measure is averaged over trials.

@@ -5,7 +5,7 @@
 mod read;
 mod write;
 
-pub use read::{Line, LineError, Told};
+pub use read::{Line, LineError, TestResult};
 pub use write::{Run, SHORTEST_S, Speed, TestFigures};
 
 use crate::Results;

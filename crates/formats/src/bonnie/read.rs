@@ -103,7 +103,7 @@ pub struct Line<'t> {
 
 /// What a line says of a test.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct TestResult {
     /// Its figures, as far as there are any.
     pub phase: PhaseResult,
     /// Whether it was too quick for a rate.
@@ -183,13 +183,13 @@ impl<'t> Line<'t> {
     ///
     /// # Errors
     /// [`LineError::Field`].
-    pub fn tests(&self, characters: Option<Bytes>) -> Result<Vec<Told>, LineError> {
+    pub fn tests(&self, characters: Option<Bytes>) -> Result<Vec<TestResult>, LineError> {
         let file = self.file_bytes()?;
         let by_character = match self.layout.whole_file_by_character {
             true => file,
             false => characters.map(|characters| characters.0 as f64),
         };
-        let whole = Whole {
+        let whole = Amounts {
             copies: self.whole(self.layout.copies, "a number of copies")?.unwrap_or(1).max(1) as f64,
             by_character,
             file,
@@ -201,13 +201,13 @@ impl<'t> Line<'t> {
         told.filter_map(Result::transpose).collect()
     }
 
-    fn test(&self, index: usize, test: PhaseSpec, whole: &Whole) -> Result<Option<Told>, LineError> {
+    fn test(&self, index: usize, test: PhaseSpec, whole: &Amounts) -> Result<Option<TestResult>, LineError> {
         let Layout { large, small, latencies, .. } = *self.layout;
         let at = if index < LARGE { large + 2 * index } else { small + 2 * (index - LARGE) };
         let rate = match self.figure(at, "a rate above 0, +++++ or nothing", |rate| rate > 0.0)? {
-            Figure::Absent => return Ok(None),
-            Figure::TooQuick => None,
-            Figure::Value(rate) => Some(rate),
+            Field::Absent => return Ok(None),
+            Field::TooQuick => None,
+            Field::Value(rate) => Some(rate),
         };
         let percent = self.figure(at + 1, "a percentage, +++ or nothing", |_| true)?;
         let workers = if test == SEEKS { whole.copies * whole.seekers } else { whole.copies };
@@ -223,7 +223,7 @@ impl<'t> Line<'t> {
             result.rates.items = amount.unwrap_or(0.0) as u64;
             amount.zip(rate).map(|(items, items_per_s)| items / items_per_s)
         };
-        if let (Figure::Value(percent), Some(seconds)) = (percent, seconds) {
+        if let (Field::Value(percent), Some(seconds)) = (percent, seconds) {
             let system_ns = nanos(seconds * percent / 100.0);
             result.cpu = CpuTime { user_ns: Nanos(0), system_ns };
         }
@@ -231,7 +231,7 @@ impl<'t> Line<'t> {
         result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));
         let took = seconds.map(nanos).unwrap_or_default();
         let phase = PhaseResult::lasting(test.name, took, vec![result]);
-        Ok(Some(Told { phase, too_quick: rate.is_none() }))
+        Ok(Some(TestResult { phase, too_quick: rate.is_none() }))
     }
 
     fn error(&self, at: usize, expected: &'static str) -> LineError {
@@ -249,14 +249,14 @@ impl<'t> Line<'t> {
         at: usize,
         expected: &'static str,
         fits: impl Fn(f64) -> bool,
-    ) -> Result<Figure, LineError> {
-        let Some((_, text)) = self.field(Some(at)) else { return Ok(Figure::Absent) };
+    ) -> Result<Field, LineError> {
+        let Some((_, text)) = self.field(Some(at)) else { return Ok(Field::Absent) };
         if text.bytes().all(|byte| byte == b'+') {
-            return Ok(Figure::TooQuick);
+            return Ok(Field::TooQuick);
         }
         let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let value = text.parse::<f64>().ok().filter(|value| plain && fits(*value));
-        value.map(Figure::Value).ok_or_else(|| self.error(at, expected))
+        value.map(Field::Value).ok_or_else(|| self.error(at, expected))
     }
 
     fn whole(&self, at: Option<usize>, expected: &'static str) -> Result<Option<u64>, LineError> {
@@ -304,14 +304,14 @@ impl<'t> Line<'t> {
 
 /// What a field says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Figure {
+enum Field {
     Absent,
     TooQuick,
     Value(f64),
 }
 
 /// How much there is for each copy to do, as far as it is known.
-struct Whole {
+struct Amounts {
     copies: f64,
     /// Bytes that are moved one at a time.
     by_character: Option<f64>,
@@ -322,7 +322,7 @@ struct Whole {
     files: Option<f64>,
 }
 
-impl Whole {
+impl Amounts {
     fn amount(&self, test: PhaseSpec) -> Option<f64> {
         match test {
             WRITE_CHAR | READ_CHAR => self.by_character,

@@ -236,7 +236,7 @@ fn bytes(size: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bonnie::{Line, Told};
+    use crate::bonnie::{Line, TestResult};
     use fsdyno_core::Nanos;
 
     /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
@@ -319,7 +319,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
         assert_eq!((line.name(), line.arguments().as_str()), ("host", "-s 64M -n 1:2000:16:4"));
         let read = line.tests(None).unwrap();
         assert_eq!(read.len(), TESTS.len());
-        for (index, (Told { phase, too_quick }, written)) in read.iter().zip(run.tests).enumerate() {
+        for (index, (TestResult { phase, too_quick }, written)) in read.iter().zip(run.tests).enumerate() {
             let (written, role) = (written.unwrap(), &phase.roles[0]);
             assert_eq!((phase.name.as_str(), role.role), (TESTS[index].name, TESTS[index].role));
             assert_eq!(*too_quick, written.speed.is_none());

@@ -7,7 +7,7 @@ use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::export::{self, Kind, Table};
-use fsdyno_report::published::{LayoutError, layout};
+use fsdyno_report::terminal::{LayoutError, layout};
 use fsdyno_report::{Style, json, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
 use fsdyno_verdict::{Header, View, select};

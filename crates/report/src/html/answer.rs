@@ -1,6 +1,6 @@
 //! The top of the page: the answer, what to type for it, and everything that a reader must know before believing it.
 
-use super::sentence;
+use super::sentence::sentence;
 use crate::terminal::summary::sentinel;
 use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::recommendation::{Answer, RecipeText, Recommendation, Step};

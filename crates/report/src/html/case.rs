@@ -1,7 +1,7 @@
 //! One case: what was built, and each of its phases over time and in figures.
 
 use super::chart::{self, Names};
-use super::sentence;
+use super::sentence::sentence;
 use super::timeline;
 use crate::terminal::full::{cpu, kernel_threads, rates, stalls};
 use fsdyno_core::measure::Measure;

@@ -4,9 +4,10 @@
 //! reader asks for them (the best by any measure, the longest stall, then down the ranking) until the page is full; it
 //! says how many there are and where the others are. Whole trials are read one case at a time, so that memory stays flat.
 
+use super::case;
 use super::chart::{self, Names};
 use super::distribution::{self, Curve, Subject};
-use super::{Sources, case};
+use super::sources::Sources;
 use crate::error::ReportError;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::{Operation, Role};

@@ -20,7 +20,11 @@ mod distribution;
 mod effects;
 mod method;
 mod pareto;
+mod sentence;
+mod sources;
 mod timeline;
+
+pub use sources::Sources;
 
 use crate::error::ReportError;
 use crate::visible::{Spelling, spelt};
@@ -52,16 +56,6 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
         scripts.join(" ")
     )
 });
-
-/// What a page is made from.
-pub struct Sources<'a> {
-    /// The sweep.
-    pub header: Header,
-    /// All of its trials; their timelines, histograms and samples of telemetry are not looked at.
-    pub trials: &'a [TrialRecord],
-    /// The trials of a case with everything in them.
-    pub details: &'a dyn Fn(u32) -> Result<Vec<TrialRecord>, ReportError>,
-}
 
 /// The page.
 ///
@@ -136,14 +130,6 @@ fn title(view: &View, trials: &[TrialRecord]) -> Markup {
             noscript { p.alert { "Without scripts there are no charts; the tables have the same figures." } }
         }
     }
-}
-
-/// What stands as a line of its own in the terminal, as a sentence.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
 }
 
 const SECTIONS: &[(&str, &str)] = &[

@@ -3,7 +3,7 @@
 //! Several trials of a case are shown as one: rates are harmonic means, %CPU is processor time over time of all trials
 //! together, a latency is the longest of all. A test for which the real program gave no figure in one of them has none.
 
-use super::{Paint, Style};
+use super::style::{Paint, Style};
 use crate::csv_text::csv_text;
 use fsdyno_core::workload::bonnie::{SEEKS, TESTS, WRITE_BLOCK};
 use fsdyno_core::workload::external::bonnie::Arguments;

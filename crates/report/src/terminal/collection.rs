@@ -1,6 +1,6 @@
 //! The table of `collection`: the tests, how long each took, and what that means in MB/s and files/s.
 
-use super::{Paint, Style, write_table};
+use super::style::{Paint, Style, write_table};
 use comfy_table::Cell;
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::CaseView;

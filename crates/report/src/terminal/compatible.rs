@@ -3,7 +3,7 @@
 //! Several trials of a case are shown merged (counts summed, rates averaged harmonically, quantiles of all operations
 //! together), and the header line then ends in ` trials=N`.
 
-use super::{Paint, Style};
+use super::style::{Paint, Style};
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::{Role, axis, filesystem};
 use fsdyno_formats::fsopbench::{Number, ROWS, RoleRows, Row, RowValues, Table, TablePhase, Title};

@@ -1,6 +1,7 @@
 //! The lines of `hdparm -tT`, with the latency of one read beside them.
 
-use super::{Paint, Style, compatible};
+use super::compatible;
+use super::style::{Paint, Style};
 use fsdyno_core::workload::DeviceRead;
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, PhaseView};

@@ -1,6 +1,7 @@
 //! What is printed of programs that are not ours: bonnie++ and postmark as of the native workloads, fio by its jobs.
 
-use super::{Paint, Style, bonnie, postmark, write_table};
+use super::style::{Paint, Style, write_table};
+use super::{bonnie, postmark};
 use comfy_table::Cell;
 use fsdyno_core::workload::Program;
 use fsdyno_core::workload::{External, Load};

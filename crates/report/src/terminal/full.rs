@@ -1,6 +1,6 @@
 //! The full table of a case: every operation of every role in every phase, its distribution, and what it stalled.
 
-use super::{Paint, Style, cell, write_table};
+use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
 use fsdyno_core::result::Rates;
 use fsdyno_verdict::merge::Time;

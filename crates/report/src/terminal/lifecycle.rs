@@ -1,6 +1,6 @@
 //! What surrounds the phases of a case: making, mounting, unmounting and checking its filesystem, and how its files lay.
 
-use super::{Paint, Style};
+use super::style::{Paint, Style};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{Filled, Layout};
 use fsdyno_verdict::merge::Time;

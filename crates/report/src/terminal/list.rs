@@ -1,6 +1,6 @@
 //! The list of stored sweeps, the latest last.
 
-use super::{Paint, Style, write_table};
+use super::style::{Paint, Style, write_table};
 use comfy_table::{Cell, CellAlignment, Color};
 use std::io::{self, Write};
 

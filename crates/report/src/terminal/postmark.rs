@@ -2,7 +2,7 @@
 //!
 //! What the real program told stands as it told it: whole seconds, those of the whole run its own, and rates over them.
 
-use super::{Paint, Style};
+use super::style::{Paint, Style};
 use fsdyno_core::Workload;
 use fsdyno_core::workload::external::postmark::SECONDS;
 use fsdyno_formats::postmark::{Figures, PhaseFigures};

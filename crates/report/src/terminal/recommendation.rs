@@ -2,12 +2,12 @@
 //!
 //! Commands are never wrapped: they are there to be copied.
 
+use super::style::{Paint, Style, bar, cell, write_table};
 use super::summary::{drift, write_beside};
-use super::{Paint, Style, bar, cell, write_table};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
-    Answer, AxisAnswer, Recommendation, Standing, Step, Verdict, difference,
+    Answer, AxisAnswer, Contender, Recommendation, Step, Verdict, difference,
 };
 use fsdyno_verdict::text;
 use std::io::{self, Write};
@@ -53,7 +53,7 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
 fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, style: Style) -> io::Result<()> {
     let unit = measure.unit();
     let interval = answer.standings.iter().any(|one| one.interval.is_some());
-    let figure = |one: &Standing| {
+    let figure = |one: &Contender| {
         let Some(value) = one.value else { return "-".to_string() };
         let value = text::measured(unit, value, one.at_least);
         let Some([low, high]) = one.interval else { return value };
@@ -128,7 +128,7 @@ fn align_left(table: &mut Table, columns: &[usize]) {
     }
 }
 
-fn verdict(one: &Standing) -> String {
+fn verdict(one: &Contender) -> String {
     match one.verdict {
         Verdict::Best => "best".to_string(),
         Verdict::AsGood => "as good".to_string(),

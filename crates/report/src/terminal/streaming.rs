@@ -5,7 +5,8 @@
 //! workers for each MB, and, where several streams ran side by side, how evenly they shared (Jain's index: 1 is even; and
 //! the least rate over the largest one). Syncing has a line of its own below the stage whose time it is part of.
 
-use super::{Paint, Style, cell, compatible, write_table};
+use super::compatible;
+use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
 use fsdyno_core::operation::Moves;
 use fsdyno_verdict::text;

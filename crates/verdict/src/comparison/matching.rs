@@ -40,7 +40,7 @@ impl Case<'_> {
 
 /// A case that is not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alone {
+pub struct UncomparedCase {
     /// Its configuration.
     pub name: String,
     /// Its workload, in one line.
@@ -63,7 +63,7 @@ pub(super) struct Found {
     /// Indices into both sides.
     pub pairs: Vec<(usize, usize)>,
     /// What is left over.
-    pub alone: [Vec<Alone>; 2],
+    pub alone: [Vec<UncomparedCase>; 2],
 }
 
 /// The cases of a side in the order of the plan.
@@ -112,7 +112,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
         let cases = sides[side].iter().enumerate();
         let left = cases.filter_map(|(index, case)| {
             let other = has(side, index).map(|other| &sides[1 - side][other]);
-            Some(Alone {
+            Some(UncomparedCase {
                 name: case.name().to_string(),
                 workload: case.workload().load().title(),
                 reason: why_alone(case, other)?,

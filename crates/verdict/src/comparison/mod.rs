@@ -11,7 +11,7 @@ mod matching;
 #[cfg(test)]
 mod trust;
 
-pub use matching::{Alone, Difference};
+pub use matching::{Difference, UncomparedCase};
 
 use crate::ranking::mean_kind;
 use fsdyno_core::measure::{Direction, Measure};
@@ -55,7 +55,7 @@ pub struct Comparison {
     /// The cases that both sides have, in the order of the first.
     pub cases: Vec<ComparedCase>,
     /// Cases without trials to compare on the other side.
-    pub alone: [Vec<Alone>; 2],
+    pub alone: [Vec<UncomparedCase>; 2],
 }
 
 /// What a side is.

@@ -3,8 +3,7 @@
 //! An axis that has the same levels in every filesystem has one effect; one that has not has an effect within each. A level
 //! that nobody sets is taken for what it is then, where that is known, so that `commit = 5` and no `commit` are the same.
 
-use super::risks;
-use super::standing::{Compared, corrected, pairs};
+use super::standing::{Compared, corrected, pairs, risks};
 use fsdyno_core::axis::{self, AXES, DEFAULT};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};

@@ -12,25 +12,26 @@
 //! would gain, and what that costs, stands beside the winner. What weakens is the testbed's knowledge, which stores it with
 //! each trial as a warning of the kind `durability`; this module only reads it.
 
+mod answer;
 mod axis;
 mod pareto;
 mod recipe;
 mod standing;
 mod words;
 
+pub use answer::{Answer, Recommendation};
 pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
 pub use pareto::{Objective, ParetoFront, ParetoPoint};
 pub use recipe::{RecipeText, Step};
-pub use standing::{Compared, Standing, Verdict};
+pub use standing::{Compared, Contender, Verdict};
 pub use words::difference;
 
-use crate::drift::{self, Drift};
-use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, is_measured, skipped, warnings};
+use crate::drift;
+use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::ranking::{self, Ranking};
 use crate::view::Header;
 use fsdyno_core::measure::{Direction, Goal, Measure};
-use fsdyno_core::{TrialRecord, WarningKind, Workload};
-use serde::Serialize;
+use fsdyno_core::{TrialRecord, Workload};
 
 /// A difference up to this does not matter, unless somebody says otherwise: 5 %.
 pub(crate) const THRESHOLD: f64 = 0.05;
@@ -47,78 +48,6 @@ pub struct Question {
 impl Default for Question {
     fn default() -> Self {
         Question { goal: None, threshold: THRESHOLD }
-    }
-}
-
-/// What to take, for each workload of a sweep.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Recommendation {
-    /// Identifier of the sweep in the store.
-    pub sweep: String,
-    /// Name of its plan.
-    pub name: String,
-    /// What the choice is for, as asked.
-    pub goal: String,
-    /// A difference up to this does not matter.
-    pub threshold: f64,
-    /// What the sentinel shows of the machine.
-    pub drift: Option<Drift>,
-    /// One for each workload with a measured trial, in the plan's order.
-    pub answers: Vec<Answer>,
-    /// Cases that this machine cannot run: nothing is known of them.
-    pub skipped: Vec<SkippedCases>,
-    /// Trials that went wrong.
-    pub failed: Vec<FailedTrials>,
-}
-
-/// What to take for one workload.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
-    /// Kind of the workload.
-    pub workload: &'static str,
-    /// One line about it.
-    pub title: String,
-    /// The name of the measure that decides.
-    pub measure: String,
-    /// Its unit in words: `bytes_per_s`, `ns`.
-    pub unit: &'static str,
-    /// Whether more of it is better.
-    pub higher_is_better: bool,
-    /// The answer: what to take, and how sure that is.
-    pub sentences: Vec<String>,
-    /// Index of the recommended configuration in `standings`; absent when no trial has a value.
-    pub winner: Option<usize>,
-    /// Index of what the winner is held against: what is there by itself, or the next best.
-    pub baseline: Option<usize>,
-    /// Every configuration, best mean first.
-    pub standings: Vec<Standing>,
-    /// What each setting does by itself, the one with the largest share of the variance first.
-    pub axes: Vec<AxisAnswer>,
-    /// Settings that do together what neither does by itself.
-    pub interactions: Vec<InteractionAnswer>,
-    /// Share of the variance between blocks, which is the machine's own; absent without effects.
-    pub block_share: Option<f64>,
-    /// Share of the variance that nothing explains; absent without effects.
-    pub residual_share: Option<f64>,
-    /// What is gained in one measure and lost in another.
-    pub pareto: ParetoFront,
-    /// How to build the winner; absent where nothing is made, and for sweeps of earlier versions.
-    pub recipe: Option<RecipeText>,
-    /// What a reader must know of this answer, one line each.
-    pub notes: Vec<String>,
-    /// Warnings of its trials.
-    pub warnings: Vec<WarningGroup>,
-}
-
-impl Answer {
-    /// The recommended configuration.
-    pub fn winner(&self) -> Option<&Standing> {
-        self.standings.get(self.winner?)
-    }
-
-    /// What it is held against.
-    pub(crate) fn baseline(&self) -> Option<&Standing> {
-        self.standings.get(self.baseline?)
     }
 }
 
@@ -229,17 +158,6 @@ fn unanswered(header: &Header, question: &Question, workload: &Workload, trials:
         notes: Vec::new(),
         warnings: warnings(trials.iter().copied()),
     }
-}
-
-/// What the settings of some trials of one configuration weaken.
-fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
-    let mut risks: Vec<String> = Vec::new();
-    for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
-        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
-            risks.push(warning.text.clone());
-        }
-    }
-    risks
 }
 
 #[cfg(test)]

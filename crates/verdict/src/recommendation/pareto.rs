@@ -3,7 +3,7 @@
 //! Means decide, for a front has no intervals; where they are close, so are the points. The longest stall is the longest of
 //! all trials. Safety is an objective of its own: what weakens nothing is never beaten by what does.
 
-use super::standing::{Standing, of_case};
+use super::standing::{Contender, of_case};
 use crate::ranking;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};
@@ -48,7 +48,7 @@ pub struct ParetoPoint {
 pub(super) fn front(
     workload: &Workload,
     decides: &Measure,
-    standings: &[Standing],
+    standings: &[Contender],
     trials: &[&TrialRecord],
     seed: u64,
 ) -> ParetoFront {
@@ -89,8 +89,13 @@ pub(super) fn front(
 }
 
 /// The value of a measure for each configuration.
-fn column(measure: &Measure, standings: &[Standing], trials: &[&TrialRecord], seed: u64) -> Vec<Option<f64>> {
-    let value = |one: &Standing| {
+fn column(
+    measure: &Measure,
+    standings: &[Contender],
+    trials: &[&TrialRecord],
+    seed: u64,
+) -> Vec<Option<f64>> {
+    let value = |one: &Contender| {
         let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
         let figure = ranking::figure(measure, seed, &own)?;
         Some(if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value })

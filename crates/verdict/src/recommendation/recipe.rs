@@ -3,7 +3,7 @@
 //! The words are those that were run, as the testbed stored them with the trial; this file puts them into lines for a shell,
 //! for `/etc/fstab`, for udev and for sysctl. `DEVICE`, `JOURNAL` and `MOUNTPOINT` stand where a person names his own.
 
-use super::standing::{Standing, of_case};
+use super::standing::{Contender, of_case};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::Recipe;
 use serde::Serialize;
@@ -32,7 +32,7 @@ const UDEV: &str = "/etc/udev/rules.d/60-fsdyno.rules";
 const SYSCTL: &str = "/etc/sysctl.d/60-fsdyno.conf";
 
 /// The recipe of a configuration, as its last trial was built.
-pub(super) fn text(standing: &Standing, trials: &[&TrialRecord]) -> Option<RecipeText> {
+pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<RecipeText> {
     let last = of_case(trials, standing.case).filter_map(|trial| trial.built.recipe.as_ref()).last();
     last.map(steps)
 }

@@ -4,19 +4,18 @@
 //! trials in the same ones. The best of many is to some part the luckiest, so the p values are corrected for every pair of
 //! configurations, not only for those that it is one of.
 
-use super::risks;
 use crate::comparison::proven;
-use crate::ranking::{Figure, Ranking};
+use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::axis;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{Configuration, TrialRecord};
+use fsdyno_core::{Configuration, TrialRecord, WarningKind};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One configuration.
+/// One configuration, as it compares with the best.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Standing {
+pub struct Contender {
     /// Index of the case in the plan.
     pub case: u32,
     /// Its name, that of the configuration.
@@ -92,7 +91,7 @@ impl Compared {
     }
 }
 
-impl Standing {
+impl Contender {
     /// Whether it weakens nothing.
     pub fn is_durable(&self) -> bool {
         self.risks.is_empty()
@@ -110,16 +109,16 @@ pub(super) fn standings(
     trials: &[&TrialRecord],
     threshold: f64,
     seed: u64,
-) -> Vec<Standing> {
+) -> Vec<Contender> {
     let measure = ranking.measure();
-    let mut standings: Vec<Standing> = ranking
+    let mut standings: Vec<Contender> = ranking
         .rows
         .iter()
         .map(|row| {
             let own: Vec<&TrialRecord> = of_case(trials, row.case).collect();
             let configuration = own[0].configuration.clone();
-            let figure: Option<Figure> = row.figures[0];
-            Standing {
+            let figure: Option<CaseEstimate> = row.figures[0];
+            Contender {
                 case: row.case,
                 name: row.name.clone(),
                 trials: row.trials,
@@ -209,6 +208,17 @@ pub(super) fn ratio(
     independent(&all(&from), &all(&to), seed)
 }
 
+/// What the settings of some trials of one configuration weaken.
+pub(super) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
+    let mut risks: Vec<String> = Vec::new();
+    for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
+        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
+            risks.push(warning.text.clone());
+        }
+    }
+    risks
+}
+
 pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
     trials.iter().copied().filter(move |trial| trial.case == case)
 }
@@ -222,7 +232,7 @@ fn changes(configuration: &Configuration) -> usize {
 }
 
 /// The configuration that wins: of those that may be best and weaken nothing, that with the fewest changes.
-pub(super) fn winner(standings: &[Standing]) -> Option<usize> {
+pub(super) fn winner(standings: &[Contender]) -> Option<usize> {
     let candidates = |durable: bool| {
         let may = standings.iter().enumerate().filter(move |(_, one)| one.may_be_best());
         may.filter(move |(_, one)| !durable || one.is_durable()).min_by_key(|(_, one)| one.changes)
@@ -232,7 +242,7 @@ pub(super) fn winner(standings: &[Standing]) -> Option<usize> {
 
 /// What the winner is held against: of the durable configurations with fewer changes than it that with the fewest, else the
 /// best other durable one, else the best other.
-pub(super) fn baseline(standings: &[Standing], winner: usize) -> Option<usize> {
+pub(super) fn baseline(standings: &[Contender], winner: usize) -> Option<usize> {
     let others = || {
         let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
         valued.filter(move |(index, _)| *index != winner)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixture;
-use fsdyno_core::warning::Warning;
+use fsdyno_core::warning::{Warning, WarningKind};
 
 /// Six blocks of configurations, each a filesystem, a scheduler and a factor on the rate; blocks differ, too.
 fn sweep(configurations: &[(&str, &str, f64)]) -> Vec<TrialRecord> {

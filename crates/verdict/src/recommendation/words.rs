@@ -1,7 +1,7 @@
 //! The answer in two sentences: what to take and how sure that is; what it costs, and what would be faster and less safe.
 
-use super::Answer;
-use super::standing::{Compared, Standing, Verdict};
+use super::answer::Answer;
+use super::standing::{Compared, Contender, Verdict};
 use crate::text;
 use fsdyno_core::measure::Measure;
 use fsdyno_stats::Estimate;
@@ -19,8 +19,8 @@ pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> V
 /// What to take, and how sure that is.
 fn choice(
     answer: &Answer,
-    winner: &Standing,
-    baseline: &Standing,
+    winner: &Contender,
+    baseline: &Contender,
     measure: &Measure,
     threshold: f64,
 ) -> String {
@@ -73,7 +73,7 @@ fn choice(
 }
 
 /// What the choice costs in other measures, and what would be better at the price of safety.
-fn price(answer: &Answer, winner: &Standing, measure: &Measure, threshold: f64) -> String {
+fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64) -> String {
     let mut parts = Vec::new();
     let costs = costs(answer, winner, threshold);
     if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
@@ -112,7 +112,7 @@ fn price(answer: &Answer, winner: &Standing, measure: &Measure, threshold: f64) 
 }
 
 /// In what the winner is worse than what it is held against, by more than what does not matter.
-fn costs(answer: &Answer, winner: &Standing, threshold: f64) -> Vec<String> {
+fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Vec<String> {
     let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
     let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
         return Vec::new();
@@ -173,11 +173,11 @@ fn hundredths(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-fn quantity(measure: &Measure, one: &Standing) -> String {
+fn quantity(measure: &Measure, one: &Contender) -> String {
     one.value.map_or("no value".to_string(), |value| text::quantity(measure, value, one.at_least))
 }
 
-fn trials(one: &Standing, other: &Standing) -> String {
+fn trials(one: &Contender, other: &Contender) -> String {
     match (one.trials, other.trials) {
         (1, 1) => "1 trial of each".to_string(),
         (a, b) if a == b => format!("{a} trials of each"),
@@ -185,7 +185,7 @@ fn trials(one: &Standing, other: &Standing) -> String {
     }
 }
 
-fn needed(one: &Standing) -> String {
+fn needed(one: &Contender) -> String {
     match one.verdict {
         Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
             format!(" (about {needed} would tell)")

@@ -15,7 +15,7 @@ use fsdyno_core::{Warning, WarningKind};
 use fsdyno_formats::Results;
 
 /// What it says on stderr as it comes to each part, unless it is told to be quiet.
-const ANNOUNCED: &[cut::Part] = &[
+const ANNOUNCED: &[cut::AnnouncedPhase] = &[
     announced(WRITE_CHAR, "Writing a byte at a time..."),
     announced(WRITE_BLOCK, "Writing intelligently..."),
     announced(REWRITE, "Rewriting..."),
@@ -30,8 +30,8 @@ const ANNOUNCED: &[cut::Part] = &[
     announced(RANDOM_DELETE, "Delete files in random order..."),
 ];
 
-const fn announced(test: PhaseSpec, announced: &'static str) -> cut::Part {
-    cut::Part { phase: test.name, announced }
+const fn announced(test: PhaseSpec, announced: &'static str) -> cut::AnnouncedPhase {
+    cut::AnnouncedPhase { phase: test.name, announced }
 }
 
 /// How to start it. The seed decides the order of what it does at random, unless the arguments name one.

@@ -1,13 +1,13 @@
 //! postmark: its commands, and how it announces its parts.
 
-use super::cut::{Part, Voice};
+use super::cut::{AnnouncedPhase, Voice};
 use super::process::Invocation;
 use fsdyno_core::workload::postmark as native;
 
-const PARTS: &[Part] = &[
-    Part { phase: native::CREATE.name, announced: "Creating files..." },
-    Part { phase: native::TRANSACTIONS.name, announced: "Performing transactions" },
-    Part { phase: native::DELETE.name, announced: "Deleting files..." },
+const PARTS: &[AnnouncedPhase] = &[
+    AnnouncedPhase { phase: native::CREATE.name, announced: "Creating files..." },
+    AnnouncedPhase { phase: native::TRANSACTIONS.name, announced: "Performing transactions" },
+    AnnouncedPhase { phase: native::DELETE.name, announced: "Deleting files..." },
 ];
 
 /// How to start it: commands from its standard input, for a file would lie on the filesystem that is measured.
