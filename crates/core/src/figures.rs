@@ -6,6 +6,9 @@
 /// The largest figure: 104 days in nanoseconds, 9 PB; every program that reads JSON holds it exactly.
 pub const LARGEST: u64 = 1 << 53;
 
+/// log2 of the longest latency that a histogram has a bucket for, 2^42 ns = 73 min.
+pub const LATENCY_BITS: u32 = 42;
+
 /// Whether a measurement can produce this number.
 pub fn is_possible(number: f64) -> bool {
     number.abs() <= LARGEST as f64

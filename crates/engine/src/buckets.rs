@@ -14,8 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 
 /// log2 of the sub-buckets that 3 significant digits take.
 const SUB_BUCKET_BITS: u32 = 11;
-/// log2 of the largest value, 2^42 ns = 73 min.
-const VALUE_BITS: u32 = 42;
+/// log2 of the largest value.
+const VALUE_BITS: u32 = fsdyno_core::figures::LATENCY_BITS;
 /// Largest value that has a bucket of its own; longer ones are counted in the last bucket.
 pub(crate) const LARGEST_NS: u64 = (1 << VALUE_BITS) - 1;
 /// How many buckets there are.

@@ -36,9 +36,6 @@ mod workload;
 pub use error::{EngineError, OperationFailure};
 pub use fsdyno_core::workload::Step;
 pub use observer::Observer;
-pub use workload::external::{
-    BonnieLine, BonnieLineError, BonnieTold, FioError, Report as ExternalReport, read_fio,
-};
 pub use workload::fileserver::reader_pass;
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};

@@ -76,6 +76,27 @@ fn tables_of_2009_are_compared_and_exported() {
     assert!(compared.status.success() && text.contains("cannot tell: 1 trial"), "{compared:?}");
 }
 
+/// Every figure, the title among them: what is printed of an imported table is that table, but for the lengths of its rules.
+#[test]
+fn a_published_table_comes_out_as_it_went_in() {
+    let lines = |text: &str| -> Vec<String> {
+        let of_rule = |line: &str| line.chars().all(|letter| "*-".contains(letter));
+        text.lines().map(str::trim_end).filter(|line| !of_rule(line)).map(str::to_string).collect()
+    };
+    for number in ["00", "01", "02", "04", "06", "09"] {
+        let path = table(&format!("{number}.txt"));
+        let text = std::fs::read_to_string(&path).expect("the table");
+        let file = fsdyno_import::File { path, text: text.clone() };
+        let imported =
+            fsdyno_import::trials(fsdyno_import::Format::FsOpBench, &[file], None).expect("trials");
+        let cases = fsdyno_verdict::view::cases(&imported).expect("cases");
+        let mut out = Vec::new();
+        fsdyno_report::terminal::classic(&mut out, &cases[0], &fsdyno_report::Style::default())
+            .expect("a table");
+        assert_eq!(lines(std::str::from_utf8(&out).expect("text")), lines(&text));
+    }
+}
+
 #[test]
 fn nothing_of_files_is_imported_of_which_one_is_broken() {
     let store = Store::new();
@@ -91,7 +112,7 @@ fn nothing_of_files_is_imported_of_which_one_is_broken() {
 #[test]
 fn runs_of_fio_are_trials_of_one_case() {
     let store = Store::new();
-    let captured = kept("engine/src/workload/external/captured/fio-3.33.json").display().to_string();
+    let captured = kept("formats/captured/fio-3.33.json").display().to_string();
     store.told(&["import", "fio", &captured, &captured, "--configuration", "mine", "--name", "fio"]);
     let trials = rows(&store.told(&["export", "fio", "--kind", "trials"]));
     let cases: Vec<(&str, &str)> =
@@ -115,7 +136,7 @@ fn assert_harmless(what: &str, text: &[u8]) {
 #[test]
 fn a_hostile_import_commands_no_terminal() {
     let store = Store::new();
-    let fio = std::fs::read_to_string(kept("engine/src/workload/external/captured/fio-3.33.json"));
+    let fio = std::fs::read_to_string(kept("formats/captured/fio-3.33.json"));
     let escaped = serde_json::to_string(HOSTILE).expect("JSON");
     let fio = fio.expect("a file").replace("\"writers\"", &escaped).replace("\"fio-3.33\"", &escaped);
     let file = store.file("fio.json", &fio);

@@ -1,67 +1,142 @@
 //! Imports between our crates go one way, and `unsafe` stays in one of them.
 
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::BTreeSet;
+use std::path::Path;
 
-/// What each crate may import of ours. The engine never learns how the filesystem was made; the testbed never learns
-/// what is timed.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("core", &[]),
-    ("stats", &[]),
-    ("sys", &[]),
-    ("host", &["core", "sys"]),
-    ("engine", &["core", "stats", "sys"]),
-    ("telemetry", &["core"]),
-    ("guest", &["core", "host", "sys"]),
-    ("testbed", &["core", "sys", "host"]),
-    ("store", &["core", "stats"]),
-    ("sweep", &["core", "host", "testbed", "store", "stats"]),
-    ("report", &["core", "stats", "store"]),
-    ("import", &["core", "engine", "report", "stats"]),
-    // For development only: no crate of the product imports it.
-    ("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed"]),
-    (
+/// What a crate imports of ours: in the product, and in its tests and benchmarks beside that.
+struct Imports {
+    of: &'static str,
+    product: &'static [&'static str],
+    tests: &'static [&'static str],
+}
+
+const fn imports(of: &'static str, product: &'static [&'static str]) -> Imports {
+    Imports { of, product, tests: &[] }
+}
+
+/// Every edge that there is, from the floor up. The engine never learns how the filesystem was made; the testbed never learns
+/// what is timed; whoever judges and whoever renders never learns where trials are kept.
+const IMPORTS: &[Imports] = &[
+    imports("core", &[]),
+    imports("stats", &[]),
+    imports("sys", &[]),
+    imports("formats", &["core", "stats"]),
+    imports("host", &["core", "sys"]),
+    // The tests turn on what only benchmarks of `sys` need.
+    Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },
+    imports("telemetry", &["core"]),
+    imports("testbed", &["core", "host"]),
+    imports("guest", &["core", "host", "sys"]),
+    imports("store", &["core"]),
+    Imports { of: "verdict", product: &["core", "stats"], tests: &["testkit"] },
+    imports("sweep", &["core", "host", "testbed", "store", "verdict"]),
+    Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
+    imports("import", &["core", "formats", "stats"]),
+    imports(
         "fsdyno",
         &[
             "core",
-            "stats",
-            "sys",
-            "host",
             "engine",
-            "telemetry",
-            "testbed",
             "guest",
+            "host",
+            "import",
+            "report",
             "store",
             "sweep",
-            "report",
-            "import",
+            "sys",
+            "telemetry",
+            "testbed",
+            "verdict",
         ],
     ),
+    // For development only: no crate of the product imports them.
+    imports("testkit", &["core", "stats"]),
+    imports("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
 ];
 
-#[test]
-fn imports_go_one_way() {
-    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
-    let short = |name: &str| name.strip_prefix("fsdyno-").unwrap_or(name).to_string();
-    let ours: BTreeSet<String> = metadata.packages.iter().map(|package| short(&package.name)).collect();
-    let declared: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| (*name).to_string()).collect();
-    assert_eq!(ours, declared, "the table of crates is out of date");
+fn metadata() -> Metadata {
+    MetadataCommand::new().no_deps().exec().expect("cargo metadata")
+}
 
+fn short(name: &str) -> &str {
+    name.strip_prefix("fsdyno-").unwrap_or(name)
+}
+
+/// What a crate declares of ours, of the kinds that are asked for.
+fn declared<'p>(
+    package: &'p Package,
+    ours: &BTreeSet<&str>,
+    kinds: impl Fn(&Dependency) -> bool,
+) -> BTreeSet<&'p str> {
+    let wanted = package.dependencies.iter().filter(|one| kinds(one));
+    wanted.map(|one| short(&one.name)).filter(|name| ours.contains(name)).collect()
+}
+
+#[test]
+fn imports_are_those_of_the_table() {
+    let metadata = metadata();
+    let ours: BTreeSet<&str> = metadata.packages.iter().map(|package| short(&package.name)).collect();
+    let in_table: BTreeSet<&str> = IMPORTS.iter().map(|one| one.of).collect();
+    assert_eq!(ours, in_table, "the table of crates is out of date");
     for package in &metadata.packages {
         let name = short(&package.name);
-        let (_, allowed) = ALLOWED.iter().find(|(known, _)| *known == name).expect("declared above");
-        for dependency in package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal) {
-            let imported = short(&dependency.name);
-            if ours.contains(&imported) {
-                assert!(allowed.contains(&imported.as_str()), "{name} must not import {imported}");
-            }
+        let Imports { product, tests, .. } = IMPORTS.iter().find(|one| one.of == name).expect("as above");
+        let known = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<&str>>();
+        let of_product = declared(package, &ours, |one| one.kind != DependencyKind::Development);
+        assert_eq!(of_product, known(product), "what {name} imports");
+        let of_tests = declared(package, &ours, |one| one.kind == DependencyKind::Development);
+        assert_eq!(of_tests, known(tests), "what the tests of {name} import");
+    }
+}
+
+/// A crate imports only what stands before it in the table, so no two import each other.
+#[test]
+fn imports_go_one_way() {
+    for (index, one) in IMPORTS.iter().enumerate() {
+        for imported in one.product {
+            let below = IMPORTS[..index].iter().any(|other| other.of == *imported);
+            assert!(below, "{} imports {imported}, which does not stand before it", one.of);
         }
     }
 }
 
+/// What is declared and not used would let an edge come back unseen.
+#[test]
+fn every_import_is_used() {
+    for package in &metadata().packages {
+        let root = package.manifest_path.parent().expect("a directory").as_std_path();
+        let Imports { of, product, tests } =
+            IMPORTS.iter().find(|one| one.of == short(&package.name)).expect("a crate of the table");
+        let named = |folders: &[&str], imported: &str| {
+            let needle = format!("fsdyno_{imported}");
+            folders.iter().any(|folder| sources(&root.join(folder)).iter().any(|text| text.contains(&needle)))
+        };
+        for imported in *product {
+            assert!(named(&["src"], imported), "{of} does not use {imported}");
+        }
+        for imported in *tests {
+            assert!(named(&["src", "tests", "benches"], imported), "the tests of {of} do not use {imported}");
+        }
+    }
+}
+
+/// The texts of all source files below a directory; none where it is missing.
+fn sources(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let texts = entries.flat_map(|entry| match entry.path() {
+        path if path.is_dir() => sources(&path),
+        path if path.extension().is_some_and(|extension| extension == "rs") => {
+            vec![std::fs::read_to_string(&path).expect("a readable file")]
+        }
+        _ => Vec::new(),
+    });
+    texts.collect()
+}
+
 #[test]
 fn only_sys_allows_unsafe_code() {
-    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
     let mut pending = vec![crates.to_path_buf()];
     let needles = [concat!("allow(unsafe", "_code)"), concat!("expect(unsafe", "_code)")];
     while let Some(directory) = pending.pop() {

@@ -1,11 +1,14 @@
 //! Everything that is shown of trials, and what must hold of it.
 
 use fsdyno_core::{Study, TrialRecord};
-use fsdyno_report::comparison::{self, Comparison, Side};
+use fsdyno_report::comparison as written;
 use fsdyno_report::export::{Format, Kind, Table};
 use fsdyno_report::html::{Sources, page};
-use fsdyno_report::published::{self, layout};
-use fsdyno_report::{Header, Question, Recommendation, Spelling, Style, View, Visible, json, terminal};
+use fsdyno_report::published;
+use fsdyno_report::terminal::layout;
+use fsdyno_report::{Spelling, Style, Visible, json, terminal};
+use fsdyno_verdict::comparison::{self, Comparison, Side};
+use fsdyno_verdict::{Header, Question, Recommendation, View};
 use std::io::{self, Write};
 
 /// One HTML page for so many inputs, and the figures of a study beside one in so many that are shown in its layout: they cost
@@ -95,8 +98,8 @@ fn compared(header: &Header, trials: &[TrialRecord]) {
     let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
     printed(Style::default(), |out, style| terminal::comparison(out, &comparison, style));
-    serde_json::to_string(&comparison::document(&comparison)).expect("a comparison is JSON");
-    comparison::csv(&mut Vec::new(), &comparison).expect("memory");
+    serde_json::to_string(&written::document(&comparison)).expect("a comparison is JSON");
+    written::csv(&mut Vec::new(), &comparison).expect("memory");
 }
 
 fn as_published(header: &Header, trials: &[TrialRecord], lot: u64) {

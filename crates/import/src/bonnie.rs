@@ -1,12 +1,12 @@
 //! The lines of bonnie++ as trials of the workload `external`: one trial for each line, one phase for each test that it has a
-//! figure for, read as the engine reads what bonnie++ prints there.
+//! figure for, read as the workload reads what bonnie++ prints there.
 
 use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program};
 use fsdyno_core::{Warning, WarningKind, Workload};
-use fsdyno_engine::{BonnieLine, BonnieLineError};
+use fsdyno_formats::bonnie::{Line, LineError};
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
@@ -21,15 +21,15 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
 
 fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
     let misread = |error| match error {
-        BonnieLineError::Fields { found } => {
+        LineError::Fields { found } => {
             let problem = format!("expected a line of 27, 48 or 50 fields, found {found}");
             ImportError::at(file, number, text.chars().count() + 1, problem)
         }
-        BonnieLineError::Field { column, expected, found, .. } => {
+        LineError::Field { column, expected, found, .. } => {
             ImportError::at(file, number, column, format!("expected {expected}, found '{found}'"))
         }
     };
-    let line = BonnieLine::new(text).map_err(misread)?;
+    let line = Line::new(text).map_err(misread)?;
     let (silent, told): (Vec<_>, Vec<_>) =
         line.tests(None).map_err(misread)?.into_iter().partition(|told| told.too_quick);
     if told.is_empty() {
@@ -153,7 +153,7 @@ mod tests {
             ("a,,,,,,,,,,,,,,,,,,,,,,,,,,", 1, 1, "no figure of any test"),
         ] {
             let error = import(text).map(|trials| panic!("taken: {text}: {trials:?}")).unwrap_err();
-            let ImportError::Place { line: at, column: place, problem: told, .. } = &error else {
+            let ImportError::Syntax { line: at, column: place, problem: told, .. } = &error else {
                 panic!("{error}")
             };
             assert!(told.contains(problem), "{error} is not {problem}");

@@ -6,22 +6,12 @@ use fsdyno_core::Workload;
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program};
-use fsdyno_engine::{FioError, read_fio};
-use serde::Deserialize;
+use fsdyno_formats::fio::{self, FioError, Head};
 use std::collections::BTreeMap;
 
-/// What a file says beside its jobs.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(rename = "fio version")]
-    version: Option<String>,
-    /// Seconds since 1970, at the end of the run.
-    timestamp: Option<i64>,
-}
-
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
-    let head: Head = serde_json::from_str(json(file)?).map_err(|error| misread(file, &error))?;
-    let report = read_fio(json(file)?).map_err(|error| match error {
+    let head: Head = fio::head(json(file)?).map_err(|error| misread(file, &error))?;
+    let report = fio::read(json(file)?).map_err(|error| match error {
         FioError::Json(error) => misread(file, &error),
         FioError::Job(problem) => ImportError::NoResult { file: file.path.clone(), problem },
     })?;
@@ -56,11 +46,8 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
 
 /// The document; remarks of fio may stand before it.
 fn json(file: &File) -> Result<&str, ImportError> {
-    let begin = file
-        .text
-        .find('{')
-        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON of fio, found none"))?;
-    Ok(&file.text[begin..])
+    fio::document(&file.text)
+        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON of fio, found none"))
 }
 
 /// The place that serde tells is that in the document.
@@ -81,7 +68,7 @@ mod tests {
     use fsdyno_core::result::TrialRecord;
 
     /// `fio --output-format=json+` of version 3.33.
-    const PLUS: &str = include_str!("../../engine/src/workload/external/captured/fio-3.33.json");
+    const PLUS: &str = include_str!("../../formats/captured/fio-3.33.json");
 
     fn import(text: &str) -> Result<Vec<TrialRecord>, ImportError> {
         let file = File { path: "runs/nvme.json".to_string(), text: text.to_string() };
@@ -105,7 +92,7 @@ mod tests {
     fn remarks_before_the_document_move_places() {
         let broken = PLUS.replacen("\"error\" : 0", "\"error\" : \"none\"", 1);
         let at = |text: &str| match import(text) {
-            Err(ImportError::Place { line, column, problem, .. }) => (line, column, problem),
+            Err(ImportError::Syntax { line, column, problem, .. }) => (line, column, problem),
             other => panic!("{other:?}"),
         };
         let (line, column, problem) = at(&broken);
@@ -117,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_refused() {
         for bad in ["", "fio: no such job\n", "{", "{}", "{ \"jobs\": 3 }", &PLUS[..PLUS.len() / 2]] {
-            assert!(matches!(import(bad), Err(ImportError::Place { .. })), "{bad}");
+            assert!(matches!(import(bad), Err(ImportError::Syntax { .. })), "{bad}");
         }
         let failed = PLUS.replacen("\"error\" : 0", "\"error\" : 28", 1);
         let error = import(&failed).unwrap_err().to_string();
@@ -174,6 +161,6 @@ mod tests {
     #[test]
     fn nesting_without_end_is_an_error() {
         let deep = format!("{{\"jobs\":{}", "[".repeat(1 << 20));
-        assert!(matches!(import(&deep), Err(ImportError::Place { .. })));
+        assert!(matches!(import(&deep), Err(ImportError::Syntax { .. })));
     }
 }

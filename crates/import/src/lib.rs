@@ -45,7 +45,7 @@ pub struct File {
 pub enum ImportError {
     /// It is not what it should be, and where.
     #[error("'{file}', line {line}, column {column}: {problem}")]
-    Place {
+    Syntax {
         /// Which file.
         file: String,
         /// From 1.
@@ -73,7 +73,7 @@ pub enum ImportError {
 
 impl ImportError {
     fn at(file: &File, line: usize, column: usize, problem: impl Into<String>) -> Self {
-        ImportError::Place { file: file.path.clone(), line, column, problem: problem.into() }
+        ImportError::Syntax { file: file.path.clone(), line, column, problem: problem.into() }
     }
 }
 
@@ -97,7 +97,7 @@ impl File {
     /// The text of a file.
     ///
     /// # Errors
-    /// [`ImportError::Place`] with the first byte that is no UTF-8.
+    /// [`ImportError::Syntax`] with the first byte that is no UTF-8.
     pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
         match String::from_utf8(bytes) {
@@ -107,7 +107,7 @@ impl File {
                 let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
                 let (line, column) = place(&before);
                 let problem = format!("the byte 0x{:02x} is not UTF-8", error.as_bytes()[valid]);
-                Err(ImportError::Place { file: path, line, column, problem })
+                Err(ImportError::Syntax { file: path, line, column, problem })
             }
         }
     }

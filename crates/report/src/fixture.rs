@@ -1,23 +1,30 @@
-//! Trials made by hand, for the tests of every report.
-//!
-//! The story: three configurations in two blocks. `ext4/bfq` has a writer that is blocked over both edges of the window in
-//! trial 4; `btrfs/bfq` cannot run here; the second trial of `xfs/bfq` fails.
+//! Trials made by hand, and the sweep that they are of.
 
-use fsdyno_core::environment::{DeviceFacts, Environment};
-use fsdyno_core::outcome::{Failure, Outcome};
-use fsdyno_core::result::*;
-use fsdyno_core::telemetry::{
-    CpuSplit, DeviceActivity, Jbd2, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost,
-    Stalls, TaskKind, TaskTime, Telemetry,
-};
-use fsdyno_core::warning::{Warning, WarningKind};
-use fsdyno_core::workload::{Fileserver, Workload};
-use fsdyno_core::{Bytes, Nanos, Operation, Role};
-use fsdyno_core::{Configuration, DeviceSpec};
-use fsdyno_stats::Distribution;
+pub use fsdyno_testkit::*;
+
+use fsdyno_core::TrialRecord;
+use fsdyno_verdict::comparison::{Question, Side};
+use fsdyno_verdict::{Header, View};
 use std::io;
 
-const WINDOW: Nanos = Nanos::from_secs(30);
+/// The view of some trials, ranked by a measure.
+pub fn view(measure: &str, trials: &[TrialRecord]) -> View {
+    View::new(&header(measure), trials).unwrap()
+}
+
+/// The sweep that the trials are part of.
+pub fn header(measure: &str) -> Header {
+    Header {
+        id: "7".to_string(),
+        name: "demo".to_string(),
+        plan_toml: "name = \"demo\"\n".to_string(),
+        overrides: vec!["device.size=4G".to_string()],
+        started: "2026-02-03T04:05:06Z".to_string(),
+        finished: Some("2026-02-03T04:35:06Z".to_string()),
+        seed: 42,
+        measure: measure.parse().unwrap(),
+    }
+}
 
 /// A pipe that nobody reads any more.
 pub struct Closed;
@@ -32,332 +39,6 @@ impl io::Write for Closed {
     }
 }
 
-/// The sample of an operation: each of `values_ns` once, as the engine reports it.
-pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
-    let mut distribution = Distribution::empty();
-    values_ns.iter().for_each(|value| distribution.record(*value));
-    let count = values_ns.len() as f64;
-    let mean = values_ns.iter().sum::<u64>() as f64 / count.max(1.0);
-    let variance = values_ns.iter().map(|value| (*value as f64 - mean).powi(2)).sum::<f64>() / count.max(1.0);
-    let max = values_ns.iter().copied().max().unwrap_or(0);
-    let quantile = |share: f64| distribution.quantile(share).unwrap_or(0).min(max);
-    OperationResult {
-        operation,
-        censored: 0,
-        lat_ns: Latency {
-            count: values_ns.len() as u64,
-            min: values_ns.iter().copied().min().unwrap_or(0),
-            max,
-            mean,
-            stddev: variance.sqrt(),
-            quantiles: Quantiles::of(|of| quantile(of.fraction())),
-            at_least_from: None,
-        },
-        histogram: distribution.encode().unwrap(),
-        timeline: Timeline {
-            interval_ns: Nanos::from_millis(100),
-            count: vec![values_ns.len() as u64],
-            sum_ns: vec![values_ns.iter().sum()],
-            max_ns: vec![max],
-            bytes: Vec::new(),
-        },
-        slowest: vec![SlowOperation { start_ns: 17, duration_ns: max, path: "r0/d3/f12".to_string() }],
-    }
-}
-
-/// `n` values around `center_ns`, the slowest a hundred times as long.
-pub fn around(center_ns: u64, n: u64) -> Vec<u64> {
-    let mut values: Vec<u64> = (0..n).map(|i| center_ns * (80 + i % 41) / 100).collect();
-    if let Some(last) = values.last_mut() {
-        *last = center_ns * 100;
-    }
-    values
-}
-
-fn worker(completed: u64) -> WorkerResult {
-    WorkerResult {
-        completed,
-        spanning: 0,
-        longest_stall_ns: Nanos::from_millis(40),
-        time_over_100ms: 0.0,
-        time_over_1s: 0.0,
-        rounds: 0,
-        bytes: completed * 4096,
-        active_ns: WINDOW,
-        cpu: CpuTime { user_ns: Nanos::from_millis(300), system_ns: Nanos::from_millis(900) },
-        unfinished: None,
-    }
-}
-
-fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult>) -> RoleResult {
-    let completed = operations.iter().map(|operation| operation.lat_ns.count).sum::<u64>();
-    RoleResult {
-        role,
-        workers,
-        longest_stall_ns: Nanos::from_millis(40),
-        time_over_100ms: 0.004,
-        time_over_1s: 0.0,
-        blocked_at_start: Vec::new(),
-        rates: Rates {
-            data_bytes_per_s: Some(mb_per_s * 2.5e6),
-            with_overhead_bytes_per_s: Some(mb_per_s * 1.1e6),
-            aggregate_bytes_per_s: mb_per_s * 1e6,
-            operations_per_s: completed as f64 / 30.0,
-            bytes: (mb_per_s * 30e6) as u64,
-            items_per_s: completed as f64 / 90.0,
-            items: completed / 3,
-        },
-        cpu: CpuTime { user_ns: Nanos::from_millis(900), system_ns: Nanos::from_millis(2700) },
-        counts: Default::default(),
-        longest_item_ns: None,
-        worker_results: (0..workers).map(|_| worker(completed / u64::from(workers))).collect(),
-        operations,
-    }
-}
-
-/// Readers at `mb_per_s` in all.
-pub fn readers(workers: u32, mb_per_s: f64) -> RoleResult {
-    let files = (mb_per_s * 100.0) as u64;
-    role(
-        Role::Reader,
-        workers,
-        mb_per_s,
-        vec![
-            operation(Operation::Readdir, &around(4_000, files + files / 3)),
-            operation(Operation::Statx, &around(9_000, files + files / 4)),
-            operation(Operation::Openat, &around(17_000, files)),
-            operation(Operation::ReadFirstByte, &around(290_000, files)),
-            operation(Operation::Read, &around(61_000, 2 * files)),
-            operation(Operation::Close, &around(2_000, files)),
-        ],
-    )
-}
-
-/// Writers at `mb_per_s` in all.
-pub fn writers(workers: u32, mb_per_s: f64) -> RoleResult {
-    let files = (mb_per_s * 100.0) as u64;
-    role(
-        Role::Writer,
-        workers,
-        mb_per_s,
-        vec![
-            operation(Operation::Openat, &around(41_000, files)),
-            operation(Operation::WriteFirstByte, &around(7_000, files)),
-            operation(Operation::Write, &around(52_000, 2 * files)),
-            operation(Operation::Close, &around(16_000, files)),
-            operation(Operation::Mkdirat, &around(26_000, files / 11)),
-        ],
-    )
-}
-
-/// One writer of `role` is blocked in `mkdirat` from before the window until after the drain.
-pub fn block_writer(role: &mut RoleResult) {
-    let blocked = InFlight {
-        worker: 0,
-        operation: Operation::Mkdirat,
-        start_ns: -2_000_000_000,
-        duration_ns: Nanos::from_secs(62),
-        at_least: true,
-    };
-    role.longest_stall_ns = WINDOW;
-    role.time_over_100ms = 1.0 / 3.0;
-    role.time_over_1s = 1.0 / 3.0;
-    role.blocked_at_start = vec![blocked.clone()];
-    role.worker_results[0] = WorkerResult {
-        completed: 0,
-        spanning: 1,
-        longest_stall_ns: WINDOW,
-        time_over_100ms: 1.0,
-        time_over_1s: 1.0,
-        rounds: 0,
-        bytes: 0,
-        active_ns: WINDOW,
-        cpu: CpuTime::default(),
-        unfinished: Some(blocked),
-    };
-    for result in role.operations.iter_mut().filter(|result| result.operation == Operation::Mkdirat) {
-        result.lat_ns.max = 62_000_000_000;
-        result.lat_ns.at_least_from = Some(62_000_000_000);
-    }
-}
-
-fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
-    PhaseResult {
-        name: name.to_string(),
-        ramp_ns: WINDOW,
-        window_ns: WINDOW,
-        drain_ns: Nanos::from_millis(12),
-        roles,
-        telemetry: None,
-    }
-}
-
-/// The three phases of the fileserver workload, all rates in proportion to `mb_per_s`.
-pub fn phases(mb_per_s: f64) -> Vec<PhaseResult> {
-    vec![
-        phase("1 reader", vec![readers(1, mb_per_s)]),
-        phase("3 readers", vec![readers(3, mb_per_s * 1.4)]),
-        phase("3 readers, 3 writers", vec![writers(3, mb_per_s * 0.8), readers(3, mb_per_s * 0.6)]),
-    ]
-}
-
-/// A configuration of a filesystem and a scheduler, named by both.
-pub fn configuration(filesystem: &str, scheduler: &str) -> Configuration {
-    Configuration {
-        name: format!("{filesystem} {scheduler}"),
-        filesystem: filesystem.to_string(),
-        settings: [("scheduler".to_string(), scheduler.to_string())].into(),
-    }
-}
-
-/// A measured trial with everything in it.
-pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb_per_s: f64) -> TrialRecord {
-    let filesystem = configuration.filesystem.clone();
-    let scheduler = configuration.level("scheduler").unwrap_or("none").to_string();
-    TrialRecord {
-        trial,
-        block,
-        case,
-        sentinel: false,
-        seed: 42,
-        configuration,
-        device: DeviceSpec::Image {
-            path: "/var/tmp/fsdyno.img".into(),
-            size: Bytes(8 * Bytes::GIB),
-            direct_io: true,
-        },
-        workload: Workload::Fileserver(Fileserver::default()),
-        outcome: Outcome::Measured,
-        warnings: vec![Warning::new(
-            WarningKind::TreeSmallerThanMemory,
-            "the trees (20 GiB) are smaller than the memory (64 GiB)",
-        )],
-        timer: Some(TimerFacts {
-            source: "tsc".to_string(),
-            read_ns: 23.0,
-            overhead_ns_per_op: Some(61.5),
-            overhead_with_telemetry_ns_per_op: Some(61.9),
-        }),
-        filled: None,
-        layout: None,
-        lifecycle_ns: Lifecycle {
-            boot: None,
-            mkfs: Some(Nanos::from_millis(71)),
-            mount: Some(Nanos::from_millis(4)),
-            prepare: Some(Nanos::from_secs(80)),
-            umount_between: None,
-            mount_between: None,
-            umount: Some(Nanos::from_millis(900)),
-            check: Some(Nanos::from_secs(2)),
-            total: Some(Nanos::from_secs(280)),
-        },
-        built: Built {
-            mkfs_command: format!("mkfs.{filesystem} /proc/self/fd/7"),
-            mount_command: format!("mount -t {filesystem} /dev/loop3 /run/fsdyno/mount"),
-            mount_options_in_force: "rw,relatime".to_string(),
-            scheduler_in_force: scheduler.clone(),
-            check: None,
-            recipe: Some(Recipe {
-                device: Vec::new(),
-                mkfs: vec![format!("mkfs.{filesystem} DEVICE")],
-                filesystem,
-                mount_options: Vec::new(),
-                check_order: 2,
-                queue: vec![("scheduler".to_string(), scheduler)],
-                sysctl: Vec::new(),
-            }),
-        },
-        environment: Environment {
-            kernel: "6.18.44 #1 SMP PREEMPT_DYNAMIC".to_string(),
-            memory_bytes: 64 << 30,
-            devices: vec![DeviceFacts { path: "/dev/loop3".to_string(), ..DeviceFacts::default() }],
-            ..Environment::default()
-        },
-        trees: TreeSummary { files: 550_000, directories: 51_000, bytes: 20 << 30 },
-        phases: phases(mb_per_s),
-        started: "2026-02-03T04:05:06Z".to_string(),
-        finished: "2026-02-03T04:09:46Z".to_string(),
-    }
-}
-
-/// The trials of the story.
-pub fn trials() -> Vec<TrialRecord> {
-    let ext4 = |number, block, rate| trial(number, block, 0, configuration("ext4", "bfq"), rate);
-    let xfs = |number, block, rate| trial(number, block, 1, configuration("xfs", "bfq"), rate);
-    let mut skipped = trial(2, 0, 2, configuration("btrfs", "bfq"), 0.0);
-    skipped.outcome = Outcome::Skipped {
-        unmet: vec!["program 'mkfs.btrfs' is not installed".into(), "the kernel has no btrfs".into()],
-    };
-    skipped.phases.clear();
-    skipped.timer = None;
-    let mut blocked = ext4(4, 1, 55.0);
-    block_writer(&mut blocked.phases[2].roles[0]);
-    blocked
-        .warnings
-        .push(Warning::new(WarningKind::Censored, "1 operation had not ended when the drain was over"));
-    let mut failed = xfs(5, 1, 0.0);
-    failed.outcome = Outcome::Failed {
-        error: Failure {
-            operation: Some(Operation::Write),
-            path: Some("w1/d0/f3".to_string()),
-            errno: Some(28),
-            hint: Some("make the image larger".to_string()),
-            ..Failure::new("3 readers, 3 writers", "no space left on device (ENOSPC)")
-        },
-    };
-    failed.phases.clear();
-    vec![ext4(0, 0, 60.0), xfs(1, 0, 48.0), skipped, xfs(3, 1, 50.0), blocked, failed]
-}
-
-/// A sweep of many configurations with long names and wide numbers, one of them without any interval.
-pub fn wide_trials() -> Vec<TrialRecord> {
-    let mut trials = Vec::new();
-    for (case, name) in (0..).zip([
-        "ext4 mq-deadline data=journal noatime journal=external:memory barrier=0",
-        "ext4 bfq",
-        "xfs-with-a-name-that-cannot-be-wrapped-anywhere-at-all",
-    ]) {
-        for block in 0..7 {
-            let mut configuration = configuration("ext4", "mq-deadline");
-            configuration.name = name.to_string();
-            let rate = 1234.5 + f64::from(case * 100 + block * 3);
-            let mut trial = trial(case * 7 + block, block, case, configuration, rate / 10.0);
-            for result in
-                trial.phases.iter_mut().flat_map(|phase| &mut phase.roles).flat_map(|r| &mut r.operations)
-            {
-                result.lat_ns.count *= 1000;
-            }
-            if block == 6 && case == 0 {
-                block_writer(&mut trial.phases[2].roles[0]);
-            }
-            if case == 2 && block > 0 {
-                continue;
-            }
-            trials.push(trial);
-        }
-    }
-    trials
-}
-
-/// The view of some trials, ranked by a measure.
-pub fn view(measure: &str, trials: &[TrialRecord]) -> crate::View {
-    crate::View::new(&header(measure), trials).unwrap()
-}
-
-/// The sweep that the trials are part of.
-pub fn header(measure: &str) -> crate::Header {
-    crate::Header {
-        id: "7".to_string(),
-        name: "demo".to_string(),
-        plan_toml: "name = \"demo\"\n".to_string(),
-        overrides: vec!["device.size=4G".to_string()],
-        started: "2026-02-03T04:05:06Z".to_string(),
-        finished: Some("2026-02-03T04:35:06Z".to_string()),
-        seed: 42,
-        measure: measure.parse().unwrap(),
-    }
-}
-
 /// Text without its colours.
 pub fn without_escapes(text: &str) -> String {
     let mut plain = String::new();
@@ -369,120 +50,13 @@ pub fn without_escapes(text: &str) -> String {
     plain + rest
 }
 
-/// A phase with one role that has only rates.
-pub fn rated(name: &str, role_name: Role, bytes_per_s: f64, items_per_s: f64) -> PhaseResult {
-    let mut result = role(role_name, 1, 0.0, Vec::new());
-    result.rates.aggregate_bytes_per_s = bytes_per_s;
-    result.rates.items_per_s = items_per_s;
-    phase(name, vec![result])
+/// What two sides are asked for.
+pub fn question(measures: &[&str]) -> Question {
+    let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
+    Question { measures, threshold: 0.05, seed: 42 }
 }
 
-/// Filesystems under schedulers: bonnie on `xfs bfq` twice, without its rewrite; `xfs mq-deadline` under another workload;
-/// `jfs bfq`, which is skipped; `btrfs bfq`, which no study measured.
-pub fn scheduler_trials() -> Vec<TrialRecord> {
-    let bonnie = |number: u32, filesystem: &str, kib_per_s: f64| {
-        let mut trial = trial(number, number, 0, configuration(filesystem, "bfq"), 1.0);
-        trial.phases = vec![
-            rated("write block", Role::Writer, kib_per_s * 1024.0, 0.0),
-            rated("random seeks", Role::Seeker, 0.0, 942.0),
-        ];
-        trial
-    };
-    let mut jfs = bonnie(3, "jfs", 1.0);
-    jfs.outcome = Outcome::Skipped { unmet: vec!["the kernel has no jfs".into()] };
-    jfs.phases.clear();
-    let mut btrfs = bonnie(4, "btrfs", 50.0);
-    btrfs.case = 3;
-    vec![
-        bonnie(0, "xfs", 100.0),
-        bonnie(1, "xfs", 200.0),
-        trial(2, 0, 1, configuration("xfs", "mq-deadline"), 10.0),
-        TrialRecord { case: 2, ..jfs },
-        btrfs,
-    ]
-}
-
-/// The same trials with telemetry in every phase: 30 equal samples of a second.
-pub fn with_telemetry(mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
-    for phase in trials.iter_mut().flat_map(|trial| &mut trial.phases) {
-        phase.telemetry = Some(telemetry());
-    }
-    trials
-}
-
-fn telemetry() -> Telemetry {
-    let mut telemetry = Telemetry {
-        devices: vec!["loop0".to_string(), "vda".to_string()],
-        processors: 2,
-        interval_ns: Nanos::from_secs(1),
-        other_processes: vec![ProcessIo {
-            pid: 77,
-            name: "cron".to_string(),
-            read_bytes: 4 * Bytes::MIB,
-            write_bytes: 0,
-        }],
-        cost: SamplingCost { readings: 31, cpu_ns: 62_000_000, wall_ns: 93_000_000, wall_ns_max: 9_000_000 },
-        ..Telemetry::default()
-    };
-    let task = |pid, name: &str, kind, cpu_ns| TaskTime { pid, name: name.to_string(), kind, cpu_ns };
-    for second in 0..30_u64 {
-        telemetry.push(Sample {
-            start_ns: second * 1_000_000_000,
-            length_ns: Nanos::from_secs(1),
-            devices: vec![Some(activity()); 2],
-            cpu: Some(CpuSplit {
-                user_ns: 250_000_000,
-                system_ns: 500_000_000,
-                iowait_ns: 250_000_000,
-                idle_ns: 1_000_000_000,
-                ..CpuSplit::default()
-            }),
-            memory: Some(Memory {
-                dirty_bytes: 64 * Bytes::MIB,
-                dirty_bytes_max: if second == 7 { 128 * Bytes::MIB } else { 64 * Bytes::MIB },
-                cached_bytes: 4 * Bytes::GIB,
-                available_bytes: 32 * Bytes::GIB,
-                ..Memory::default()
-            }),
-            pressure: Pressure {
-                io: Some(Stalls { some_ns: 250_000_000, full_ns: 100_000_000 }),
-                ..Pressure::default()
-            },
-            task_ns: [(TaskKind::Own, 500_000_000), (TaskKind::Writeback, 50_000_000)].into(),
-            tasks: vec![task(Some(4711), "fsdyno", TaskKind::Own, 500_000_000)],
-            journals: vec![JournalActivity {
-                name: "loop0-8".to_string(),
-                log: Log::Jbd2(Jbd2 {
-                    transactions: u64::from(second % 5 == 0),
-                    requested: u64::from(second % 15 == 0),
-                    commit_ns_mean: 5_203_000,
-                    running_ns_mean: 208_000_000,
-                    handles_mean: 326,
-                    blocks_mean: 12,
-                    ..Jbd2::default()
-                }),
-            }],
-        });
-    }
-    telemetry.window.tasks = vec![
-        task(Some(4711), "fsdyno", TaskKind::Own, 15_000_000_000),
-        task(None, "kworker flush-7:0", TaskKind::Writeback, 1_500_000_000),
-    ];
-    telemetry
-}
-
-fn activity() -> DeviceActivity {
-    DeviceActivity {
-        reads: 100,
-        read_bytes: 4 * Bytes::MIB,
-        read_ns: 50_000_000,
-        writes: 20,
-        write_bytes: 80 * Bytes::KIB,
-        write_ns: 20_000_000,
-        flushes: 2,
-        flush_ns: 1_000_000,
-        busy_ns: 500_000_000,
-        queued_ns: 71_000_000,
-        ..DeviceActivity::default()
-    }
+/// One of two sides.
+pub fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
+    Side { name, sweep, sweep_name: "nightly", trials }
 }

@@ -7,9 +7,10 @@
 //! Whether a latency is only a lower bound is said by `at_least_from`: every figure from that value up falls on operations
 //! whose end nobody saw.
 
-use crate::view::{Header, is_measured};
 use fsdyno_core::environment::Environment;
 use fsdyno_core::result::TrialRecord;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::view::Header;
 use serde::Serialize;
 
 /// Version of the document; raised when a key changes its meaning or goes away.

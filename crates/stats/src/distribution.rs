@@ -58,8 +58,13 @@ pub struct CurvePoint {
 impl Distribution {
     /// An empty distribution.
     pub fn empty() -> Self {
+        Self::up_to(i64::MAX as u64)
+    }
+
+    /// An empty distribution in which whatever is longer counts as `longest_ns`, at least 2.
+    pub fn up_to(longest_ns: u64) -> Self {
         let histogram =
-            Histogram::new_with_bounds(1, i64::MAX as u64, 3).expect("3 digits are within 0 to 5");
+            Histogram::new_with_bounds(1, longest_ns.max(2), 3).expect("3 digits are within 0 to 5");
         Distribution { histogram }
     }
 
@@ -98,6 +103,11 @@ impl Distribution {
     /// Adds one operation.
     pub fn record(&mut self, value_ns: u64) {
         self.histogram.saturating_record(value_ns);
+    }
+
+    /// Adds so many operations that took the same.
+    pub fn record_n(&mut self, value_ns: u64, times: u64) {
+        self.histogram.saturating_record_n(value_ns, times);
     }
 
     /// Adds all operations of another distribution.

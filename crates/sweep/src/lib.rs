@@ -8,8 +8,6 @@
 //! either, but starts no trial before the testbed's guards have passed.
 
 mod bench;
-mod confounder;
-mod enough;
 mod error;
 mod estimate;
 mod guest_request;
@@ -23,9 +21,9 @@ mod scratch;
 mod trial;
 
 pub use bench::{BenchError, BenchOptions, bench_plan};
-pub use enough::Enough;
 pub use error::{Location, PlanError, PlanProblem, SweepError};
 pub use estimate::{DryCase, DryRun, dry_run};
+pub use fsdyno_verdict::enough::Enough;
 pub use options::{Machines, RunOptions};
 pub use order::{Slot, order};
 pub use plan::{Case, Plan, study};

@@ -4,7 +4,6 @@
 //! does not count, the finished ones are kept, and the sweep can be continued later. `scratch.rs` handles what
 //! a trial leaves behind.
 
-use crate::enough::Tally;
 use crate::error::SweepError;
 use crate::estimate;
 use crate::guest_request;
@@ -22,6 +21,7 @@ use fsdyno_core::{Configuration, DeviceSpec, Nanos, Outcome, TrialRecord};
 use fsdyno_host::Host;
 use fsdyno_store::{NewSweep, Store, SweepId};
 use fsdyno_testbed::undo::{self, UndoReport};
+use fsdyno_verdict::enough::Tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;

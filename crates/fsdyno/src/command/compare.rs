@@ -6,10 +6,12 @@ use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::{Measure, TrialRecord};
-use fsdyno_report::comparison::{self, Comparison, Question};
+use fsdyno_report::comparison as written;
 use fsdyno_report::published::{self, Published};
-use fsdyno_report::{select, terminal};
+use fsdyno_report::terminal;
 use fsdyno_store::{Store, StoreError, Sweep};
+use fsdyno_verdict::comparison::{self, Comparison, Question};
+use fsdyno_verdict::select;
 use std::io::stdout;
 
 /// The prefix of a side that means published figures.
@@ -69,8 +71,8 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
         Format::Text => {
             terminal::comparison(&mut out::text(&surroundings.style), &compared, &surroundings.style)?
         }
-        Format::Json => print_json(&comparison::document(&compared))?,
-        Format::Csv => comparison::csv(&mut stdout().lock(), &compared)?,
+        Format::Json => print_json(&written::document(&compared))?,
+        Format::Csv => written::csv(&mut stdout().lock(), &compared)?,
     }
     Ok(if compared.regressed() { Status::Regression } else { Status::Well })
 }

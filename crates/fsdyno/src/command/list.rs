@@ -5,13 +5,15 @@ use crate::cli::{Format, List};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
-use fsdyno_report::terminal;
+use fsdyno_report::terminal::{self, SweepRow};
+use fsdyno_store::{SweepState, SweepSummary};
 
 pub fn run(surroundings: &Surroundings, options: &List) -> Result {
     let sweeps = surroundings.open_store()?.sweeps()?;
     match options.format {
         Format::Text => {
-            terminal::sweep_list(&mut out::text(&surroundings.style), &sweeps, &surroundings.style)?
+            let rows: Vec<SweepRow> = sweeps.iter().map(row).collect();
+            terminal::sweep_list(&mut out::text(&surroundings.style), &rows, &surroundings.style)?
         }
         Format::Json => print_json(&sweeps)?,
         Format::Csv => {
@@ -20,4 +22,19 @@ pub fn run(surroundings: &Surroundings, options: &List) -> Result {
         }
     }
     Ok(Status::Well)
+}
+
+fn row(sweep: &SweepSummary) -> SweepRow {
+    SweepRow {
+        id: sweep.id.0,
+        name: sweep.name.clone(),
+        started: sweep.started.clone(),
+        state: sweep.state.name(),
+        is_unfinished: sweep.state == SweepState::Interrupted,
+        cases: sweep.cases,
+        trials: sweep.trials,
+        done: sweep.done(),
+        skipped: sweep.skipped,
+        failed: sweep.failed,
+    }
 }

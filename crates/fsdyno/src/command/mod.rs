@@ -28,8 +28,9 @@ use anyhow::Context;
 use fsdyno_core::measure::Measure;
 use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
-use fsdyno_report::{Header, NoSuchCase, Style};
+use fsdyno_report::Style;
 use fsdyno_store::{Store, StoreError, Sweep};
+use fsdyno_verdict::{Header, NoSuchCase};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 

@@ -9,9 +9,9 @@ use crate::progress::human;
 use anyhow::anyhow;
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
-use fsdyno_report::terminal::plural;
 use fsdyno_sweep::{DryRun, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
+use fsdyno_verdict::text::plural;
 use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
@@ -76,7 +76,7 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
     };
     let space = match run.space_bytes.0 {
         0 => String::new(),
-        _ => format!(", up to {}", fsdyno_report::terminal::size(run.space_bytes)),
+        _ => format!(", up to {}", fsdyno_verdict::text::size(run.space_bytes)),
     };
     writeln!(
         out,

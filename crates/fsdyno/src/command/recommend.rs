@@ -6,7 +6,8 @@ use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::measure::{Goal, MeasureError};
-use fsdyno_report::{Question, Recommendation, terminal};
+use fsdyno_report::terminal;
+use fsdyno_verdict::{Question, Recommendation};
 
 pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;

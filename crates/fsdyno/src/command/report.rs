@@ -6,6 +6,7 @@ use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::say;
 use anyhow::{Context, anyhow};
+use fsdyno_report::ReportError;
 use fsdyno_report::html::{Sources, page};
 use fsdyno_store::SweepSummary;
 use std::fs;
@@ -20,7 +21,7 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     let page = page(&Sources {
         header: header(&sweep, options.measure.as_deref())?,
         trials: &store.outlines(id)?,
-        details: &|case| Ok(store.trials_of_case(id, case)?),
+        details: &|case| store.trials_of_case(id, case).map_err(|error| ReportError::Trials(error.into())),
     })?;
     let path = options.output.clone().unwrap_or_else(|| default_path(&sweep.summary));
     if path == Path::new("-") {

@@ -7,9 +7,10 @@ use crate::out;
 use anyhow::anyhow;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::export::{self, Kind, Table};
-use fsdyno_report::published::{LayoutError, layout};
-use fsdyno_report::{Header, Style, View, json, select, terminal};
+use fsdyno_report::terminal::{LayoutError, layout};
+use fsdyno_report::{Style, json, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
+use fsdyno_verdict::{Header, View, select};
 use std::io::Write;
 
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {

@@ -3,8 +3,8 @@
 use crate::support::sick::{Behaviour, Kind, mount};
 use crate::support::{Requirement, Sandbox, Test, describe, json};
 use fsdyno_core::TrialRecord;
-use fsdyno_report::comparison::{Comparison, Finding, Question, Side};
 use fsdyno_store::Store;
+use fsdyno_verdict::comparison::{Comparison, Finding, Question, Side};
 use serde_json::Value;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! The columns of each table, declared once: its name and where the value comes from.
 
 use super::{Cell, Kind, Type};
-use crate::view::Header;
 use fsdyno_core::Nanos;
 use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::outcome::Outcome;
@@ -9,6 +8,7 @@ use fsdyno_core::result::{LifecycleStep, OperationResult, PhaseResult, Quantile,
 use fsdyno_core::telemetry::{
     Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
 };
+use fsdyno_verdict::view::Header;
 use std::collections::BTreeSet;
 
 /// What a row is about; each table fills as much of it as it is deep.

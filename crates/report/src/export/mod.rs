@@ -14,11 +14,11 @@ mod columns;
 mod parquet;
 
 use crate::csv_text::csv_text;
-use crate::view::Header;
 use columns::{Column, Row};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{OperationResult, PhaseResult};
 use fsdyno_core::telemetry::Telemetry;
+use fsdyno_verdict::view::Header;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 

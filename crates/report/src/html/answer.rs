@@ -1,11 +1,11 @@
 //! The top of the page: the answer, what to type for it, and everything that a reader must know before believing it.
 
-use super::sentence;
-use crate::drift::Drift;
-use crate::recommendation::{Answer, RecipeText, Recommendation, Step};
+use super::sentence::sentence;
 use crate::terminal::summary::sentinel;
-use crate::text;
-use crate::view::View;
+use fsdyno_verdict::drift::Drift;
+use fsdyno_verdict::recommendation::{Answer, RecipeText, Recommendation, Step};
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::View;
 use maud::{Markup, html};
 
 /// The section.

@@ -1,16 +1,17 @@
 //! One case: what was built, and each of its phases over time and in figures.
 
 use super::chart::{self, Names};
-use super::sentence;
+use super::sentence::sentence;
 use super::timeline;
-use crate::merge::Time;
-use crate::ranking;
 use crate::terminal::full::{cpu, kernel_threads, rates, stalls};
-use crate::text;
-use crate::view::{self, CaseView, OperationView, PhaseView, RoleView};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::result::{LifecycleStep, PhaseResult, Quantile};
 use fsdyno_core::{Nanos, TrialRecord};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::ranking;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use maud::{Markup, html};
 
 /// A case, folded up unless it is to be open.
@@ -22,7 +23,7 @@ pub fn case(
     names: &mut Names,
 ) -> Markup {
     let measured: Vec<&TrialRecord> =
-        trials.iter().filter(|trial| view::is_measured(trial) && !trial.sentinel).collect();
+        trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
     let shown = most_stalled(&measured);
     let main = main_phase(&case.phases);
     html! {

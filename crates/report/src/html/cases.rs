@@ -4,14 +4,15 @@
 //! reader asks for them (the best by any measure, the longest stall, then down the ranking) until the page is full; it
 //! says how many there are and where the others are. Whole trials are read one case at a time, so that memory stays flat.
 
+use super::case;
 use super::chart::{self, Names};
 use super::distribution::{self, Curve, Subject};
-use super::{Sources, case};
+use super::sources::Sources;
 use crate::error::ReportError;
-use crate::ranking::Ranking;
-use crate::view;
 use fsdyno_core::measure::Direction;
 use fsdyno_core::{Operation, Role};
+use fsdyno_verdict::ranking::Ranking;
+use fsdyno_verdict::view;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +32,7 @@ impl Cases {
     /// Reads and arranges as many cases as there is room for.
     ///
     /// # Errors
-    /// [`ReportError::Store`] where a trial cannot be read; [`ReportError::Histogram`].
+    /// [`ReportError::Trials`] where a trial cannot be read; [`ReportError::Histogram`].
     pub fn read(
         sources: &Sources<'_>,
         rankings: &[Ranking],

@@ -5,10 +5,10 @@
 
 use super::cases::Cases;
 use super::chart::{self, Chart, Names, Table, plain};
-use crate::ranking::{Figure, LONGEST, RankedCase, Ranking};
-use crate::text::measured;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Measure, Unit};
+use fsdyno_verdict::ranking::{CaseEstimate, LONGEST, RankedCase, Ranking};
+use fsdyno_verdict::text::measured;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -136,11 +136,11 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
 }
 
 /// The figure that is shown: the mean, or the longest.
-fn shown(measure: &Measure, figure: Figure) -> f64 {
+fn shown(measure: &Measure, figure: CaseEstimate) -> f64 {
     if measure.name() == LONGEST { figure.max } else { figure.estimate.value }
 }
 
-fn cell(measure: &Measure, figure: Option<Figure>) -> Markup {
+fn cell(measure: &Measure, figure: Option<CaseEstimate>) -> Markup {
     let unit = measure.unit();
     let Some(figure) = figure else { return html! { td { "-" } } };
     let value = shown(measure, figure);
@@ -184,7 +184,7 @@ fn scale(ranking: &Ranking) -> Markup {
 }
 
 /// The interval as a line and the mean as a dot, on the scale that all rows share.
-fn strip(ranking: &Ranking, figure: Option<Figure>) -> Markup {
+fn strip(ranking: &Ranking, figure: Option<CaseEstimate>) -> Markup {
     let (Some(range), Some(figure)) = (range(ranking), figure) else { return html! {} };
     let mean = place(range, figure.estimate.value);
     html! {

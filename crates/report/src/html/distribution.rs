@@ -5,12 +5,12 @@
 
 use super::chart::{self, Chart, Table, plain};
 use crate::error::ReportError;
-use crate::merge;
-use crate::text;
-use crate::view::CaseView;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::{Operation, Role, TrialRecord};
-use fsdyno_stats::CurvePoint;
+use fsdyno_verdict::CurvePoint;
+use fsdyno_verdict::merge;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::CaseView;
 use serde_json::json;
 
 /// Points of a curve.
@@ -161,7 +161,7 @@ pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_stats::Distribution;
+    use fsdyno_verdict::Distribution;
 
     #[test]
     fn a_curve_ends_where_its_sample_does() {

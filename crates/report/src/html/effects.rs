@@ -3,8 +3,8 @@
 //! One chart for all axes of a workload, on one scale of ratios, so that a small effect looks small beside a large one.
 
 use super::chart::{self, Chart, Names, Table, plain};
-use crate::recommendation::{Answer, AxisAnswer, LevelAnswer, Recommendation};
-use crate::text;
+use fsdyno_verdict::recommendation::{Answer, AxisAnswer, LevelAnswer, Recommendation};
+use fsdyno_verdict::text;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

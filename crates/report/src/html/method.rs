@@ -1,16 +1,17 @@
 //! How it was measured: everything that is needed to judge the figures, or to measure them again.
 
-use crate::merge::Time;
-use crate::text;
-use crate::view::{self, Header};
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::Header;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 /// The section.
 pub fn section(header: &Header, trials: &[TrialRecord]) -> Markup {
-    let first = trials.iter().find(|trial| view::is_measured(trial)).or(trials.first());
+    let first = trials.iter().find(|trial| is_measured(trial)).or(trials.first());
     html! {
         section #method aria-labelledby="method-title" {
             h2 #method-title { "How it was measured" }
@@ -32,7 +33,7 @@ fn protocol(header: &Header, trials: &[TrialRecord]) -> Markup {
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
     let sentinels = trials.iter().filter(|trial| trial.sentinel).count();
     let outcome = |word: &str| trials.iter().filter(|trial| trial.outcome.word() == word).count();
-    let first = trials.iter().find(|trial| view::is_measured(trial));
+    let first = trials.iter().find(|trial| is_measured(trial));
     html! {
         h3 { "Protocol" }
         dl.facts {

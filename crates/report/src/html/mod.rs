@@ -20,18 +20,22 @@ mod distribution;
 mod effects;
 mod method;
 mod pareto;
+mod sentence;
+mod sources;
 mod timeline;
 
+pub use sources::Sources;
+
 use crate::error::ReportError;
-use crate::recommendation::{Question, Recommendation};
-use crate::text;
-use crate::view::{Header, View};
 use crate::visible::{Spelling, spelt};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use cases::Cases;
 use chart::Names;
 use fsdyno_core::TrialRecord;
+use fsdyno_verdict::recommendation::{Question, Recommendation};
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{Header, View};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
@@ -52,16 +56,6 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
         scripts.join(" ")
     )
 });
-
-/// What a page is made from.
-pub struct Sources<'a> {
-    /// The sweep.
-    pub header: Header,
-    /// All of its trials; their timelines, histograms and samples of telemetry are not looked at.
-    pub trials: &'a [TrialRecord],
-    /// The trials of a case with everything in them.
-    pub details: &'a dyn Fn(u32) -> Result<Vec<TrialRecord>, ReportError>,
-}
 
 /// The page.
 ///
@@ -138,14 +132,6 @@ fn title(view: &View, trials: &[TrialRecord]) -> Markup {
     }
 }
 
-/// What stands as a line of its own in the terminal, as a sentence.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
-}
-
 const SECTIONS: &[(&str, &str)] = &[
     ("answer", "Answer"),
     ("configurations", "Configurations"),
@@ -198,7 +184,7 @@ mod tests {
                     lat_ns.quantiles[Quantile::P999],
                     lat_ns.quantiles[Quantile::P9999],
                 ) = (0, 0, 0, 0);
-                latency.histogram = fsdyno_stats::Distribution::empty().encode().unwrap();
+                latency.histogram = fsdyno_verdict::Distribution::empty().encode().unwrap();
             }
         }
         let page = page_of("read", &trials);
@@ -206,7 +192,7 @@ mod tests {
         let too_quick = "too quick for its program to tell";
         assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_quick}</span>")));
         assert!(page.contains(&format!("ramp 30 s, window {too_quick}, drain 12.0 ms in trial 0")));
-        let case = &crate::view::cases(&trials).unwrap()[0];
+        let case = &fsdyno_verdict::view::cases(&trials).unwrap()[0];
         let curves = distribution::curves(case, &trials).unwrap();
         let chart = distribution::chart(&curves[0].subject, &[&curves[0]]);
         assert_eq!(chart.tables[0].rows[0][3..7], ["-"; 4]);

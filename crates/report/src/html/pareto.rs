@@ -5,9 +5,9 @@
 
 use super::chart::{self, Chart, Names, plain};
 use super::configurations::head_unit;
-use crate::recommendation::{Answer, Objective, ParetoPoint, Recommendation};
-use crate::text;
 use fsdyno_core::measure::{Measure, Unit};
+use fsdyno_verdict::recommendation::{Answer, Objective, ParetoPoint, Recommendation};
+use fsdyno_verdict::text;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What the studies printed: their figures, shipped with the program, to hold a run of ours against them.
 //!
 //! Only figures are here, and what they are figures of. The files lie in `published/` beside the source and are part of
-//! the binary. FsOpBench's tables keep their own layout, which [`fsopbench`] reads; the others are CSV with a column
+//! the binary. FsOpBench's tables keep their own layout, which [`fsdyno_formats::fsopbench`] reads; the others are CSV with a column
 //! `counterpart`, which says for each published row which configuration of the ready plan stands for it.
 //!
 //! A [`Table`] is the same for all: rows that were measured, columns that are one of our measures in a unit of then. The
@@ -9,13 +9,11 @@
 //! anything about a filesystem; what can be held against each other is the *order* of configurations.
 
 mod counterpart;
-pub mod fsopbench;
-mod layout;
 mod side_by_side;
 mod table;
 
 pub use counterpart::Counterpart;
-pub use layout::{LayoutError, layout};
+pub(crate) use side_by_side::{Found, emulation, unpublished};
 pub use side_by_side::{Missing, Ours, Printed, PrintedRow, SideBySide, side_by_side, side_by_side_csv};
 pub use table::{Column, PublishedError, Row, Table, Unit};
 
@@ -33,12 +31,12 @@ pub struct Published {
     /// Where it was published.
     pub source: &'static str,
     /// The figures themselves.
-    figures: Figures,
+    figures: Source,
 }
 
 /// How figures are kept.
 #[derive(Debug)]
-enum Figures {
+enum Source {
     /// CSV: columns of labels, the counterpart, and these columns of figures.
     Csv(&'static str, &'static [table::CsvColumn]),
     /// FsOpBench's own text.
@@ -63,7 +61,7 @@ pub static PUBLISHED: &[Published] = &[
         title: "bonnie++ on ext3, ReiserFS and XFS, and on XFS with one setting changed at a time; two Pentium III, \
                 256 MB of memory, one ATA disk",
         source: "a study of XFS settings, 2003",
-        figures: Figures::Csv(include_str!("../../published/xfs-tweaks-2003.csv"), table::XFS_TWEAKS),
+        figures: Source::Csv(include_str!("../../published/xfs-tweaks-2003.csv"), table::XFS_TWEAKS),
     },
     Published {
         name: "streaming-ext4-2008",
@@ -71,28 +69,28 @@ pub static PUBLISHED: &[Published] = &[
         title: "one file of about 14 TB written and read back in requests of 4 MiB; 56 disks behind hardware RAID, striped \
                 by LVM",
         source: "a study of ext4 with aiod, 2008",
-        figures: Figures::Csv(include_str!("../../published/streaming-ext4-2008.csv"), table::STREAMING),
+        figures: Source::Csv(include_str!("../../published/streaming-ext4-2008.csv"), table::STREAMING),
     },
     Published {
         name: "fsopbench-2009",
         study: Study::FsOpBench2009,
         title: "readers of small files alone and beside writers, on ext3 and ext4; one disk, and an Areca RAID 6",
         source: "T. Oetiker, https://insights.oetiker.ch/linux/fsopbench/, 2009",
-        figures: Figures::FsOpBench,
+        figures: Source::FsOpBench,
     },
     Published {
         name: "postmark-schedulers-2009",
         study: Study::Schedulers2009,
         title: "postmark on filesystems under two I/O schedulers; Ubuntu 9.04",
         source: "a study of filesystems and schedulers, 2009",
-        figures: Figures::Csv(include_str!("../../published/postmark-schedulers-2009.csv"), table::POSTMARK),
+        figures: Source::Csv(include_str!("../../published/postmark-schedulers-2009.csv"), table::POSTMARK),
     },
     Published {
         name: "bonnie-schedulers-2009",
         study: Study::Schedulers2009,
         title: "bonnie++ on filesystems under two I/O schedulers; Ubuntu 9.04",
         source: "a study of filesystems and schedulers, 2009",
-        figures: Figures::Csv(include_str!("../../published/bonnie-schedulers-2009.csv"), table::BONNIE),
+        figures: Source::Csv(include_str!("../../published/bonnie-schedulers-2009.csv"), table::BONNIE),
     },
 ];
 
@@ -160,8 +158,8 @@ impl Published {
     /// [`PublishedError`] when a file that is part of the binary is not what it should be.
     pub fn table(&'static self) -> Result<Table, PublishedError> {
         match self.figures {
-            Figures::Csv(text, columns) => table::from_csv(text, columns),
-            Figures::FsOpBench => table::from_fsopbench(FSOPBENCH),
+            Source::Csv(text, columns) => table::from_csv(text, columns),
+            Source::FsOpBench => table::from_fsopbench(FSOPBENCH),
         }
         .map_err(|problem| PublishedError { name: self.name, problem })
     }

@@ -7,10 +7,10 @@ use super::table::{Row, Table};
 use super::{Published, PublishedError};
 use crate::csv_text::csv_text;
 use crate::export::output_error;
-use crate::ranking::{Figure, figure};
-use crate::view::is_measured;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};
-use fsdyno_stats::Estimate;
+use fsdyno_verdict::Estimate;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::ranking::{CaseEstimate, figure};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -114,7 +114,7 @@ fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::
 /// # Errors
 /// [`PublishedError`] when the figures that are part of the binary are broken.
 pub fn side_by_side(
-    header: &crate::Header,
+    header: &fsdyno_verdict::Header,
     trials: &[TrialRecord],
     published: &'static Published,
 ) -> Result<SideBySide, PublishedError> {
@@ -154,14 +154,14 @@ pub fn side_by_side(
 }
 
 /// That trials ran on emulated processors, where some did: their figures are no times.
-pub(super) fn emulation(trials: &[TrialRecord]) -> Option<&str> {
+pub(crate) fn emulation(trials: &[TrialRecord]) -> Option<&str> {
     let mut warnings = trials.iter().filter(|trial| is_measured(trial)).flat_map(|trial| &trial.warnings);
     let found = warnings.find(|warning| warning.kind == WarningKind::Emulation)?;
     Some(&found.text)
 }
 
 /// The trials of the configuration that stands for a published row.
-pub(super) struct Found<'t> {
+pub(crate) struct Found<'t> {
     /// Those with figures; sentinels left out.
     pub measured: Vec<&'t TrialRecord>,
     others: Vec<&'t TrialRecord>,
@@ -223,7 +223,7 @@ fn figures(table: &Table, row: &Row, seed: u64, trials: &[&TrialRecord]) -> Vec<
         .collect()
 }
 
-fn ours(figure: &Figure, base: f64) -> Ours {
+fn ours(figure: &CaseEstimate, base: f64) -> Ours {
     let Estimate { value, interval, n } = figure.estimate;
     Ours {
         value: value / base,
@@ -235,7 +235,7 @@ fn ours(figure: &Figure, base: f64) -> Ours {
 }
 
 /// The configurations that stand for no row, each once, in the order of their trials.
-pub(super) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
+pub(crate) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
     let rows: Vec<Found<'_>> = table.rows.iter().map(|row| Found::of(row, trials)).collect();
     let mut names: Vec<String> = Vec::new();
     for trial in trials.iter().filter(|trial| !trial.sentinel) {

@@ -1,8 +1,8 @@
 //! Published figures as a table: rows that were measured, columns that are one of our measures.
 
 use super::counterpart::Counterpart;
-use super::fsopbench::{self, ParseError, STATISTICS};
 use fsdyno_core::Measure;
+use fsdyno_formats::fsopbench::{self, ParseError, RowValues, STATISTICS};
 use std::fmt;
 
 /// A table of published figures.
@@ -232,7 +232,8 @@ pub(super) fn from_fsopbench(texts: &[(&'static str, &str)]) -> Result<Table, Pr
                     }
                 }
             }
-            let label = printed.title.strip_prefix("Linux ").unwrap_or(&printed.title).to_string();
+            let title = printed.title.to_string();
+            let label = title.strip_prefix("Linux ").unwrap_or(&title).to_string();
             table.rows.push(Row { label: vec![label], counterpart: fsopbench_counterpart(printed), figures });
         }
     }
@@ -248,8 +249,8 @@ fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64
             figures.push((Column { name, measure, unit }, value));
             Ok(())
         };
-        match &row.figures {
-            fsopbench::Figures::Latency { operation, count, milliseconds } => {
+        match &row.values {
+            RowValues::Latency { operation, count, milliseconds } => {
                 add("cnt", format!("{operation}/count"), Unit::Count, Some(*count as f64))?;
                 for (index, name) in STATISTICS.into_iter().enumerate() {
                     let statistic = ["min", "max", "mean", "median", "stddev"][index];
@@ -257,7 +258,7 @@ fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64
                     add(name, format!("{operation}/{statistic}"), Unit::Milliseconds, value)?;
                 }
             }
-            fsopbench::Figures::Rate { data, with_overhead } => {
+            RowValues::Rate { data, with_overhead } => {
                 let rates = [("data", "data-rate", data), ("with overhead", "overhead-rate", with_overhead)];
                 for (name, figure, value) in rates {
                     let value = value.map(|figure| figure.value);
@@ -272,7 +273,7 @@ fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64
 /// The point of the product in the ready plan. What the titles say of disk and kernel has no counterpart there, and where
 /// a journal was external, they do not say on what: the second disk of the plan stands for it.
 fn fsopbench_counterpart(table: &fsopbench::Table) -> Counterpart {
-    let setting = |name: &str| table.setting(name).unwrap_or_default();
+    let setting = |name: &str| table.title.setting(name).unwrap_or_default();
     let translated = |axis: &str, level: &str| {
         let known = fsdyno_core::axis::find(axis).ok().and_then(|axis| axis.level(level).ok());
         known.map_or(level.to_string(), |level| level.text)
@@ -282,7 +283,7 @@ fn fsopbench_counterpart(table: &fsopbench::Table) -> Counterpart {
         "ext" => "external:disk",
         other => other,
     };
-    let atime = table.flags.first().map(String::as_str).unwrap_or_default();
+    let atime = table.title.flags.first().map(String::as_str).unwrap_or_default();
     let settings = [
         ("atime", atime),
         ("barrier", setting("barrier")),

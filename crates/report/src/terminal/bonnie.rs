@@ -1,323 +1,127 @@
-//! The tables of bonnie++ 2.00, and the line of 50 fields that its `bon_csv2html` reads, of the native workload and of the
-//! real program.
-//!
-//! Layout and rounding are those of its bon_time.cpp, `+++++` for what took less than half a second included. Three slips of
-//! the original are not repeated. Its table has for files per second whatever lies in a register (an `int` format for a
-//! `double`); here it is the rate, as in its line of fields. Its line has the number of directories one field too late, and
-//! never the sizes of chunks; here they stand where its own header and `bon_csv2html` have them. And %CPU of the seeks counts
-//! each seeker once, where the original's threads each count all of them.
+//! The tables of bonnie++ and its line of fields, of the native workload and of the real program.
 //!
 //! Several trials of a case are shown as one: rates are harmonic means, %CPU is processor time over time of all trials
 //! together, a latency is the longest of all. A test for which the real program gave no figure in one of them has none.
 
-use super::{Paint, Style};
+use super::style::{Paint, Style};
 use crate::csv_text::csv_text;
-use crate::error::ReportError;
-use crate::text;
-use crate::view::{self, CaseView};
-use fsdyno_core::workload::bonnie::{FILE_UNIT, SEEKS, TESTS, WRITE_BLOCK};
-use fsdyno_core::workload::external::bonnie::{Arguments, Links};
+use fsdyno_core::workload::bonnie::{SEEKS, TESTS, WRITE_BLOCK};
+use fsdyno_core::workload::external::bonnie::Arguments;
 use fsdyno_core::workload::{Bonnie, Program};
 use fsdyno_core::{Bytes, TrialRecord, Workload};
+use fsdyno_formats::bonnie::{LARGE, Run, SHORTEST_S, Speed, TestFigures};
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{self, CaseView};
 use std::io::{self, Write};
 
-/// Versions of the line of fields and of the program.
-const LAYOUT: &str = "1.98";
-const VERSION: &str = "2.00a";
-/// What took less than this has no rate, in seconds.
-const SHORTEST: f64 = 0.5;
 /// Percent of a processor that rounding to whole nanoseconds may have taken from a whole number.
 const CPU_EPSILON: f64 = 1e-5;
-const DEFAULT_CHUNK: Bytes = Bytes(8192);
-const DEFAULT_SEEKS: u64 = 8192;
-const DEFAULT_SEEKERS: u32 = 5;
-/// Tests of the large file, the first of [`TESTS`].
-const LARGE: usize = 6;
 
 /// Writes both tables of a case.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    let Some(run) = Run::of(&case.workload) else { return Ok(()) };
+    let Some(asked) = Asked::of(&case.workload) else { return Ok(()) };
     let mut heading = format!("{}: {}", case.configuration.name, case.workload.load().title());
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
         heading += &format!("; {trials} as one: harmonic means of rates, longest latencies");
     }
     style.paragraph(out, Paint::Heading, 0, &heading)?;
-    let (figures, size) = (figures(case, &run), large_size(case, &run));
-    if size > Bytes(0) {
-        large_table(out, &case.configuration.name, &run, size, &figures[..LARGE])?;
-    }
-    if run.parameters.files > 0 {
-        small_table(out, &case.configuration.name, &run, &figures[LARGE..])?;
-    }
-    Ok(())
+    asked.run(&case.configuration.name, case, 0).write_tables(out)
 }
 
 /// Whether a workload has such tables and lines: the native one, and the real program.
 pub fn is_bonnie(workload: &Workload) -> bool {
-    Run::of(workload).is_some()
+    Asked::of(workload).is_some()
 }
 
 /// What was asked for, of whichever of the two.
-struct Run {
+struct Asked {
     parameters: Bonnie,
     /// What only the real program takes.
     original: Option<Arguments>,
 }
 
-impl Run {
-    fn of(workload: &Workload) -> Option<Run> {
+impl Asked {
+    fn of(workload: &Workload) -> Option<Asked> {
         match workload {
-            Workload::Bonnie(parameters) => Some(Run { parameters: parameters.clone(), original: None }),
+            Workload::Bonnie(parameters) => Some(Asked { parameters: parameters.clone(), original: None }),
             Workload::External(external) if external.program == Program::Bonnie => {
                 let original = external.bonnie_arguments().ok()?;
-                Some(Run { parameters: original.parameters.clone(), original: Some(original) })
+                Some(Asked { parameters: original.parameters.clone(), original: Some(original) })
             }
             _ => None,
         }
     }
 
-    fn links(&self) -> Option<Links> {
-        self.original.as_ref()?.links
-    }
-
-    fn copies(&self) -> u32 {
-        self.original.as_ref().map_or(1, |original| original.copies)
-    }
-
-    fn seed(&self, of_trial: u64) -> u64 {
-        self.original.as_ref().map_or(of_trial, |original| original.seed(of_trial).into())
+    /// With what came of it.
+    fn run<'a>(&'a self, name: &'a str, case: &CaseView, seed_of_trial: u64) -> Run<'a> {
+        let original = self.original.as_ref();
+        Run {
+            name,
+            parameters: &self.parameters,
+            links: original.and_then(|original| original.links),
+            copies: original.map_or(1, |original| original.copies),
+            seed: original.map_or(seed_of_trial, |original| original.seed(seed_of_trial).into()),
+            size: large_size(case, &self.parameters),
+            tests: tests(case, original.is_some()),
+        }
     }
 }
 
 /// Writes the line of fields of every measured trial of bonnie, native or real; those of a sentinel are left out.
 ///
 /// # Errors
-/// Those of `out`, and [`ReportError::Histogram`] as an I/O error when a stored histogram cannot be read.
+/// Those of `out`, and [`fsdyno_verdict::UnreadableHistogram`] as an I/O error when a stored histogram cannot be read.
 pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
     for trial in trials {
-        let Some(run) = Run::of(&trial.workload) else { continue };
+        let Some(asked) = Asked::of(&trial.workload) else { continue };
         let cases = view::cases(std::slice::from_ref(trial))
-            .map_err(|error: ReportError| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
         for case in &cases {
-            writeln!(out, "{}", fields(case, &run, trial.seed).join(","))?;
+            let name = csv_text(&case.configuration.name);
+            writeln!(out, "{}", asked.run(&name, case, trial.seed).line())?;
         }
     }
     Ok(())
 }
 
-/// What came of one test.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Figures {
-    /// Whether it took long enough for a rate.
-    told: bool,
-    /// KiB, seeks or files per second.
-    rate: f64,
-    /// Percent of one processor.
-    cpu: f64,
-    longest_ns: u64,
-    is_seeks: bool,
-}
-
-/// Those of every test; `None` for one that was left out.
-fn figures(case: &CaseView, run: &Run) -> [Option<Figures>; TESTS.len()] {
+/// The figures of every test; `None` for one that was left out.
+fn tests(case: &CaseView, is_original: bool) -> [Option<TestFigures>; TESTS.len()] {
     // What the original gave a figure for took long enough, though its rate is rounded.
-    let shortest = if run.original.is_some() { f64::MIN_POSITIVE } else { SHORTEST };
+    let shortest_s = if is_original { f64::MIN_POSITIVE } else { SHORTEST_S };
     let trials = case.trials.len().max(1) as f64;
     let mut tests = (0..).zip(TESTS).map(|(index, test)| {
         let phase = case.phases.iter().find(|phase| phase.name == test.name)?;
         let role = phase.roles.iter().find(|view| view.role == test.role)?;
-        let is_seeks = test == SEEKS;
-        let in_bytes = index < LARGE && !is_seeks;
+        let in_bytes = index < LARGE && test != SEEKS;
         let seconds = phase.window_ns.as_secs_f64();
-        Some(Figures {
-            told: seconds >= shortest,
-            rate: if in_bytes {
-                role.rates.aggregate_bytes_per_s / Bytes::KIB as f64
-            } else {
-                role.rates.items_per_s
+        let speed = || Speed {
+            rate: match in_bytes {
+                true => role.rates.aggregate_bytes_per_s / Bytes::KIB as f64,
+                false => role.rates.items_per_s,
             },
-            cpu: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0
+            cpu_percent: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0
                 + CPU_EPSILON,
+        };
+        Some(TestFigures {
+            speed: (seconds >= shortest_s).then(speed),
             longest_ns: role.longest_item.map_or(0, |longest| longest.0),
-            is_seeks,
         })
     });
     std::array::from_fn(|_| tests.next().flatten())
 }
 
 /// Size of the large file: what was written, where the plan leaves it to the machine.
-fn large_size(case: &CaseView, run: &Run) -> Bytes {
+fn large_size(case: &CaseView, parameters: &Bonnie) -> Bytes {
     let written = || {
         let phase = case.phases.iter().find(|phase| phase.name == WRITE_BLOCK.name)?;
         let role = phase.roles.iter().find(|view| view.role == WRITE_BLOCK.role)?;
         Some(Bytes(role.rates.bytes / case.trials.len().max(1) as u64))
     };
-    run.parameters.size.or_else(written).unwrap_or_default()
-}
-
-fn large_table(
-    out: &mut dyn Write,
-    name: &str,
-    run: &Run,
-    size: Bytes,
-    figures: &[Option<Figures>],
-) -> io::Result<()> {
-    writeln!(
-        out,
-        "Version {VERSION:>5}       ------Sequential Output------ --Sequential Input- --Random-\n                    \
-         -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--"
-    )?;
-    writeln!(out, "Name:Size etc       {}", [" /sec %CP"; LARGE].join(" "))?;
-    let parameters = &run.parameters;
-    // Size, chunk, copies, seeks and seekers, the usual ones left out.
-    let unless = |usual: bool, text: String| if usual { String::new() } else { text };
-    let etc = [
-        mebibytes(size),
-        unless(parameters.chunk == DEFAULT_CHUNK, bytes(parameters.chunk)),
-        unless(run.copies() == 1, run.copies().to_string()),
-        unless(parameters.seeks == DEFAULT_SEEKS, parameters.seeks.to_string()),
-        unless(parameters.seekers == DEFAULT_SEEKERS, parameters.seekers.to_string()),
-    ];
-    let etc = etc.join(":");
-    let etc = etc.trim_end_matches(':');
-    match 18_usize.checked_sub(etc.len()) {
-        Some(room) => write!(out, "{name:<room$.room$} {etc}")?,
-        None => write!(out, "{etc}")?,
-    }
-    rows(out, figures)
-}
-
-fn small_table(out: &mut dyn Write, name: &str, run: &Run, figures: &[Option<Figures>]) -> io::Result<()> {
-    writeln!(
-        out,
-        "Version {VERSION:>5}       ------Sequential Create------ --------Random Create--------\n{name:<19.19} \
-         -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--"
-    )?;
-    let Bonnie { files, min_size, max_size, directories, .. } = run.parameters;
-    let label = match (min_size.0, max_size.0, run.links()) {
-        (1.., ..) => "files:max:min       ",
-        (0, 1.., _) | (0, 0, Some(_)) => "files:max           ",
-        (0, 0, None) => "              files ",
-    };
-    writeln!(out, "{label}{}", [" /sec %CP"; TESTS.len() - LARGE].join(" "))?;
-    let mut files = (files / FILE_UNIT).to_string();
-    if let Some(links) = run.links() {
-        files += &format!(":{links}");
-    }
-    if max_size > Bytes(0) {
-        files += &format!(":{}:{}", max_size.0, min_size.0);
-    }
-    if directories > 1 {
-        files += &format!("/{directories}");
-    }
-    write!(out, "{files:>19}")?;
-    rows(out, figures)
-}
-
-/// The rest of the row of rates, and that of latencies.
-fn rows(out: &mut dyn Write, figures: &[Option<Figures>]) -> io::Result<()> {
-    let large = figures.iter().flatten().any(|figures| figures.is_seeks);
-    for figures in figures {
-        let (rate, cpu) = match figures {
-            None => (String::new(), String::new()),
-            Some(figures) if !figures.told => ("+++++".to_string(), "+++".to_string()),
-            Some(figures) => (figures.rate_in_table(large), (figures.cpu as u64).to_string()),
-        };
-        write!(out, " {rate:>5} {cpu:>3}")?;
-    }
-    write!(out, "\nLatency          ")?;
-    figures.iter().try_for_each(|figures| write!(out, " {:>9}", latency(*figures)))?;
-    writeln!(out)
-}
-
-impl Figures {
-    fn rate_in_table(&self, large: bool) -> String {
-        let mib = self.rate / 1024.0;
-        match self.rate {
-            rate if self.is_seeks => per_second(rate),
-            rate if !large => (rate as u64).to_string(),
-            rate if rate < 10_000.0 => format!("{}k", rate as u64),
-            _ if mib < 100.0 => format!("{mib:.1}m"),
-            _ if mib < 1000.0 => format!("{}m", (mib + 0.5) as u64),
-            _ => format!("{:.1}g", mib / 1024.0),
-        }
-    }
-
-    fn rate_in_fields(&self) -> String {
-        if self.is_seeks { per_second(self.rate) } else { (self.rate as u64).to_string() }
-    }
-}
-
-/// The fields of one trial.
-fn fields(case: &CaseView, run: &Run, seed: u64) -> Vec<String> {
-    let (figures, size) = (figures(case, run), large_size(case, run));
-    let parameters = &run.parameters;
-    let unless = |usual: bool, text: String| if usual { String::new() } else { text };
-    let name = csv_text(&case.configuration.name).replace([',', '\n'], " ");
-    let (copies, seed) = (run.copies().to_string(), run.seed(seed).to_string());
-    let mut fields = vec![LAYOUT.to_string(), VERSION.to_string(), name, copies, seed];
-    if size > Bytes(0) {
-        let chunk = unless(parameters.chunk == DEFAULT_CHUNK, bytes(parameters.chunk));
-        fields.extend([mebibytes(size), chunk, parameters.seeks.to_string(), parameters.seekers.to_string()]);
-    } else {
-        fields.extend([const { String::new() }; 4]);
-    }
-    fields.extend(figures[..LARGE].iter().flat_map(|figures| rate_and_cpu(*figures)));
-    if parameters.files > 0 {
-        let max_size = unless(parameters.max_size == Bytes(0), parameters.max_size.0.to_string());
-        fields.extend([
-            (parameters.files / FILE_UNIT).to_string(),
-            run.links().map_or(max_size, |links| links.to_string()),
-            unless(parameters.min_size == Bytes(0), parameters.min_size.0.to_string()),
-            unless(parameters.directories == 1, parameters.directories.to_string()),
-            unless(parameters.file_chunk == DEFAULT_CHUNK, bytes(parameters.file_chunk)),
-        ]);
-    } else {
-        fields.extend([const { String::new() }; 5]);
-    }
-    fields.extend(figures[LARGE..].iter().flat_map(|figures| rate_and_cpu(*figures)));
-    fields.extend(figures.iter().map(|figures| latency(*figures)));
-    fields
-}
-
-fn rate_and_cpu(figures: Option<Figures>) -> [String; 2] {
-    match figures {
-        None => [String::new(), String::new()],
-        Some(figures) if !figures.told => ["+++++".to_string(), "+++".to_string()],
-        Some(figures) => [figures.rate_in_fields(), (figures.cpu as u64).to_string()],
-    }
-}
-
-fn per_second(seeks: f64) -> String {
-    if seeks >= 1000.0 { format!("{seeks:.0}") } else { format!("{seeks:.1}") }
-}
-
-fn latency(figures: Option<Figures>) -> String {
-    match figures.map_or(0, |figures| figures.longest_ns) {
-        0 => String::new(),
-        ns if ns > 99_999_999_000 => format!("{}s", ns / 1_000_000_000),
-        ns if ns > 99_999_000 => format!("{}ms", ns / 1_000_000),
-        ns => format!("{}us", ns / 1_000),
-    }
-}
-
-/// Whole MiB, or GiB where they are whole.
-fn mebibytes(size: Bytes) -> String {
-    let mib = size.0 / Bytes::MIB;
-    if mib > 0 && mib.is_multiple_of(1024) { format!("{}G", mib / 1024) } else { format!("{mib}M") }
-}
-
-/// Bytes, KiB or MiB, whatever is whole.
-fn bytes(size: Bytes) -> String {
-    match size.0 {
-        size if size.is_multiple_of(Bytes::MIB) => format!("{}m", size / Bytes::MIB),
-        size if size.is_multiple_of(Bytes::KIB) => format!("{}k", size / Bytes::KIB),
-        size => size.to_string(),
-    }
+    parameters.size.or_else(written).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -416,26 +220,6 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
         assert!(table.contains("\nhost            64M 2535k  94 ") && table.contains("7000ms"), "{table}");
     }
 
-    #[test]
-    fn what_was_left_out_stays_blank() {
-        let mut large = trial(0);
-        large.phases.retain(|phase| !phase.name.ends_with("character") && !phase.name.contains("tial"));
-        large.phases.truncate(4);
-        if let Workload::Bonnie(parameters) = &mut large.workload {
-            parameters.files = 0;
-            parameters.chunk = Bytes(16384);
-            parameters.seekers = 7;
-        }
-        let text = table(std::slice::from_ref(&large));
-        assert!(text.contains("\nhost    64M:16k:::7           +++++ +++"), "{text}");
-        let line = lines(&[large]);
-        assert!(
-            line.starts_with("1.98,2.00a,host,1,42,64M,16k,8192,7,,,+++++,+++,+++++,+++,,,+++++"),
-            "{line}"
-        );
-        assert_eq!(line.split(',').count(), 50);
-    }
-
     /// What the engine keeps of the same run of the real program: rates in whole numbers, no time and no processor where
     /// there is no rate.
     fn real(number: u32, arguments: &str) -> TrialRecord {
@@ -494,20 +278,5 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
             line.starts_with("1.98,2.00a,host,3,42,2M,,8192,5,") && line.contains(",1,link,,,,+++++"),
             "{line}"
         );
-    }
-
-    #[test]
-    fn numbers_are_rounded_as_in_the_original() {
-        let rate = |rate| Figures { told: true, rate, cpu: 0.0, longest_ns: 0, is_seeks: false };
-        let shown =
-            [9999.9, 10_000.0, 102_399.0 * 1.0, 512_000.0, 2e6].map(|kib| rate(kib).rate_in_table(true));
-        assert_eq!(shown, ["9999k", "9.8m", "100.0m", "500m", "1.9g"]);
-        assert_eq!([999.94, 1000.4].map(per_second), ["999.9", "1000"]);
-        let time = |longest_ns| latency(Some(Figures { longest_ns, ..rate(1.0) }));
-        assert_eq!(
-            [0, 99_999_000, 100_000_000, 99_999_999_000, 100_000_000_000].map(time),
-            ["", "99999us", "100ms", "99999ms", "100s"]
-        );
-        assert_eq!([64_u64, 1024, 1536].map(|mib| mebibytes(Bytes(mib << 20))), ["64M", "1G", "1536M"]);
     }
 }

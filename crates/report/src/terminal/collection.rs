@@ -1,9 +1,9 @@
 //! The table of `collection`: the tests, how long each took, and what that means in MB/s and files/s.
 
-use super::{Paint, Style, write_table};
-use crate::text;
-use crate::view::CaseView;
+use super::style::{Paint, Style, write_table};
 use comfy_table::Cell;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
 /// Writes the table of a case. Several trials are shown by the means of their times and rates.

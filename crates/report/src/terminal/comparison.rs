@@ -1,11 +1,11 @@
 //! Two sides compared, as text: for each case the verdicts, worst first, with the measures they are about; and one sentence
 //! at the end, where the eye rests.
 
-use super::{Paint, Style};
-use crate::comparison::{Alone, ComparedCase, Comparison, Finding, Row, SideName};
-use crate::merge::Time;
-use crate::text;
+use super::style::{Paint, Style};
 use fsdyno_core::measure::Unit;
+use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row, SideName, UncomparedCase};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Longest name of a measure that stands in one line with its figures.
@@ -158,7 +158,7 @@ fn p_value(p: f64) -> String {
 }
 
 /// The cases of one side that are not compared, those of one reason together.
-fn write_alone(out: &mut dyn Write, letter: &str, alone: &[Alone], style: Style) -> io::Result<()> {
+fn write_alone(out: &mut dyn Write, letter: &str, alone: &[UncomparedCase], style: Style) -> io::Result<()> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for case in alone {
         match groups.iter_mut().find(|(reason, _)| *reason == case.reason) {
@@ -224,8 +224,8 @@ fn summary(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::tests::{question, side, trials};
     use crate::fixture;
+    use crate::fixture::{blocks as trials, question, side};
     use fsdyno_core::TrialRecord;
 
     fn text(first: &[TrialRecord], second: &[TrialRecord], sweeps: [i64; 2], measures: &[&str]) -> String {

@@ -1,40 +1,16 @@
-//! The table of FsOpBench (2009), column by column: a reader can hold today's result against a published one.
+//! The table of FsOpBench (2009) of a case: a reader can hold today's result against a published one.
 //!
-//! The layout is the published one to the byte; the widths below are its `printf` widths, and longer numbers push their
-//! line out as they did then. Three things are added where the old tables had nothing to say. A lower bound carries `>=`
-//! and takes the room for it from the blanks before it. A statistic of no operations is `-`. Several trials of a case are
-//! shown merged (counts summed, rates averaged harmonically, quantiles of all operations together), and the header line
-//! then ends in ` trials=N`.
+//! Several trials of a case are shown merged (counts summed, rates averaged harmonically, quantiles of all operations
+//! together), and the header line then ends in ` trials=N`.
 
-use super::{Paint, Style};
-use crate::merge::Time;
-use crate::view::{CaseView, OperationView, PhaseView, RoleView};
+use super::style::{Paint, Style};
 use fsdyno_core::DeviceSpec;
-use fsdyno_core::{Operation, Role, axis, filesystem};
+use fsdyno_core::{Role, axis, filesystem};
+use fsdyno_formats::fsopbench::{Number, ROWS, RoleRows, Row, RowValues, Table, TablePhase, Title};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use std::io::{self, Write};
 use std::path::Path;
-
-/// Length of the rule below the name of a phase.
-const PHASE_RULE: usize = 70;
-
-/// The rows of a role: letter and name as published, and the operation behind them.
-pub(crate) type Rows = &'static [(&'static str, Operation)];
-
-pub(crate) const READER: Rows = &[
-    ("A read dir", Operation::Readdir),
-    ("B lstat file", Operation::Statx),
-    ("C open file", Operation::Openat),
-    ("D rd 1st byte", Operation::ReadFirstByte),
-];
-pub(crate) const READER_RATE: (&str, &str) = ("E read rate", "readdir + open + 1st byte + data");
-
-pub(crate) const WRITER: Rows = &[
-    ("F write open", Operation::Openat),
-    ("G wr 1st byte", Operation::WriteFirstByte),
-    ("H write close", Operation::Close),
-    ("I mkdir", Operation::Mkdirat),
-];
-pub(crate) const WRITER_RATE: (&str, &str) = ("J write rate", "open + 1st byte + data + close");
 
 /// Settings that have their own place in the header line.
 const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler", "kernel", "disk"];
@@ -44,34 +20,26 @@ const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler",
 /// # Errors
 /// Those of `out`.
 pub(crate) fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    let header = header(case);
-    writeln!(out, "{}", style.paint(Paint::Heading, &header))?;
-    writeln!(out, "{}", "*".repeat(header.len()))?;
-    for phase in &case.phases {
-        let blocks: Vec<Vec<String>> = phase.roles.iter().filter_map(block).collect();
-        if blocks.is_empty() {
-            continue;
-        }
-        writeln!(out, "\n{}\n{}", title(phase), "-".repeat(PHASE_RULE))?;
-        for (index, rows) in blocks.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            rows.iter().try_for_each(|row| writeln!(out, "{row}"))?;
-        }
-    }
-    Ok(())
+    let phases = case.phases.iter().map(phase).filter(|phase| !phase.rows.is_empty()).collect();
+    let table = Table { title: title(case), phases };
+    let (heading, text) = (table.title.to_string(), table.to_string());
+    let rest = text.strip_prefix(&heading).unwrap_or_default();
+    write!(out, "{}{rest}", style.paint(Paint::Heading, &heading))
+}
+
+/// The first line of the table, which those of other workloads begin with, too.
+pub(super) fn header(case: &CaseView) -> String {
+    title(case).to_string()
 }
 
 /// `Linux 6.18.44 relatime barrier=0 fs=ext4 disk=loop journal=int data=ordered scheduler=bfq`, what else was set, and
 /// the number of trials where there are several. What is not known of a directory that stood there before is left out.
-pub(super) fn header(case: &CaseView) -> String {
+fn title(case: &CaseView) -> Title {
     let options: Vec<&str> = case.mount_options_in_force.split(',').collect();
     let configuration = &case.configuration;
     let kernel = case.environment.kernel.split_whitespace().next().unwrap_or("unknown");
-    let mut words = vec![format!("Linux {kernel}")];
     let atime = ["noatime", "nodiratime", "relatime"].into_iter().find(|word| options.contains(word));
-    words.push(configuration.level("atime").or(atime).unwrap_or("strictatime").to_string());
+    let atime = configuration.level("atime").or(atime).unwrap_or("strictatime");
 
     let (filesystem, disk) = filesystem_and_disk(case);
     let journal = journal(case);
@@ -84,14 +52,17 @@ pub(super) fn header(case: &CaseView) -> String {
         ("data", data(case, &options, journal.as_deref())),
         ("scheduler", scheduler.map(str::to_string)),
     ];
-    words.extend(named.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
-
-    let others = configuration.settings.keys().filter(|axis| !IN_HEADER.contains(&axis.as_str()));
-    words.extend(others.filter_map(|axis| Some(format!("{axis}={}", configuration.level(axis)?))));
-    if case.trials.len() > 1 {
-        words.push(format!("trials={}", case.trials.len()));
+    let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let others = configuration.settings.keys().map(String::as_str).filter(|axis| !IN_HEADER.contains(axis));
+    let others = others.filter_map(|axis| Some((axis, configuration.level(axis)?.to_string())));
+    let trials = Some(case.trials.len()).filter(|trials| *trials > 1);
+    let trials = trials.map(|trials| ("trials", trials.to_string()));
+    let settings = named.chain(others).chain(trials);
+    Title {
+        kernel: kernel.to_string(),
+        flags: vec![atime.to_string()],
+        settings: settings.map(|(name, value)| (name.to_string(), value)).collect(),
     }
-    words.join(" ")
 }
 
 /// What was made on what; for a directory, what its mount is.
@@ -149,127 +120,66 @@ fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<Stri
     case.configuration.level("data").or(shown).or(by_default).map(str::to_string)
 }
 
-/// `3 readers, 3 writers (30s)`: always in the plural, readers first, whatever the order of the rows.
-fn title(phase: &PhaseView) -> String {
+/// `3 readers, 3 writers`: always in the plural, readers first, whatever the order of the rows.
+fn phase(phase: &PhaseView) -> TablePhase {
     let of = |role: Role| phase.roles.iter().find(|view| view.role == role);
     let groups = [of(Role::Reader), of(Role::Writer)].into_iter().flatten();
     let groups: Vec<String> = groups.map(|view| format!("{} {}s", view.workers, view.role)).collect();
-    format!("{} ({}s)", groups.join(", "), phase.window_ns.as_secs_f64())
+    TablePhase {
+        name: groups.join(", "),
+        window: format!("{}s", phase.window_ns.as_secs_f64()),
+        rows: phase.roles.iter().flat_map(rows).collect(),
+    }
 }
 
 /// The rows of a role; none for a role that the published tables do not know.
-fn block(view: &RoleView) -> Option<Vec<String>> {
-    let (rows, (label, parts)) = match view.role {
-        Role::Reader => (READER, READER_RATE),
-        Role::Writer => (WRITER, WRITER_RATE),
-        _ => return None,
+fn rows(view: &RoleView) -> Vec<Row> {
+    let Some(RoleRows { role, latencies, rate, .. }) = ROWS.iter().find(|rows| rows.role == view.role) else {
+        return Vec::new();
     };
-    let mut lines: Vec<String> =
-        rows.iter().map(|(label, operation)| latency_row(label, view.operation(*operation))).collect();
-    lines.push(rate_row(label, view.rates.data_bytes_per_s, view.rates.with_overhead_bytes_per_s, parts));
-    Some(lines)
+    let latencies = latencies.iter().map(|(label, operation)| {
+        let (count, milliseconds) = latency(view.operation(*operation));
+        (*label, RowValues::Latency { operation: *operation, count, milliseconds })
+    });
+    let megabytes = |rate: Option<f64>| rate.map(|rate| Number { value: rate / 1e6, at_least: false });
+    let rates = RowValues::Rate {
+        data: megabytes(view.rates.data_bytes_per_s),
+        with_overhead: megabytes(view.rates.with_overhead_bytes_per_s),
+    };
+    let rows = latencies.chain([(*rate, rates)]);
+    rows.map(|(label, values)| Row { label, role: *role, values }).collect()
 }
 
-/// `%-18scnt %6d   min %5.3f ms   max %8.3f ms   avg %6.3f ms   med %5.3f ms   std %7.3f`
-fn latency_row(label: &str, view: Option<&OperationView>) -> String {
-    let (count, fields) = match view {
-        Some(view) if view.latency.count > 0 => (view.latency.count, statistics(view)),
+/// Count, and min, max, avg, med and std in milliseconds.
+fn latency(view: Option<&OperationView>) -> (u64, [Option<Number>; 5]) {
+    let time = |Time { ns, at_least }: Time| Some(Number { value: ns as f64 / 1e6, at_least });
+    match view {
+        Some(view) if view.latency.count > 0 => {
+            let latency = &view.latency;
+            let mean = Number { value: latency.mean / 1e6, at_least: view.censored > 0 };
+            let [min, max, median] =
+                [latency.min, latency.max, latency.median()].map(|ns| time(view.time(ns)));
+            let deviation = Number { value: latency.stddev / 1e6, at_least: false };
+            (latency.count, [min, max, Some(mean), median, Some(deviation)])
+        }
         // An operation that covered the whole window is no sample, but the maximum knows it.
         Some(view) if view.latency.max > 0 => {
-            (0, [None, Some(milliseconds(view.time(view.latency.max))), None, None, None])
+            (0, [None, time(view.time(view.latency.max)), None, None, None])
         }
-        _ => (0, [const { None }; 5]),
-    };
-    let [min, max, avg, med, std] = fields.map(|field| field.unwrap_or_else(|| "-".to_string()));
-    format!(
-        "{label:<18}cnt {count:>6}{} ms{} ms{} ms{} ms{}",
-        column("min", 5, &min),
-        column("max", 8, &max),
-        column("avg", 6, &avg),
-        column("med", 5, &med),
-        column("std", 7, &std),
-    )
-}
-
-/// min, max, avg, med and std in milliseconds.
-fn statistics(view: &OperationView) -> [Option<String>; 5] {
-    let latency = &view.latency;
-    let mean = if view.censored > 0 { ">=" } else { "" };
-    [
-        Some(milliseconds(view.time(latency.min))),
-        Some(milliseconds(view.time(latency.max))),
-        Some(format!("{mean}{:.3}", latency.mean / 1e6)),
-        Some(milliseconds(view.time(latency.median()))),
-        Some(format!("{:.3}", latency.stddev / 1e6)),
-    ]
-}
-
-fn milliseconds(time: Time) -> String {
-    format!("{}{:.3}", if time.at_least { ">=" } else { "" }, time.ns as f64 / 1e6)
-}
-
-/// Three blanks, a name, a blank and a number in `width`. A lower bound needs two columns more: it takes them from the
-/// blanks before the name, and at last from the one behind it, so that the columns after it stay where they are.
-fn column(name: &str, width: usize, value: &str) -> String {
-    if !value.starts_with(">=") {
-        return format!("   {name} {value:>width$}");
+        _ => (0, [None; 5]),
     }
-    let whole = 3 + name.len() + 1 + width;
-    let spaced = format!("{name} {value}");
-    let text = if spaced.len() < whole { spaced } else { format!("{name}{value}") };
-    let text = format!("{text:>whole$}");
-    if text.starts_with(' ') { text } else { format!(" {text}") }
-}
-
-/// `%-16s%7.3f MB/s (data) %7.3f MB/s (...)`
-fn rate_row(label: &str, data: Option<f64>, with_overhead: Option<f64>, parts: &str) -> String {
-    let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_string(), |rate| format!("{:.3}", rate / 1e6));
-    format!("{label:<16}{:>7} MB/s (data) {:>7} MB/s ({parts})", rate(data), rate(with_overhead))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_core::result::{Latency, Quantiles, Rates};
+    use fsdyno_core::Operation;
+    use fsdyno_core::result::Latency;
+    use fsdyno_formats::fsopbench::parse;
 
     /// Rows of the published tables, <https://insights.oetiker.ch/linux/fsopbench/>.
-    const PUBLISHED: &str = include_str!("../../tests/published-2009.txt");
-
-    fn published_number(text: &str) -> u64 {
-        (text.parse::<f64>().unwrap() * 1e6).round() as u64
-    }
-
-    /// Reads a published row and prints it again with our functions.
-    fn again(line: &str) -> String {
-        let (label, numbers) = if line.contains(" rate ") { line.split_at(16) } else { line.split_at(18) };
-        let words: Vec<&str> = numbers.split_whitespace().collect();
-        if let Some((_, parts)) = line.rsplit_once(" (") {
-            let rate = |index: usize| Some(words[index].parse::<f64>().unwrap() * 1e6);
-            return rate_row(label.trim_end(), rate(0), rate(3), parts.trim_end_matches(')'));
-        }
-        let latency = Latency {
-            count: words[1].parse().unwrap(),
-            min: published_number(words[3]),
-            max: published_number(words[6]),
-            mean: words[9].parse::<f64>().unwrap() * 1e6,
-            quantiles: Quantiles::of(|_| published_number(words[12])),
-            stddev: words[15].parse::<f64>().unwrap() * 1e6,
-            ..Latency::default()
-        };
-        let view = OperationView { operation: Operation::Openat, censored: 0, latency };
-        latency_row(label.trim_end(), Some(&view))
-    }
-
-    #[test]
-    fn published_rows_come_out_byte_for_byte() {
-        let rows: Vec<&str> =
-            PUBLISHED.lines().filter(|line| line.contains(" ms ") || line.contains("MB/s")).collect();
-        assert!(rows.len() > 40 && PUBLISHED.contains("19592.233") && PUBLISHED.contains("522.051"));
-        for row in rows {
-            assert_eq!(again(row), row);
-        }
-    }
+    const PUBLISHED: &str = include_str!("../../../formats/captured/fsopbench-2009.txt");
 
     #[test]
     fn a_whole_table_has_the_published_skeleton() {
@@ -282,7 +192,7 @@ mod tests {
     }
 
     fn table(trials: &[fsdyno_core::TrialRecord]) -> String {
-        let cases = crate::view::cases(trials).unwrap();
+        let cases = fsdyno_verdict::view::cases(trials).unwrap();
         let mut out = Vec::new();
         compatible(&mut out, &cases[0], &Style::default()).unwrap();
         String::from_utf8(out).unwrap()
@@ -354,16 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn lower_bounds_keep_the_columns_in_place() {
-        let exact = column("max", 8, "78.354");
-        for bound in [">=0.123", ">=78.354", ">=925.522", ">=9999.999", ">=30000.000"] {
-            let text = column("max", 8, bound);
-            assert_eq!(text.len(), exact.len(), "{text}");
-            assert!(text.starts_with(' ') && text.ends_with(bound), "{text}");
-        }
-    }
-
-    #[test]
     fn a_blocked_writer_shows_in_the_maximum() {
         let table = table(&fixture::trials());
         let row = table.lines().find(|line| line.starts_with("I mkdir")).unwrap();
@@ -372,21 +272,25 @@ mod tests {
 
     #[test]
     fn no_operations_are_no_zeros() {
-        assert_eq!(
-            latency_row("I mkdir", None),
-            "I mkdir           cnt      0   min     - ms   max        - ms   avg      - ms   med     - ms   std       -"
-        );
+        assert_eq!(latency(None), (0, [None; 5]));
         let spanning =
             Latency { max: 30_000_000_000, at_least_from: Some(30_000_000_000), ..Latency::default() };
         let view = OperationView { operation: Operation::Mkdirat, censored: 0, latency: spanning };
-        assert_eq!(
-            latency_row("I mkdir", Some(&view)),
-            "I mkdir           cnt      0   min     - ms max>=30000.000 ms   avg      - ms   med     - ms   std       -"
-        );
-        let rates = Rates::default();
-        assert_eq!(
-            rate_row("J write rate", rates.data_bytes_per_s, None, WRITER_RATE.1),
-            "J write rate          - MB/s (data)       - MB/s (open + 1st byte + data + close)"
-        );
+        let max = Some(Number { value: 30_000.0, at_least: true });
+        assert_eq!(latency(Some(&view)), (0, [None, max, None, None, None]));
+    }
+
+    #[test]
+    fn our_own_tables_are_read_back_with_their_bounds() {
+        let cases = fsdyno_verdict::view::cases(&fixture::trials()).unwrap();
+        let mut out = Vec::new();
+        for case in &cases {
+            compatible(&mut out, case, &Style::default()).unwrap();
+            out.push(b'\n');
+        }
+        let tables = parse(std::str::from_utf8(&out).unwrap()).unwrap();
+        assert_eq!(tables.len(), 2);
+        let RowValues::Latency { milliseconds, .. } = &tables[0].phases[2].rows[3].values else { panic!() };
+        assert_eq!(milliseconds[1], Some(Number { value: 62000.0, at_least: true }));
     }
 }

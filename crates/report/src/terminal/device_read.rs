@@ -1,10 +1,11 @@
 //! The lines of `hdparm -tT`, with the latency of one read beside them.
 
-use super::{Paint, Style, compatible};
-use crate::text;
-use crate::view::{CaseView, PhaseView};
+use super::compatible;
+use super::style::{Paint, Style};
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::DeviceRead;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{CaseView, PhaseView};
 use std::io::{self, Write};
 
 /// Writes the lines of a case. MB are of 2^20 bytes here, as in hdparm.

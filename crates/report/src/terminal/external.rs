@@ -1,13 +1,14 @@
 //! What is printed of programs that are not ours: bonnie++ and postmark as of the native workloads, fio by its jobs.
 
-use super::{Paint, Style, bonnie, postmark, write_table};
-use crate::text;
-use crate::view::{CaseView, RoleView};
+use super::style::{Paint, Style, write_table};
+use super::{bonnie, postmark};
 use comfy_table::Cell;
 use fsdyno_core::result::Quantile;
 use fsdyno_core::workload::Program;
 use fsdyno_core::workload::{External, Load};
 use fsdyno_core::{Operation, Workload};
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{CaseView, RoleView};
 use std::io::{self, Write};
 
 /// Writes what a case's program has always printed, and of fio a table of its jobs.

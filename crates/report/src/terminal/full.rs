@@ -1,11 +1,11 @@
 //! The full table of a case: every operation of every role in every phase, its distribution, and what it stalled.
 
-use super::{Paint, Style, cell, write_table};
-use crate::merge::Time;
-use crate::text;
-use crate::view::{CaseView, KernelView, OperationView, RoleView};
+use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
 use fsdyno_core::result::{Quantile, Rates};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{CaseView, KernelView, OperationView, RoleView};
 use std::io::{self, Write};
 
 /// Writes the full table of a case.

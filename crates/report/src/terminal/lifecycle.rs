@@ -1,11 +1,11 @@
 //! What surrounds the phases of a case: making, mounting, unmounting and checking its filesystem, and how its files lay.
 
-use super::{Paint, Style};
-use crate::merge::Time;
-use crate::text;
-use crate::view::CaseView;
+use super::style::{Paint, Style};
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{Filled, Layout, LifecycleStep};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
 /// Lines of what a check printed that are shown where it found nothing.

@@ -5,6 +5,7 @@
 //! meaning alone.
 
 mod bonnie;
+mod classic;
 mod collection;
 mod comparison;
 pub(crate) mod compatible;
@@ -17,160 +18,35 @@ mod postmark;
 mod recommendation;
 mod side_by_side;
 mod streaming;
+mod study;
+mod style;
 pub(crate) mod summary;
 mod telemetry;
 
 pub use bonnie::{bonnie_csv, is_bonnie};
+pub use classic::classic;
 pub use comparison::comparison;
-use compatible::compatible;
-use external::external;
 pub use full::full;
-pub use list::sweep_list;
+pub use list::{SweepRow, sweep_list};
 pub use recommendation::recommendation;
 pub use side_by_side::side_by_side;
+pub use study::{LayoutError, layout};
+pub use style::Style;
 pub use summary::{drift, summary};
 pub use telemetry::telemetry;
 
-pub use crate::text::{plural, size};
-
-use crate::view::CaseView;
-use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
-use fsdyno_core::Workload;
-use std::io::{self, Write};
-
-/// How text is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Columns that lines may take.
-    pub width: usize,
-    /// Whether to colour.
-    pub colour: bool,
-    /// Whether the terminal shows block elements of Unicode, from which bars are drawn.
-    pub blocks: bool,
-}
-
-impl Default for Style {
-    /// 80 columns, no colour, no bars.
-    fn default() -> Self {
-        Style { width: 80, colour: false, blocks: false }
-    }
-}
-
-/// A share of 1 as a bar of so many columns, to an eighth of a column.
-fn bar(share: f64, columns: u32) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * f64::from(columns) * 8.0).round() as usize;
-    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
-}
-
-/// Writes a case in the layout in which its workload's figures have always been published.
-///
-/// # Errors
-/// Those of `out`.
-pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    match &case.workload {
-        Workload::DeviceRead(parameters) => device_read::device_read(out, case, parameters, style),
-        Workload::Streaming(_) => streaming::streaming(out, case, style),
-        Workload::External(_) => external(out, case, style),
-        Workload::Collection(_) => collection::table(out, case, style),
-        Workload::Postmark(_) => postmark::report(out, case, style),
-        Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
-        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
-    }
-}
-
-/// What colour says beside the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Paint {
-    Plain,
-    Heading,
-    /// What a reader must not miss.
-    Alert,
-    /// Better than before.
-    Good,
-    /// Worse than before.
-    Bad,
-}
-
-impl Style {
-    fn paint(self, paint: Paint, text: &str) -> String {
-        let coloured = |colour: anstyle::AnsiColor| anstyle::Style::new().fg_color(Some(colour.into()));
-        let style = match paint {
-            Paint::Plain => anstyle::Style::new(),
-            Paint::Heading => anstyle::Style::new().bold(),
-            Paint::Alert => coloured(anstyle::AnsiColor::Yellow),
-            Paint::Good => coloured(anstyle::AnsiColor::Green),
-            Paint::Bad => coloured(anstyle::AnsiColor::Red),
-        };
-        if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
-    }
-
-    /// Writes a paragraph wrapped to the width, indented, its further lines two columns more.
-    fn paragraph(self, out: &mut dyn Write, paint: Paint, indent: usize, text: &str) -> io::Result<()> {
-        let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
-        let options = textwrap::Options::new(self.width)
-            .initial_indent(&first)
-            .subsequent_indent(&rest)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
-    }
-
-    /// An empty table: no rules, one space between columns, the first column to the left and the others to the right.
-    fn table(self, header: Vec<String>) -> Table {
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
-        if self.colour {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
-        }
-        let columns = header.len();
-        table.set_header(header.into_iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold)));
-        for index in 0..columns {
-            if let Some(column) = table.column_mut(index) {
-                column.set_padding(if index == 0 { (0, 0) } else { (1, 0) });
-                column.set_cell_alignment(if index == 0 {
-                    CellAlignment::Left
-                } else {
-                    CellAlignment::Right
-                });
-            }
-        }
-        table
-    }
-}
-
-/// A cell that stands out where it holds a lower bound.
-fn cell(text: String) -> Cell {
-    let bound = text.starts_with(">=");
-    let cell = Cell::new(text);
-    if bound { cell.fg(Color::Yellow) } else { cell }
-}
-
-/// Writes a table, two blanks between columns where there is room; its lines end in no blanks.
-fn write_table(out: &mut dyn Write, mut table: Table, style: Style) -> io::Result<()> {
-    let widths = table.column_max_content_widths();
-    let roomy = widths.iter().map(|width| usize::from(*width)).sum::<usize>() + 2 * (widths.len() - 1);
-    if roomy <= style.width {
-        table.column_iter_mut().skip(1).for_each(|column| {
-            column.set_padding((2, 0));
-        });
-    }
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::compatible::compatible;
     use super::*;
     use crate::fixture;
     use crate::visible::{Spelling, Visible};
+    use std::io::{self, Write};
 
     type Printer<'a> = Box<dyn Fn(&mut dyn Write, &Style) -> io::Result<()> + 'a>;
 
     /// Everything that is printed of a sweep, but the compatible tables, which have their own width.
-    fn all(view: &crate::View) -> Vec<Printer<'_>> {
+    fn all(view: &fsdyno_verdict::View) -> Vec<Printer<'_>> {
         let mut printers: Vec<Printer<'_>> = vec![Box::new(move |out, style| summary(out, view, style))];
         for case in &view.cases {
             printers.push(Box::new(move |out, style| full(out, case, style)));

@@ -1,18 +1,12 @@
-//! The report of postmark 1.5, line by line, with fractions where the original has whole seconds; of the native workload and
-//! of the real program.
-//!
-//! The original counts no second as one, and rates per second as whole numbers. Here times are as measured and rates have
-//! two decimals; a part without files has the rate 0. Its line `deleted` shows the files created (corrected in 1.53);
-//! ours shows the files deleted, and the two are always the same. Megabytes are 2^20 bytes, as in the original. Several
-//! trials of a case are shown by their means.
+//! The report of postmark, of the native workload and of the real program. Several trials of a case are shown by their means.
 //!
 //! What the real program told stands as it told it: whole seconds, those of the whole run its own, and rates over them.
 
-use super::{Paint, Style};
-use crate::view::{CaseView, RoleView};
+use super::style::{Paint, Style};
 use fsdyno_core::Workload;
-use fsdyno_core::figures::total;
 use fsdyno_core::workload::external::postmark::SECONDS;
+use fsdyno_formats::postmark::{Figures, PhaseFigures};
+use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
 /// Writes the report.
@@ -28,81 +22,22 @@ pub fn report(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
         writeln!(out, "{}", style.paint(Paint::Heading, &super::compatible::header(case)))?;
     }
     let [Some(create), Some(transactions), Some(delete)] =
-        ["create", "transactions", "delete"].map(|name| Part::of(case, name))
+        ["create", "transactions", "delete"].map(|name| phase(case, name))
     else {
         return Ok(());
     };
-    let parts = [&create, &transactions, &delete];
-    let sum_s: f64 = parts.iter().map(|part| part.seconds).sum();
-    let total_s = transactions.role.counts.get(SECONDS).map_or(sum_s, |seconds| *seconds as f64);
+    let sum_s: f64 = [&create, &transactions, &delete].iter().map(|phase| phase.seconds).sum();
+    let total_s = transactions.counts.get(SECONDS).map_or(sum_s, |seconds| *seconds as f64);
     // Several trials have fractions, whatever each of them has.
     let decimals = if real && case.trials.len() == 1 { 0 } else { 3 };
-    let all = |name: &str| total(parts.iter().map(|part| part.count(name)));
-
-    writeln!(out, "Time:")?;
-    writeln!(out, "\t{total_s:.decimals$} seconds total")?;
-    let per_s = rate(transactions.items, transactions.seconds);
-    writeln!(out, "\t{:.decimals$} seconds of transactions ({per_s} per second)", transactions.seconds)?;
-
-    writeln!(out, "\nFiles:")?;
-    let line = |out: &mut dyn Write, what: &str, files: u64, seconds: f64| {
-        writeln!(out, "\t{files} {what} ({} per second)", rate(files, seconds))
-    };
-    let split = |out: &mut dyn Write, what: &str, files: u64, seconds: f64| {
-        writeln!(out, "\t\t{what}: {files} files ({} per second)", rate(files, seconds))
-    };
-    let mixed = "Mixed with transactions";
-    line(out, "created", all("created"), total_s)?;
-    split(out, "Creation alone", create.count("created"), create.seconds)?;
-    split(out, mixed, transactions.count("created"), transactions.seconds)?;
-    line(out, "read", all("read"), transactions.seconds)?;
-    line(out, "appended", all("appended"), transactions.seconds)?;
-    line(out, "deleted", all("deleted"), total_s)?;
-    split(out, "Deletion alone", delete.count("deleted"), delete.seconds)?;
-    split(out, mixed, transactions.count("deleted"), transactions.seconds)?;
-
-    writeln!(out, "\nData:")?;
-    for what in ["read", "written"] {
-        let bytes = all(&format!("bytes {what}")) as f64;
-        writeln!(out, "\t{} {what} ({} per second)", scaled(bytes), scaled(bytes / total_s))?;
-    }
-    Ok(())
+    write!(out, "{}", Figures { total_s, decimals, create, transactions, delete })
 }
 
-/// One of the three parts.
-struct Part<'a> {
-    role: &'a RoleView,
-    seconds: f64,
-    items: u64,
-}
-
-impl<'a> Part<'a> {
-    fn of(case: &'a CaseView, name: &str) -> Option<Self> {
-        let phase = case.phases.iter().find(|phase| phase.name == name)?;
-        let role = phase.roles.first()?;
-        let items = role.rates.items / case.trials.len().max(1) as u64;
-        Some(Part { role, seconds: phase.window_ns.0 as f64 / 1e9, items })
-    }
-
-    fn count(&self, name: &str) -> u64 {
-        self.role.counts.get(name).copied().unwrap_or(0)
-    }
-}
-
-fn rate(count: u64, seconds: f64) -> String {
-    let per_s = if count == 0 { 0.0 } else { count as f64 / seconds };
-    format!("{per_s:.2}")
-}
-
-/// As the original's `scalef`.
-fn scaled(bytes: f64) -> String {
-    const KILOBYTE: f64 = 1024.0;
-    const MEGABYTE: f64 = KILOBYTE * KILOBYTE;
-    match bytes {
-        bytes if bytes > MEGABYTE => format!("{:.2} megabytes", bytes / MEGABYTE),
-        bytes if bytes != 0.0 => format!("{:.2} kilobytes", bytes / KILOBYTE),
-        _ => format!("{bytes:.6} bytes"),
-    }
+fn phase<'a>(case: &'a CaseView, name: &str) -> Option<PhaseFigures<'a>> {
+    let phase = case.phases.iter().find(|phase| phase.name == name)?;
+    let role = phase.roles.first()?;
+    let items = role.rates.items / case.trials.len().max(1) as u64;
+    Some(PhaseFigures { seconds: phase.window_ns.0 as f64 / 1e9, items, counts: &role.counts })
 }
 
 #[cfg(test)]
@@ -219,13 +154,5 @@ Data:
         assert!(text.lines().next().unwrap().ends_with(" trials=2"), "{text}");
         assert!(text.contains("\t3.000 seconds of transactions (166.67 per second)\n"), "{text}");
         assert!(text.contains("\t764 created (138.91 per second)\n"), "{text}");
-    }
-
-    #[test]
-    fn amounts_are_scaled_as_in_the_original() {
-        assert_eq!(scaled(0.0), "0.000000 bytes");
-        assert_eq!(scaled(512.0), "0.50 kilobytes");
-        assert_eq!(scaled(1_048_576.0), "1024.00 kilobytes");
-        assert_eq!(scaled(1_572_864.0), "1.50 megabytes");
     }
 }

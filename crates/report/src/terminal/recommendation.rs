@@ -2,12 +2,14 @@
 //!
 //! Commands are never wrapped: they are there to be copied.
 
+use super::style::{Paint, Style, bar, cell, write_table};
 use super::summary::{drift, write_beside};
-use super::{Paint, Style, bar, cell, write_table};
-use crate::recommendation::{Answer, AxisAnswer, Recommendation, Standing, Step, Verdict, difference};
-use crate::text;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
+use fsdyno_verdict::recommendation::{
+    Answer, AxisAnswer, Contender, Recommendation, Step, Verdict, difference,
+};
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Columns of a bar.
@@ -51,7 +53,7 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
 fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, style: Style) -> io::Result<()> {
     let unit = measure.unit();
     let interval = answer.standings.iter().any(|one| one.interval.is_some());
-    let figure = |one: &Standing| {
+    let figure = |one: &Contender| {
         let Some(value) = one.value else { return "-".to_string() };
         let value = text::measured(unit, value, one.at_least);
         let Some([low, high]) = one.interval else { return value };
@@ -126,7 +128,7 @@ fn align_left(table: &mut Table, columns: &[usize]) {
     }
 }
 
-fn verdict(one: &Standing) -> String {
+fn verdict(one: &Contender) -> String {
     match one.verdict {
         Verdict::Best => "best".to_string(),
         Verdict::AsGood => "as good".to_string(),
@@ -276,8 +278,8 @@ fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Resul
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::recommendation::Question;
     use fsdyno_core::warning::{Warning, WarningKind};
+    use fsdyno_verdict::recommendation::Question;
 
     fn text(style: Style) -> String {
         let mut trials = fixture::trials();

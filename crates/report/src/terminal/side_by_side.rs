@@ -1,9 +1,9 @@
 //! Published figures and ours as text: a table for each published row that a configuration of ours stands for.
 
-use super::{Paint, Style, write_table};
+use super::style::{Paint, Style, write_table};
 use crate::published::{Ours, Printed, SideBySide};
-use crate::text;
 use comfy_table::Cell;
+use fsdyno_verdict::text;
 use std::io::{self, Write};
 
 /// Writes published figures and ours beside each other.

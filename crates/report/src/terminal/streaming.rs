@@ -5,12 +5,13 @@
 //! workers for each MB, and, where several streams ran side by side, how evenly they shared (Jain's index: 1 is even; and
 //! the least rate over the largest one). Syncing has a line of its own below the stage whose time it is part of.
 
-use super::{Paint, Style, cell, compatible, write_table};
-use crate::text;
-use crate::view::{CaseView, OperationView, PhaseView, RoleView};
+use super::compatible;
+use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
 use fsdyno_core::operation::Moves;
 use fsdyno_core::result::Quantile;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use std::io::{self, Write};
 
 /// Writes the table of a case.
@@ -93,7 +94,7 @@ fn cpu_per_mb(role: &RoleView) -> String {
         0 => "-".to_string(),
         bytes => {
             let ns = u128::from(role.cpu.total().0) * 1_000_000 / u128::from(bytes);
-            text::time(crate::merge::Time { ns: ns as u64, at_least: false })
+            text::time(fsdyno_verdict::merge::Time { ns: ns as u64, at_least: false })
         }
     }
 }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     fn table(trial: TrialRecord) -> Vec<String> {
-        let cases = crate::view::cases(&[trial]).unwrap();
+        let cases = fsdyno_verdict::view::cases(&[trial]).unwrap();
         let mut out = Vec::new();
         streaming(&mut out, &cases[0], &Style::default()).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_string).collect()

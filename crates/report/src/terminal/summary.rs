@@ -3,13 +3,14 @@
 //! A figure is the mean over trials, not over operations; only the longest stall is the longest of all. Columns that do not fit the width are left out from the right,
 //! and named below the table.
 
-use super::{Paint, Style, bar, cell, write_table};
-use crate::drift::Drift;
-use crate::ranking::{Figure, LONGEST, RankedCase, Ranking};
-use crate::text::{self, measured as number, quantity};
-use crate::view::{FailedTrials, SkippedCases, View, WarningGroup};
+use super::style::{Paint, Style, bar, cell, write_table};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use fsdyno_core::measure::{Measure, Unit};
+use fsdyno_verdict::drift::Drift;
+use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
+use fsdyno_verdict::ranking::{CaseEstimate, LONGEST, RankedCase, Ranking};
+use fsdyno_verdict::text::{self, measured as number, quantity};
+use fsdyno_verdict::view::View;
 use std::io::{self, Write};
 
 /// Columns that the names of configurations get at least; longer ones wrap where room is short.
@@ -170,7 +171,7 @@ fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Colum
     if !last.is_empty() {
         head.push(last.join(" "));
     }
-    let show = |figure: Figure| match index {
+    let show = |figure: CaseEstimate| match index {
         0 => with_interval(unit, figure),
         _ if measure.name() == LONGEST => number(unit, figure.max, figure.at_least),
         _ => shown(unit, figure),
@@ -195,11 +196,11 @@ pub(super) fn fitting(
     (columns, left_out)
 }
 
-fn shown(unit: Unit, figure: Figure) -> String {
+fn shown(unit: Unit, figure: CaseEstimate) -> String {
     number(unit, figure.estimate.value, figure.at_least)
 }
 
-fn with_interval(unit: Unit, figure: Figure) -> String {
+fn with_interval(unit: Unit, figure: CaseEstimate) -> String {
     match figure.estimate.interval {
         None => shown(unit, figure),
         Some(interval) => format!(

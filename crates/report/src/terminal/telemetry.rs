@@ -3,11 +3,8 @@
 //! Averages are over the windows of all trials of a case together, so that a longer window weighs more. The columns of
 //! `iostat -x` stand in another order, the most telling first, for they do not all fit: what is left out is named.
 
+use super::style::{Paint, Style, write_table};
 use super::summary::{Column as Head, fitting};
-use super::{Paint, Style, write_table};
-use crate::merge::Time;
-use crate::text;
-use crate::view::is_measured;
 use fsdyno_core::figures::total;
 use fsdyno_core::result::{TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
@@ -15,6 +12,9 @@ use fsdyno_core::telemetry::{
     TaskTime, Telemetry, WINDOW_TASKS, busiest,
 };
 use fsdyno_core::{Bytes, Nanos, TrialRecord};
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::outcomes::is_measured;
+use fsdyno_verdict::text;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -48,7 +48,7 @@ const BY_WEIGHT: &[Column] = &[
 const MOST_OTHERS: usize = 3;
 
 /// One trial's telemetry of a phase.
-struct Part<'a> {
+struct TrialTelemetry<'a> {
     trial: u32,
     telemetry: &'a Telemetry,
 }
@@ -86,7 +86,8 @@ pub fn telemetry(
         }
         let is_whole = first.phases.iter().any(|phase| phase.name == WHOLE_RUN);
         for phase in first.phases.iter().filter(|phase| !is_whole || phase.name == WHOLE_RUN) {
-            let parts: Vec<Part<'_>> = trials.iter().filter_map(|trial| part(trial, &phase.name)).collect();
+            let parts: Vec<TrialTelemetry<'_>> =
+                trials.iter().filter_map(|trial| part(trial, &phase.name)).collect();
             writeln!(out)?;
             match parts.is_empty() {
                 true => writeln!(out, "{}: no telemetry was taken", phase.name)?,
@@ -113,12 +114,17 @@ fn overhead(timer: &TimerFacts) -> Option<String> {
     ))
 }
 
-fn part<'a>(trial: &'a TrialRecord, phase: &str) -> Option<Part<'a>> {
+fn part<'a>(trial: &'a TrialRecord, phase: &str) -> Option<TrialTelemetry<'a>> {
     let phase = trial.phases.iter().find(|known| known.name == phase)?;
-    Some(Part { trial: trial.trial, telemetry: phase.telemetry.as_ref()? })
+    Some(TrialTelemetry { trial: trial.trial, telemetry: phase.telemetry.as_ref()? })
 }
 
-fn write_averages(out: &mut dyn Write, phase: &str, parts: &[Part<'_>], style: Style) -> io::Result<()> {
+fn write_averages(
+    out: &mut dyn Write,
+    phase: &str,
+    parts: &[TrialTelemetry<'_>],
+    style: Style,
+) -> io::Result<()> {
     let window = together(parts);
     let devices = &parts[0].telemetry.devices;
     let title = format!(
@@ -158,7 +164,7 @@ fn write_averages(out: &mut dyn Write, phase: &str, parts: &[Part<'_>], style: S
 }
 
 /// The windows of several trials as one. Processes of different trials are different ones, and go by their names.
-fn together(parts: &[Part<'_>]) -> Sample {
+fn together(parts: &[TrialTelemetry<'_>]) -> Sample {
     let mut window = Sample::default();
     for part in parts {
         let mut next = part.telemetry.window.clone();
@@ -313,7 +319,7 @@ fn other_process(other: &ProcessIo) -> String {
 }
 
 /// What sampling cost, beside what it tells.
-fn cost(parts: &[Part<'_>], length: Nanos) -> String {
+fn cost(parts: &[TrialTelemetry<'_>], length: Nanos) -> String {
     let costs = || parts.iter().map(|part| &part.telemetry.cost);
     let sum = |of: fn(&SamplingCost) -> u64| total(costs().map(of));
     let (readings, cpu_ns) = (sum(|cost| cost.readings), sum(|cost| cost.cpu_ns));
@@ -329,8 +335,13 @@ fn cost(parts: &[Part<'_>], length: Nanos) -> String {
 }
 
 /// Every sample of every trial: first the devices, then the machine.
-fn write_samples(out: &mut dyn Write, phase: &str, parts: &[Part<'_>], style: Style) -> io::Result<()> {
-    for (index, Part { trial, telemetry }) in parts.iter().enumerate() {
+fn write_samples(
+    out: &mut dyn Write,
+    phase: &str,
+    parts: &[TrialTelemetry<'_>],
+    style: Style,
+) -> io::Result<()> {
+    for (index, TrialTelemetry { trial, telemetry }) in parts.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
@@ -425,85 +436,4 @@ fn compact(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    fn text(trials: &[TrialRecord], samples: bool, width: usize) -> String {
-        let mut out = Vec::new();
-        telemetry(&mut out, trials, samples, &Style { width, colour: false, blocks: false }).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn averages_of_a_case_are_over_all_its_trials() {
-        let trials = fixture::with_telemetry(fixture::trials());
-        let all = text(&trials, false, 80);
-        let (head, rest) = all.split_once("\n\n").unwrap();
-        let first = rest.split("\n\n").next().unwrap();
-        assert_eq!(
-            head,
-            "ext4 bfq under fileserver, trials 0, 4\nthe tool itself: 61.5 ns per operation, 61.9 ns while telemetry is \
-             taken (null\n  workload, system call left out)"
-        );
-        assert_eq!(
-            first,
-            "\
-1 reader: averages over 60.0 s, 2 processors
-processors: user 12.5 %, nice 0 %, system 25.0 %, iowait 12.5 %, irq 0 %,
-  softirq 0 %, steal 0 %, idle 50.0 %
-memory: dirty 64 MiB (at most 128 MiB), writeback 0 B (at most 0 B), cached 4
-  GiB, available 32 GiB
-waiting (PSI): io some 25.0 % full 10.0 %
-device   r/s  rkB/s r_await   w/s wkB/s w_await aqu-sz %util  f/s f_await
-loop0  100.0 4096.0    0.50 20.00 80.00    1.00   0.07 50.00 2.00    0.50
-vda    100.0 4096.0    0.50 20.00 80.00    1.00   0.07 50.00 2.00    0.50
-(no room for rareq-sz, wareq-sz, %rrqm, %wrqm, rrqm/s, wrqm/s, d/s, dkB/s,
-  d_await, dareq-sz, %drqm, drqm/s; see --format csv)
-task               %CPU   time       kind  pid
-fsdyno             50.0  30.0s        own    -
-kworker flush-7:0   5.0  3.00s  writeback    -
-all tasks by kind: writeback 3.00 s, own 30.0 s
-journal loop0-8: 12 transactions (4 asked for); means since the mount: commit
-  5.20 ms, open for 208 ms, 326 operations and 12 blocks in a transaction
-other processes on block devices: cron (77) read 4 MiB, wrote 0 B; cron (77)
-  read 4 MiB, wrote 0 B
-telemetry itself: 62 readings, 2.00 ms of CPU each (0.2 % of one processor), the
-  longest 9.00 ms"
-        );
-    }
-
-    #[test]
-    fn samples_stand_trial_by_trial() {
-        let all = text(&fixture::with_telemetry(fixture::trials()), true, 80);
-        assert!(all.contains("\n1 reader, trial 0: 30 samples of 1 s\n"), "{all}");
-        assert!(all.contains("\n1 reader, trial 4: 30 samples of 1 s\n"), "{all}");
-        assert_eq!(all.lines().filter(|line| line.starts_with("loop0  30.0 ")).count(), 4 * 3, "{all}");
-    }
-
-    #[test]
-    fn lines_keep_to_the_width_and_a_wide_terminal_has_every_column() {
-        let trials = fixture::with_telemetry(fixture::trials());
-        for (width, samples) in [(80, false), (80, true), (100, true), (132, false)] {
-            for line in text(&trials, samples, width).lines() {
-                assert!(line.chars().count() <= width, "{width}: {line}");
-                assert_eq!(line, line.trim_end());
-            }
-        }
-        let wide = text(&trials, false, 240);
-        assert!(Column::ALL.iter().all(|column| wide.contains(column.name())) && !wide.contains("no room"));
-    }
-
-    #[test]
-    fn a_phase_without_telemetry_says_so() {
-        let all = text(&fixture::trials(), false, 80);
-        assert!(all.contains("\n1 reader: no telemetry was taken\n"), "{all}");
-        assert_eq!(text(&[], false, 80), "No trial was measured.\n");
-    }
-
-    #[test]
-    fn every_column_of_iostat_has_its_place() {
-        assert_eq!(BY_WEIGHT.len(), Column::ALL.len());
-        assert!(Column::ALL.iter().all(|column| BY_WEIGHT.contains(column)));
-    }
-}
+mod tests;

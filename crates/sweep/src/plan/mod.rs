@@ -29,8 +29,8 @@ mod workload;
 
 pub use resolve::study;
 
-use crate::enough::Enough;
 use fsdyno_core::{Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, Study, Warning, Workload};
+use fsdyno_verdict::enough::Enough;
 use std::collections::BTreeMap;
 
 /// A plan, resolved: everything that is to be swept, and how.

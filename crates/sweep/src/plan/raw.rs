@@ -5,7 +5,6 @@
 
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
-use crate::enough::Enough;
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
@@ -14,6 +13,7 @@ use fsdyno_core::units::Size;
 use fsdyno_core::{
     AXES, Bytes, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
 };
+use fsdyno_verdict::enough::Enough;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

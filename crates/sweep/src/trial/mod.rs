@@ -8,7 +8,6 @@ pub(crate) mod overhead;
 pub(crate) mod report;
 mod watch;
 
-use crate::confounder;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use fsdyno_core::protocol::Part;
@@ -16,6 +15,7 @@ use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{DeviceSpec, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind};
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
+use fsdyno_verdict::confounder::confounders;
 use report::{EngineReport, Overhead, host_failure, request};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -94,7 +94,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
         Err(Stop::Hung(error, _)) => Outcome::Failed { error: *error },
     };
-    record.warnings.extend(confounder::confounders(&record));
+    record.warnings.extend(confounders(&record));
     note_what_is_left(&mut record, &left);
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();

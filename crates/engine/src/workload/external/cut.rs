@@ -8,7 +8,7 @@ use std::mem;
 
 /// A part of a program's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct AnnouncedPhase {
     /// The phase that it is.
     pub(super) phase: &'static str,
     /// How its line begins; it ends with its line.
@@ -32,7 +32,7 @@ pub(super) enum Edge {
 /// Finds the edges in what a program says, however it comes.
 #[derive(Debug)]
 pub(super) struct Cutter {
-    parts: &'static [Part],
+    parts: &'static [AnnouncedPhase],
     /// The line so far.
     line: Vec<u8>,
     within: bool,
@@ -42,7 +42,7 @@ pub(super) struct Cutter {
 const LONGEST: usize = 128;
 
 impl Cutter {
-    pub(super) fn new(parts: &'static [Part]) -> Self {
+    pub(super) fn new(parts: &'static [AnnouncedPhase]) -> Self {
         Cutter { parts, line: Vec::new(), within: false }
     }
 
@@ -52,7 +52,7 @@ impl Cutter {
         for piece in said.split_inclusive(|byte| *byte == b'\n') {
             let room = LONGEST.saturating_sub(self.line.len());
             self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-            let announced = |part: &&Part| self.line.starts_with(part.announced.as_bytes());
+            let announced = |part: &&AnnouncedPhase| self.line.starts_with(part.announced.as_bytes());
             if let Some(part) = self.parts.iter().find(announced).filter(|_| !self.within) {
                 self.within = true;
                 edges.push(Edge::Begin(part.phase));
@@ -71,10 +71,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PARTS: &[Part] = &[
-        Part { phase: "write", announced: "Writing..." },
-        Part { phase: "seek", announced: "start 'em..." },
-        Part { phase: "stat", announced: "Stat..." },
+    const PARTS: &[AnnouncedPhase] = &[
+        AnnouncedPhase { phase: "write", announced: "Writing..." },
+        AnnouncedPhase { phase: "seek", announced: "start 'em..." },
+        AnnouncedPhase { phase: "stat", announced: "Stat..." },
     ];
     const SAID: &str =
         "Using uid:0, gid:0.\nWriting...done\nwhile Writing...\nstart 'em...done...done...\nStat...done.\n";

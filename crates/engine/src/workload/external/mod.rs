@@ -1,7 +1,7 @@
 //! `external`: the real bonnie++, postmark and fio, in the engine's own directory.
 //!
-//! One file per program knows how to start it and how to read what it prints; both are functions of plain values, so that
-//! the tests hold them against captured output. What a program prints is believed, never completed: a figure that it does
+//! One file per program knows how to start it; what it prints is read by `fsdyno-formats`. Both are functions of plain values,
+//! so that the tests hold them against captured output. What a program prints is believed, never completed: a figure that it does
 //! not give is absent, and the reader is told. Nobody watches its workers, so their stalls and their single operations are
 //! known only where the program tells them.
 //!
@@ -21,26 +21,9 @@ use crate::session::{self, Session};
 use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{External, Load, Program};
-use fsdyno_core::{EngineEvent, PhaseResult, Warning, WarningKind};
+use fsdyno_core::{EngineEvent, PhaseResult};
+use fsdyno_formats as formats;
 use watch::Watch;
-
-pub use bonnie::{Line as BonnieLine, LineError as BonnieLineError, Told as BonnieTold};
-pub use fio::{FioError, read as read_fio};
-
-/// What a program told.
-#[derive(Debug, Default, PartialEq)]
-pub struct Report {
-    /// Its phases.
-    pub phases: Vec<PhaseResult>,
-    /// What a reader must know of them.
-    pub warnings: Vec<Warning>,
-}
-
-impl Report {
-    fn warn(&mut self, kind: WarningKind, text: impl Into<String>) {
-        self.warnings.push(Warning::new(kind, text));
-    }
-}
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
@@ -55,9 +38,12 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     let moves = parameters.moves();
     let (output, watch) = process::run(invocation, &base, moves, session)?;
     let parsed = match parameters.program {
-        Program::Bonnie => bonnie::parse(parameters, &output.stdout),
-        Program::Postmark => postmark::parse(&output.stdout),
-        Program::Fio => fio::parse(&output.stdout),
+        Program::Bonnie => {
+            let characters = parameters.bonnie_arguments().ok().map(|told| told.parameters.char_size);
+            formats::bonnie::output(&output.stdout, characters)
+        }
+        Program::Postmark => formats::postmark::output(&output.stdout),
+        Program::Fio => formats::fio::output(&output.stdout),
     };
     let mut report = parsed.map_err(|problem| output.failure(program, problem))?;
     if parameters.program == Program::Bonnie {
@@ -89,9 +75,4 @@ fn watch_over(phases: &mut Vec<PhaseResult>, watch: Watch) {
         let whole = PhaseResult::lasting(WHOLE_RUN, telemetry.window.length_ns, Vec::new());
         phases.push(PhaseResult { telemetry: Some(telemetry), ..whole });
     }
-}
-
-/// Seconds as nanoseconds, rounded.
-fn nanos(seconds: f64) -> Nanos {
-    Nanos((seconds * 1e9).round() as u64)
 }

@@ -8,7 +8,7 @@
 //! and bytes of all its processes. A program that hangs in the kernel uses neither, and then the watchdog of the sweep
 //! does what it is there for.
 
-use super::cut::{Cutter, Part, Voice};
+use super::cut::{AnnouncedPhase, Cutter, Voice};
 use super::pulse;
 use super::watch::{Heard, Watch, Watcher};
 use crate::aside;
@@ -51,7 +51,7 @@ pub(super) struct Invocation {
     /// What it reads from its standard input.
     pub(super) input: String,
     /// Which parts of its work it announces, and where.
-    pub(super) parts: &'static [Part],
+    pub(super) parts: &'static [AnnouncedPhase],
     pub(super) voice: Voice,
 }
 
@@ -308,8 +308,10 @@ mod tests {
         }
     }
 
-    const PARTS: &[Part] =
-        &[Part { phase: "first", announced: "One..." }, Part { phase: "second", announced: "Two..." }];
+    const PARTS: &[AnnouncedPhase] = &[
+        AnnouncedPhase { phase: "first", announced: "One..." },
+        AnnouncedPhase { phase: "second", announced: "Two..." },
+    ];
 
     /// Runs a script, stopped when `stop` says so, and gives what it did last to the gauge.
     fn run_shell(script: &str, stop: &AtomicBool) -> (Result<Output, EngineError>, u64) {

@@ -2,11 +2,11 @@
 
 use super::{device_busy, of_device, processors_busy, slowest};
 use crate::html::chart::Table;
-use crate::merge::Time;
-use crate::text;
 use fsdyno_core::figures::{grow, total};
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::telemetry::Telemetry;
+use fsdyno_verdict::merge::Time;
+use fsdyno_verdict::text;
 use std::ops::Range;
 
 /// Most rows of the table by slices.

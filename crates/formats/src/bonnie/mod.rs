@@ -1,0 +1,116 @@
+//! bonnie++: the line of figures that it prints ([`Line`]), and its tables ([`Run`]).
+//!
+//! Version 2.00 names the layout of its line 1.98 in the first field.
+
+mod read;
+mod write;
+
+pub use read::{Line, LineError, TestResult};
+pub use write::{Run, SHORTEST_S, Speed, TestFigures};
+
+use crate::Results;
+use fsdyno_core::WarningKind;
+use fsdyno_core::units::Bytes;
+
+/// The layout that version 2.00 prints, and its number of fields.
+const LAYOUT: &str = "1.98";
+const FIELDS: usize = 50;
+/// How many tests are of the large file; they are the first of [`fsdyno_core::workload::bonnie::TESTS`].
+pub const LARGE: usize = 6;
+
+/// What a run of version 2.00 printed. `characters`: how much of the file it moved one byte at a time, where that is known.
+///
+/// # Errors
+/// Why that is no result.
+pub fn output(stdout: &str, characters: Option<Bytes>) -> Result<Results, String> {
+    let line = stdout.lines().find(|line| line.starts_with(LAYOUT));
+    let line = line.ok_or_else(|| format!("it printed no line of figures in the layout {LAYOUT}"))?;
+    let fields = line.split(',').count();
+    if fields != FIELDS {
+        return Err(format!("its line of figures has {fields} fields instead of {FIELDS}"));
+    }
+    let tests = Line::new(line).and_then(|line| line.tests(characters)).map_err(|error| error.to_string())?;
+    let silent: Vec<&str> =
+        tests.iter().filter(|told| told.too_quick).map(|told| told.phase.name.as_str()).collect();
+    let mut report = Results::default();
+    if !silent.is_empty() {
+        let text = format!(
+            "bonnie++ gives no figure for what it does in less than half a second: {}; give it more to do",
+            silent.join(", ")
+        );
+        report.warn(WarningKind::FigureMissing, text);
+    }
+    report.phases = tests.into_iter().map(|told| told.phase).collect();
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::{Nanos, Role};
+
+    /// `bonnie++ -q -d . -s 64m -r 0 -n 0 -u root -f1` under strace, so that all but one part have figures.
+    const SLOWED: &str = "1.98,2.00a,vm,1,1795323098,64M,,8192,5,33,24,88754,32,81049,29,31,23,+++++,+++,14179,181,,,,,,,,,,,,,,,,,,834ms,8613us,13306us,1139ms,291us,2912us,,,,,,\n";
+    /// `-s 0 -n 4` on a disk.
+    const FILES: &str = "1.98,2.00a,fsdyno,1,5,,,,,,,,,,,,,,,,,4,10000,100,,4,5120,31,+++++,+++,40960,62,4812,30,+++++,+++,16384,58,,,,,,,15ms,383us,418us,4058us,73us,3s\n";
+
+    #[test]
+    fn rates_processor_time_and_latencies_are_read() {
+        let report = output(SLOWED, Some(Bytes(1 << 20))).unwrap();
+        let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "write per character",
+                "write block",
+                "rewrite",
+                "read per character",
+                "read block",
+                "random seeks"
+            ]
+        );
+        let write = &report.phases[1];
+        assert!((write.roles[0].rates.aggregate_bytes_per_s - 88754.0 * 1024.0).abs() < 1.0);
+        assert_eq!(write.roles[0].rates.bytes, 64 << 20);
+        // 65536 KiB at 88754 KiB/s.
+        assert_eq!(write.window_ns.0 / 1_000_000, 738);
+        assert_eq!(write.roles[0].cpu.total().0 / 1_000_000, 236);
+        assert_eq!(write.roles[0].longest_stall_ns, Nanos(8_613_000));
+        // One MiB, byte by byte, at 33 KiB/s.
+        assert_eq!(report.phases[0].window_ns.0 / 1_000_000_000, 31);
+        assert_eq!(report.phases[0].roles[0].longest_stall_ns, Nanos::from_millis(834));
+        let seeks = &report.phases[5].roles[0];
+        assert_eq!((seeks.role, seeks.workers, seeks.rates.items), (Role::Seeker, 5, 8192));
+        assert!((seeks.rates.items_per_s - 14179.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn what_was_too_quick_has_no_figure_and_a_warning() {
+        let report = output(FILES, None).unwrap();
+        let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
+        let [create, stat, delete, _, _, last] = &names[..] else { panic!("{names:?}") };
+        assert_eq!([*create, *stat, *delete], ["create sequential", "stat sequential", "delete sequential"]);
+        assert_eq!(*last, "delete random");
+        assert_eq!(report.phases[0].roles[0].rates.items, 4096);
+        assert_eq!(report.phases[0].window_ns, Nanos::from_millis(800));
+        assert_eq!(report.phases[5].roles[0].longest_stall_ns, Nanos::from_secs(3));
+        // How much it was and how long the longest took is known; how long all of it took is not.
+        let (silent, role) = (&report.phases[1], &report.phases[1].roles[0]);
+        assert_eq!((silent.window_ns, role.rates.items, role.rates.items_per_s), (Nanos(0), 4096, 0.0));
+        assert_eq!(role.longest_stall_ns, Nanos(383_000));
+        assert_eq!(report.warnings.len(), 1);
+        assert!(report.warnings[0].text.contains("stat sequential, stat random"), "{:?}", report.warnings);
+        // Nobody watched the workers, so nothing is said of single operations.
+        assert!(report.phases.iter().all(|phase| !phase.roles[0].is_watched()));
+    }
+
+    #[test]
+    fn what_is_no_line_of_figures_is_an_error() {
+        for bad in ["", "Can't write block.: No space left on device\n", "1.98,2.00a,vm,1\n"] {
+            assert!(output(bad, None).is_err(), "{bad}");
+        }
+        let error = output(&SLOWED.replace("88754", "eight"), None).unwrap_err();
+        assert_eq!(error, "field 12 of its line of figures is 'eight'");
+        assert!(output(&SLOWED.replace("834ms", "834 parsecs"), None).is_err());
+    }
+}

@@ -1,0 +1,334 @@
+//! The line of figures that bonnie++ prints: how much each of its tests did, and how fast.
+//!
+//! Three layouts are told apart by their number of fields: 27 (version 1.03, which begins with the name of the machine), 48
+//! (1.96 and 1.97, with latencies) and 50 (1.98, which 2.00 prints, with the number of seeks). What a test took follows from
+//! its rate and from how much it did, where that is known; only then does its percentage of a processor mean something: one
+//! for both modes, it stands as system time. `+++++` stands for what took less than half a second: such a test has no window
+//! and no rate, only its latency. Latencies are the longest single operation of each test, so they are the longest stalls.
+
+use super::LARGE;
+use crate::nanos;
+use fsdyno_core::result::{CpuTime, RoleResult};
+use fsdyno_core::units::{Bytes, Nanos};
+use fsdyno_core::workload::PhaseSpec;
+use fsdyno_core::workload::bonnie::{FILE_UNIT, READ_CHAR, SEEKS, TESTS, WRITE_CHAR};
+use fsdyno_core::{PhaseResult, Role};
+
+/// Where a layout has what.
+#[derive(Debug)]
+struct Layout {
+    fields: usize,
+    /// What it is called in a warning.
+    versions: &'static str,
+    /// First field of a layout that begins with its version.
+    begins_with_version: bool,
+    name: usize,
+    copies: Option<usize>,
+    size: usize,
+    chunk: Option<usize>,
+    seeks: Option<usize>,
+    seekers: Option<usize>,
+    /// Rate and percentage of the tests of the large file follow each other from here.
+    large: usize,
+    files: usize,
+    /// Largest and smallest size, directories, where they have fields of their own.
+    shape: Option<usize>,
+    /// Rate and percentage of the tests of the small files.
+    small: usize,
+    latencies: Option<usize>,
+    /// Whether the whole file is moved one byte at a time; else the line does not say how much of it is.
+    whole_file_by_character: bool,
+}
+
+const LAYOUTS: &[Layout] = &[
+    Layout {
+        fields: 27,
+        versions: "1.03",
+        begins_with_version: false,
+        name: 0,
+        copies: None,
+        size: 1,
+        chunk: None,
+        seeks: None,
+        seekers: None,
+        large: 2,
+        files: 14,
+        shape: None,
+        small: 15,
+        latencies: None,
+        whole_file_by_character: true,
+    },
+    Layout {
+        fields: 48,
+        versions: "1.96 or 1.97",
+        begins_with_version: true,
+        name: 2,
+        copies: Some(3),
+        size: 5,
+        chunk: Some(6),
+        seeks: None,
+        seekers: None,
+        large: 7,
+        files: 19,
+        shape: Some(20),
+        small: 24,
+        latencies: Some(36),
+        whole_file_by_character: false,
+    },
+    Layout {
+        fields: 50,
+        versions: "1.98 or 2.00",
+        begins_with_version: true,
+        name: 2,
+        copies: Some(3),
+        size: 5,
+        chunk: Some(6),
+        seeks: Some(7),
+        seekers: Some(8),
+        large: 9,
+        files: 21,
+        shape: Some(22),
+        small: 26,
+        latencies: Some(38),
+        whole_file_by_character: false,
+    },
+];
+
+/// A line of one of the layouts.
+#[derive(Debug)]
+pub struct Line<'t> {
+    fields: Vec<&'t str>,
+    layout: &'static Layout,
+}
+
+/// What a line says of a test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestResult {
+    /// Its figures, as far as there are any.
+    pub phase: PhaseResult,
+    /// Whether it was too quick for a rate.
+    pub too_quick: bool,
+}
+
+/// Why a line is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// No layout has so many fields.
+    #[error("its line of figures has {found} fields instead of 27, 48 or 50")]
+    Fields {
+        /// How many there are.
+        found: usize,
+    },
+    /// A field does not say what stands there.
+    #[error("field {number} of its line of figures is '{found}'")]
+    Field {
+        /// Its number, from 1.
+        number: usize,
+        /// The column where it begins, in characters, from 1.
+        column: usize,
+        /// What stands there.
+        expected: &'static str,
+        /// What it says.
+        found: String,
+    },
+}
+
+impl<'t> Line<'t> {
+    /// A line, without its end.
+    ///
+    /// # Errors
+    /// [`LineError`] when it is of no layout.
+    pub fn new(text: &'t str) -> Result<Self, LineError> {
+        let fields: Vec<&str> = text.split(',').collect();
+        let layout = LAYOUTS.iter().find(|layout| layout.fields == fields.len());
+        let layout = layout.ok_or(LineError::Fields { found: fields.len() })?;
+        let line = Line { fields, layout };
+        if layout.begins_with_version && !line.fields[0].starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(line.error(0, "the version of the layout, such as 1.98"));
+        }
+        Ok(line)
+    }
+
+    /// The versions that print its layout.
+    pub fn versions(&self) -> &'static str {
+        self.layout.versions
+    }
+
+    /// What it calls the machine; may be empty.
+    pub fn name(&self) -> &'t str {
+        self.fields[self.layout.name].trim()
+    }
+
+    /// What bonnie++ must have been told: `-s 64M:8192 -n 16:100000:16:64 -c 2`.
+    pub fn arguments(&self) -> String {
+        let layout = self.layout;
+        let mut words = Vec::new();
+        if let Some((_, size)) = self.field(Some(layout.size)) {
+            let chunk = self.field(layout.chunk).map(|(_, chunk)| format!(":{chunk}")).unwrap_or_default();
+            words.push(format!("-s {size}{chunk}"));
+        }
+        if let Some((_, files)) = self.field(Some(layout.files)) {
+            let shape = layout.shape.into_iter().flat_map(|first| first..first + 3);
+            let shape = shape.map_while(|at| self.field(Some(at))).map(|(_, part)| part);
+            let parts: Vec<&str> = std::iter::once(files).chain(shape).collect();
+            words.push(format!("-n {}", parts.join(":")));
+        }
+        let copies = self.field(layout.copies).filter(|(_, copies)| *copies != "1");
+        words.extend(copies.map(|(_, copies)| format!("-c {copies}")));
+        words.join(" ")
+    }
+
+    /// The tests that it tells of, in their order. `characters`: how much of the file is moved one byte at a time, where that
+    /// is known and not all of it.
+    ///
+    /// # Errors
+    /// [`LineError::Field`].
+    pub fn tests(&self, characters: Option<Bytes>) -> Result<Vec<TestResult>, LineError> {
+        let file = self.file_bytes()?;
+        let by_character = match self.layout.whole_file_by_character {
+            true => file,
+            false => characters.map(|characters| characters.0 as f64),
+        };
+        let whole = Amounts {
+            copies: self.whole(self.layout.copies, "a number of copies")?.unwrap_or(1).max(1) as f64,
+            by_character,
+            file,
+            seeks: self.whole(self.layout.seeks, "a number of seeks")?.map(|seeks| seeks as f64),
+            seekers: self.whole(self.layout.seekers, "a number of seekers")?.unwrap_or(1) as f64,
+            files: self.files()?,
+        };
+        let told = TESTS.into_iter().enumerate().map(|(index, test)| self.test(index, test, &whole));
+        told.filter_map(Result::transpose).collect()
+    }
+
+    fn test(&self, index: usize, test: PhaseSpec, whole: &Amounts) -> Result<Option<TestResult>, LineError> {
+        let Layout { large, small, latencies, .. } = *self.layout;
+        let at = if index < LARGE { large + 2 * index } else { small + 2 * (index - LARGE) };
+        let rate = match self.figure(at, "a rate above 0, +++++ or nothing", |rate| rate > 0.0)? {
+            Field::Absent => return Ok(None),
+            Field::TooQuick => None,
+            Field::Value(rate) => Some(rate),
+        };
+        let percent = self.figure(at + 1, "a percentage, +++ or nothing", |_| true)?;
+        let workers = if test == SEEKS { whole.copies * whole.seekers } else { whole.copies };
+        let mut result = RoleResult::unwatched(test.role, workers as u32);
+        let amount = whole.amount(test).map(|amount| amount * whole.copies);
+        let seconds = if index < LARGE && test != SEEKS {
+            let bytes_per_s = rate.map(|kib_per_s| kib_per_s * Bytes::KIB as f64);
+            result.rates.aggregate_bytes_per_s = bytes_per_s.unwrap_or(0.0);
+            result.rates.bytes = amount.unwrap_or(0.0) as u64;
+            amount.zip(bytes_per_s).map(|(bytes, bytes_per_s)| bytes / bytes_per_s)
+        } else {
+            result.rates.items_per_s = rate.unwrap_or(0.0);
+            result.rates.items = amount.unwrap_or(0.0) as u64;
+            amount.zip(rate).map(|(items, items_per_s)| items / items_per_s)
+        };
+        if let (Field::Value(percent), Some(seconds)) = (percent, seconds) {
+            let system_ns = nanos(seconds * percent / 100.0);
+            result.cpu = CpuTime { user_ns: Nanos(0), system_ns };
+        }
+        result.longest_stall_ns = self.latency(latencies.map(|first| first + index))?;
+        result.longest_item_ns = Some(result.longest_stall_ns).filter(|longest_ns| *longest_ns > Nanos(0));
+        let took = seconds.map(nanos).unwrap_or_default();
+        let phase = PhaseResult::lasting(test.name, took, vec![result]);
+        Ok(Some(TestResult { phase, too_quick: rate.is_none() }))
+    }
+
+    fn error(&self, at: usize, expected: &'static str) -> LineError {
+        let column = self.fields[..at].iter().map(|field| field.chars().count() + 1).sum::<usize>() + 1;
+        LineError::Field { number: at + 1, column, expected, found: self.fields[at].to_string() }
+    }
+
+    /// A field that a layout has and that says something, with its place.
+    fn field(&self, at: Option<usize>) -> Option<(usize, &'t str)> {
+        at.map(|at| (at, self.fields[at].trim())).filter(|(_, text)| !text.is_empty())
+    }
+
+    fn figure(
+        &self,
+        at: usize,
+        expected: &'static str,
+        fits: impl Fn(f64) -> bool,
+    ) -> Result<Field, LineError> {
+        let Some((_, text)) = self.field(Some(at)) else { return Ok(Field::Absent) };
+        if text.bytes().all(|byte| byte == b'+') {
+            return Ok(Field::TooQuick);
+        }
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let value = text.parse::<f64>().ok().filter(|value| plain && fits(*value));
+        value.map(Field::Value).ok_or_else(|| self.error(at, expected))
+    }
+
+    fn whole(&self, at: Option<usize>, expected: &'static str) -> Result<Option<u64>, LineError> {
+        let Some((at, text)) = self.field(at) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| self.error(at, expected))
+    }
+
+    /// `300M`, `2G`, `2G:8k`: without a suffix MiB.
+    fn file_bytes(&self) -> Result<Option<f64>, LineError> {
+        let Some((at, text)) = self.field(Some(self.layout.size)) else { return Ok(None) };
+        let size = text.split(':').next().unwrap_or_default().trim();
+        let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match size[digits.len()..].to_ascii_uppercase().as_str() {
+            "K" => Some(Bytes::KIB),
+            "" | "M" => Some(Bytes::MIB),
+            "G" => Some(Bytes::GIB),
+            _ => None,
+        };
+        let bytes = digits.parse::<u64>().ok().zip(unit).map(|(size, unit)| size as f64 * unit as f64);
+        bytes.map(Some).ok_or_else(|| self.error(at, "the size of a file, such as 300M or 2G"))
+    }
+
+    /// In units of 1024; version 1.03 may have the sizes behind it (`16:100000:16/64`).
+    fn files(&self) -> Result<Option<f64>, LineError> {
+        let Some((at, text)) = self.field(Some(self.layout.files)) else { return Ok(None) };
+        let number = text.split([':', '/']).next().unwrap_or_default().trim();
+        let units: u64 = number.parse().map_err(|_| self.error(at, "a number of files in units of 1024"))?;
+        Ok(Some(units as f64 * FILE_UNIT as f64))
+    }
+
+    /// `15828us`, `834ms`, `3s`; nothing where the layout has no latencies, or there was none (`BonTimer::print_latency`).
+    fn latency(&self, at: Option<usize>) -> Result<Nanos, LineError> {
+        let Some((at, text)) = self.field(at) else { return Ok(Nanos(0)) };
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &text[digits.len()..] {
+            "us" => Some(1_000),
+            "ms" => Some(1_000_000),
+            "s" => Some(1_000_000_000),
+            _ => None,
+        };
+        let ns = digits.parse::<u64>().ok().zip(unit).and_then(|(value, unit)| value.checked_mul(unit));
+        ns.map(Nanos).ok_or_else(|| self.error(at, "a latency such as 834ms"))
+    }
+}
+
+/// What a field says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Field {
+    Absent,
+    TooQuick,
+    Value(f64),
+}
+
+/// How much there is for each copy to do, as far as it is known.
+struct Amounts {
+    copies: f64,
+    /// Bytes that are moved one at a time.
+    by_character: Option<f64>,
+    /// Bytes of the large file.
+    file: Option<f64>,
+    seeks: Option<f64>,
+    seekers: f64,
+    files: Option<f64>,
+}
+
+impl Amounts {
+    fn amount(&self, test: PhaseSpec) -> Option<f64> {
+        match test {
+            WRITE_CHAR | READ_CHAR => self.by_character,
+            SEEKS => self.seeks,
+            PhaseSpec { role: Role::Creator | Role::Examiner | Role::Deleter, .. } => self.files,
+            _ => self.file,
+        }
+    }
+}

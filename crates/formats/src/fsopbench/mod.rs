@@ -1,0 +1,135 @@
+//! FsOpBench (2009): its tables, read ([`parse`]) and written ([`Table`]'s `Display`).
+//!
+//! A table is a line that names the configuration, a rule of stars, and the phases, each with its name, a rule of dashes and
+//! one block of rows for each role. What our own tables add is understood, too: `>=` before a lower bound, and `-` where there
+//! is no figure.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use read::{ParseError, parse};
+
+use fsdyno_core::{Operation, Role};
+
+/// A table: one configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The first line.
+    pub title: Title,
+    /// In their order.
+    pub phases: Vec<TablePhase>,
+}
+
+/// What the first line says: `Linux 2.6.31.2-test relatime barrier=0 fs=ext3 disk=areca RAID6 journal=ext`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Title {
+    /// `2.6.31.2-test`.
+    pub kernel: String,
+    /// The words that have no `=`: `relatime`.
+    pub flags: Vec<String>,
+    /// The words that have one, in their order: `fs` and `ext3`, `disk` and `areca RAID6`.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Title {
+    /// What it says of a setting.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A phase of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TablePhase {
+    /// `3 readers, 3 writers`.
+    pub name: String,
+    /// How long it was measured, as written: `30s`.
+    pub window: String,
+    /// In their order.
+    pub rows: Vec<Row>,
+}
+
+/// A row of a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// `A read dir`.
+    pub label: &'static str,
+    /// Whose row it is.
+    pub role: Role,
+    /// What it says.
+    pub values: RowValues,
+}
+
+/// What a row says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowValues {
+    /// The latency of an operation, in milliseconds.
+    Latency {
+        /// Which operation.
+        operation: Operation,
+        /// How many.
+        count: u64,
+        /// Minimum, maximum, mean, median and standard deviation.
+        milliseconds: [Option<Number>; STATISTICS.len()],
+    },
+    /// Rates in MB/s: of the data alone, and with everything that had to be done for it.
+    Rate {
+        /// Data alone.
+        data: Option<Number>,
+        /// With everything.
+        with_overhead: Option<Number>,
+    },
+}
+
+/// One number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Number {
+    /// As printed.
+    pub value: f64,
+    /// Whether it is only a lower bound.
+    pub at_least: bool,
+}
+
+/// The names of [`RowValues::Latency`]'s numbers, in their order.
+pub const STATISTICS: [&str; 5] = ["min", "max", "avg", "med", "std"];
+
+/// The rows of a role.
+#[derive(Debug)]
+pub struct RoleRows {
+    /// Whose they are.
+    pub role: Role,
+    /// Letter and name as published, and the operation behind them.
+    pub latencies: [(&'static str, Operation); 4],
+    /// Letter and name of the rates, the last row.
+    pub rate: &'static str,
+    /// What the second rate counts beside the data.
+    overhead: &'static str,
+}
+
+/// The roles that have rows, and which.
+pub const ROWS: [RoleRows; 2] = [
+    RoleRows {
+        role: Role::Reader,
+        latencies: [
+            ("A read dir", Operation::Readdir),
+            ("B lstat file", Operation::Statx),
+            ("C open file", Operation::Openat),
+            ("D rd 1st byte", Operation::ReadFirstByte),
+        ],
+        rate: "E read rate",
+        overhead: "readdir + open + 1st byte + data",
+    },
+    RoleRows {
+        role: Role::Writer,
+        latencies: [
+            ("F write open", Operation::Openat),
+            ("G wr 1st byte", Operation::WriteFirstByte),
+            ("H write close", Operation::Close),
+            ("I mkdir", Operation::Mkdirat),
+        ],
+        rate: "J write rate",
+        overhead: "open + 1st byte + data + close",
+    },
+];

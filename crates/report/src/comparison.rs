@@ -1,0 +1,229 @@
+//! A comparison for programs: JSON, and CSV with a row for each measure of each case.
+
+use crate::csv_text::csv_text;
+use crate::export::output_error;
+use fsdyno_core::measure::Direction;
+use fsdyno_verdict::comparison::{Comparison, Finding, Lack, Row};
+use fsdyno_verdict::{Estimate, Interval};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Version of the JSON document; raised when a key changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 2;
+
+/// A comparison as one JSON document. Values are in base units: bytes per second, nanoseconds, shares from 0 to 1.
+pub fn document(comparison: &Comparison) -> Value {
+    let sides = comparison
+        .sides
+        .iter()
+        .map(|side| json!({ "name": side.name, "sweep": side.sweep, "sweep_name": side.sweep_name }));
+    let cases = comparison.cases.iter().map(|case| {
+        let differences = case
+            .differences
+            .iter()
+            .map(|difference| json!({ "what": difference.what, "levels": difference.levels }));
+        json!({
+            "configurations": case.names,
+            "workload": case.workload,
+            "differences": differences.collect::<Vec<_>>(),
+            "trials_not_measured": case.not_measured,
+            "measures": case.rows.iter().map(measure).collect::<Vec<_>>(),
+            "without_values": case.without,
+        })
+    });
+    let alone = comparison.alone.iter().map(|side| {
+        let cases = side.iter().map(|alone| {
+            json!({ "configuration": alone.name, "workload": alone.workload, "reason": alone.reason })
+        });
+        cases.collect::<Vec<_>>()
+    });
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "sides": sides.collect::<Vec<_>>(),
+        "threshold": comparison.threshold,
+        "comparisons": comparison.rows().filter(|row| row.corrected_p.is_some()).count(),
+        "regression": comparison.regressed(),
+        "cases": cases.collect::<Vec<_>>(),
+        "not_compared": alone.collect::<Vec<_>>(),
+    })
+}
+
+fn measure(row: &Row) -> Value {
+    let value = |side: usize| {
+        let Estimate { value, interval, n } = row.estimates[side];
+        json!({
+            "value": value, "low": interval.map(|i| i.low), "high": interval.map(|i| i.high),
+            "geometric_mean": row.typical[side], "trials": n, "at_least": row.at_least[side],
+        })
+    };
+    let ratio = row.ratio.map(|ratio| {
+        json!({
+            "value": ratio.value,
+            "low": ratio.interval.map(|i| i.low),
+            "high": ratio.interval.map(|i| i.high),
+            "paired": ratio.paired,
+            "p": ratio.p,
+            "p_corrected": row.corrected_p,
+        })
+    });
+    json!({
+        "measure": row.measure,
+        "unit": row.measure.unit().name(),
+        "better": better(row),
+        "values": [value(0), value(1)],
+        "ratio": ratio,
+        "mann_whitney_p": row.rank_p,
+        "verdict": verdict(row),
+        "trials": row.trials(),
+        "needs_trials": needs(row),
+        "text": row.verdict(),
+    })
+}
+
+fn better(row: &Row) -> &'static str {
+    match row.measure.direction() {
+        Direction::HigherIsBetter => "higher",
+        Direction::LowerIsBetter => "lower",
+    }
+}
+
+/// The verdict without its numbers.
+fn verdict(row: &Row) -> &'static str {
+    match row.finding {
+        Finding::Faster => "faster",
+        Finding::Slower => "slower",
+        Finding::NoMaterialDifference => "no material difference",
+        Finding::CannotTell(_) => "cannot tell",
+    }
+}
+
+fn needs(row: &Row) -> Option<usize> {
+    match row.finding {
+        Finding::CannotTell(Lack::Trials(needed)) => needed,
+        _ => None,
+    }
+}
+
+const COLUMNS: &[&str] = &[
+    "a_sweep",
+    "a_configuration",
+    "b_sweep",
+    "b_configuration",
+    "workload",
+    "measure",
+    "unit",
+    "better",
+    "a_value",
+    "a_low",
+    "a_high",
+    "a_geometric_mean",
+    "a_trials",
+    "a_at_least",
+    "b_value",
+    "b_low",
+    "b_high",
+    "b_geometric_mean",
+    "b_trials",
+    "b_at_least",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "paired",
+    "p",
+    "p_corrected",
+    "mann_whitney_p",
+    "verdict",
+    "needs_trials",
+];
+
+/// Writes a comparison as a tidy table, values in base units.
+///
+/// # Errors
+/// Those of `out`.
+pub fn csv(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    let mut writer = ::csv::Writer::from_writer(out);
+    writer.write_record(COLUMNS).map_err(output_error)?;
+    for (case, row) in comparison.cases.iter().flat_map(|case| case.rows.iter().map(move |row| (case, row))) {
+        let [a, b] = [0, 1].map(|side| comparison.sides[side].sweep.to_string());
+        let identity = [
+            a,
+            csv_text(&case.names[0]),
+            b,
+            csv_text(&case.names[1]),
+            case.workload.kind().to_string(),
+            csv_text(row.measure.name()),
+            row.measure.unit().name().to_string(),
+            better(row).to_string(),
+        ];
+        let values = [0, 1].map(|side| value(row, side)).concat();
+        writer
+            .write_record(identity.into_iter().chain(values).chain(judgement(row)))
+            .map_err(output_error)?;
+    }
+    writer.flush()
+}
+
+fn maybe(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn ends(interval: Option<Interval>) -> [String; 2] {
+    [maybe(interval.map(|interval| interval.low)), maybe(interval.map(|interval| interval.high))]
+}
+
+fn value(row: &Row, side: usize) -> [String; 6] {
+    let Estimate { value, interval, n } = row.estimates[side];
+    let [low, high] = ends(interval);
+    let typical = row.typical[side].to_string();
+    [value.to_string(), low, high, typical, n.to_string(), row.at_least[side].to_string()]
+}
+
+fn judgement(row: &Row) -> [String; 9] {
+    let [low, high] = ends(row.ratio.and_then(|ratio| ratio.interval));
+    [
+        maybe(row.ratio.map(|ratio| ratio.value)),
+        low,
+        high,
+        maybe(row.ratio.map(|ratio| ratio.paired)),
+        maybe(row.ratio.and_then(|ratio| ratio.p)),
+        maybe(row.corrected_p),
+        maybe(row.rank_p),
+        verdict(row).to_string(),
+        maybe(needs(row)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{blocks as trials, question, side};
+
+    #[test]
+    fn json_and_csv_say_the_same() {
+        let (base, slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.9));
+        let measures = ["read-under-write", "longest-stall"];
+        let comparison =
+            Comparison::new(side("1/a", 1, &base), side("1/b", 1, &slower), &question(&measures));
+        let document = document(&comparison);
+        assert_eq!((&document["regression"], &document["comparisons"]), (&json!(true), &json!(2)));
+        assert_eq!(document["sides"][1], json!({ "name": "1/b", "sweep": 1, "sweep_name": "nightly" }));
+        let mut out = Vec::new();
+        csv(&mut out, &comparison).unwrap();
+        let rows: Vec<std::collections::HashMap<String, String>> =
+            ::csv::Reader::from_reader(out.as_slice()).deserialize().collect::<Result<_, _>>().unwrap();
+        assert_eq!(rows.len(), 2);
+        for (index, row) in rows.iter().enumerate() {
+            let same = &document["cases"][0]["measures"][index];
+            assert_eq!(row["measure"], same["measure"].as_str().unwrap());
+            assert_eq!(row["verdict"], same["verdict"].as_str().unwrap());
+            assert_eq!(row["ratio"].parse::<f64>().unwrap(), same["ratio"]["value"].as_f64().unwrap());
+            assert_eq!(
+                row["mann_whitney_p"].parse::<f64>().unwrap(),
+                same["mann_whitney_p"].as_f64().unwrap()
+            );
+            assert_eq!(row["a_low"].parse::<f64>().unwrap(), same["values"][0]["low"].as_f64().unwrap());
+        }
+        assert_eq!((rows[0]["verdict"].as_str(), rows[0]["unit"].as_str()), ("slower", "bytes_per_s"));
+        assert_eq!(rows[1]["verdict"], "no material difference");
+    }
+}

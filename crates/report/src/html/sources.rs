@@ -1,0 +1,15 @@
+//! What a page is made from.
+
+use crate::error::ReportError;
+use fsdyno_core::TrialRecord;
+use fsdyno_verdict::view::Header;
+
+/// What a page is made from.
+pub struct Sources<'a> {
+    /// The sweep.
+    pub header: Header,
+    /// All of its trials; their timelines, histograms and samples of telemetry are not looked at.
+    pub trials: &'a [TrialRecord],
+    /// The trials of a case with everything in them.
+    pub details: &'a dyn Fn(u32) -> Result<Vec<TrialRecord>, ReportError>,
+}

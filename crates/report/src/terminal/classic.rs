@@ -1,0 +1,25 @@
+//! A case in the layout in which the figures of its workload have always been published.
+
+use super::compatible::compatible;
+use super::external::external;
+use super::style::Style;
+use super::{bonnie, collection, device_read, postmark, streaming};
+use fsdyno_core::Workload;
+use fsdyno_verdict::view::CaseView;
+use std::io::{self, Write};
+
+/// Writes a case in the layout in which its workload's figures have always been published.
+///
+/// # Errors
+/// Those of `out`.
+pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
+    match &case.workload {
+        Workload::DeviceRead(parameters) => device_read::device_read(out, case, parameters, style),
+        Workload::Streaming(_) => streaming::streaming(out, case, style),
+        Workload::External(_) => external(out, case, style),
+        Workload::Collection(_) => collection::table(out, case, style),
+        Workload::Postmark(_) => postmark::report(out, case, style),
+        Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
+        Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
+    }
+}

@@ -1,0 +1,117 @@
+//! How text is laid out: width, colour, paragraphs and tables.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
+use std::io::{self, Write};
+
+/// How text is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns that lines may take.
+    pub width: usize,
+    /// Whether to colour.
+    pub colour: bool,
+    /// Whether the terminal shows block elements of Unicode, from which bars are drawn.
+    pub blocks: bool,
+}
+
+impl Default for Style {
+    /// 80 columns, no colour, no bars.
+    fn default() -> Self {
+        Style { width: 80, colour: false, blocks: false }
+    }
+}
+
+/// A share of 1 as a bar of so many columns, to an eighth of a column.
+pub(super) fn bar(share: f64, columns: u32) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(columns) * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// What colour says beside the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Paint {
+    Plain,
+    Heading,
+    /// What a reader must not miss.
+    Alert,
+    /// Better than before.
+    Good,
+    /// Worse than before.
+    Bad,
+}
+
+impl Style {
+    pub(super) fn paint(self, paint: Paint, text: &str) -> String {
+        let coloured = |colour: anstyle::AnsiColor| anstyle::Style::new().fg_color(Some(colour.into()));
+        let style = match paint {
+            Paint::Plain => anstyle::Style::new(),
+            Paint::Heading => anstyle::Style::new().bold(),
+            Paint::Alert => coloured(anstyle::AnsiColor::Yellow),
+            Paint::Good => coloured(anstyle::AnsiColor::Green),
+            Paint::Bad => coloured(anstyle::AnsiColor::Red),
+        };
+        if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
+    }
+
+    /// Writes a paragraph wrapped to the width, indented, its further lines two columns more.
+    pub(super) fn paragraph(
+        self,
+        out: &mut dyn Write,
+        paint: Paint,
+        indent: usize,
+        text: &str,
+    ) -> io::Result<()> {
+        let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
+        let options = textwrap::Options::new(self.width)
+            .initial_indent(&first)
+            .subsequent_indent(&rest)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
+    }
+
+    /// An empty table: no rules, one space between columns, the first column to the left and the others to the right.
+    pub(super) fn table(self, header: Vec<String>) -> Table {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
+        if self.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        let columns = header.len();
+        table.set_header(header.into_iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold)));
+        for index in 0..columns {
+            if let Some(column) = table.column_mut(index) {
+                column.set_padding(if index == 0 { (0, 0) } else { (1, 0) });
+                column.set_cell_alignment(if index == 0 {
+                    CellAlignment::Left
+                } else {
+                    CellAlignment::Right
+                });
+            }
+        }
+        table
+    }
+}
+
+/// A cell that stands out where it holds a lower bound.
+pub(super) fn cell(text: String) -> Cell {
+    let bound = text.starts_with(">=");
+    let cell = Cell::new(text);
+    if bound { cell.fg(Color::Yellow) } else { cell }
+}
+
+/// Writes a table, two blanks between columns where there is room; its lines end in no blanks.
+pub(super) fn write_table(out: &mut dyn Write, mut table: Table, style: Style) -> io::Result<()> {
+    let widths = table.column_max_content_widths();
+    let roomy = widths.iter().map(|width| usize::from(*width)).sum::<usize>() + 2 * (widths.len() - 1);
+    if roomy <= style.width {
+        table.column_iter_mut().skip(1).for_each(|column| {
+            column.set_padding((2, 0));
+        });
+    }
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}

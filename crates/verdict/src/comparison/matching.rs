@@ -1,0 +1,324 @@
+//! Which case of one side is which of the other.
+//!
+//! A case is found again by the name of its configuration and its workload. Names tell what varies in a plan, so the names
+//! of two kernels, or of two filesystems under the same schedulers, are never the same: what has one level throughout the
+//! first side and another throughout the second is what is being compared, and the cases are found by everything else.
+//! When each side has a single case, those two are compared whatever they are; and so are the workloads, when each side has
+//! a single one (the same windows on a smaller tree; bonnie++ as it is and the one of ours). Whatever differs is told.
+
+use crate::outcomes::is_measured;
+use crate::selection::level_of;
+use fsdyno_core::axis::DEFAULT;
+use fsdyno_core::workload::parameter::Listed;
+use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The trials of a configuration under a workload, sentinels left out.
+#[derive(Debug)]
+pub(super) struct Case<'a> {
+    /// One of them, measured or not.
+    any: &'a TrialRecord,
+    /// Those with figures.
+    pub trials: Vec<&'a TrialRecord>,
+    /// Those without.
+    pub others: Vec<&'a TrialRecord>,
+}
+
+impl Case<'_> {
+    fn configuration(&self) -> &Configuration {
+        &self.any.configuration
+    }
+
+    pub fn name(&self) -> &str {
+        &self.configuration().name
+    }
+
+    pub fn workload(&self) -> &Workload {
+        &self.any.workload
+    }
+}
+
+/// A case that is not compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UncomparedCase {
+    /// Its configuration.
+    pub name: String,
+    /// Its workload, in one line.
+    pub workload: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Something that is not the same on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// An axis, a parameter of the workload, or a fact of the machine.
+    pub what: String,
+    /// Its level on each side.
+    pub levels: [String; 2],
+}
+
+/// Which cases belong together.
+pub(super) struct Found {
+    /// Indices into both sides.
+    pub pairs: Vec<(usize, usize)>,
+    /// What is left over.
+    pub alone: [Vec<UncomparedCase>; 2],
+}
+
+/// The cases of a side in the order of the plan.
+pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
+    let mut cases: BTreeMap<u32, Case<'_>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| !trial.sentinel) {
+        let case =
+            cases.entry(trial.case).or_insert(Case { any: trial, trials: Vec::new(), others: Vec::new() });
+        if is_measured(trial) { case.trials.push(trial) } else { case.others.push(trial) }
+    }
+    cases.into_values().collect()
+}
+
+/// Whether two cases are the same.
+type Rule<'r> = dyn Fn(&Case<'_>, &Case<'_>) -> bool + 'r;
+
+/// Finds the cases of the first side among those of the second.
+pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
+    let sides = [first, second];
+    let changed = changed_axes(sides);
+    let [workload_of_first, workload_of_second] = sides.map(only_workload);
+    let one_workload = workload_of_first.is_some() && workload_of_second.is_some();
+    let same_workload = |a: &Case<'_>, b: &Case<'_>| one_workload || a.workload() == b.workload();
+    let single = first.len() == 1 && second.len() == 1;
+    let rules: [&Rule<'_>; 3] = [
+        &|a, b| a.name() == b.name(),
+        &|a, b| common(a.configuration(), &changed) == common(b.configuration(), &changed),
+        &|_, _| single,
+    ];
+    let mut partner: Vec<Option<usize>> = vec![None; first.len()];
+    for rule in rules {
+        for (i, a) in first.iter().enumerate() {
+            if partner[i].is_none() {
+                let free = |j: &usize| !partner.contains(&Some(*j));
+                let fits = |j: &usize| same_workload(a, &second[*j]) && rule(a, &second[*j]);
+                partner[i] = (0..second.len()).filter(free).find(fits);
+            }
+        }
+    }
+    let all: Vec<(usize, usize)> = partner.iter().enumerate().filter_map(|(i, j)| Some((i, (*j)?))).collect();
+    let measured = |(i, j): &(usize, usize)| !first[*i].trials.is_empty() && !second[*j].trials.is_empty();
+    let has = |side: usize, index: usize| {
+        all.iter().find(|pair| [pair.0, pair.1][side] == index).map(|pair| [pair.1, pair.0][side])
+    };
+    let alone = [0, 1].map(|side| {
+        let cases = sides[side].iter().enumerate();
+        let left = cases.filter_map(|(index, case)| {
+            let other = has(side, index).map(|other| &sides[1 - side][other]);
+            Some(UncomparedCase {
+                name: case.name().to_string(),
+                workload: case.workload().load().title(),
+                reason: why_alone(case, other)?,
+            })
+        });
+        left.collect()
+    });
+    Found { pairs: all.into_iter().filter(measured).collect(), alone }
+}
+
+/// Why a case is not compared; `None` where it is.
+fn why_alone(case: &Case<'_>, other: Option<&Case<'_>>) -> Option<String> {
+    let unmeasured = |case: &Case<'_>| match &case.others.first()?.outcome {
+        Outcome::Skipped { unmet } => Some(format!("skipped: {}", unmet.join("; "))),
+        Outcome::Failed { error } => Some(format!("failed: {error}")),
+        Outcome::Measured => None,
+    };
+    match other {
+        _ if case.trials.is_empty() => unmeasured(case),
+        None => Some("the other side has no such case".to_string()),
+        Some(other) if other.trials.is_empty() => {
+            Some(format!("on the other side {}", unmeasured(other).unwrap_or_default()))
+        }
+        Some(_) => None,
+    }
+}
+
+fn axes<'a>(configurations: impl Iterator<Item = &'a Configuration>) -> BTreeSet<String> {
+    let axes = configurations.flat_map(|configuration| configuration.settings.keys().cloned());
+    axes.chain(["filesystem".to_string()]).collect()
+}
+
+/// The axes with one level throughout the first side and another throughout the second.
+fn changed_axes(sides: [&[Case<'_>]; 2]) -> BTreeSet<String> {
+    let level = |side: &[Case<'_>], axis: &str| -> Option<Option<String>> {
+        let mut levels = side.iter().map(|case| level_of(case.configuration(), axis).map(str::to_string));
+        let first = levels.next()?;
+        levels.all(|level| level == first).then_some(first)
+    };
+    let changed = |axis: &String| match sides.map(|side| level(side, axis)) {
+        [Some(a), Some(b)] => a != b,
+        _ => false,
+    };
+    axes(sides.into_iter().flatten().map(Case::configuration)).into_iter().filter(changed).collect()
+}
+
+fn only_workload<'a>(side: &'a [Case<'_>]) -> Option<&'a Workload> {
+    let first = side.first()?.workload();
+    side.iter().all(|case| case.workload() == first).then_some(first)
+}
+
+/// What a configuration is, what is being compared left out.
+fn common<'c>(configuration: &'c Configuration, changed: &BTreeSet<String>) -> BTreeMap<String, &'c str> {
+    let axes = axes([configuration].into_iter());
+    let kept = axes.into_iter().filter(|axis| !changed.contains(axis));
+    kept.filter_map(|axis| level_of(configuration, &axis).map(|level| (axis, level))).collect()
+}
+
+/// In what two cases differ: settings, kernel, and parameters of the workload.
+pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
+    let difference = |what: &str, levels: [String; 2]| {
+        (levels[0] != levels[1]).then(|| Difference { what: what.to_string(), levels })
+    };
+    let [a, b] = sides.map(Case::configuration);
+    let level = |configuration: &Configuration, axis: &str| {
+        level_of(configuration, axis).unwrap_or(DEFAULT).to_string()
+    };
+    let mut found: Vec<Difference> = axes([a, b].into_iter())
+        .iter()
+        .filter_map(|axis| difference(axis, [level(a, axis), level(b, axis)]))
+        .collect();
+    if !found.iter().any(|difference| difference.what == "kernel") {
+        found.extend(difference("kernel", sides.map(kernel)));
+    }
+    found.extend(workload_differences(sides.map(Case::workload)));
+    found
+}
+
+/// `6.12.9`: the release, without the words of its build.
+fn kernel(case: &Case<'_>) -> String {
+    let kernel = &case.any.environment.kernel;
+    kernel.split_whitespace().next().unwrap_or("not known").to_string()
+}
+
+fn workload_differences(workloads: [&Workload; 2]) -> Vec<Difference> {
+    let [a, b] = workloads;
+    if a.kind() != b.kind() {
+        let levels = workloads.map(|workload| workload.load().title());
+        return vec![Difference { what: "workload".to_string(), levels }];
+    }
+    let pairs = a.list().into_iter().zip(b.list());
+    pairs
+        .filter(|(a, b)| a.value != b.value)
+        .map(|(a, b)| {
+            let shown = |listed: Listed| match listed.value.as_str() {
+                "" => "not set".to_string(),
+                value => value.to_string(),
+            };
+            Difference { what: a.name.to_string(), levels: [shown(a), shown(b)] }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Comparison;
+    use super::super::tests::{question, side};
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::workload::Fileserver;
+
+    fn compare(first: &[TrialRecord], second: &[TrialRecord]) -> Comparison {
+        Comparison::new(side("A", 1, first), side("B", 2, second), &question(&["read"]))
+    }
+
+    fn matched(comparison: &Comparison) -> Vec<[&str; 2]> {
+        comparison.cases.iter().map(|case| [case.names[0].as_str(), case.names[1].as_str()]).collect()
+    }
+
+    /// Three trials of each filesystem under each scheduler, all on one kernel.
+    fn on(kernel: &str, filesystems: &[&str], schedulers: &[&str]) -> Vec<TrialRecord> {
+        let mut trials = Vec::new();
+        let mut case = 0;
+        for filesystem in filesystems {
+            for scheduler in schedulers {
+                for block in 0..3 {
+                    let mut configuration = fixture::configuration(filesystem, scheduler);
+                    configuration.name = format!("{filesystem} {kernel} {scheduler}");
+                    configuration.settings.insert("kernel".to_string(), kernel.to_string());
+                    trials.push(fixture::trial(case * 3 + block, block, case, configuration, 50.0));
+                }
+                case += 1;
+            }
+        }
+        trials
+    }
+
+    #[test]
+    fn names_find_each_other_and_what_one_side_lacks_is_listed() {
+        let first = [fixture::blocks(0, "a", 3, 1.0), fixture::blocks(1, "b", 3, 1.0)].concat();
+        let mut second = [fixture::blocks(0, "b", 3, 1.0), fixture::blocks(1, "c", 3, 1.0)].concat();
+        // The same under another name is found by its settings, but only once names have found theirs.
+        assert_eq!(matched(&compare(&first, &second)), [["a", "c"], ["b", "b"]]);
+        for trial in second.iter_mut().filter(|trial| trial.case == 1) {
+            trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
+        }
+        let comparison = compare(&first, &second);
+        assert_eq!(matched(&comparison), [["b", "b"]]);
+        let alone = comparison.alone.each_ref().map(|alone| alone[0].name.as_str());
+        assert_eq!(alone, ["a", "c"]);
+    }
+
+    #[test]
+    fn two_kernels_are_compared_case_by_case() {
+        let old = on("6.1", &["ext4", "xfs"], &["bfq", "none"]);
+        let new = on("6.12", &["xfs", "ext4"], &["none", "bfq"]);
+        let comparison = compare(&old, &new);
+        assert_eq!(
+            matched(&comparison),
+            [
+                ["ext4 6.1 bfq", "ext4 6.12 bfq"],
+                ["ext4 6.1 none", "ext4 6.12 none"],
+                ["xfs 6.1 bfq", "xfs 6.12 bfq"],
+                ["xfs 6.1 none", "xfs 6.12 none"],
+            ]
+        );
+        let kernel = Difference { what: "kernel".to_string(), levels: ["6.1", "6.12"].map(String::from) };
+        assert!(comparison.cases.iter().all(|case| case.differences == [kernel.clone()]));
+        assert!(comparison.alone.iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn two_filesystems_are_compared_under_the_same_schedulers() {
+        let comparison =
+            compare(&on("6.1", &["ext4"], &["bfq", "none"]), &on("6.1", &["xfs"], &["none", "kyber"]));
+        assert_eq!(matched(&comparison), [["ext4 6.1 none", "xfs 6.1 none"]]);
+        assert_eq!(comparison.alone[0][0].name, "ext4 6.1 bfq");
+        assert_eq!(comparison.alone[1][0].reason, "the other side has no such case");
+    }
+
+    #[test]
+    fn single_cases_are_compared_whatever_they_are() {
+        let mut other = on("6.12", &["xfs"], &["none"]);
+        for trial in &mut other {
+            trial.workload = Workload::Fileserver(Fileserver { readers: 5, ..Fileserver::default() });
+            trial.environment.kernel = "6.12.1 #1".to_string();
+        }
+        let comparison = compare(&fixture::blocks(0, "a", 3, 1.0), &other);
+        let what: Vec<&str> =
+            comparison.cases[0].differences.iter().map(|difference| difference.what.as_str()).collect();
+        assert_eq!(what, ["filesystem", "kernel", "scheduler", "readers"]);
+    }
+
+    #[test]
+    fn a_case_that_did_not_run_says_why() {
+        let first = fixture::trials();
+        let second: Vec<TrialRecord> = first
+            .iter()
+            .filter(|trial| trial.configuration.name != "xfs bfq" || trial.outcome != Outcome::Measured)
+            .cloned()
+            .collect();
+        let comparison = compare(&first, &second);
+        assert_eq!(matched(&comparison), [["ext4 bfq", "ext4 bfq"]]);
+        let reasons: Vec<&str> = comparison.alone[0].iter().map(|alone| alone.reason.as_str()).collect();
+        assert!(reasons.iter().any(|reason| reason.starts_with("on the other side failed: ")), "{reasons:?}");
+        assert!(reasons.iter().any(|reason| reason.starts_with("skipped: program 'mkfs.btrfs'")));
+        assert_eq!(comparison.cases[0].not_measured, [0, 0]);
+    }
+}

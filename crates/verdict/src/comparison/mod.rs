@@ -1,0 +1,421 @@
+//! Two sets of trials compared: per case and measure the ratio with its interval, and what may be said of it.
+//!
+//! Which case of one side is which of the other is decided in [`matching`]: by name, else by what the two have in common
+//! beside the one thing that was changed. Trials of one sweep are compared within their blocks, those of different sweeps as
+//! independent samples. All rows together are one family: their p values are corrected by Holm's procedure before anything
+//! is called faster or slower. So the family is kept small: without a list of measures it has the named ones that both sides
+//! have, without those of the lifecycle and `throughput`, which sums up the others; and only where there are none the rates
+//! and mean latencies of each role. What one side lacks is listed, never dropped.
+
+mod matching;
+#[cfg(test)]
+mod trust;
+
+pub use matching::{Difference, UncomparedCase};
+
+use crate::ranking::mean_kind;
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{Operation, TrialRecord, Workload};
+use fsdyno_stats::{
+    Estimate, MeanKind, Ratio, Verdict, estimate, holm, independent, mann_whitney, mean, paired,
+};
+use matching::Case;
+
+/// One of the two sides.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// What the user calls it.
+    pub name: &'a str,
+    /// The sweep that its trials are from, to know whether both sides share their blocks.
+    pub sweep: i64,
+    /// The name of that sweep.
+    pub sweep_name: &'a str,
+    /// Its trials.
+    pub trials: &'a [TrialRecord],
+}
+
+/// What is compared, and how strictly.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The measures; empty: every named one that both sides have, those of the lifecycle left out.
+    pub measures: Vec<Measure>,
+    /// A difference of up to this share does not matter.
+    pub threshold: f64,
+    /// Decides the draws of the bootstrap.
+    pub seed: u64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The sides.
+    pub sides: [SideName; 2],
+    /// A difference of up to this share does not matter.
+    pub threshold: f64,
+    /// The cases that both sides have, in the order of the first.
+    pub cases: Vec<ComparedCase>,
+    /// Cases without trials to compare on the other side.
+    pub alone: [Vec<UncomparedCase>; 2],
+}
+
+/// What a side is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideName {
+    /// As the user calls it.
+    pub name: String,
+    /// Number of the sweep.
+    pub sweep: i64,
+    /// Its name.
+    pub sweep_name: String,
+}
+
+/// A configuration under a workload, on both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedCase {
+    /// Its name on each side.
+    pub names: [String; 2],
+    /// What ran on it on the first side.
+    pub workload: Workload,
+    /// In what the sides differ, as far as it is known.
+    pub differences: Vec<Difference>,
+    /// Trials that were not measured, on each side.
+    pub not_measured: [usize; 2],
+    /// One row per measure.
+    pub rows: Vec<Row>,
+    /// Measures that were asked for and that one side, or both, has no value of.
+    pub without: Vec<Measure>,
+}
+
+/// A measure of a case on both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Which measure.
+    pub measure: Measure,
+    /// Means with their intervals, as everywhere: of rates harmonic, of times arithmetic.
+    pub estimates: [Estimate; 2],
+    /// Geometric means of the values that the ratio is of, so that the second over the first is the ratio.
+    pub typical: [f64; 2],
+    /// Second to first; absent where a value of zero has no ratio.
+    pub ratio: Option<Ratio>,
+    /// The p value of that ratio, corrected for all rows of the comparison.
+    pub corrected_p: Option<f64>,
+    /// The p value of Mann and Whitney's rank test, which knows no pairs; not corrected.
+    pub rank_p: Option<f64>,
+    /// What may be said.
+    pub finding: Finding,
+    /// Whether some value of each side is only a lower bound.
+    pub at_least: [bool; 2],
+}
+
+/// What may be said of the second side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// Worse, by more than the threshold.
+    Slower,
+    /// Better, by more than the threshold.
+    Faster,
+    /// Within the threshold.
+    NoMaterialDifference,
+    /// Nothing.
+    CannotTell(Lack),
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// The trials do not decide; about so many on each side would, `None` when a thousand would not.
+    Trials(Option<usize>),
+    /// Some values are only lower bounds, and do not prove what they would seem to.
+    Bounds,
+    /// A value of zero has no ratio.
+    Zero,
+}
+
+impl Row {
+    /// Trials, or pairs, that the verdict rests on.
+    pub fn trials(&self) -> usize {
+        self.ratio.map_or(self.estimates[0].n.min(self.estimates[1].n), |ratio| ratio.n)
+    }
+
+    /// The verdict in words.
+    pub fn verdict(&self) -> String {
+        let trials = || crate::text::plural(self.trials() as u64, "trial");
+        match self.finding {
+            Finding::Faster => "faster".to_string(),
+            Finding::Slower => "slower".to_string(),
+            Finding::NoMaterialDifference => "no material difference".to_string(),
+            Finding::CannotTell(Lack::Trials(Some(needed))) => {
+                format!("cannot tell: {}, needs about {needed}", trials())
+            }
+            Finding::CannotTell(Lack::Trials(None)) => {
+                format!("cannot tell: {}, needs more than a thousand", trials())
+            }
+            Finding::CannotTell(Lack::Bounds) => {
+                format!("cannot tell: {}, only lower bounds are known", trials())
+            }
+            Finding::CannotTell(Lack::Zero) => format!("cannot tell: {}, a zero has no ratio", trials()),
+        }
+    }
+}
+
+impl Comparison {
+    /// Compares the second side with the first.
+    pub fn new(first: Side<'_>, second: Side<'_>, question: &Question) -> Self {
+        let sides = [first, second];
+        let [of_first, of_second] = sides.map(|side| matching::cases(side.trials));
+        let found = matching::pairs(&of_first, &of_second);
+        let same_sweep = first.sweep == second.sweep;
+        let mut cases: Vec<ComparedCase> = found
+            .pairs
+            .iter()
+            .map(|(i, j)| compared([&of_first[*i], &of_second[*j]], same_sweep, question))
+            .collect();
+        correct(&mut cases, question.threshold);
+        Comparison {
+            sides: sides.map(|side| SideName {
+                name: side.name.to_string(),
+                sweep: side.sweep,
+                sweep_name: side.sweep_name.to_string(),
+            }),
+            threshold: question.threshold,
+            cases,
+            alone: found.alone,
+        }
+    }
+
+    /// Whether something got worse.
+    pub fn regressed(&self) -> bool {
+        self.rows().any(|row| row.finding == Finding::Slower)
+    }
+
+    /// The rows of all cases.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.cases.iter().flat_map(|case| &case.rows)
+    }
+}
+
+fn compared(sides: [&Case<'_>; 2], same_sweep: bool, question: &Question) -> ComparedCase {
+    let row = |measure: &Measure| row(measure, sides, same_sweep, question.seed);
+    let asked = question.measures.clone();
+    let mut rows: Vec<Row> = match asked.is_empty() {
+        true => named().iter().filter_map(row).collect(),
+        false => asked.iter().filter_map(row).collect(),
+    };
+    if asked.is_empty() && rows.is_empty() {
+        rows = of_each_role(sides[0].trials[0]).iter().filter_map(row).collect();
+    }
+    let has_row = |measure: &Measure| rows.iter().any(|row| row.measure == *measure);
+    ComparedCase {
+        names: sides.map(|side| side.name().to_string()),
+        workload: sides[0].workload().clone(),
+        differences: matching::differences(sides),
+        not_measured: sides.map(|side| side.others.len()),
+        without: asked.into_iter().filter(|measure| !has_row(measure)).collect(),
+        rows,
+    }
+}
+
+/// The named measures, without those of the lifecycle, and without the sum of the others.
+fn named() -> Vec<Measure> {
+    Measure::all_named().filter(|measure| !measure.is_of_lifecycle() && !measure.is_sum()).collect()
+}
+
+/// For trials with none of these: the rates of each role and the mean latency of each of its operations.
+fn of_each_role(trial: &TrialRecord) -> Vec<Measure> {
+    let mut names = Vec::new();
+    for (phase, role) in trial.phases.iter().flat_map(|phase| phase.roles.iter().map(move |r| (phase, r))) {
+        let place = format!("{}/{}", phase.name, role.role);
+        let rates = ["rate", "item-rate", "data-rate", "overhead-rate"];
+        names.extend(rates.iter().map(|figure| format!("{place}/{figure}")));
+        let mean = |operation: Operation| format!("{place}/{operation}/mean");
+        names.extend(role.operations.iter().map(|result| mean(result.operation)));
+    }
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// The values of a measure by block.
+fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, f64, bool)> {
+    let value =
+        |trial: &&TrialRecord| measure.value(trial).map(|value| (trial.block, value.value, value.at_least));
+    case.trials.iter().filter_map(value).collect()
+}
+
+/// `None` where a side has no value, and where both have nothing but zeros: then there is nothing to compare.
+fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) -> Option<Row> {
+    let sides = sides.map(|side| values(measure, side));
+    let numbers = |side: &[(u32, f64, bool)]| side.iter().map(|(_, value, _)| *value).collect::<Vec<f64>>();
+    let [a, b] = [numbers(&sides[0]), numbers(&sides[1])];
+    if a.iter().chain(&b).all(|value| *value == 0.0) {
+        return None;
+    }
+    let kind = mean_kind(measure);
+    let estimates = [estimate(&a, kind, seed)?, estimate(&b, kind, seed)?];
+    let pairs: Vec<(f64, f64)> = sides[0]
+        .iter()
+        .filter_map(|(block, a, _)| {
+            sides[1].iter().find(|(other, _, _)| other == block).map(|(_, b, _)| (*a, *b))
+        })
+        .collect();
+    let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs, seed) } else { independent(&a, &b, seed) };
+    let of_ratio = match ratio {
+        Some(ratio) if ratio.paired => pairs.into_iter().unzip(),
+        _ => (a.clone(), b.clone()),
+    };
+    Some(Row {
+        measure: measure.clone(),
+        estimates,
+        typical: [mean(&of_ratio.0, MeanKind::Geometric)?, mean(&of_ratio.1, MeanKind::Geometric)?],
+        ratio,
+        corrected_p: ratio.and_then(|ratio| ratio.p),
+        rank_p: mann_whitney(&a, &b),
+        finding: Finding::CannotTell(Lack::Zero),
+        at_least: sides.map(|side| side.iter().any(|(_, _, at_least)| *at_least)),
+    })
+}
+
+/// Corrects the p values of all rows together, and only then says what may be said.
+fn correct(cases: &mut [ComparedCase], threshold: f64) {
+    let tested = cases.iter().flat_map(|case| &case.rows).filter_map(|row| row.corrected_p);
+    let corrected = holm(&tested.collect::<Vec<_>>());
+    let tested = cases.iter_mut().flat_map(|case| &mut case.rows).filter(|row| row.corrected_p.is_some());
+    let comparisons = corrected.len();
+    for (row, p) in tested.zip(corrected) {
+        row.corrected_p = Some(p);
+    }
+    for row in cases.iter_mut().flat_map(|case| &mut case.rows) {
+        row.finding = finding(row, threshold, comparisons);
+    }
+}
+
+fn finding(row: &Row, threshold: f64, comparisons: usize) -> Finding {
+    let Some(ratio) = row.ratio else { return Finding::CannotTell(Lack::Zero) };
+    let more_is_better = row.measure.direction() == Direction::HigherIsBetter;
+    let verdict = ratio.verdict_among(threshold, row.corrected_p, comparisons);
+    match verdict {
+        _ if !proven(verdict, row.at_least) => Finding::CannotTell(Lack::Bounds),
+        Verdict::Larger if more_is_better => Finding::Faster,
+        Verdict::Larger => Finding::Slower,
+        Verdict::Smaller if more_is_better => Finding::Slower,
+        Verdict::Smaller => Finding::Faster,
+        Verdict::NoMaterialDifference => Finding::NoMaterialDifference,
+        Verdict::CannotTell(needed) => Finding::CannotTell(Lack::Trials(needed)),
+    }
+}
+
+/// Whether a verdict holds where values of some sides are only lower bounds: such a value still proves that its side is the
+/// larger one, and nothing else.
+pub(crate) fn proven(verdict: Verdict, at_least: [bool; 2]) -> bool {
+    match verdict {
+        Verdict::Larger => !at_least[0],
+        Verdict::Smaller => !at_least[1],
+        Verdict::NoMaterialDifference => !at_least.contains(&true),
+        Verdict::CannotTell(_) => true,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::fixture::blocks as trials;
+
+    pub(crate) fn question(measures: &[&str]) -> Question {
+        let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
+        Question { measures, threshold: 0.05, seed: 42 }
+    }
+
+    pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
+        Side { name, sweep, sweep_name: "nightly", trials }
+    }
+
+    fn findings(comparison: &Comparison) -> Vec<Finding> {
+        comparison.rows().map(|row| row.finding).collect()
+    }
+
+    #[test]
+    fn blocks_of_one_sweep_show_what_independent_samples_cannot() {
+        let (base, slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.9));
+        let question = question(&["read-under-write"]);
+        let within = Comparison::new(side("a", 1, &base), side("b", 1, &slower), &question);
+        assert_eq!(findings(&within), [Finding::Slower]);
+        assert!(within.regressed());
+        let between = Comparison::new(side("a", 1, &base), side("b", 2, &slower), &question);
+        let needs = Finding::CannotTell(Lack::Trials(Some(7)));
+        assert!(matches!(findings(&between)[..], [found] if found >= needs), "{between:?}");
+        assert!(!between.regressed());
+        let row = &between.cases[0].rows[0];
+        assert!(row.verdict().starts_with("cannot tell: 6 trials, needs about "), "{}", row.verdict());
+        assert!(row.rank_p.unwrap() > 0.05);
+    }
+
+    #[test]
+    fn the_direction_of_the_measure_decides_what_is_faster() {
+        let (base, other) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 1.2));
+        let measures = ["read-under-write", "3 readers, 3 writers/reader/rate"];
+        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&measures));
+        assert_eq!(findings(&comparison), [Finding::Faster, Finding::Faster]);
+        let turned = Comparison::new(side("b", 1, &other), side("a", 1, &base), &question(&measures));
+        assert_eq!(findings(&turned), [Finding::Slower, Finding::Slower]);
+        // The stalls of the fixture are all alike.
+        let stalls =
+            Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&["longest-stall"]));
+        assert_eq!(findings(&stalls), [Finding::NoMaterialDifference]);
+    }
+
+    #[test]
+    fn the_family_is_the_named_measures_that_both_have() {
+        let (base, other) = (trials(0, "a", 3, 1.0), trials(1, "b", 3, 1.0));
+        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&[]));
+        let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
+        assert_eq!(
+            names,
+            ["read", "read-many", "read-under-write", "write", "first-byte-p999", "longest-stall"]
+        );
+        let asked = question(&["mkfs-time", "bonnie-seeks"]);
+        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &asked);
+        assert_eq!(comparison.rows().map(|row| row.measure.name()).collect::<Vec<_>>(), ["mkfs-time"]);
+        assert_eq!(comparison.cases[0].without[0].name(), "bonnie-seeks");
+    }
+
+    #[test]
+    fn trials_without_named_measures_are_compared_role_by_role() {
+        let renamed = |mut trials: Vec<TrialRecord>| {
+            for trial in &mut trials {
+                trial.workload = Workload::External(fsdyno_core::workload::External::default());
+                trial.phases.truncate(1);
+                trial.phases[0].name = "job".to_string();
+                trial.phases[0].roles[0].longest_stall_ns = fsdyno_core::Nanos(0);
+                trial.phases[0].roles[0].worker_results.clear();
+            }
+            trials
+        };
+        let (base, other) = (renamed(trials(0, "a", 3, 1.0)), renamed(trials(1, "b", 3, 1.0)));
+        let comparison = Comparison::new(side("a", 1, &base), side("b", 1, &other), &question(&[]));
+        let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
+        assert_eq!(names[..3], ["job/reader/rate", "job/reader/item-rate", "job/reader/data-rate"]);
+        assert!(names.contains(&"job/reader/openat/mean"));
+    }
+
+    #[test]
+    fn one_trial_shows_a_ratio_and_no_verdict() {
+        let (base, other) = (trials(0, "a", 6, 1.0), trials(0, "a", 1, 2.0));
+        let comparison = Comparison::new(side("a", 1, &base), side("b", 2, &other), &question(&["read"]));
+        let row = &comparison.cases[0].rows[0];
+        assert_eq!(row.verdict(), "cannot tell: 1 trial, needs about 6");
+        assert!(row.ratio.unwrap().interval.is_none() && !comparison.regressed());
+    }
+
+    #[test]
+    fn a_lower_bound_proves_only_its_own_side() {
+        let base = trials(0, "a", 6, 1.0);
+        let mut blocked = trials(1, "b", 6, 1.0);
+        for trial in &mut blocked {
+            let phase = &mut trial.phases[2];
+            phase.roles[0].longest_stall_ns = phase.window_ns;
+        }
+        let question = question(&["longest-stall"]);
+        let worse = Comparison::new(side("a", 1, &base), side("b", 1, &blocked), &question);
+        assert_eq!(findings(&worse), [Finding::Slower]);
+        let all_blocked = Comparison::new(side("b", 1, &blocked), side("b", 1, &blocked), &question);
+        assert_eq!(findings(&all_blocked), [Finding::CannotTell(Lack::Bounds)]);
+    }
+}

@@ -1,0 +1,226 @@
+//! Drift: how much the machine itself moved while a sweep ran.
+//!
+//! The sentinel is the one case that is repeated before each block. Its values, and its ordinary trials between them, are
+//! tested for a trend over the sweep. Where there are too few of them to show any, every trial helps: each against the mean
+//! of its own case, which leaves what the machine did.
+//!
+//! A trend is worth a warning when it is not chance and larger than what SNIA's steady state allows a fitted line to rise,
+//! 10 % (Solid State Storage Performance Test Specification, 2.1.24). SNIA's other half, that all values lie within 20 % of
+//! their mean, is told as a note.
+
+use crate::outcomes::is_measured;
+use fsdyno_core::TrialRecord;
+use fsdyno_core::measure::Measure;
+use fsdyno_stats::trend;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Values below which no trend can be shown.
+const FEWEST: usize = 5;
+/// SNIA's steady state: the most that a fitted line may rise, and the most that values may differ, as shares of the mean.
+const SNIA_RISE: f64 = 0.10;
+const SNIA_RANGE: f64 = 0.20;
+
+/// The first case from its first trial to its last, sentinels among them: how much the machine itself moved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Drift {
+    /// Name of the configuration.
+    pub name: String,
+    /// Name of the measure: the plan's, or the workload's own.
+    pub measure: String,
+    /// Its value in each measured trial, in order of execution.
+    pub values: Vec<f64>,
+    /// What is fitted over time; absent with too few trials.
+    pub trend: Option<FittedTrend>,
+}
+
+/// A trend over a sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FittedTrend {
+    /// The change from the first trial to the last: 0.1 is 10 % more.
+    pub change: f64,
+    /// Its 95 % interval.
+    pub interval: [f64; 2],
+    /// Two-sided p value of there being none.
+    pub p: f64,
+    /// Trials that it rests on.
+    pub trials: usize,
+    /// Whether all trials were taken, each against the mean of its case, for want of sentinels.
+    pub of_all_trials: bool,
+}
+
+impl Drift {
+    /// The last value against the first: 0.1 is 10 % more.
+    pub fn change(&self) -> Option<f64> {
+        match (self.values.first(), self.values.last()) {
+            (Some(first), Some(last)) if *first != 0.0 => Some(last / first - 1.0),
+            _ => None,
+        }
+    }
+
+    /// What a reader must know before anything else: that the machine drifted.
+    pub fn warning(&self) -> Option<String> {
+        let trend = self.trend.filter(|trend| trend.p < 0.05 && trend.change.abs() > SNIA_RISE)?;
+        let of = match trend.of_all_trials {
+            true => format!("its {} trials, each beside the mean of its configuration,", trend.trials),
+            false => format!("{}, which was repeated {} times to see that,", self.name, trend.trials),
+        };
+        let [low, high] = trend.interval.map(|end| end * 100.0);
+        Some(format!(
+            "the machine drifted during this sweep: {of} changed by {:+.0} % [{low:+.0}, {high:+.0}] in {} from first to \
+             last. Ratios within blocks hardly suffer from that; means and their intervals do.",
+            trend.change * 100.0,
+            self.measure
+        ))
+    }
+
+    /// That the sentinel was not steady, where that is no trend.
+    pub fn unsteady(&self) -> Option<String> {
+        let mean = self.values.iter().sum::<f64>() / self.values.len() as f64;
+        let range = self.values.iter().copied().fold(f64::MIN, f64::max)
+            - self.values.iter().copied().fold(f64::MAX, f64::min);
+        let steady = range <= SNIA_RANGE * mean;
+        (self.values.len() >= FEWEST && !steady && self.warning().is_none()).then(|| {
+            format!(
+                "the machine was not steady: {} differs by {:.0} % of its mean between its {} trials, and SNIA calls up to \
+                 20 % steady",
+                self.name,
+                range / mean * 100.0,
+                self.values.len()
+            )
+        })
+    }
+}
+
+/// What the sentinel shows; `None` in a sweep without one, or when fewer than two of its trials have a value.
+pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
+    let sentinel = trials.iter().find(|trial| trial.sentinel)?;
+    let own_workload = || trials.iter().filter(|trial| trial.workload == sentinel.workload);
+    let measure = measure.deciding(&sentinel.workload, own_workload());
+    let mut measured: Vec<(&TrialRecord, f64)> = own_workload()
+        .filter(|trial| is_measured(trial))
+        .filter_map(|trial| Some((trial, measure.value(trial)?.value)))
+        .collect();
+    measured.sort_by_key(|(trial, _)| trial.trial);
+    let same: Vec<&(&TrialRecord, f64)> =
+        measured.iter().filter(|(trial, _)| trial.case == sentinel.case).collect();
+    let values: Vec<f64> = same.iter().map(|(_, value)| *value).collect();
+    if values.len() < 2 {
+        return None;
+    }
+    let logarithms = |chosen: &[&(&TrialRecord, f64)]| -> Vec<(f64, f64)> {
+        chosen.iter().map(|(trial, value)| (f64::from(trial.trial), value.ln())).collect()
+    };
+    let of_all_trials = values.len() < FEWEST;
+    let points = if of_all_trials { beside_their_case(&measured) } else { logarithms(&same) };
+    Some(Drift {
+        name: sentinel.configuration.name.clone(),
+        measure: measure.name().to_string(),
+        values,
+        trend: fitted(&points, of_all_trials),
+    })
+}
+
+/// The logarithm of each trial beside the mean of its case, by the number of the trial.
+fn beside_their_case(measured: &[(&TrialRecord, f64)]) -> Vec<(f64, f64)> {
+    let mut cases: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (trial, value) in measured {
+        cases.entry(trial.case).or_default().push(value.ln());
+    }
+    let beside = |(trial, value): &(&TrialRecord, f64)| {
+        let same = &cases[&trial.case];
+        let mean = same.iter().sum::<f64>() / same.len() as f64;
+        (same.len() > 1).then_some((f64::from(trial.trial), value.ln() - mean))
+    };
+    measured.iter().filter_map(beside).collect()
+}
+
+fn fitted(points: &[(f64, f64)], of_all_trials: bool) -> Option<FittedTrend> {
+    let trend = trend(points).filter(|_| points.len() >= FEWEST)?;
+    let span = points.last()?.0 - points.first()?.0;
+    let change = |slope: f64| (slope * span).exp_m1();
+    Some(FittedTrend {
+        change: change(trend.slope),
+        interval: [change(trend.interval.low), change(trend.interval.high)],
+        p: trend.p,
+        trials: points.len(),
+        of_all_trials,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// So many blocks of so many cases with a sentinel before each, the rate changing by `step` from trial to trial.
+    fn sweep(blocks: u32, cases: u32, step: f64) -> Vec<TrialRecord> {
+        let mut trials = Vec::new();
+        for block in 0..blocks {
+            for (case, sentinel) in [(0, true)].into_iter().chain((0..cases).map(|case| (case, false))) {
+                let number = trials.len() as u32;
+                let noise = 1.0 + 0.004 * (f64::from(number) * 12.9898).sin();
+                let rate = 50.0 * noise * (1.0 + f64::from(case)) * (step * f64::from(number)).exp();
+                let filesystem = if case == 0 { "ext4" } else { "xfs" };
+                let mut trial =
+                    fixture::trial(number, block, case, fixture::configuration(filesystem, "bfq"), rate);
+                trial.sentinel = sentinel;
+                trials.push(trial);
+            }
+        }
+        trials
+    }
+
+    fn of(trials: &[TrialRecord]) -> Drift {
+        drift(&"read".parse().unwrap(), trials).unwrap()
+    }
+
+    #[test]
+    fn a_machine_that_slows_down_is_told() {
+        let drift = of(&sweep(6, 2, -0.015));
+        let trend = drift.trend.unwrap();
+        // The sentinel's trials are the first 17 of 18.
+        let truth = (-0.015 * 16.0_f64).exp_m1();
+        assert!((trend.change - truth).abs() < 0.02 && !trend.of_all_trials, "{trend:?}");
+        let warning = drift.warning().unwrap();
+        assert!(
+            warning.contains("ext4 bfq, which was repeated 12 times") && warning.contains("-22 %"),
+            "{warning}"
+        );
+        assert_eq!(drift.unsteady(), None);
+    }
+
+    #[test]
+    fn a_steady_machine_is_not() {
+        let drift = of(&sweep(6, 2, 0.0));
+        assert_eq!((drift.warning(), drift.unsteady()), (None, None));
+        let drift = of(&sweep(6, 2, -0.002));
+        assert_eq!(drift.warning(), None, "a trend below SNIA's limit is none to speak of");
+    }
+
+    #[test]
+    fn few_sentinels_are_helped_by_all_trials() {
+        let drift = of(&sweep(2, 8, -0.02));
+        assert_eq!(drift.values.len(), 4);
+        let trend = drift.trend.unwrap();
+        assert!(trend.of_all_trials && trend.trials == 18 && trend.p < 0.05, "{trend:?}");
+        assert!(
+            drift.warning().unwrap().contains("its 18 trials, each beside the mean of its configuration")
+        );
+    }
+
+    #[test]
+    fn a_jumpy_machine_without_a_trend_is_unsteady() {
+        let mut trials = sweep(4, 2, 0.0);
+        for (index, trial) in trials.iter_mut().filter(|trial| trial.case == 0).enumerate() {
+            trial.phases = fixture::phases([50.0, 80.0, 45.0, 75.0, 52.0, 79.0, 48.0, 70.0][index]);
+        }
+        let unsteady = of(&trials).unsteady().unwrap();
+        assert!(unsteady.contains("differs by 56 % of its mean between its 8 trials"), "{unsteady}");
+    }
+
+    #[test]
+    fn a_sweep_without_sentinel_shows_none() {
+        assert_eq!(drift(&"read".parse().unwrap(), &fixture::trials()), None);
+    }
+}

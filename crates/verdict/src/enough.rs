@@ -1,0 +1,214 @@
+//! Enough and no more: which cases are repeated beyond the least number of blocks, and when that is given up.
+//!
+//! `repetitions = { min = 3, max = 12, until = "5%" }` runs three complete blocks. Then each further block holds the cases
+//! whose figure is not yet known well enough: half of the 95 % interval of its mean is more than 5 % of the mean. The figure
+//! is that of the plan's measure, or of the workload's own where it has none, and the interval is the one that reports show.
+//! After twelve blocks a case is given up, which its last trial says in a warning.
+//!
+//! Stopping when an interval happens to be narrow makes it narrower than it ought to be, by more the fewer trials there are;
+//! a `min` of 6 keeps that small.
+//!
+//! Who is in a block follows from the trials of the blocks before it, and all of these are stored when it begins: a sweep
+//! that is resumed comes to the same blocks.
+
+use crate::ranking::mean_kind;
+use fsdyno_core::measure::Measure;
+use fsdyno_core::{Outcome, TrialRecord, Warning, WarningKind};
+use fsdyno_stats::estimate;
+
+/// When a case has been repeated enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Enough {
+    /// Most blocks.
+    pub max: u32,
+    /// Half of the interval as a share of the mean: 0.05 for 5 %.
+    pub half_width: f64,
+}
+
+/// The trials so far, as far as measures need them.
+#[derive(Debug, Default)]
+pub struct Tally {
+    trials: Vec<TrialRecord>,
+}
+
+impl Tally {
+    /// Counts a trial, unless it is a sentinel.
+    pub fn add(&mut self, trial: &TrialRecord) {
+        if !trial.sentinel {
+            self.trials.push(light(trial));
+        }
+    }
+
+    /// The cases that need another block after so many. One that could not be measured in the last of them needs none:
+    /// repeating it would only fail again.
+    pub fn wanting(&self, enough: &Enough, measure: &Measure, seed: u64, blocks: u32) -> Vec<u32> {
+        let last = self.trials.iter().filter(|trial| trial.block + 1 == blocks);
+        let mut cases: Vec<u32> =
+            last.filter(|trial| trial.outcome == Outcome::Measured).map(|trial| trial.case).collect();
+        cases.sort_unstable();
+        cases.retain(|case| self.has_value(*case, measure));
+        cases
+            .retain(|case| self.half_width(*case, measure, seed).is_none_or(|half| half > enough.half_width));
+        cases
+    }
+
+    /// What the last trial of a case says when the case is given up; it is counted already.
+    pub fn given_up(
+        &self,
+        trial: &TrialRecord,
+        enough: &Enough,
+        measure: &Measure,
+        seed: u64,
+    ) -> Option<Warning> {
+        if trial.sentinel || trial.block + 1 != enough.max || !self.has_value(trial.case, measure) {
+            return None;
+        }
+        let half = self.half_width(trial.case, measure, seed);
+        if half.is_some_and(|half| half <= enough.half_width) {
+            return None;
+        }
+        let reached = half.map_or("unknown".to_string(), |half| format!("{:.1} %", half * 100.0));
+        let text = format!(
+            "after {} blocks half of the 95 % interval of {} is still {reached} of its mean, more than the {} % that the plan \
+             asks for",
+            enough.max,
+            self.deciding(trial.case, measure),
+            enough.half_width * 100.0
+        );
+        Some(Warning::new(WarningKind::StillWide, text))
+    }
+
+    fn of_case(&self, case: u32) -> impl Iterator<Item = &TrialRecord> + Clone {
+        self.trials.iter().filter(move |trial| trial.case == case)
+    }
+
+    /// What decides for a case, by the rule that reports follow.
+    fn deciding(&self, case: u32, measure: &Measure) -> Measure {
+        let Some(first) = self.of_case(case).next() else { return measure.clone() };
+        let same = self.trials.iter().filter(|trial| trial.workload == first.workload);
+        measure.deciding(&first.workload, same)
+    }
+
+    fn has_value(&self, case: u32, measure: &Measure) -> bool {
+        let measure = self.deciding(case, measure);
+        self.of_case(case).any(|trial| measure.value(trial).is_some())
+    }
+
+    /// Half of the interval as a share of the mean; nothing with a single trial, or a mean of 0.
+    fn half_width(&self, case: u32, measure: &Measure, seed: u64) -> Option<f64> {
+        let measure = self.deciding(case, measure);
+        let values: Vec<f64> =
+            self.of_case(case).filter_map(|trial| measure.value(trial)).map(|value| value.value).collect();
+        let estimate = estimate(&values, mean_kind(&measure), seed)?;
+        let interval = estimate.interval?;
+        (estimate.value > 0.0).then(|| (interval.high - interval.low) / 2.0 / estimate.value)
+    }
+}
+
+/// A trial without what no measure looks at, and what takes most of its space.
+fn light(trial: &TrialRecord) -> TrialRecord {
+    let mut light = trial.clone();
+    for phase in &mut light.phases {
+        for operation in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
+            operation.histogram.clear();
+            operation.slowest.clear();
+            operation.timeline = Default::default();
+        }
+        if let Some(telemetry) = &mut phase.telemetry {
+            telemetry.samples.clear();
+        }
+    }
+    light
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::result::Lifecycle;
+    use fsdyno_core::workload::{Null, Workload};
+    use fsdyno_core::{Configuration, DeviceSpec, Failure, Nanos};
+
+    const ENOUGH: Enough = Enough { max: 8, half_width: 0.05 };
+
+    /// A trial that took so long to be unmounted.
+    fn trial(block: u32, case: u32, umount_ms: Option<u64>) -> TrialRecord {
+        let configuration = Configuration {
+            name: String::new(),
+            filesystem: "ext4".to_string(),
+            settings: Default::default(),
+        };
+        let umount = umount_ms.map(Nanos::from_millis);
+        let failed = || Outcome::Failed { error: Failure::new("mkfs", "no") };
+        TrialRecord {
+            trial: 0,
+            block,
+            case,
+            sentinel: false,
+            seed: 0,
+            configuration,
+            device: DeviceSpec::Directory { path: "/".into() },
+            workload: Workload::Null(Null::default()),
+            outcome: umount.map_or_else(failed, |_| Outcome::Measured),
+            warnings: Vec::new(),
+            timer: None,
+            lifecycle_ns: Lifecycle { umount, ..Lifecycle::default() },
+            built: Default::default(),
+            environment: Default::default(),
+            trees: Default::default(),
+            filled: None,
+            layout: None,
+            phases: Vec::new(),
+            started: String::new(),
+            finished: String::new(),
+        }
+    }
+
+    fn wanting(trials: &[TrialRecord], blocks: u32) -> Vec<u32> {
+        let mut tally = Tally::default();
+        trials.iter().for_each(|trial| tally.add(trial));
+        tally.wanting(&ENOUGH, &"umount-time".parse().unwrap(), 42, blocks)
+    }
+
+    #[test]
+    fn a_case_is_left_alone_once_half_of_its_interval_is_narrow() {
+        // Half of the range is 5 % of the mean at 95 and 105, which is what the interval of so few trials is.
+        let trials = [(0, 0, 95), (0, 1, 94), (1, 0, 105), (1, 1, 106)];
+        let trials = trials.map(|(block, case, ms)| trial(block, case, Some(ms)));
+        assert_eq!(wanting(&trials, 2), [1]);
+        // With eight trials the interval is narrower than their range.
+        let more = (2..8).map(|block| trial(block, 1, Some(100)));
+        let trials: Vec<TrialRecord> = trials.into_iter().chain(more).collect();
+        assert_eq!(wanting(&trials, 8), [0; 0]);
+    }
+
+    #[test]
+    fn neither_failures_nor_sentinels_nor_single_trials_settle_anything() {
+        let mut sentinel = trial(1, 0, Some(100));
+        sentinel.sentinel = true;
+        let trials =
+            [trial(0, 0, Some(100)), trial(1, 0, None), trial(0, 1, None), trial(1, 1, Some(100)), sentinel];
+        assert_eq!(wanting(&trials, 2), [1], "the first failed last, the second has one trial");
+    }
+
+    #[test]
+    fn the_last_trial_of_a_case_that_is_given_up_says_how_wide_it_is() {
+        let mut tally = Tally::default();
+        let measure: Measure = "umount-time".parse().unwrap();
+        let trials: Vec<TrialRecord> =
+            (0..8).map(|block| trial(block, 0, Some(if block % 2 == 0 { 50 } else { 150 }))).collect();
+        let said: Vec<Option<Warning>> = trials
+            .iter()
+            .map(|trial| {
+                tally.add(trial);
+                tally.given_up(trial, &ENOUGH, &measure, 42)
+            })
+            .collect();
+        assert!(said[..7].iter().all(Option::is_none));
+        let text = &said[7].as_ref().unwrap().text;
+        assert!(
+            text.starts_with("after 8 blocks half of the 95 % interval of umount-time is still"),
+            "{text}"
+        );
+        assert!(text.contains("more than the 5 % that the plan asks for"), "{text}");
+    }
+}

@@ -1,0 +1,16 @@
+//! Why trials could not be merged.
+
+use fsdyno_core::Operation;
+use fsdyno_stats::DistributionError;
+
+/// A stored histogram is not one, or does not fit the others.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the histogram of '{operation}' in trial {trial}")]
+pub struct UnreadableHistogram {
+    /// The trial.
+    pub trial: u32,
+    /// The operation.
+    pub operation: Operation,
+    /// What is wrong with it.
+    pub source: DistributionError,
+}

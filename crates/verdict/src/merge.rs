@@ -1,0 +1,178 @@
+//! Several trials of a case as one: what the tables per case show.
+//!
+//! Histograms add up, so quantiles of the merged sample are exact to the histograms' three digits. Counts and moments add
+//! up exactly; the longest of anything is the longest of all trials; rates are averaged harmonically. Nothing here
+//! compares cases: trials are the unit of replication, and pooling their operations would make every difference look
+//! certain.
+
+use crate::error::UnreadableHistogram;
+use fsdyno_core::Nanos;
+use fsdyno_core::figures::total;
+use fsdyno_core::result::{Latency, OperationResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult};
+use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A time that was seen, or that is only known to be at least so long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Time {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Whether it is a lower bound, printed with `>=`.
+    pub at_least: bool,
+}
+
+/// Merges the latencies of one operation in several trials, each with its number. A single one comes back as recorded.
+///
+/// # Errors
+/// [`UnreadableHistogram`] when a stored histogram cannot be read.
+pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, UnreadableHistogram> {
+    if let [(_, only)] = parts {
+        return Ok(only.lat_ns.clone());
+    }
+    let samples = || parts.iter().map(|(_, part)| &part.lat_ns).filter(|latency| latency.count > 0);
+    // An operation that covered the whole window counts for the maximum alone, so even an empty sample may have one.
+    let max = parts.iter().map(|(_, part)| part.lat_ns.max).max().unwrap_or(0);
+    let distribution = distribution(parts)?;
+    let count = total(samples().map(|latency| latency.count));
+    let weighted_sum = |of: &dyn Fn(&Latency) -> f64| -> f64 {
+        samples().map(|latency| latency.count as f64 / count as f64 * of(latency)).sum()
+    };
+    // What was measured elsewhere may have quantiles and no histogram. Then only their mean is known, and of one that some
+    // trial lacks nothing.
+    let quantile = |of: Quantile| match distribution.count() == count {
+        true => distribution.quantile(of.fraction()).unwrap_or(0).min(max),
+        false if samples().any(|latency| latency.known(of).is_none()) => 0,
+        false => weighted_sum(&|latency| latency.quantiles[of] as f64).round() as u64,
+    };
+    let mean = weighted_sum(&|latency| latency.mean);
+    let variance = weighted_sum(&|latency| latency.stddev.powi(2) + (latency.mean - mean).powi(2));
+    Ok(Latency {
+        count,
+        min: samples().map(|latency| latency.min).min().unwrap_or(0),
+        max,
+        mean,
+        stddev: variance.sqrt(),
+        quantiles: Quantiles::of(quantile),
+        at_least_from: parts.iter().filter_map(|(_, part)| part.lat_ns.at_least_from).min(),
+    })
+}
+
+/// The operations of several trials, each with its number, as one sample.
+///
+/// # Errors
+/// [`UnreadableHistogram`] when a stored histogram cannot be read.
+pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, UnreadableHistogram> {
+    let mut merged = Distribution::empty();
+    for (trial, part) in parts.iter().filter(|(_, part)| part.lat_ns.count > 0) {
+        Distribution::decode(&part.histogram)
+            .and_then(|other| merged.merge(&other))
+            .map_err(|source| UnreadableHistogram { trial: *trial, operation: part.operation, source })?;
+    }
+    Ok(merged)
+}
+
+/// How evenly the workers of a role moved data: the mean over trials.
+pub fn fairness(parts: &[&RoleResult]) -> Option<Fairness> {
+    let rate = |worker: &WorkerResult| worker.bytes as f64 / worker.active_ns.as_secs_f64();
+    let each: Vec<Fairness> = parts
+        .iter()
+        .filter(|part| part.worker_results.iter().all(|worker| worker.active_ns > Nanos(0)))
+        .filter_map(|part| fsdyno_stats::fairness(&part.worker_results.iter().map(rate).collect::<Vec<_>>()))
+        .collect();
+    let average =
+        |of: fn(&Fairness) -> f64| mean(&each.iter().map(of).collect::<Vec<_>>(), MeanKind::Arithmetic);
+    Some(Fairness {
+        jain: average(|fairness| fairness.jain)?,
+        least_to_most: average(|fairness| fairness.least_to_most)?,
+    })
+}
+
+/// Merges what several trials counted: the mean of each count, in whole numbers.
+pub fn counts(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
+    let names: BTreeSet<&String> = parts.iter().flat_map(|counts| counts.keys()).collect();
+    let mean = |name: &String| {
+        let values: Vec<u64> = parts.iter().filter_map(|counts| counts.get(name).copied()).collect();
+        let sum: u128 = values.iter().copied().map(u128::from).sum();
+        (sum / values.len().max(1) as u128) as u64
+    };
+    names.into_iter().map(|name| (name.clone(), mean(name))).collect()
+}
+
+/// Merges the rates of several trials: rates harmonically, bytes as a sum.
+pub fn rates(parts: &[Rates]) -> Rates {
+    let average = |rate: &dyn Fn(&Rates) -> Option<f64>| {
+        mean(&parts.iter().filter_map(rate).collect::<Vec<_>>(), MeanKind::Harmonic)
+    };
+    Rates {
+        data_bytes_per_s: average(&|rates| rates.data_bytes_per_s),
+        with_overhead_bytes_per_s: average(&|rates| rates.with_overhead_bytes_per_s),
+        aggregate_bytes_per_s: average(&|rates| Some(rates.aggregate_bytes_per_s)).unwrap_or(0.0),
+        operations_per_s: average(&|rates| Some(rates.operations_per_s)).unwrap_or(0.0),
+        bytes: total(parts.iter().map(|rates| rates.bytes)),
+        items_per_s: average(&|rates| Some(rates.items_per_s)).unwrap_or(0.0),
+        items: total(parts.iter().map(|rates| rates.items)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use fsdyno_core::Operation;
+
+    #[test]
+    fn merged_trials_are_all_their_operations_together() {
+        let (a, b) = (fixture::around(17_000, 500), fixture::around(90_000, 300));
+        let parts = [fixture::operation(Operation::Openat, &a), fixture::operation(Operation::Openat, &b)];
+        let merged = latencies(&[(0, &parts[0]), (1, &parts[1])]).unwrap();
+        let together = fixture::operation(Operation::Openat, &[a, b].concat()).lat_ns;
+        assert!((merged.mean - together.mean).abs() < 1e-6 * together.mean);
+        assert!((merged.stddev - together.stddev).abs() < 1e-6 * together.stddev);
+        assert_eq!(
+            Latency { mean: 0.0, stddev: 0.0, ..merged },
+            Latency { mean: 0.0, stddev: 0.0, ..together }
+        );
+    }
+
+    #[test]
+    fn a_bound_in_one_trial_is_a_bound_of_all() {
+        let sample = fixture::around(17_000, 500);
+        let mut blocked = fixture::operation(Operation::Mkdirat, &[]);
+        blocked.lat_ns.max = 30_000_000_000;
+        blocked.lat_ns.at_least_from = Some(30_000_000_000);
+        let merged =
+            latencies(&[(0, &fixture::operation(Operation::Mkdirat, &sample)), (1, &blocked)]).unwrap();
+        assert_eq!((merged.count, merged.max, merged.min), (500, 30_000_000_000, 17_000 * 80 / 100));
+        assert!(merged.is_bound(merged.max) && !merged.is_bound(merged.quantiles[Quantile::P9999]));
+    }
+
+    #[test]
+    fn nothing_in_any_trial_stays_nothing() {
+        let nothing = fixture::operation(Operation::Mkdirat, &[]);
+        let merged = latencies(&[(0, &nothing), (1, &nothing)]).unwrap();
+        assert_eq!((merged.count, merged.max, merged.median()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_damaged_histogram_is_an_error_with_its_trial() {
+        let good = fixture::operation(Operation::Openat, &[17_000]);
+        let damaged = OperationResult { histogram: "none".to_string(), ..good.clone() };
+        let error = latencies(&[(3, &good), (4, &damaged)]).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read the histogram of 'openat' in trial 4");
+    }
+
+    #[test]
+    fn rates_average_as_equal_amounts_of_work() {
+        let rate = |rate: f64| Rates {
+            data_bytes_per_s: (rate > 0.0).then_some(rate),
+            aggregate_bytes_per_s: rate,
+            bytes: 7,
+            ..Rates::default()
+        };
+        let merged = rates(&[rate(60e6), rate(30e6)]);
+        assert!((merged.aggregate_bytes_per_s - 40e6).abs() < 1.0);
+        assert_eq!(merged.bytes, 14);
+        let merged = rates(&[rate(60e6), rate(0.0)]);
+        assert_eq!((merged.data_bytes_per_s, merged.aggregate_bytes_per_s), (Some(60e6), 0.0));
+    }
+}

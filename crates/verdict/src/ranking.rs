@@ -1,0 +1,220 @@
+//! Configurations side by side, best first, and how sure that order is.
+//!
+//! One value per trial goes into an estimate, sentinels left out. The order is that of the estimates and claims nothing
+//! by itself: whether the first two can be told apart is said by their intervals.
+
+use crate::outcomes::is_measured;
+use fsdyno_core::measure::{Averaging, Direction, Measure};
+use fsdyno_core::{TrialRecord, Workload};
+use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate};
+use std::collections::BTreeMap;
+
+/// All configurations that were measured under one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// The workload.
+    pub workload: Workload,
+    /// The columns; the first decides the order: the plan's measure, or the workload's own or the last rate where
+    /// none of its trials has a value of that. Others that no configuration has are left out.
+    pub measures: Vec<Measure>,
+    /// The configurations, best first.
+    pub rows: Vec<RankedCase>,
+}
+
+/// One configuration in a ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankedCase {
+    /// Index of the case in the plan.
+    pub case: u32,
+    /// Name of the configuration.
+    pub name: String,
+    /// Measured trials, sentinels left out.
+    pub trials: usize,
+    /// Kinds of warning that some of these trials carry.
+    pub warning_kinds: usize,
+    /// One for each measure; `None` where no trial has a value.
+    pub figures: Vec<Option<CaseEstimate>>,
+}
+
+/// A measure over the trials of a case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CaseEstimate {
+    /// Mean and interval.
+    pub estimate: Estimate,
+    /// The largest value of any trial.
+    pub max: f64,
+    /// Whether the value of some trial is only a lower bound, and with it the mean and the maximum.
+    pub at_least: bool,
+}
+
+impl Ranking {
+    /// What decides the order.
+    pub fn measure(&self) -> &Measure {
+        &self.measures[0]
+    }
+
+    /// The configurations that have a value of what decides the order, best first.
+    pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, CaseEstimate)> {
+        self.rows.iter().filter_map(|row| Some((row, row.figures[0]?)))
+    }
+}
+
+/// A ranking for each workload, in the plan's order. The seed decides the draws of the bootstrap.
+pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+        cases.entry(trial.case).or_default().push(trial);
+    }
+    let mut workloads: Vec<&Workload> = Vec::new();
+    for trials in cases.values() {
+        if !workloads.contains(&&trials[0].workload) {
+            workloads.push(&trials[0].workload);
+        }
+    }
+    workloads.into_iter().map(|workload| ranking(workload, measure, seed, &cases)).collect()
+}
+
+/// The ranking of one workload by a measure, from its measured trials.
+pub(crate) fn ranking_of(
+    workload: &Workload,
+    measure: &Measure,
+    seed: u64,
+    trials: &[&TrialRecord],
+) -> Ranking {
+    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials {
+        cases.entry(trial.case).or_default().push(trial);
+    }
+    ranking(workload, measure, seed, &cases)
+}
+
+/// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to the
+/// person who waits.
+pub const LONGEST: &str = "longest-stall";
+
+fn ranking(
+    workload: &Workload,
+    measure: &Measure,
+    seed: u64,
+    cases: &BTreeMap<u32, Vec<&TrialRecord>>,
+) -> Ranking {
+    let cases: Vec<&Vec<&TrialRecord>> =
+        cases.values().filter(|trials| trials[0].workload == *workload).collect();
+    let some_case_has = |measure: &Measure| {
+        cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
+    };
+    let measure = measure.deciding(workload, cases.iter().flat_map(|trials| trials.iter().copied()));
+    let others = Measure::all_named()
+        .filter(|other| !other.is_of_lifecycle() && !other.is_sum() && other.name() != measure.name())
+        .filter(some_case_has);
+    let measures: Vec<Measure> = std::iter::once(measure.clone()).chain(others).collect();
+
+    let rows: Vec<RankedCase> = cases.iter().map(|trials| ranked_case(&measures, seed, trials)).collect();
+    let values: Vec<Option<f64>> =
+        rows.iter().map(|row| row.figures[0].map(|figure| figure.estimate.value)).collect();
+    let better = match measure.direction() {
+        Direction::HigherIsBetter => Better::Higher,
+        Direction::LowerIsBetter => Better::Lower,
+    };
+    let rows = best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
+    Ranking { workload: workload.clone(), measures, rows }
+}
+
+fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> RankedCase {
+    RankedCase {
+        case: trials[0].case,
+        name: trials[0].configuration.name.clone(),
+        trials: trials.len(),
+        warning_kinds: crate::outcomes::warning_kinds(trials),
+        figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
+    }
+}
+
+/// A measure over trials of one case; `None` where none has a value. The seed decides the draws of the bootstrap.
+pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<CaseEstimate> {
+    let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
+    let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
+    let estimate = estimate(&numbers, mean_kind(measure), seed)?;
+    let max = numbers.iter().copied().fold(f64::MIN, f64::max);
+    Some(CaseEstimate { estimate, max, at_least: values.iter().any(|value| value.at_least) })
+}
+
+/// How a measure is averaged over trials.
+pub(crate) fn mean_kind(measure: &Measure) -> MeanKind {
+    match measure.averaging() {
+        Averaging::Arithmetic => MeanKind::Arithmetic,
+        Averaging::Harmonic => MeanKind::Harmonic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn rank(measure: &str) -> Vec<String> {
+        let rankings = rankings(&measure.parse().unwrap(), 42, &fixture::trials());
+        rankings[0].rows.iter().map(|row| row.name.clone()).collect()
+    }
+
+    #[test]
+    fn the_measure_decides_the_order_in_its_own_direction() {
+        assert_eq!(rank("read-under-write"), ["ext4 bfq", "xfs bfq"]);
+        assert_eq!(rank("longest-stall"), ["xfs bfq", "ext4 bfq"]);
+    }
+
+    #[test]
+    fn a_lower_bound_in_one_trial_marks_the_mean() {
+        let rankings = rankings(&"longest-stall".parse().unwrap(), 42, &fixture::trials());
+        let [xfs, ext4] = &rankings[0].rows[..] else { panic!("two rows") };
+        assert!(ext4.figures[0].unwrap().at_least && !xfs.figures[0].unwrap().at_least);
+        assert_eq!(ext4.figures[0].unwrap().estimate.value, (30e9 + 40e6) / 2.0);
+    }
+
+    #[test]
+    fn each_workload_has_its_own_ranking() {
+        let mut trials = fixture::trials();
+        let mut null = fixture::trial(6, 0, 3, fixture::configuration("ext4", "bfq"), 10.0);
+        null.workload = Workload::Null(fsdyno_core::workload::Null::default());
+        null.phases.clear();
+        trials.push(null);
+        let rankings = rankings(&"read".parse().unwrap(), 42, &trials);
+        assert_eq!(rankings.iter().map(|r| r.workload.kind()).collect::<Vec<_>>(), ["fileserver", "null"]);
+        assert_eq!(rankings[1].measures.len(), 1);
+        assert_eq!(rankings[1].ranked().count(), 0);
+    }
+
+    #[test]
+    fn a_workload_without_the_measure_of_the_plan_is_ranked_by_its_own() {
+        let mut trials = fixture::trials();
+        let mut null = fixture::trial(6, 0, 3, fixture::configuration("ext4", "bfq"), 10.0);
+        null.workload = Workload::Null(fsdyno_core::workload::Null::default());
+        null.phases.truncate(1);
+        trials.push(null);
+        let rankings = rankings(&"read-under-write".parse().unwrap(), 42, &trials);
+        let by: Vec<&str> = rankings.iter().map(|ranking| ranking.measure().name()).collect();
+        assert_eq!(by, ["read-under-write", "longest-stall"]);
+        assert_eq!(rankings[1].ranked().count(), 1);
+    }
+
+    #[test]
+    fn jobs_of_the_users_make_are_ranked_by_their_last_rate() {
+        let mut fio = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 10.0);
+        let program = fsdyno_core::workload::Program::Fio;
+        fio.workload = Workload::External(fsdyno_core::workload::External { program, ..Default::default() });
+        fio.phases.iter_mut().for_each(|phase| phase.name = format!("job of {}", phase.name));
+        let measure = fio.workload.load().default_measure().parse().unwrap();
+        let rankings = rankings(&measure, 42, &[fio]);
+        assert!(rankings[0].measure().name().starts_with("job of "), "{}", rankings[0].measure().name());
+        assert_eq!(rankings[0].ranked().count(), 1);
+    }
+
+    #[test]
+    fn a_sentinel_counts_in_no_estimate() {
+        let mut trials = fixture::trials();
+        let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 30.0);
+        sentinel.sentinel = true;
+        trials.push(sentinel);
+        assert_eq!(rankings(&"read".parse().unwrap(), 42, &trials)[0].rows[0].trials, 2);
+    }
+}

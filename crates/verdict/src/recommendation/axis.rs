@@ -1,0 +1,385 @@
+//! What each setting does by itself, over all configurations: levels with intervals, shares of the variance.
+//!
+//! An axis that has the same levels in every filesystem has one effect; one that has not has an effect within each. A level
+//! that nobody sets is taken for what it is then, where that is known, so that `commit = 5` and no `commit` are the same.
+
+use super::standing::{Compared, corrected, pairs, risks};
+use fsdyno_core::axis::{self, AXES, DEFAULT};
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{Configuration, TrialRecord};
+use fsdyno_stats::{Effects, Factor, Observation, Ratio, Verdict};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+const FILESYSTEM: &str = "filesystem";
+
+/// An interaction below this share of the variance is not worth a line.
+const SHARE_WORTH_A_LINE: f64 = 0.01;
+
+/// What one setting does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AxisAnswer {
+    /// The axis.
+    pub axis: String,
+    /// The filesystem that this is about, where the axis has other levels in others.
+    pub within: Option<String>,
+    /// Share of the variance, 0 to 1.
+    pub share: f64,
+    /// Its levels, best first; those that cannot be told from something else last.
+    pub levels: Vec<LevelAnswer>,
+    /// The level to take: the best of those that weaken nothing, or the one that is there by itself where that may be as
+    /// good. Absent: no clear indication.
+    pub best: Option<String>,
+    /// The answer in words.
+    pub text: String,
+}
+
+/// What one level does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelAnswer {
+    /// The level.
+    pub level: String,
+    /// Whether it is there by itself.
+    pub is_default: bool,
+    /// What it weakens of what survives a power cut.
+    pub risks: Vec<String>,
+    /// To the mean of all levels, from which no verdict follows; absent where the trials cannot tell it from something else.
+    pub effect: Option<Compared>,
+    /// To the best level that weakens nothing.
+    pub to_best: Option<Compared>,
+    /// Whether it is worse than that one, by more than the threshold.
+    pub worse: bool,
+}
+
+/// Two settings that do together what neither does by itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InteractionAnswer {
+    /// The axis on which the best level of the other depends.
+    pub axis: String,
+    /// The other.
+    pub other: String,
+    /// Share of the variance, 0 to 1.
+    pub share: f64,
+    /// For each level of the first the best of the second.
+    pub best: Vec<(String, String)>,
+}
+
+/// Everything about the settings.
+#[derive(Debug, Default)]
+pub(super) struct AxisEffects {
+    pub axes: Vec<AxisAnswer>,
+    pub interactions: Vec<InteractionAnswer>,
+    pub block_share: Option<f64>,
+    pub residual_share: Option<f64>,
+    pub notes: Vec<String>,
+}
+
+/// An axis, or what it is within one filesystem.
+struct Varied {
+    axis: String,
+    within: Option<String>,
+    levels: Vec<String>,
+}
+
+impl Varied {
+    fn name(&self) -> String {
+        match &self.within {
+            Some(filesystem) => format!("{} ({filesystem})", self.axis),
+            None => self.axis.clone(),
+        }
+    }
+
+    fn level_of(&self, configuration: &Configuration) -> Option<usize> {
+        if self.within.as_ref().is_some_and(|filesystem| *filesystem != configuration.filesystem) {
+            return None;
+        }
+        let level = level(configuration, &self.axis);
+        self.levels.iter().position(|other| *other == level)
+    }
+}
+
+/// The level of an axis in a configuration, set or not.
+fn level(configuration: &Configuration, name: &str) -> String {
+    if name == FILESYSTEM {
+        return configuration.filesystem.clone();
+    }
+    let by_itself = || axis::find(name).ok().and_then(|axis| axis.default_level(&configuration.filesystem));
+    configuration.level(name).or_else(by_itself).unwrap_or(DEFAULT).to_string()
+}
+
+/// What the settings that vary among these trials do.
+pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64) -> AxisEffects {
+    let valued: Vec<(&TrialRecord, f64)> =
+        trials.iter().filter_map(|trial| Some((*trial, measure.value(trial)?.value))).collect();
+    let varied = varied(&valued.iter().map(|(trial, _)| &trial.configuration).collect::<Vec<_>>());
+    if varied.is_empty() {
+        return AxisEffects::default();
+    }
+    let filesystems = varied.iter().position(|one| one.axis == FILESYSTEM);
+    let factors: Vec<Factor> = varied
+        .iter()
+        .map(|one| {
+            let parent = filesystems.zip(one.within.as_ref()).and_then(|(index, filesystem)| {
+                Some((index, varied[index].levels.iter().position(|level| level == filesystem)?))
+            });
+            Factor { levels: one.levels.len(), within: parent }
+        })
+        .collect();
+    let observations: Vec<Observation> = valued
+        .iter()
+        .map(|(trial, value)| Observation {
+            block: trial.block,
+            levels: varied.iter().map(|one| one.level_of(&trial.configuration)).collect(),
+            value: *value,
+        })
+        .collect();
+    let Some(effects) = fsdyno_stats::effects(&factors, &observations) else {
+        let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.trial);
+        let which = zero.map_or(String::new(), |trial| format!(": trial {trial} has {measure} = 0"));
+        return AxisEffects {
+            notes: vec![format!("no effects of settings, which are ratios and need values above 0{which}")],
+            ..AxisEffects::default()
+        };
+    };
+    let answers = varied.iter().enumerate();
+    let mut axes: Vec<AxisAnswer> =
+        answers.map(|(index, one)| axis_answer(one, index, &effects, measure, trials, threshold)).collect();
+    axes.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let (interactions, untold) = interactions(&varied, &effects, measure, threshold);
+    let mut notes = Vec::new();
+    let entangled: Vec<String> = varied
+        .iter()
+        .zip(&effects.factors)
+        .filter(|(_, found)| found.levels.iter().any(Option::is_none))
+        .map(|(one, _)| one.name())
+        .collect();
+    if !entangled.is_empty() {
+        notes.push(format!(
+            "the effect of {} cannot be told: it was only ever changed together with something else",
+            entangled.join(", ")
+        ));
+    }
+    if !untold.is_empty() {
+        notes.push(format!(
+            "whether settings depend on each other is not known of {}: that takes every combination of their levels in \
+             two blocks at least",
+            several(&untold)
+        ));
+    }
+    AxisEffects {
+        axes,
+        interactions,
+        block_share: Some(effects.block_share),
+        residual_share: Some(effects.residual_share),
+        notes,
+    }
+}
+
+fn several(names: &[String]) -> String {
+    match names {
+        [first, second, third, _, ..] => {
+            format!("{first}; {second}; {third} and {} more pairs", names.len() - 3)
+        }
+        all => all.join("; "),
+    }
+}
+
+/// The axes with more than one level, in the order of their declaration.
+fn varied(configurations: &[&Configuration]) -> Vec<Varied> {
+    let filesystems: Vec<String> = distinct(configurations.iter().map(|one| one.filesystem.clone()));
+    let mut names: BTreeSet<&str> =
+        configurations.iter().flat_map(|one| one.settings.keys().map(String::as_str)).collect();
+    names.insert(FILESYSTEM);
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by_key(|name| AXES.iter().position(|axis| axis.name == *name).unwrap_or(AXES.len()));
+    let levels_in = |name: &str, filesystem: Option<&String>| {
+        let of =
+            configurations.iter().filter(|one| filesystem.is_none_or(|wanted| one.filesystem == *wanted));
+        distinct(of.map(|one| level(one, name)))
+    };
+    let mut varied = Vec::new();
+    for name in names {
+        let all = levels_in(name, None);
+        let sorted = |mut levels: Vec<String>| {
+            levels.sort_unstable();
+            levels
+        };
+        let same = filesystems
+            .iter()
+            .all(|filesystem| sorted(levels_in(name, Some(filesystem))) == sorted(all.clone()));
+        if name == FILESYSTEM || same {
+            varied.push(Varied { axis: name.to_string(), within: None, levels: all });
+        } else {
+            varied.extend(filesystems.iter().map(|filesystem| Varied {
+                axis: name.to_string(),
+                within: Some(filesystem.clone()),
+                levels: levels_in(name, Some(filesystem)),
+            }));
+        }
+    }
+    varied.retain(|one| one.levels.len() > 1);
+    varied
+}
+
+fn distinct(levels: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for level in levels {
+        if !found.contains(&level) {
+            found.push(level);
+        }
+    }
+    found
+}
+
+fn axis_answer(
+    one: &Varied,
+    index: usize,
+    effects: &Effects,
+    measure: &Measure,
+    trials: &[&TrialRecord],
+    threshold: f64,
+) -> AxisAnswer {
+    let found = &effects.factors[index];
+    let filesystem = |level: usize| {
+        let trial = trials.iter().find(|trial| one.level_of(&trial.configuration) == Some(level));
+        trial.map_or("", |trial| trial.configuration.filesystem.as_str())
+    };
+    let is_default = |level: usize| {
+        one.axis != FILESYSTEM
+            && axis::find(&one.axis).is_ok_and(|axis| axis.is_default(filesystem(level), &one.levels[level]))
+    };
+    let weakens: Vec<Vec<String>> =
+        (0..one.levels.len()).map(|level| risks_of_level(one, level, trials)).collect();
+    let better = |ratio: &Ratio| match measure.direction() {
+        Direction::HigherIsBetter => -ratio.value,
+        Direction::LowerIsBetter => ratio.value,
+    };
+    let mut order: Vec<usize> = (0..one.levels.len()).collect();
+    order.sort_by(|a, b| {
+        let rank = |level: usize| found.levels[level].as_ref().map_or(f64::INFINITY, better);
+        rank(*a).total_cmp(&rank(*b))
+    });
+    let known = |level: &usize| found.levels[*level].is_some();
+    let best = order.iter().copied().find(|level| known(level) && weakens[*level].is_empty());
+    let best = best.or(order.iter().copied().find(known));
+    let ratios: Vec<Option<Ratio>> = order
+        .iter()
+        .map(|level| best.filter(|best| best != level).and_then(|best| effects.contrast(index, best, *level)))
+        .collect();
+    let p_values = corrected(&ratios, pairs(ratios.iter().flatten().count() + 1));
+    let verdicts: Vec<Option<Verdict>> =
+        ratios.iter().zip(&p_values).map(|(ratio, p)| Some(ratio.as_ref()?.verdict(threshold, *p))).collect();
+    let is_worse = |verdict: &Option<Verdict>| match measure.direction() {
+        Direction::HigherIsBetter => *verdict == Some(Verdict::Smaller),
+        Direction::LowerIsBetter => *verdict == Some(Verdict::Larger),
+    };
+    let levels: Vec<LevelAnswer> = order
+        .iter()
+        .enumerate()
+        .map(|(at, level)| LevelAnswer {
+            level: one.levels[*level].clone(),
+            is_default: is_default(*level),
+            risks: weakens[*level].clone(),
+            effect: found.levels[*level].as_ref().map(|ratio| Compared::new(ratio, ratio.p)),
+            to_best: ratios[at].as_ref().map(|ratio| Compared::new(ratio, p_values[at])),
+            worse: is_worse(&verdicts[at]),
+        })
+        .collect();
+    let (best, text) = indication(&levels);
+    AxisAnswer { axis: one.axis.clone(), within: one.within.clone(), share: found.share, levels, best, text }
+}
+
+/// The level to take, and why.
+fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
+    if levels.iter().any(|level| level.effect.is_none()) {
+        return (None, "only ever changed together with something else".to_string());
+    }
+    let (worse, may): (Vec<&LevelAnswer>, Vec<&LevelAnswer>) = levels.iter().partition(|level| level.worse);
+    if worse.is_empty() {
+        return (None, "no clear indication".to_string());
+    }
+    let durable: Vec<&LevelAnswer> = may.iter().copied().filter(|level| level.risks.is_empty()).collect();
+    let candidates = if durable.is_empty() { &may } else { &durable };
+    let chosen = candidates.iter().find(|level| level.is_default).or(candidates.first());
+    let Some(chosen) = chosen else { return (None, "no clear indication".to_string()) };
+    let names = |levels: &[&LevelAnswer]| {
+        levels.iter().map(|level| level.level.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let text = match candidates.len() {
+        1 => format!("{} is better than {}", chosen.level, names(&worse)),
+        _ => format!(
+            "{} are better than {}; between them no clear indication",
+            names(candidates),
+            names(&worse)
+        ),
+    };
+    (Some(chosen.level.clone()), text)
+}
+
+/// What every configuration with a level weakens and none without it does.
+fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord]) -> Vec<String> {
+    let with = |wanted: bool| {
+        trials.iter().copied().filter(move |trial| {
+            one.level_of(&trial.configuration).is_some_and(|found| (found == level) == wanted)
+        })
+    };
+    let elsewhere = risks(with(false));
+    let mut found = risks(with(true));
+    found.retain(|risk| {
+        let always = with(true).all(|trial| risks([trial]).contains(risk));
+        always && !elsewhere.contains(risk)
+    });
+    found
+}
+
+/// The interactions that are there, and the pairs of which that is not known.
+fn interactions(
+    varied: &[Varied],
+    effects: &Effects,
+    measure: &Measure,
+    threshold: f64,
+) -> (Vec<InteractionAnswer>, Vec<String>) {
+    let mut answers = Vec::new();
+    let mut untold = Vec::new();
+    for pair in &effects.interactions {
+        let (a, b) = pair.factors;
+        let Some((share, cells)) = &pair.found else {
+            // Of a setting of which nothing is known there is nothing to add.
+            if [a, b].iter().any(|one| effects.factors[*one].levels.iter().any(Option::is_none)) {
+                continue;
+            }
+            untold.push(format!("{} and {}", varied[a].name(), varied[b].name()));
+            continue;
+        };
+        let all: Vec<Option<Ratio>> = cells.iter().flatten().map(|cell| Some(*cell)).collect();
+        let p_values = corrected(&all, all.len());
+        let clear = all
+            .iter()
+            .flatten()
+            .zip(&p_values)
+            .any(|(cell, p)| matches!(cell.verdict(threshold, *p), Verdict::Larger | Verdict::Smaller));
+        if !clear || *share < SHARE_WORTH_A_LINE {
+            continue;
+        }
+        let together = |i: usize, j: usize| {
+            let main = effects.factors[b].levels[j].map_or(1.0, |ratio| ratio.value);
+            let value = main * cells[i][j].value;
+            if measure.direction() == Direction::HigherIsBetter { -value } else { value }
+        };
+        let best_of = |i: usize| {
+            (0..varied[b].levels.len())
+                .min_by(|x, y| together(i, *x).total_cmp(&together(i, *y)))
+                .unwrap_or(0)
+        };
+        answers.push(InteractionAnswer {
+            axis: varied[a].name(),
+            other: varied[b].name(),
+            share: *share,
+            best: (0..varied[a].levels.len())
+                .map(|i| (varied[a].levels[i].clone(), varied[b].levels[best_of(i)].clone()))
+                .collect(),
+        });
+    }
+    answers.sort_by(|x, y| y.share.total_cmp(&x.share));
+    (answers, untold)
+}

@@ -1,0 +1,164 @@
+//! The recommendation: which configuration to take, how sure that is, what it costs, and how to build it.
+//!
+//! Pure, as the view is: from a header and trials. For each workload one [`Answer`], from parts that each have their file:
+//! the configurations against the best ([`standing`]), what each setting does by itself ([`axis`]), what is gained in one
+//! measure and lost in another ([`pareto`]), the commands ([`recipe`]), and all of it in two sentences ([`words`]).
+//!
+//! **Who wins.** The configurations are held against the one with the best mean. Those that the trials cannot show to be
+//! worse are all candidates, and of these the one wins that changes least about what is there by itself: a setting has to
+//! earn its place. Among equals the better mean decides.
+//!
+//! **Safety.** A configuration that weakens what survives a power cut never wins while a durable one was measured. What it
+//! would gain, and what that costs, stands beside the winner. What weakens is the testbed's knowledge, which stores it with
+//! each trial as a warning of the kind `durability`; this module only reads it.
+
+mod answer;
+mod axis;
+mod pareto;
+mod recipe;
+mod standing;
+mod words;
+
+pub use answer::{Answer, Recommendation};
+pub use axis::{AxisAnswer, InteractionAnswer, LevelAnswer};
+pub use pareto::{Objective, ParetoFront, ParetoPoint};
+pub use recipe::{RecipeText, Step};
+pub use standing::{Compared, Contender, Verdict};
+pub use words::difference;
+
+use crate::drift;
+use crate::outcomes::{failed, is_measured, skipped, warnings};
+use crate::ranking::{self, Ranking};
+use crate::view::Header;
+use fsdyno_core::measure::{Direction, Goal, Measure};
+use fsdyno_core::{TrialRecord, Workload};
+
+/// A difference up to this does not matter, unless somebody says otherwise: 5 %.
+pub(crate) const THRESHOLD: f64 = 0.05;
+
+/// What a recommendation is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What the choice is for; the plan's measure when absent.
+    pub goal: Option<Goal>,
+    /// A difference up to this does not matter: 0.05 for 5 %.
+    pub threshold: f64,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Question { goal: None, threshold: THRESHOLD }
+    }
+}
+
+impl Recommendation {
+    /// What the trials of a sweep recommend.
+    pub fn new(header: &Header, trials: &[TrialRecord], question: &Question) -> Recommendation {
+        let mut workloads: Vec<&Workload> = Vec::new();
+        for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+            if !workloads.contains(&&trial.workload) {
+                workloads.push(&trial.workload);
+            }
+        }
+        let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
+        Recommendation {
+            sweep: header.id.clone(),
+            name: header.name.clone(),
+            goal,
+            threshold: question.threshold,
+            drift: drift::drift(&header.measure, trials),
+            answers: workloads
+                .into_iter()
+                .map(|workload| answer(header, trials, question, workload))
+                .collect(),
+            skipped: skipped(trials),
+            failed: failed(trials),
+        }
+    }
+}
+
+fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload: &Workload) -> Answer {
+    let own: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.workload == *workload).collect();
+    let measured: Vec<&TrialRecord> =
+        own.iter().copied().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
+    let wanted = match &question.goal {
+        None => Some(header.measure.clone()),
+        Some(goal) => goal.measure(workload),
+    };
+    let ranking =
+        wanted.as_ref().map(|measure| ranking::ranking_of(workload, measure, header.seed, &measured));
+    // Somebody who asks for latency is not served with the throughput that a workload has instead.
+    let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
+    let ranking = ranking.filter(|ranking| asked && ranking.ranked().next().is_some());
+    let Some(ranking) = ranking else {
+        return unanswered(header, question, workload, &measured);
+    };
+    let measure = ranking.measure().clone();
+    let standings = standing::standings(&ranking, &measured, question.threshold, header.seed);
+    let winner = standing::winner(&standings);
+    let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
+    let effects = axis::effects(&measure, &measured, question.threshold);
+    let pareto = pareto::front(workload, &measure, &standings, &measured, header.seed);
+    let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
+    let mut answer = Answer {
+        workload: workload.kind(),
+        title: workload.load().title(),
+        measure: measure.name().to_string(),
+        unit: measure.unit().name(),
+        higher_is_better: measure.direction() == Direction::HigherIsBetter,
+        sentences: Vec::new(),
+        winner,
+        baseline,
+        standings,
+        axes: effects.axes,
+        interactions: effects.interactions,
+        block_share: effects.block_share,
+        residual_share: effects.residual_share,
+        pareto,
+        recipe,
+        notes: effects.notes,
+        warnings: warnings(own.iter().copied()),
+    };
+    answer.notes.splice(..0, words::notes(&answer));
+    answer.sentences = words::sentences(&answer, &measure, question.threshold);
+    answer
+}
+
+/// A workload that has no value of what was asked for: which measures it has is all that can be said.
+fn unanswered(header: &Header, question: &Question, workload: &Workload, trials: &[&TrialRecord]) -> Answer {
+    let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
+    let known =
+        Measure::all_named().filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
+    let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
+    Answer {
+        workload: workload.kind(),
+        title: workload.load().title(),
+        measure: goal.clone(),
+        unit: "",
+        higher_is_better: true,
+        sentences: vec![
+            format!(
+                "No trial of {} has a value of {goal}, so nothing can be recommended for it.",
+                workload.kind()
+            ),
+            match known.is_empty() {
+                true => "It has none of the measures that have a name.".to_string(),
+                false => format!("It has values of: {}.", known.join(", ")),
+            },
+        ],
+        winner: None,
+        baseline: None,
+        standings: Vec::new(),
+        axes: Vec::new(),
+        interactions: Vec::new(),
+        block_share: None,
+        residual_share: None,
+        pareto: ParetoFront::default(),
+        recipe: None,
+        notes: Vec::new(),
+        warnings: warnings(trials.iter().copied()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

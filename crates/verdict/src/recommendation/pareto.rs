@@ -1,0 +1,117 @@
+//! What is gained in one measure and lost in another: the configurations that no other one beats everywhere.
+//!
+//! Means decide, for a front has no intervals; where they are close, so are the points. The longest stall is the longest of
+//! all trials. Safety is an objective of its own: what weakens nothing is never beaten by what does.
+
+use super::standing::{Contender, of_case};
+use crate::ranking;
+use fsdyno_core::measure::{Direction, Goal, Measure};
+use fsdyno_core::{TrialRecord, Workload};
+use serde::Serialize;
+
+/// The configurations in all objectives.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ParetoFront {
+    /// What they are judged by beside safety; the first is what decides the ranking.
+    pub objectives: Vec<Objective>,
+    /// The configurations that have a value of each, in the order of the ranking.
+    pub points: Vec<ParetoPoint>,
+}
+
+/// A measure that configurations are judged by.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Objective {
+    /// The measure.
+    pub measure: String,
+    /// Its unit in words: `bytes_per_s`, `ns`.
+    pub unit: &'static str,
+    /// Whether more of it is better.
+    pub higher_is_better: bool,
+}
+
+/// A configuration in all objectives.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ParetoPoint {
+    /// Index of the case in the plan.
+    pub case: u32,
+    /// Its name.
+    pub name: String,
+    /// One value for each objective, in its base unit.
+    pub values: Vec<f64>,
+    /// Whether it weakens nothing.
+    pub durable: bool,
+    /// Whether no other configuration is as good in everything and better in something.
+    pub on_front: bool,
+}
+
+/// The front of the configurations of a workload.
+pub(super) fn front(
+    workload: &Workload,
+    decides: &Measure,
+    standings: &[Contender],
+    trials: &[&TrialRecord],
+    seed: u64,
+) -> ParetoFront {
+    let mut measures = vec![decides.clone()];
+    let mut columns = vec![column(decides, standings, trials, seed)];
+    for measure in Goal::words().filter_map(|(_, goal)| goal.measure(workload)) {
+        if measures.contains(&measure) {
+            continue;
+        }
+        let values = column(&measure, standings, trials, seed);
+        if values.iter().zip(standings).all(|(value, one)| value.is_some() || one.value.is_none()) {
+            measures.push(measure);
+            columns.push(values);
+        }
+    }
+    let mut points: Vec<ParetoPoint> = standings
+        .iter()
+        .enumerate()
+        .filter_map(|(row, one)| {
+            Some(ParetoPoint {
+                case: one.case,
+                name: one.name.clone(),
+                values: columns.iter().map(|values| values[row]).collect::<Option<_>>()?,
+                durable: one.is_durable(),
+                on_front: true,
+            })
+        })
+        .collect();
+    let fronts: Vec<bool> =
+        points.iter().map(|one| !points.iter().any(|other| beats(other, one, &measures))).collect();
+    points.iter_mut().zip(fronts).for_each(|(point, on_front)| point.on_front = on_front);
+    let objectives = measures.iter().map(|measure| Objective {
+        measure: measure.name().to_string(),
+        unit: measure.unit().name(),
+        higher_is_better: measure.direction() == Direction::HigherIsBetter,
+    });
+    ParetoFront { objectives: objectives.collect(), points }
+}
+
+/// The value of a measure for each configuration.
+fn column(
+    measure: &Measure,
+    standings: &[Contender],
+    trials: &[&TrialRecord],
+    seed: u64,
+) -> Vec<Option<f64>> {
+    let value = |one: &Contender| {
+        let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
+        let figure = ranking::figure(measure, seed, &own)?;
+        Some(if measure.name() == ranking::LONGEST { figure.max } else { figure.estimate.value })
+    };
+    standings.iter().map(value).collect()
+}
+
+/// Whether one is as good as another in everything and better in something.
+fn beats(one: &ParetoPoint, other: &ParetoPoint, measures: &[Measure]) -> bool {
+    let merits = |point: &ParetoPoint| {
+        let signed = point.values.iter().zip(measures).map(|(value, measure)| match measure.direction() {
+            Direction::HigherIsBetter => *value,
+            Direction::LowerIsBetter => -*value,
+        });
+        signed.chain([if point.durable { 1.0 } else { 0.0 }]).collect::<Vec<f64>>()
+    };
+    let (one, other) = (merits(one), merits(other));
+    one.iter().zip(&other).all(|(a, b)| a >= b) && one != other
+}

@@ -1,0 +1,170 @@
+//! The commands that build the recommended configuration, to copy.
+//!
+//! The words are those that were run, as the testbed stored them with the trial; this file puts them into lines for a shell,
+//! for `/etc/fstab`, for udev and for sysctl. `DEVICE`, `JOURNAL` and `MOUNTPOINT` stand where a person names his own.
+
+use super::standing::{Contender, of_case};
+use fsdyno_core::TrialRecord;
+use fsdyno_core::result::Recipe;
+use serde::Serialize;
+
+/// How to build a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecipeText {
+    /// In the order in which they are taken.
+    pub steps: Vec<Step>,
+    /// What a person has to know, one line each.
+    pub notes: Vec<String>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What it does.
+    pub title: String,
+    /// The file that the lines go into; absent for commands.
+    pub file: Option<&'static str>,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+const UDEV: &str = "/etc/udev/rules.d/60-fsdyno.rules";
+const SYSCTL: &str = "/etc/sysctl.d/60-fsdyno.conf";
+
+/// The recipe of a configuration, as its last trial was built.
+pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<RecipeText> {
+    let last = of_case(trials, standing.case).filter_map(|trial| trial.built.recipe.as_ref()).last();
+    last.map(steps)
+}
+
+fn steps(recipe: &Recipe) -> RecipeText {
+    let mut steps = Vec::new();
+    if !recipe.device.is_empty() {
+        steps.push(command("build the device: everything on its disks is lost", recipe.device.clone()));
+    }
+    steps.push(command("make the filesystem: everything on the device is lost", recipe.mkfs.clone()));
+    steps.push(command("mount it", vec![mount(recipe)]));
+    steps.push(Step {
+        title: "mount it at every boot".to_string(),
+        file: Some("/etc/fstab"),
+        lines: vec![fstab(recipe)],
+    });
+    if !recipe.queue.is_empty() {
+        let now =
+            recipe.queue.iter().map(|(file, value)| format!("echo {value} > /sys/block/NAME/queue/{file}"));
+        steps.push(command("set its queue now", now.collect()));
+        steps.push(Step {
+            title: "set its queue at every boot".to_string(),
+            file: Some(UDEV),
+            lines: vec![udev(recipe)],
+        });
+    }
+    if !recipe.sysctl.is_empty() {
+        let now = recipe.sysctl.iter().map(|(key, value)| format!("sysctl -w {key}={}", quoted(value)));
+        steps.push(command("set the kernel now", now.collect()));
+        steps.push(Step {
+            title: "set the kernel at every boot".to_string(),
+            file: Some(SYSCTL),
+            lines: recipe.sysctl.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
+        });
+    }
+    let mut notes = vec!["DEVICE and MOUNTPOINT are yours to name".to_string()];
+    if !recipe.queue.is_empty() {
+        notes.push("NAME is the name of the whole disk in /sys/block, sda for /dev/sda1".to_string());
+    }
+    if recipe.device.iter().any(|line| line.contains(Recipe::DISK)) {
+        notes.push(format!("{0}1, {0}2 and so on are the disks that it is built of", Recipe::DISK));
+    }
+    if recipe.mkfs.iter().any(|line| line.contains(Recipe::JOURNAL)) {
+        notes.push("JOURNAL is a device for the journal alone: everything on it is lost".to_string());
+    }
+    notes.push(
+        "what nobody set, mkfs derives from the size of the device, so it may differ from what was measured"
+            .to_string(),
+    );
+    RecipeText { steps, notes }
+}
+
+fn command(title: &str, lines: Vec<String>) -> Step {
+    Step { title: title.to_string(), file: None, lines }
+}
+
+fn mount(recipe: &Recipe) -> String {
+    let options = recipe.mount_options.join(",");
+    let options = if options.is_empty() { options } else { format!(" -o {options}") };
+    format!("mount -t {}{options} {} {}", recipe.filesystem, Recipe::DEVICE, Recipe::MOUNTPOINT)
+}
+
+/// fstab(5).
+fn fstab(recipe: &Recipe) -> String {
+    let options = recipe.mount_options.join(",");
+    let options = if options.is_empty() { "defaults".to_string() } else { options };
+    let Recipe { filesystem, check_order, .. } = recipe;
+    format!("{} {} {filesystem} {options} 0 {check_order}", Recipe::DEVICE, Recipe::MOUNTPOINT)
+}
+
+/// udev(7).
+fn udev(recipe: &Recipe) -> String {
+    let settings = recipe.queue.iter().map(|(file, value)| format!("ATTR{{queue/{file}}}=\"{value}\""));
+    let matches = ["ACTION==\"add|change\"", "SUBSYSTEM==\"block\"", "KERNEL==\"NAME\""].map(str::to_string);
+    matches.into_iter().chain(settings).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(value: &str) -> String {
+    if value.contains(char::is_whitespace) { format!("'{value}'") } else { value.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe() -> Recipe {
+        let pair = |(a, b): (&str, &str)| (a.to_string(), b.to_string());
+        Recipe {
+            device: Vec::new(),
+            mkfs: vec!["mkfs.ext4 -I 512 DEVICE".to_string()],
+            filesystem: "ext4".to_string(),
+            mount_options: vec!["noatime".to_string(), "data=journal".to_string()],
+            check_order: 2,
+            queue: [("scheduler", "bfq"), ("read_ahead_kb", "1024")].map(pair).to_vec(),
+            sysctl: [("vm.dirty_ratio", "10")].map(pair).to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_setting_has_its_line() {
+        let text = steps(&recipe());
+        let lines: Vec<&str> = text.steps.iter().flat_map(|step| &step.lines).map(String::as_str).collect();
+        assert_eq!(
+            lines,
+            [
+                "mkfs.ext4 -I 512 DEVICE",
+                "mount -t ext4 -o noatime,data=journal DEVICE MOUNTPOINT",
+                "DEVICE MOUNTPOINT ext4 noatime,data=journal 0 2",
+                "echo bfq > /sys/block/NAME/queue/scheduler",
+                "echo 1024 > /sys/block/NAME/queue/read_ahead_kb",
+                "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"NAME\", ATTR{queue/scheduler}=\"bfq\", \
+                 ATTR{queue/read_ahead_kb}=\"1024\"",
+                "sysctl -w vm.dirty_ratio=10",
+                "vm.dirty_ratio = 10",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_set_has_none() {
+        let plain = Recipe { mount_options: Vec::new(), queue: Vec::new(), sysctl: Vec::new(), ..recipe() };
+        let text = steps(&plain);
+        assert_eq!(text.steps.len(), 3);
+        assert_eq!(text.steps[1].lines, ["mount -t ext4 DEVICE MOUNTPOINT"]);
+        assert_eq!(text.steps[2].lines, ["DEVICE MOUNTPOINT ext4 defaults 0 2"]);
+    }
+
+    #[test]
+    fn a_stack_is_built_first() {
+        let device = vec!["mdadm --create DEVICE --level=raid1 --raid-devices=2 DISK1 DISK2".to_string()];
+        let text = steps(&Recipe { device: device.clone(), ..recipe() });
+        assert_eq!(text.steps[0].lines, device);
+        assert!(text.notes.iter().any(|note| note.starts_with("DISK1, DISK2")), "{:?}", text.notes);
+    }
+}

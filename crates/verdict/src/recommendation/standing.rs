@@ -1,0 +1,285 @@
+//! The configurations against the best of them, and which of them wins.
+//!
+//! The best is that with the best mean of those that weaken nothing. Ratios to it are taken within blocks where both have
+//! trials in the same ones. The best of many is to some part the luckiest, so the p values are corrected for every pair of
+//! configurations, not only for those that it is one of.
+
+use crate::comparison::proven;
+use crate::ranking::{CaseEstimate, Ranking};
+use fsdyno_core::axis;
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{Configuration, TrialRecord, WarningKind};
+use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One configuration, as it compares with the best.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Contender {
+    /// Index of the case in the plan.
+    pub case: u32,
+    /// Its name, that of the configuration.
+    #[serde(skip)]
+    pub name: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub configuration: Configuration,
+    /// Measured trials.
+    pub trials: usize,
+    /// Mean of the measure in its base unit; absent when no trial has a value.
+    pub value: Option<f64>,
+    /// Its 95 % interval; absent with a single trial.
+    pub interval: Option<[f64; 2]>,
+    /// Whether some trial knows only a lower bound.
+    pub at_least: bool,
+    /// Held against the best; absent for the best itself, and without a ratio.
+    pub to_best: Option<Compared>,
+    /// What may be said.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// What it weakens of what survives a power cut, one line each; empty: it is durable.
+    pub risks: Vec<String>,
+    /// Settings that are not what they are by themselves.
+    pub changes: usize,
+}
+
+/// A ratio to something.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Compared {
+    /// Above 1 there is more of the measure.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub interval: Option<[f64; 2]>,
+    /// p value, corrected for the number of comparisons where a verdict rests on it.
+    pub p: Option<f64>,
+    /// Whether it was taken within blocks.
+    pub paired: bool,
+    /// Blocks or trials that it rests on.
+    pub n: usize,
+}
+
+/// What may be said of a configuration beside the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum Verdict {
+    /// It is the best of those that weaken nothing.
+    Best,
+    /// As good as the best, within the threshold.
+    AsGood,
+    /// These trials do not tell; about so many would.
+    CannotTell {
+        /// Trials of each; absent when a thousand would not do, and where no number would: of lower bounds.
+        needed: Option<usize>,
+    },
+    /// Worse, by more than the threshold.
+    Worse,
+    /// Better than the best, and less safe.
+    BetterAndWeaker,
+    /// No trial has a value.
+    Unknown,
+}
+
+impl Compared {
+    pub(super) fn new(ratio: &Ratio, p: Option<f64>) -> Self {
+        Compared {
+            ratio: ratio.value,
+            interval: ratio.interval.map(|interval| [interval.low, interval.high]),
+            p,
+            paired: ratio.paired,
+            n: ratio.n,
+        }
+    }
+}
+
+impl Contender {
+    /// Whether it weakens nothing.
+    pub fn is_durable(&self) -> bool {
+        self.risks.is_empty()
+    }
+
+    /// Whether these trials do not show it to be worse than the best.
+    pub(crate) fn may_be_best(&self) -> bool {
+        matches!(self.verdict, Verdict::Best | Verdict::AsGood | Verdict::CannotTell { .. })
+    }
+}
+
+/// The configurations of a ranking, in its order.
+pub(super) fn standings(
+    ranking: &Ranking,
+    trials: &[&TrialRecord],
+    threshold: f64,
+    seed: u64,
+) -> Vec<Contender> {
+    let measure = ranking.measure();
+    let mut standings: Vec<Contender> = ranking
+        .rows
+        .iter()
+        .map(|row| {
+            let own: Vec<&TrialRecord> = of_case(trials, row.case).collect();
+            let configuration = own[0].configuration.clone();
+            let figure: Option<CaseEstimate> = row.figures[0];
+            Contender {
+                case: row.case,
+                name: row.name.clone(),
+                trials: row.trials,
+                value: figure.map(|figure| figure.estimate.value),
+                interval: figure.and_then(|figure| figure.estimate.interval).map(|i| [i.low, i.high]),
+                at_least: figure.is_some_and(|figure| figure.at_least),
+                to_best: None,
+                verdict: Verdict::Unknown,
+                risks: risks(own.iter().copied()),
+                changes: changes(&configuration),
+                configuration,
+            }
+        })
+        .collect();
+    let durable = standings.iter().position(|one| one.value.is_some() && one.is_durable());
+    let Some(best) = durable.or(standings.iter().position(|one| one.value.is_some())) else {
+        return standings;
+    };
+    let (best_case, best_at_least) = (standings[best].case, standings[best].at_least);
+    let ratios: Vec<Option<Ratio>> = standings
+        .iter()
+        .map(|one| {
+            (one.case != best_case).then(|| ratio(measure, trials, best_case, one.case, seed)).flatten()
+        })
+        .collect();
+    let comparisons = pairs(ratios.iter().flatten().count() + 1);
+    let corrected = corrected(&ratios, comparisons);
+    for (one, (ratio, p)) in standings.iter_mut().zip(ratios.iter().zip(corrected)) {
+        one.to_best = ratio.as_ref().map(|ratio| Compared::new(ratio, p));
+        one.verdict = match ratio {
+            _ if one.case == best_case => Verdict::Best,
+            _ if one.value.is_none() => Verdict::Unknown,
+            None => Verdict::CannotTell { needed: None },
+            Some(ratio) => {
+                let said = ratio.verdict_among(threshold, p, comparisons);
+                match proven(said, [best_at_least, one.at_least]) {
+                    true => verdict(said, measure.direction()),
+                    false => Verdict::CannotTell { needed: None },
+                }
+            }
+        };
+    }
+    standings
+}
+
+/// The pairs of so many things, each of which might have been the best.
+pub(super) fn pairs(things: usize) -> usize {
+    things * things.saturating_sub(1) / 2
+}
+
+/// p values corrected for so many comparisons.
+pub(super) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Option<f64>> {
+    let known: Vec<f64> = ratios.iter().flatten().filter_map(|ratio| ratio.p).collect();
+    let mut corrected = holm_among(&known, comparisons).into_iter();
+    ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.p).and_then(|_| corrected.next())).collect()
+}
+
+fn verdict(said: Said, direction: Direction) -> Verdict {
+    match (said, direction) {
+        (Said::NoMaterialDifference, _) => Verdict::AsGood,
+        (Said::CannotTell(needed), _) => Verdict::CannotTell { needed },
+        (Said::Larger, Direction::HigherIsBetter) | (Said::Smaller, Direction::LowerIsBetter) => {
+            Verdict::BetterAndWeaker
+        }
+        (Said::Larger | Said::Smaller, _) => Verdict::Worse,
+    }
+}
+
+/// The ratio of one case to another: within blocks where they have two in common, else of all their trials.
+pub(super) fn ratio(
+    measure: &Measure,
+    trials: &[&TrialRecord],
+    from: u32,
+    to: u32,
+    seed: u64,
+) -> Option<Ratio> {
+    let values = |case| -> BTreeMap<u32, f64> {
+        let own = of_case(trials, case);
+        own.filter_map(|trial| Some((trial.block, measure.value(trial)?.value))).collect()
+    };
+    let (from, to) = (values(from), values(to));
+    let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(block, a)| Some((*a, *to.get(block)?))).collect();
+    if pairs.len() > 1 {
+        return paired(&pairs, seed);
+    }
+    let all = |values: &BTreeMap<u32, f64>| values.values().copied().collect::<Vec<_>>();
+    independent(&all(&from), &all(&to), seed)
+}
+
+/// What the settings of some trials of one configuration weaken.
+pub(super) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
+    let mut risks: Vec<String> = Vec::new();
+    for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
+        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
+            risks.push(warning.text.clone());
+        }
+    }
+    risks
+}
+
+pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
+    trials.iter().copied().filter(move |trial| trial.case == case)
+}
+
+/// How many settings are not what they are by themselves.
+fn changes(configuration: &Configuration) -> usize {
+    let changed = |(name, level): &(&String, &String)| {
+        axis::find(name).is_ok_and(|axis| !axis.is_default(&configuration.filesystem, level))
+    };
+    configuration.settings.iter().filter(changed).count()
+}
+
+/// The configuration that wins: of those that may be best and weaken nothing, that with the fewest changes.
+pub(super) fn winner(standings: &[Contender]) -> Option<usize> {
+    let candidates = |durable: bool| {
+        let may = standings.iter().enumerate().filter(move |(_, one)| one.may_be_best());
+        may.filter(move |(_, one)| !durable || one.is_durable()).min_by_key(|(_, one)| one.changes)
+    };
+    candidates(true).or(candidates(false)).map(|(index, _)| index)
+}
+
+/// What the winner is held against: of the durable configurations with fewer changes than it that with the fewest, else the
+/// best other durable one, else the best other.
+pub(super) fn baseline(standings: &[Contender], winner: usize) -> Option<usize> {
+    let others = || {
+        let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
+        valued.filter(move |(index, _)| *index != winner)
+    };
+    let durable = || others().filter(|(_, one)| one.is_durable());
+    let simpler = durable().filter(|(_, one)| one.changes < standings[winner].changes);
+    let simplest = simpler.min_by_key(|(_, one)| one.changes);
+    simplest.or(durable().next()).or(others().next()).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, LogNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// Whether some of so many configurations, all of which are the same, is called different from the luckiest.
+    fn some_differs(seed: u64, configurations: usize) -> bool {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let noise = LogNormal::new(0.0, 0.1).unwrap();
+        let values: Vec<[f64; 6]> =
+            (0..configurations).map(|_| std::array::from_fn(|_| noise.sample(&mut random))).collect();
+        let mean = |values: &[f64; 6]| values.iter().sum::<f64>();
+        let best = values.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
+        let others = values.iter().filter(|other| *other != best);
+        let ratios: Vec<Option<Ratio>> = others
+            .map(|other| paired(&best.iter().copied().zip(other.iter().copied()).collect::<Vec<_>>(), seed))
+            .collect();
+        let corrected = corrected(&ratios, pairs(configurations));
+        let said = ratios.iter().flatten().zip(corrected).map(|(ratio, p)| ratio.verdict(0.0, p));
+        said.into_iter().any(|said| matches!(said, Said::Larger | Said::Smaller))
+    }
+
+    #[test]
+    fn of_six_that_are_the_same_none_is_worse_in_95_of_100_sweeps() {
+        let found = (0..2000).filter(|seed| some_differs(*seed, 6)).count();
+        assert!((20..=100).contains(&found), "{found} of 2000");
+    }
+}

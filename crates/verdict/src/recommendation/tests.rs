@@ -1,0 +1,178 @@
+//! The recommendation of sweeps made by hand.
+
+use super::*;
+use crate::fixture;
+use fsdyno_core::warning::{Warning, WarningKind};
+
+/// Six blocks of configurations, each a filesystem, a scheduler and a factor on the rate; blocks differ, too.
+fn sweep(configurations: &[(&str, &str, f64)]) -> Vec<TrialRecord> {
+    let mut trials = Vec::new();
+    for block in 0..6_u32 {
+        for (case, (filesystem, scheduler, factor)) in (0..).zip(configurations) {
+            let number = trials.len() as u32;
+            let own = 0.01 * (f64::from(number) * 12.9898).sin();
+            let rate = 50.0 * factor * (1.0 + 0.05 * f64::from(block)) * (1.0 + own);
+            trials.push(fixture::trial(
+                number,
+                block,
+                case,
+                fixture::configuration(filesystem, scheduler),
+                rate,
+            ));
+        }
+    }
+    trials
+}
+
+fn recommend(trials: &[TrialRecord], goal: Option<&str>) -> Recommendation {
+    let question = Question { goal: goal.map(|goal| goal.parse().unwrap()), ..Question::default() };
+    Recommendation::new(&fixture::header("read-under-write"), trials, &question)
+}
+
+#[test]
+fn a_clear_winner_wins_with_its_effects() {
+    let trials =
+        sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 0.8), ("xfs", "none", 1.3), ("xfs", "bfq", 1.04)]);
+    let recommendation = recommend(&trials, None);
+    let answer = &recommendation.answers[0];
+    assert_eq!(answer.winner().unwrap().name, "xfs none");
+    assert!(answer.standings[1..].iter().all(|one| one.verdict == Verdict::Worse), "{:#?}", answer.standings);
+    let axes: Vec<&str> = answer.axes.iter().map(|axis| axis.axis.as_str()).collect();
+    assert_eq!(axes, ["filesystem", "scheduler"]);
+    let best: Vec<Option<&str>> = answer.axes.iter().map(|axis| axis.best.as_deref()).collect();
+    assert_eq!(best, [Some("xfs"), Some("none")]);
+    let bfq = &answer.axes[1].levels[1];
+    assert!((bfq.to_best.unwrap().ratio - 0.8).abs() < 0.01 && bfq.worse, "{bfq:?}");
+    assert!(answer.interactions.is_empty() && answer.block_share.unwrap() > 0.1);
+    assert!(answer.recipe.is_some() && answer.notes.is_empty(), "{:?}", answer.notes);
+}
+
+#[test]
+fn the_default_wins_where_nothing_is_shown_to_be_better() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.02)]);
+    for trial in trials.iter_mut().filter(|trial| trial.case == 0) {
+        trial.configuration.settings.clear();
+    }
+    let recommendation = recommend(&trials, None);
+    let answer = &recommendation.answers[0];
+    assert_eq!(answer.standings[0].name, "ext4 bfq");
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    assert_eq!(answer.winner().unwrap().verdict, Verdict::AsGood);
+    assert_eq!(answer.axes[0].best, None);
+    assert_eq!(answer.axes[0].text, "no clear indication");
+}
+
+#[test]
+fn what_weakens_never_wins_silently() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.5), ("xfs", "none", 0.9)]);
+    for trial in trials.iter_mut().filter(|trial| trial.case == 1) {
+        trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0: a power cut may corrupt"));
+    }
+    let recommendation = recommend(&trials, None);
+    let answer = &recommendation.answers[0];
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    assert_eq!(answer.standings[0].verdict, Verdict::BetterAndWeaker);
+    assert!(answer.sentences[1].contains("'ext4 bfq' would give +"), "{:?}", answer.sentences);
+    assert!(answer.sentences[1].contains("barrier = 0: a power cut may corrupt"), "{:?}", answer.sentences);
+    assert!(
+        answer.pareto.points.iter().filter(|point| point.on_front).any(|point| point.name == "ext4 none")
+    );
+}
+
+#[test]
+fn unsafe_everywhere_is_said() {
+    let mut trials = sweep(&[("ext2", "none", 1.0), ("ext2", "bfq", 1.2)]);
+    for trial in &mut trials {
+        trial.warnings.push(Warning::new(WarningKind::Durability, "no journal: files may be lost"));
+    }
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!(answer.winner().unwrap().name, "ext2 bfq");
+    assert!(answer.sentences[1].contains("no journal: files may be lost"), "{:?}", answer.sentences);
+}
+
+#[test]
+fn goals_find_their_measure_or_say_what_there_is() {
+    let trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 0.8)]);
+    for (goal, measure) in [
+        ("latency", "first-byte-p999"),
+        ("stalls", "longest-stall"),
+        ("throughput", "throughput"),
+        ("read", "read"),
+    ] {
+        assert_eq!(recommend(&trials, Some(goal)).answers[0].measure, measure);
+    }
+    // Without telemetry nobody knows what the kernel's threads did.
+    let answer = &recommend(&trials, Some("cpu")).answers[0];
+    assert_eq!((answer.winner, answer.standings.len()), (None, 0));
+    assert!(answer.sentences[1].contains("read, read-many, read-under-write"), "{:?}", answer.sentences);
+}
+
+#[test]
+fn a_nested_axis_has_its_effects_within_its_filesystem() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("xfs", "none", 1.0), ("xfs", "none", 1.2)]);
+    for trial in &mut trials {
+        trial.configuration.settings.clear();
+        if trial.case == 2 {
+            trial.configuration.settings.insert("logbsize".to_string(), "256k".to_string());
+            trial.configuration.name = "xfs logbsize=256k".to_string();
+        }
+    }
+    let answer = &recommend(&trials, None).answers[0];
+    let nested = answer.axes.iter().find(|axis| axis.axis == "logbsize").unwrap();
+    assert_eq!(nested.within.as_deref(), Some("xfs"));
+    let levels: Vec<(&str, bool)> =
+        nested.levels.iter().map(|level| (level.level.as_str(), level.is_default)).collect();
+    assert_eq!(levels, [("256k", false), ("32k", true)]);
+    assert_eq!(nested.best.as_deref(), Some("256k"));
+}
+
+#[test]
+fn one_trial_of_each_decides_nothing() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 3.0)]);
+    trials.truncate(2);
+    let answer = &recommend(&trials, None).answers[0];
+    assert!(matches!(answer.standings[1].verdict, Verdict::CannotTell { .. }));
+    assert!(answer.notes[0].contains("one trial has no interval"), "{:?}", answer.notes);
+}
+
+/// Two configurations of which a worker was blocked over the whole window of each trial: how much longer, nobody knows.
+#[test]
+fn two_lower_bounds_are_not_as_good_as_each_other() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("xfs", "none", 1.0)]);
+    for trial in trials.iter_mut().filter(|trial| trial.case < 2) {
+        fixture::block_writer(&mut trial.phases[2].roles[0]);
+    }
+    let of = |trials: &[TrialRecord], name: &str| -> Verdict {
+        let recommendation = recommend(trials, Some("stalls"));
+        let standings = &recommendation.answers[0].standings;
+        standings.iter().find(|one| one.name == name).unwrap().verdict
+    };
+    assert_eq!(of(&trials, "xfs none"), Verdict::Best);
+    assert_eq!([of(&trials, "ext4 none"), of(&trials, "ext4 bfq")], [Verdict::Worse; 2]);
+    trials.retain(|trial| trial.case < 2);
+    assert_eq!(of(&trials, "ext4 none"), Verdict::Best);
+    assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
+}
+
+/// The winner has 6 trials as the best has, and is held against a configuration with 3.
+#[test]
+fn chance_is_told_with_the_trials_of_the_two_that_it_is_about() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("ext3", "none", 0.1)]);
+    trials.retain(|trial| trial.case < 2 || trial.block < 3);
+    let noisy = [55.0, 49.0, 60.6, 54.0, 66.2, 59.0];
+    for (trial, rate) in trials.iter_mut().filter(|trial| trial.case == 1).zip(noisy) {
+        trial.phases = fixture::phases(rate);
+        trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
+    }
+    trials.iter_mut().filter(|trial| trial.case == 2).for_each(|trial| trial.configuration.settings.clear());
+    let answer = &recommend(&trials, None).answers[0];
+    let names = [answer.winner(), answer.baseline()].map(|one| one.unwrap().name.as_str());
+    assert_eq!(names, ["ext4 none", "ext3 none"], "{:?}", answer.sentences);
+    let sentence = &answer.sentences[0];
+    assert!(sentence.contains("may have it by chance: 6 trials of each do not tell"), "{sentence}");
+}
+
+#[test]
+fn nothing_measured_recommends_nothing() {
+    assert!(recommend(&[], None).answers.is_empty());
+}

@@ -1,0 +1,216 @@
+//! The answer in two sentences: what to take and how sure that is; what it costs, and what would be faster and less safe.
+
+use super::answer::Answer;
+use super::standing::{Compared, Contender, Verdict};
+use crate::text;
+use fsdyno_core::measure::Measure;
+use fsdyno_stats::Estimate;
+
+/// The answer.
+pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
+    let Some(winner) = answer.winner() else { return Vec::new() };
+    let first = match answer.baseline() {
+        None => format!("Only '{}' was measured, so there is nothing to choose from.", winner.name),
+        Some(baseline) => choice(answer, winner, baseline, measure, threshold),
+    };
+    vec![first, price(answer, winner, measure, threshold)]
+}
+
+/// What to take, and how sure that is.
+fn choice(
+    answer: &Answer,
+    winner: &Contender,
+    baseline: &Contender,
+    measure: &Measure,
+    threshold: f64,
+) -> String {
+    let has = quantity(measure, winner);
+    let matters = hundredths(threshold);
+    if winner.verdict != Verdict::Best {
+        let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
+            return format!("Take '{}', which has {has} by {measure}.", winner.name);
+        };
+        let why = match winner.verdict {
+            Verdict::AsGood => format!("differs by no more than {matters}, which does not matter"),
+            _ => format!("may have it by chance: {} do not tell{}", trials(winner, best), needed(winner)),
+        };
+        return format!(
+            "Take '{}', which changes less and has {has} by {measure}: '{}' has the better mean, {}, but {why}.",
+            winner.name,
+            best.name,
+            quantity(measure, best)
+        );
+    }
+    let trials = trials(winner, baseline);
+    let sure = match baseline.verdict {
+        _ if !baseline.is_durable() && winner.is_durable() => {
+            "nothing else that was measured is as safe".to_string()
+        }
+        Verdict::Worse | Verdict::BetterAndWeaker => {
+            let compared =
+                baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
+            format!("{compared} compared with '{}', after {trials}", baseline.name)
+        }
+        Verdict::AsGood => {
+            format!("'{}' is as good, a difference of up to {matters} not mattering", baseline.name)
+        }
+        _ => format!(
+            "nothing measured is better, but whether '{}' with {} is as good cannot be told after {trials}{}",
+            baseline.name,
+            quantity(measure, baseline),
+            needed(baseline)
+        ),
+    };
+    let others = answer.standings.iter().filter(|one| {
+        one.may_be_best() && one.is_durable() && one.case != winner.case && one.case != baseline.case
+    });
+    let others = match others.count() {
+        0 => String::new(),
+        1 => "; 1 other may be as good".to_string(),
+        count => format!("; {count} others may be as good"),
+    };
+    format!("Take '{}', which has {has} by {measure}: {sure}{others}.", winner.name)
+}
+
+/// What the choice costs in other measures, and what would be better at the price of safety.
+fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64) -> String {
+    let mut parts = Vec::new();
+    let costs = costs(answer, winner, threshold);
+    if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
+        parts.push(match costs.is_empty() {
+            true => format!("it costs nothing in {} beside '{}'", others(answer), baseline.name),
+            false => format!("beside '{}' it has {}, as measured", baseline.name, costs.join(" and ")),
+        });
+    }
+    if !winner.is_durable() {
+        parts.push(format!(
+            "everything that was measured is unsafe, and so is this: {}",
+            winner.risks.join("; ")
+        ));
+    }
+    let ahead = answer.standings.iter().take(answer.winner.unwrap_or(0)).filter(|one| !one.is_durable());
+    let weaker = ahead.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker);
+    match weaker {
+        Some(weaker) => {
+            let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
+            let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "may" };
+            parts.push(format!(
+                "'{}' {would} give {by} of {measure}, but it weakens what survives a power cut: {}",
+                weaker.name,
+                weaker.risks.join("; ")
+            ));
+        }
+        None if winner.is_durable() => {
+            parts.push("none of its settings weakens what survives a power cut".to_string());
+        }
+        None => {}
+    }
+    let text = parts.join("; ");
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+/// In what the winner is worse than what it is held against, by more than what does not matter.
+fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Vec<String> {
+    let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
+    let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
+        return Vec::new();
+    };
+    let objectives = answer.pareto.objectives.iter().enumerate().skip(1);
+    let worse = objectives.filter_map(|(index, objective)| {
+        let measure: Measure = objective.measure.parse().ok()?;
+        let (own, other) = (own.values[index], other.values[index]);
+        let worse = match objective.higher_is_better {
+            true => own < other / (1.0 + threshold),
+            false => own > other * (1.0 + threshold),
+        };
+        let amount = |value| text::quantity(&measure, value, false);
+        worse.then(|| format!("{measure} {} instead of {}", amount(own), amount(other)))
+    });
+    worse.collect()
+}
+
+fn others(answer: &Answer) -> String {
+    let names: Vec<&str> =
+        answer.pareto.objectives.iter().skip(1).map(|objective| objective.measure.as_str()).collect();
+    match &names[..] {
+        [] => String::new(),
+        [only] => (*only).to_string(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// The same the other way round.
+fn turned(compared: &Compared) -> Compared {
+    Compared {
+        ratio: 1.0 / compared.ratio,
+        interval: compared.interval.map(|[low, high]| [1.0 / high, 1.0 / low]),
+        ..*compared
+    }
+}
+
+/// A ratio as a difference: `+12 % [+8, +15]`.
+pub fn difference(compared: &Compared) -> String {
+    match compared.interval {
+        Some([low, high]) => {
+            format!("{} % [{}, {}]", signed(compared.ratio), signed(low), signed(high))
+        }
+        None => format!("{} %", signed(compared.ratio)),
+    }
+}
+
+/// A ratio in hundredths: two digits, three from 100 on.
+fn signed(ratio: f64) -> String {
+    let hundredths = (ratio - 1.0) * 100.0;
+    match hundredths.abs() {
+        small if small < 9.95 => format!("{hundredths:+.1}"),
+        _ => format!("{hundredths:+.0}"),
+    }
+}
+
+fn hundredths(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
+}
+
+fn quantity(measure: &Measure, one: &Contender) -> String {
+    one.value.map_or("no value".to_string(), |value| text::quantity(measure, value, one.at_least))
+}
+
+fn trials(one: &Contender, other: &Contender) -> String {
+    match (one.trials, other.trials) {
+        (1, 1) => "1 trial of each".to_string(),
+        (a, b) if a == b => format!("{a} trials of each"),
+        (a, b) => format!("{a} and {b} trials"),
+    }
+}
+
+fn needed(one: &Contender) -> String {
+    match one.verdict {
+        Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
+            format!(" (about {needed} would tell)")
+        }
+        _ => String::new(),
+    }
+}
+
+/// What a reader must know beside the answer.
+pub(super) fn notes(answer: &Answer) -> Vec<String> {
+    let mut notes = Vec::new();
+    let valued = || answer.standings.iter().filter(|one| one.value.is_some());
+    let fewest = valued().map(|one| one.trials).min().unwrap_or(0);
+    let few = Estimate { value: 0.0, interval: None, n: fewest };
+    notes.extend(few.note().map(str::to_string));
+    if valued().any(|one| one.at_least) {
+        notes.push(format!(
+            "some values of {} are lower bounds, because operations never ended; ratios to them are bounds, too",
+            answer.measure
+        ));
+    }
+    let without: Vec<&str> =
+        answer.standings.iter().filter(|one| one.value.is_none()).map(|one| one.name.as_str()).collect();
+    if !without.is_empty() {
+        notes.push(format!("no trial of {} has a value of {}", without.join(", "), answer.measure));
+    }
+    notes
+}

@@ -1,0 +1,301 @@
+//! The cases of a sweep, the measured trials of each as one.
+
+use crate::error::UnreadableHistogram;
+use crate::merge::{self, Time};
+use crate::outcomes::{is_measured, warning_kinds};
+use fsdyno_core::figures::{grow, total};
+use fsdyno_core::result::{
+    CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, LifecycleStep, PhaseResult, Quantile, Rates,
+    RoleResult, TrialRecord, Watched,
+};
+use fsdyno_core::telemetry::TaskKind;
+use fsdyno_core::{Configuration, DeviceSpec};
+use fsdyno_core::{Environment, Nanos, Operation, Role, Workload};
+use fsdyno_stats::Fairness;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A configuration under a workload, all its measured trials merged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseView {
+    /// Index in the plan.
+    pub case: u32,
+    /// What was built.
+    pub configuration: Configuration,
+    /// What it was built on.
+    pub device: DeviceSpec,
+    /// What ran on it.
+    pub workload: Workload,
+    /// What the first trial ran on.
+    pub environment: Environment,
+    /// Mount options in force in the first trial.
+    pub mount_options_in_force: String,
+    /// I/O scheduler in force in the first trial.
+    pub scheduler_in_force: String,
+    /// Numbers of the measured trials.
+    pub trials: Vec<u32>,
+    /// Kinds of warning that some trial carries.
+    pub warning_kinds: usize,
+    /// Means over the trials.
+    pub lifecycle: Lifecycle,
+    /// What each check said, with the number of its trial.
+    pub checks: Vec<(u32, CheckResult)>,
+    /// How full the filesystem of each trial was made.
+    pub filled: Vec<Filled>,
+    /// How the files of each trial lay.
+    pub layouts: Vec<Layout>,
+    /// The phases.
+    pub phases: Vec<PhaseView>,
+}
+
+/// One phase over all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseView {
+    /// `3 readers, 3 writers`.
+    pub name: String,
+    /// The measured part; the mean over trials where each lasted until its work was done.
+    pub window_ns: Nanos,
+    /// Writers before readers.
+    pub roles: Vec<RoleView>,
+    /// Processor time of the kernel threads that worked for the phase, by kind, and of what the workers themselves used,
+    /// over the bytes moved; absent where a trial has no telemetry.
+    pub kernel: Option<KernelView>,
+}
+
+/// What kernel threads did for one phase, all trials of a case together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KernelView {
+    /// Processor time by kind.
+    pub by_kind: BTreeMap<TaskKind, u64>,
+    /// Processor time of workers and kernel threads in nanoseconds for each 10^6 bytes; absent where none were moved.
+    pub cpu_ns_per_megabyte: Option<f64>,
+}
+
+/// One role in one phase, over all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoleView {
+    /// Which role.
+    pub role: Role,
+    /// How many workers.
+    pub workers: u32,
+    /// Whether the workers were watched; else nothing is known of shares of time, and of a stall only what a program told.
+    pub watched: bool,
+    /// The longest of all trials.
+    pub longest_stall: Time,
+    /// Share of the window in operations over 100 ms, 0 to 1, mean over trials.
+    pub time_over_100ms: f64,
+    /// The same for 1 s.
+    pub time_over_1s: f64,
+    /// Harmonic means over trials.
+    pub rates: Rates,
+    /// Processor time of the workers, all trials together.
+    pub cpu: CpuTime,
+    /// The longest that one item took in any trial; absent where the workload does not measure that.
+    pub longest_item: Option<Nanos>,
+    /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
+    pub fairness: Option<Fairness>,
+    /// Operations that the workers completed, all trials together.
+    pub completed: u64,
+    /// What the workload counts by name; means over trials.
+    pub counts: BTreeMap<String, u64>,
+    /// Each operation.
+    pub operations: Vec<OperationView>,
+    /// Workers that were blocked or never came back, in words.
+    pub remarks: Vec<String>,
+}
+
+/// One operation of one role in one phase, over all trials of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationView {
+    /// Which operation.
+    pub operation: Operation,
+    /// How many of the sample had not ended at the drain limit.
+    pub censored: u64,
+    /// The merged distribution.
+    pub latency: Latency,
+}
+
+impl OperationView {
+    /// A statistic of this operation, marked where it hangs on operations whose end nobody saw.
+    pub fn time(&self, ns: u64) -> Time {
+        Time { ns, at_least: self.latency.is_bound(ns) }
+    }
+
+    /// The same of a quantile; `None` without a sample, and where nobody told it.
+    pub fn quantile(&self, quantile: Quantile) -> Option<Time> {
+        self.latency.known(quantile).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
+    }
+}
+
+impl RoleView {
+    /// The operation of this role, where it has one.
+    pub fn operation(&self, operation: Operation) -> Option<&OperationView> {
+        self.operations.iter().find(|view| view.operation == operation)
+    }
+}
+
+/// The measured trials of a sweep by case, in the plan's order; sentinels left out.
+///
+/// # Errors
+/// [`UnreadableHistogram`] when a stored histogram cannot be read.
+pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogram> {
+    let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+        by_case.entry(trial.case).or_default().push(trial);
+    }
+    by_case.values().map(|trials| case(trials)).collect()
+}
+
+fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
+    let first = trials[0];
+    // A program that is not ours may leave out in one trial what it tells in another.
+    let mut names: Vec<&str> = Vec::new();
+    for phase in trials.iter().flat_map(|trial| &trial.phases) {
+        if !names.contains(&phase.name.as_str()) {
+            names.push(&phase.name);
+        }
+    }
+    let phases = names.into_iter().map(|name| merge_phase(name, trials));
+    Ok(CaseView {
+        case: first.case,
+        configuration: first.configuration.clone(),
+        device: first.device.clone(),
+        workload: first.workload.clone(),
+        environment: first.environment.clone(),
+        mount_options_in_force: first.built.mount_options_in_force.clone(),
+        scheduler_in_force: first.built.scheduler_in_force.clone(),
+        trials: trials.iter().map(|trial| trial.trial).collect(),
+        warning_kinds: warning_kinds(trials),
+        lifecycle: lifecycle(trials),
+        checks: trials.iter().filter_map(|trial| Some((trial.trial, trial.built.check.clone()?))).collect(),
+        filled: trials.iter().filter_map(|trial| trial.filled).collect(),
+        layouts: trials.iter().filter_map(|trial| trial.layout.clone()).collect(),
+        phases: phases.collect::<Result<_, _>>()?,
+    })
+}
+
+/// The mean of each step over the trials in which it happened.
+fn lifecycle(trials: &[&TrialRecord]) -> Lifecycle {
+    let mut means = Lifecycle::default();
+    for step in LifecycleStep::ALL {
+        let times: Vec<u64> =
+            trials.iter().filter_map(|trial| step.of(&trial.lifecycle_ns)).map(|ns| ns.0).collect();
+        let sum: u128 = times.iter().copied().map(u128::from).sum();
+        let mean = || Nanos((sum / times.len() as u128) as u64);
+        *step.of_mut(&mut means) = (!times.is_empty()).then(mean);
+    }
+    means
+}
+
+fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, UnreadableHistogram> {
+    let parts: Vec<(u32, &PhaseResult)> = trials
+        .iter()
+        .filter_map(|trial| Some((trial.trial, trial.phases.iter().find(|phase| phase.name == name)?)))
+        .collect();
+    let roles = roles(&parts).into_iter().map(|role| merge_role(role, &parts));
+    Ok(PhaseView {
+        name: name.to_string(),
+        // Where a program was too quick to tell in one of them, nothing is known of all.
+        window_ns: match parts.iter().any(|(_, phase)| phase.window_ns == Nanos(0)) {
+            true => Nanos(0),
+            false => Nanos(total(parts.iter().map(|(_, phase)| phase.window_ns.0)) / parts.len() as u64),
+        },
+        roles: roles.collect::<Result<_, _>>()?,
+        kernel: merge_kernel(name, trials),
+    })
+}
+
+/// The roles of a phase in the order of the trial that has most: of a job that reads and writes at random, one trial may have
+/// nothing but reads.
+fn roles(parts: &[(u32, &PhaseResult)]) -> Vec<Role> {
+    let mut phases: Vec<&PhaseResult> = parts.iter().map(|(_, phase)| *phase).collect();
+    phases.sort_by_key(|phase| Reverse(phase.roles.len()));
+    let mut roles: Vec<Role> = Vec::new();
+    for role in phases.into_iter().flat_map(|phase| &phase.roles) {
+        if !roles.contains(&role.role) {
+            roles.push(role.role);
+        }
+    }
+    roles
+}
+
+/// What kernel threads did for a phase, or for all phases of a program that does not tell them apart.
+fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
+    let with_it = trials.iter().filter(|trial| trial.phases.iter().any(|phase| phase.name == name));
+    let parts = with_it.map(|trial| Watched::of(&trial.phases).into_iter().find(|one| one.name == name));
+    let parts: Vec<Watched<'_>> = parts.collect::<Option<_>>()?;
+    let mut view = KernelView::default();
+    for one in &parts {
+        let kinds = one.telemetry.window.task_ns.iter().filter(|(kind, _)| kind.works_for_storage());
+        for (kind, time_ns) in kinds {
+            grow(view.by_kind.entry(*kind).or_default(), *time_ns);
+        }
+    }
+    let bytes: f64 = parts.iter().map(|one| one.bytes() as f64).sum();
+    let cpu_ns: Option<Vec<Nanos>> = parts.iter().map(Watched::cpu_with_threads).collect();
+    let cpu_ns = cpu_ns.map(|each| each.iter().map(|ns| ns.0 as f64).sum::<f64>());
+    view.cpu_ns_per_megabyte = cpu_ns.filter(|_| bytes > 0.0).map(|cpu_ns| cpu_ns / (bytes / 1e6));
+    Some(view)
+}
+
+fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, UnreadableHistogram> {
+    let parts: Vec<(u32, &PhaseResult, &RoleResult)> = phases
+        .iter()
+        .flat_map(|(trial, phase)| phase.roles.iter().map(|part| (*trial, *phase, part)))
+        .filter(|(_, _, part)| part.role == role)
+        .collect();
+    let mean = |share: fn(&RoleResult) -> f64| {
+        parts.iter().map(|(_, _, part)| share(part)).sum::<f64>() / parts.len() as f64
+    };
+    let several = phases.len() > 1;
+    let stalls = parts.iter().map(|(_, phase, part)| stall(phase, part));
+    Ok(RoleView {
+        role,
+        workers: parts[0].2.workers,
+        watched: parts.iter().all(|(_, _, part)| part.is_watched()),
+        longest_stall: stalls.max_by_key(|time| (time.ns, time.at_least)).unwrap_or_default(),
+        time_over_100ms: mean(|part| part.time_over_100ms),
+        time_over_1s: mean(|part| part.time_over_1s),
+        cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
+        longest_item: parts.iter().filter_map(|(_, _, part)| part.longest_item_ns).max(),
+        fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
+        rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
+        completed: total(
+            parts.iter().flat_map(|(_, _, part)| &part.worker_results).map(|worker| worker.completed),
+        ),
+        counts: merge::counts(&parts.iter().map(|(_, _, part)| &part.counts).collect::<Vec<_>>()),
+        operations: merge_operations(&parts)?,
+        remarks: parts
+            .iter()
+            .flat_map(|(trial, phase, part)| crate::remark::workers(several.then_some(*trial), phase, part))
+            .collect(),
+    })
+}
+
+fn merge_operations(
+    parts: &[(u32, &PhaseResult, &RoleResult)],
+) -> Result<Vec<OperationView>, UnreadableHistogram> {
+    let mut views = Vec::new();
+    for operation in Operation::ALL {
+        let same: Vec<_> = parts
+            .iter()
+            .flat_map(|(trial, _, part)| part.operations.iter().map(|result| (*trial, result)))
+            .filter(|(_, result)| result.operation == *operation)
+            .collect();
+        if !same.is_empty() {
+            views.push(OperationView {
+                operation: *operation,
+                censored: total(same.iter().map(|(_, result)| result.censored)),
+                latency: merge::latencies(&same)?,
+            });
+        }
+    }
+    Ok(views)
+}
+
+/// The longest stall of a role in one trial. Stalls are cut at the edges of the window, so one that fills it is a lower
+/// bound.
+pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
+    let cut = role.is_watched() && role.longest_stall_ns >= phase.window_ns;
+    Time { ns: role.longest_stall_ns.0, at_least: cut }
+}

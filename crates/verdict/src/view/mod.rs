@@ -1,0 +1,126 @@
+//! The view model: a sweep and its trials, arranged the way every report shows them.
+//!
+//! Pure: it takes plain records and gives plain values, and knows neither terminals nor files. Trials that are a
+//! sentinel stay out of the cases (they would count the first configuration twice) and serve to show drift.
+
+mod case;
+
+pub use case::{CaseView, KernelView, OperationView, PhaseView, RoleView, cases, stall};
+
+use crate::drift::{Drift, drift};
+use crate::error::UnreadableHistogram;
+use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, skipped, warnings};
+use crate::ranking::{Ranking, rankings};
+use fsdyno_core::TrialRecord;
+use fsdyno_core::measure::Measure;
+use serde::Serialize;
+
+/// What a report says of a sweep beside its trials.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Header {
+    /// Identifier in the store.
+    pub id: String,
+    /// Name of the plan.
+    pub name: String,
+    /// The plan as executed.
+    pub plan_toml: String,
+    /// What the command line changed about it: `path=value`.
+    pub overrides: Vec<String>,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC; `None` while it runs, and when it was interrupted.
+    pub finished: Option<String>,
+    /// Seed of the sweep.
+    pub seed: u64,
+    /// What the summary ranks by.
+    pub measure: Measure,
+}
+
+/// A sweep, ready to be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// The sweep.
+    pub header: Header,
+    /// Every case with a measured trial, in the plan's order.
+    pub cases: Vec<CaseView>,
+    /// The configurations side by side, for each workload.
+    pub rankings: Vec<Ranking>,
+    /// What the sentinel shows.
+    pub drift: Option<Drift>,
+    /// Every kind of warning that some trial carries.
+    pub warnings: Vec<WarningGroup>,
+    /// The cases that this machine cannot run.
+    pub skipped: Vec<SkippedCases>,
+    /// The trials that went wrong.
+    pub failed: Vec<FailedTrials>,
+}
+
+impl View {
+    /// Arranges the trials of a sweep.
+    ///
+    /// # Errors
+    /// [`UnreadableHistogram`] when a stored histogram cannot be read.
+    pub fn new(header: &Header, trials: &[TrialRecord]) -> Result<View, UnreadableHistogram> {
+        Ok(View { cases: cases(trials)?, ..View::without_cases(header, trials) })
+    }
+
+    /// The same with no case in it: trials in outline are enough.
+    pub fn without_cases(header: &Header, trials: &[TrialRecord]) -> View {
+        View {
+            header: header.clone(),
+            cases: Vec::new(),
+            rankings: rankings(&header.measure, header.seed, trials),
+            drift: drift(&header.measure, trials),
+            warnings: warnings(trials.iter()),
+            skipped: skipped(trials),
+            failed: failed(trials),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture;
+    use crate::merge::Time;
+    use fsdyno_core::Role;
+
+    #[test]
+    fn cases_that_lack_the_same_and_trials_that_fail_alike_stand_together() {
+        let mut trials = fixture::trials();
+        let mut other = trials[2].clone();
+        (other.trial, other.case, other.configuration.name) = (6, 3, "btrfs none".to_string());
+        let mut again = trials[5].clone();
+        again.trial = 7;
+        trials.extend([other, again]);
+        let view = fixture::view("read", &trials);
+        assert_eq!(view.skipped.len(), 1);
+        assert_eq!(view.skipped[0].names, ["btrfs bfq", "btrfs none"]);
+        assert_eq!(view.failed.iter().map(|group| &group.trials[..]).collect::<Vec<_>>(), [[5, 7]]);
+    }
+
+    #[test]
+    fn cases_merge_their_measured_trials_alone() {
+        let view = fixture::view("read", &fixture::trials());
+        let trials: Vec<_> = view.cases.iter().map(|case| &case.trials[..]).collect();
+        assert_eq!(trials, [[0, 4], [1, 3]]);
+        assert_eq!(view.warnings.iter().map(|group| group.trials).collect::<Vec<_>>(), [6, 1]);
+    }
+
+    #[test]
+    fn a_role_that_only_a_later_trial_has_is_there() {
+        let mut trials = fixture::trials();
+        trials[0].phases[2].roles.retain(|role| role.role == Role::Reader);
+        let view = fixture::view("read", &trials);
+        let roles: Vec<Role> = view.cases[0].phases[2].roles.iter().map(|role| role.role).collect();
+        assert_eq!(roles, [Role::Writer, Role::Reader]);
+        assert_eq!(view.cases[0].phases[2].roles[0].remarks.len(), 1);
+    }
+
+    #[test]
+    fn the_longest_stall_of_all_trials_is_kept_with_its_bound() {
+        let view = fixture::view("read", &fixture::trials());
+        let writers = &view.cases[0].phases[2].roles[0];
+        assert_eq!(writers.longest_stall, Time { ns: 30_000_000_000, at_least: true });
+        assert_eq!(view.cases[1].phases[2].roles[0].longest_stall, Time { ns: 40_000_000, at_least: false });
+    }
+}
