@@ -28,7 +28,7 @@ const VERSION: u8 = 1;
 
 /// Takes what is long out of a trial.
 pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
-    let samples: Vec<Vec<Sample>> = telemetries(record).map(|samples| std::mem::take(samples)).collect();
+    let samples: Vec<Vec<Sample>> = telemetries(record).map(std::mem::take).collect();
     let operations: Vec<OperationResult> = operations(record)
         .map(|result| OperationResult {
             operation: result.operation,

@@ -301,7 +301,7 @@ impl Measure {
                 let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(*measure));
                 let took: Option<Vec<u64>> =
                     steps.map(|step| Some(step.of(&trial.lifecycle_ns)?.0)).collect();
-                took.map(|took| Value { value: total(took.into_iter()) as f64, at_least: false })
+                took.map(|took| Value { value: total(took) as f64, at_least: false })
             }
             Source::ExtentsPerFile => trial
                 .layout
