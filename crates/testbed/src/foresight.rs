@@ -219,8 +219,8 @@ fn missing_scheduler(
         _ => PathBuf::from("/sys/block/loop0/queue/scheduler"),
     };
     let text = host.read_text(&path).ok()?;
-    let has_module = scheduler::module(asked).is_some_and(|module| has_module(host, module));
-    if tunable::offered(&text).contains(&asked) || has_module {
+    let mut has_module = || scheduler::module(asked).is_some_and(|module| has_module(host, module));
+    if tunable::offered(&text).contains(&asked) || has_module() {
         return None;
     }
     Some(format!("no scheduler {asked} in the kernel, which offers: {}", tunable::offered(&text).join(", ")))
