@@ -1,41 +1,58 @@
-//! The store: records as it takes them, its fields changed behind our back, and its file damaged.
+//! The store: records as it takes them, its fields changed behind our back, what its compressed fields hold, its file damaged,
+//! and the tables of an earlier release changed before they are converted.
 
 use crate::{journal, lot, sample, show};
 use fsdyno_core::TrialRecord;
 use fsdyno_store::{NewSweep, Store};
 use rusqlite::Connection;
+use rusqlite::types::Value;
 use std::cell::RefCell;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
-const TABLES: &[&str] =
-    &["sweeps", "trials", "phases", "roles", "workers", "operations", "telemetry", "warnings"];
+const TABLES: &[&str] = &["sweeps", "trials"];
+/// Those of version 8 of the schema, as far as a conversion reads them.
+const OLD_TABLES: &[&str] = &["trials", "phases", "roles", "workers", "operations", "telemetry", "warnings"];
+/// A store of that version.
+const OLD_STORE: &[u8] = include_bytes!("../../store/tests/store/version-8.db.zst");
 
 /// A store with a sweep in it, and a second connection that changes it.
 struct Bench {
     store: Store,
     editor: Connection,
     /// Tables with their columns.
-    columns: Vec<(&'static str, String)>,
+    columns: Vec<Column>,
+    /// The bytes of an old store in a file.
+    old: Vec<u8>,
     /// The bytes of such a store in a file, and where damaged ones are written.
     whole: Vec<u8>,
     directory: TempDir,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Column {
+    table: &'static str,
+    name: String,
+    /// Whether the old store has it, and not the new one.
+    is_old: bool,
 }
 
 thread_local! {
     static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
 }
 
-/// By the first byte: a record (`r`), damage (`d`), or a field. A field is its type, its name until the end of the line (or what
-/// stands for one), and its value.
+/// By the first byte: a record (`r`), what a document (`j`) or a bulk (`k`) decompresses to, damage (`d`), or a field. A field is
+/// its type, its name until the end of the line (or what stands for one), and its value.
 pub fn stored(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     BENCH.with_borrow_mut(|bench| {
         let bench = bench.get_or_insert_with(Bench::new);
         match kind {
             b'r' => bench.record(rest),
+            b'j' => bench.set(&bench.columns[bench.named("document")], &compressed(rest), rest),
+            b'k' => bench.set(&bench.columns[bench.named("bulk")], &compressed(rest), rest),
             b'd' => bench.damage(rest),
             kind => bench.change(*kind, rest),
         }
@@ -56,19 +73,28 @@ impl Bench {
         store.import_sweep(&sweep(), &sample::repeated()).expect("a sweep");
         let editor = Connection::open(&name).expect("a connection");
         forget_types(&editor);
-        let columns = TABLES.iter().flat_map(|table| columns(&editor, table)).collect();
+        let old = old_store(&directory.path().join("old.db"));
+        let (old, old_columns) = old;
+        let mut columns: Vec<Column> =
+            TABLES.iter().flat_map(|table| columns(&editor, table, false)).collect();
+        columns.extend(old_columns.into_iter().filter(|old| {
+            !TABLES.contains(&old.table) || !["trial", "outcome", "workload"].contains(&old.name.as_str())
+        }));
         for table in TABLES {
             let copy = format!("CREATE TEMP TABLE kept_{table} AS SELECT * FROM {table}");
             editor.execute_batch(&copy).expect("a copy");
         }
         // It has read no schema yet, and so takes the one that says nothing of types.
         let store = Store::open(&name).expect("a store");
-        Bench { store, editor, columns, whole, directory }
+        Bench { store, editor, columns, old, whole, directory }
     }
 
     /// What the store takes, it gives back as it was, and all of that can be shown.
     fn record(&mut self, json: &[u8]) {
         let Ok(record) = serde_json::from_slice::<TrialRecord>(json) else { return };
+        // Shares of workers that nobody watched are not written.
+        let json = serde_json::to_vec(&record).expect("a record is JSON");
+        let record = serde_json::from_slice::<TrialRecord>(&json).expect("what was written is read");
         let Ok(id) = self.store.import_sweep(&sweep(), std::slice::from_ref(&record)) else { return };
         let read = self.store.trials(id).expect("what was just stored");
         let away = format!(
@@ -76,24 +102,31 @@ impl Bench {
         );
         self.editor.execute_batch(&away).expect("a sweep less");
         assert_eq!(read, [record]);
-        show::some(&read, lot(json, u64::MAX));
+        show::some(&read, lot(&json, u64::MAX));
     }
 
     /// Gives a field of every row a value: text, bytes, an integer, a number or nothing.
-    fn change(&mut self, kind: u8, data: &[u8]) {
+    fn change(&self, kind: u8, data: &[u8]) {
         let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
         let (name, value) = (&data[..end], data.get(end + 1..).unwrap_or_default());
-        let (table, column) = self.column(name);
-        let sql = format!("UPDATE {table} SET {column} = ?");
         let text = String::from_utf8_lossy(value);
-        let changed = match kind {
-            b'b' => self.editor.execute(&sql, [value]),
-            b'i' => self.editor.execute(&sql, [text.trim().parse::<i64>().ok()]),
-            b'f' => self.editor.execute(&sql, [text.trim().parse::<f64>().ok()]),
-            b'n' => self.editor.execute(&sql, [None::<i64>]),
-            _ => self.editor.execute(&sql, [text]),
+        let value = match kind {
+            b'b' => Value::Blob(value.to_vec()),
+            b'i' => text.trim().parse().map_or(Value::Null, Value::Integer),
+            b'f' => text.trim().parse().map_or(Value::Null, Value::Real),
+            b'n' => Value::Null,
+            _ => Value::Text(text.into_owned()),
         };
-        if changed.is_ok() {
+        self.set(self.column(name), &value, data);
+    }
+
+    fn set(&self, column: &Column, value: &Value, data: &[u8]) {
+        let Column { table, name, is_old } = column;
+        let sql = format!("UPDATE {table} SET {name} = ?");
+        if *is_old {
+            return self.convert(&sql, value, data);
+        }
+        if self.editor.execute(&sql, [value]).is_ok() {
             read(&self.store, lot(data, u64::MAX));
         }
         // A value that two rows may not both have changed nothing.
@@ -101,9 +134,36 @@ impl Bench {
         self.editor.execute_batch(&whole).expect("what was there before");
     }
 
+    /// Changes the old store and opens it. A field that cannot be read spoils its trial, and never the store.
+    fn convert(&self, sql: &str, value: &Value, data: &[u8]) {
+        let path = self.fresh("results.db", &self.old);
+        let editor = Connection::open(&path).expect("a connection");
+        let changed = editor.execute(sql, [value]);
+        drop(editor);
+        if changed.is_ok()
+            && let Ok(store) = Store::open(&path)
+        {
+            read(&store, lot(data, u64::MAX));
+        }
+    }
+
+    /// The only file in the directory.
+    fn fresh(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        for old in fs::read_dir(self.directory.path()).expect("a directory") {
+            fs::remove_file(old.expect("an entry").path()).expect("a file less");
+        }
+        let path = self.directory.path().join(name);
+        fs::write(&path, bytes).expect("memory");
+        path
+    }
+
+    fn named(&self, name: &str) -> usize {
+        self.columns.iter().position(|column| column.name == name).expect("a column of trials")
+    }
+
     /// A column by its name; by any other text some column, so that no input is wasted.
-    fn column(&self, name: &[u8]) -> &(&'static str, String) {
-        let named = |(table, column): &&(&str, String)| format!("{table}.{column}").as_bytes() == name;
+    fn column(&self, name: &[u8]) -> &Column {
+        let named = |column: &&Column| format!("{}.{}", column.table, column.name).as_bytes() == name;
         let any = || &self.columns[lot(name, self.columns.len() as u64) as usize];
         self.columns.iter().find(named).unwrap_or_else(any)
     }
@@ -118,11 +178,7 @@ impl Bench {
             file[place..place + length].copy_from_slice(&rest[..length]);
             patches = &rest[length..];
         }
-        for old in fs::read_dir(self.directory.path()).expect("a directory") {
-            fs::remove_file(old.expect("an entry").path()).expect("a file less");
-        }
-        let path = self.directory.path().join("damaged.db");
-        fs::write(&path, file).expect("memory");
+        let path = self.fresh("damaged.db", &file);
         if let Ok(store) = Store::open(&path) {
             read(&store, seed);
         }
@@ -158,11 +214,25 @@ fn forget_types(editor: &Connection) {
     editor.execute_batch(schema).expect("another schema");
 }
 
-fn columns(editor: &Connection, table: &'static str) -> Vec<(&'static str, String)> {
+/// An old store that takes any value, and its columns.
+fn old_store(path: &Path) -> (Vec<u8>, Vec<Column>) {
+    fs::write(path, zstd::decode_all(OLD_STORE).expect("a store")).expect("memory");
+    let editor = Connection::open(path).expect("a connection");
+    forget_types(&editor);
+    let columns = OLD_TABLES.iter().flat_map(|table| columns(&editor, table, true)).collect();
+    drop(editor);
+    (fs::read(path).expect("its file"), columns)
+}
+
+fn compressed(bytes: &[u8]) -> Value {
+    Value::Blob(zstd::encode_all(bytes, 1).expect("memory"))
+}
+
+fn columns(editor: &Connection, table: &'static str, is_old: bool) -> Vec<Column> {
     let sql = format!("SELECT name FROM pragma_table_info('{table}') WHERE name NOT LIKE '%id'");
     let mut statement = editor.prepare(&sql).expect("a statement");
     let names = statement.query_map([], |row| row.get(0)).expect("its columns");
-    names.map(|name| (table, name.expect("a name"))).collect()
+    names.map(|name| Column { table, name: name.expect("a name"), is_old }).collect()
 }
 
 /// Reads all that a store has, and shows it. What is damaged is an error.
@@ -195,7 +265,7 @@ mod tests {
             let Some((table, column)) = seed.and_then(|name| name.split_once('-')) else { continue };
             let name = format!("{table}.{column}");
             assert!(
-                bench.columns.iter().any(|(of, known)| (*of, known.as_str()) == (table, column)),
+                bench.columns.iter().any(|known| (known.table, known.name.as_str()) == (table, column)),
                 "{name}"
             );
             assert!(fs::read(&path).expect("a seed")[1..].starts_with(name.as_bytes()), "{name}");
@@ -208,6 +278,12 @@ mod tests {
         let sweep = bench.store.sweeps().expect("a list")[0].id;
         let before = bench.store.trials(sweep).expect("trials");
         assert_eq!(before, sample::repeated());
+        bench.change(b't', b"trials.outcome\nnone");
+        bench.change(b'b', b"trials.document\n\xff");
+        for (column, bytes) in [("document", &b"{}"[..]), ("bulk", b"\x01")] {
+            let column = &bench.columns[bench.named(column)];
+            bench.set(column, &compressed(bytes), bytes);
+        }
         bench.change(b't', b"trials.environment\n{");
         bench.change(b'n', b"phases.name\n");
         bench.change(b'b', b"operations.histogram\n\xff");

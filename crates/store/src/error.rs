@@ -1,6 +1,6 @@
 //! What can go wrong between fsdyno and its file.
 
-use crate::sweeps::SweepId;
+use crate::id::SweepId;
 use fsdyno_core::Operation;
 use std::path::PathBuf;
 

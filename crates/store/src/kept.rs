@@ -7,7 +7,7 @@
 
 use crate::Store;
 use crate::error::{Result, StoreError};
-use crate::sweeps::SweepId;
+use crate::id::SweepId;
 use fsdyno_core::TrialRecord;
 use rusqlite::OptionalExtension;
 use rustix::fs::OFlags;

@@ -9,6 +9,7 @@
 
 mod bulk;
 mod error;
+mod id;
 mod kept;
 mod older;
 mod packed;
@@ -19,8 +20,9 @@ mod sweeps;
 mod trials;
 
 pub use error::{Result, StoreError};
+pub use id::SweepId;
 pub use kept::{Added, kept};
-pub use sweeps::{NewSweep, Sweep, SweepId, SweepState, SweepSummary};
+pub use sweeps::{NewSweep, Sweep, SweepState, SweepSummary};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;

@@ -3,9 +3,9 @@
 //! A trial was a row of `trials` with rows of phases, roles, workers, operations and warnings.
 
 use crate::error::{Result, Trying};
+use crate::id::SweepId;
 use crate::packed::Packed;
 use crate::row::{READ, from_json, from_json_or_none, get, number, word};
-use crate::sweeps::SweepId;
 use crate::trials::insert;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

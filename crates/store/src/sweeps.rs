@@ -1,6 +1,7 @@
 //! Sweeps: beginning, ending, finding.
 
 use crate::error::{Result, StoreError, Trying};
+use crate::id::SweepId;
 use crate::kept::Running;
 use crate::packed::Packed;
 use crate::row::{from_json, from_json_or_none, insert, number, to_json};
@@ -10,17 +11,6 @@ use jiff::{Timestamp, Unit};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// Number of a sweep in its store, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SweepId(pub i64);
-
-impl fmt::Display for SweepId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A sweep that begins.
 #[derive(Debug, Clone, PartialEq)]

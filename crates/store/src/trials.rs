@@ -2,9 +2,9 @@
 
 use crate::Store;
 use crate::error::{Result, StoreError, Trying};
+use crate::id::SweepId;
 use crate::packed::{self, Packed};
 use crate::row::{self, Columns, READ, get};
-use crate::sweeps::SweepId;
 use fsdyno_core::TrialRecord;
 use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! From a plan to stored results: what to run, in what order, and the sequence of each trial.
 //!
 //! A [`Plan`] names devices, axes and workloads; [`Plan::cases`] multiplies them; [`order`] arranges them in
-//! randomised complete blocks; [`dry_run`] shows what would happen, and [`run`] does it. `trial/mod.rs` is the
-//! sequence of one trial.
+//! randomised complete blocks; [`dry_run`] shows what would happen, and [`run`] does it. `trial/mod.rs` is
+//! the sequence of one trial.
 //!
 //! This crate neither measures nor builds: the engine measures, the testbed builds. It guards nothing itself
 //! either, but starts no trial before the testbed's guards have passed.

@@ -1,8 +1,8 @@
 //! A sweep: restore, guards, overhead, then trial after trial, each stored immediately.
 //!
 //! A failing, hanging or impossible case never ends the sweep. Ctrl-C does: the running trial is undone and
-//! does not count, the finished ones are kept, and the sweep can be continued later. `scratch.rs` handles what
-//! a trial leaves behind.
+//! does not count, the finished ones are kept, and the sweep can be continued later. `scratch.rs` handles
+//! what a trial leaves behind.
 
 use crate::error::SweepError;
 use crate::estimate;

@@ -199,8 +199,8 @@ fn missing_scheduler(
         _ => PathBuf::from("/sys/block/loop0/queue/scheduler"),
     };
     let text = host.read_text(&path).ok()?;
-    let has_module = scheduler::module(asked).is_some_and(|module| has_module(host, module));
-    if setting::offered(&text).contains(&asked) || has_module {
+    let mut has_module = || scheduler::module(asked).is_some_and(|module| has_module(host, module));
+    if setting::offered(&text).contains(&asked) || has_module() {
         return None;
     }
     Some(format!("the kernel has no scheduler {asked}; available: {}", setting::offered(&text).join(", ")))

@@ -21,8 +21,8 @@ use std::path::PathBuf;
 const EBUSY: i32 = 16;
 /// As libblkid names it.
 const XFS_LOG: &str = "xfs_external_log";
-/// A boot sector ends with the mark that a partition table of DOS has. libblkid knows it as part of vfat and ntfs, and not of
-/// exfat (util-linux 2.38).
+/// A boot sector ends with the same mark as a DOS partition table. libblkid recognises it as part of vfat and
+/// ntfs, but not of exfat (util-linux 2.38).
 const BOOT_SECTOR_END: (&str, &str) = ("dos", "0x1fe");
 /// blkid(8): it found nothing, or several that exclude each other.
 const NO_SINGLE_ANSWER: [i32; 2] = [2, 8];

@@ -1,8 +1,8 @@
 //! A plan: what to sweep, from a TOML file and the arguments that change it.
 //!
-//! There are two stages. [`raw`] interprets every key on its own and looks only at the text. [`resolve`] handles
-//! the rest: it reads profiles, computes percentages of the device, checks that axes fit filesystems and that
-//! journals have devices, multiplies the axes, and rejects a plan that contradicts itself.
+//! There are two stages. [`raw`] interprets every key on its own and looks only at the text. [`resolve`]
+//! handles the rest: it reads profiles, computes percentages of the device, checks that axes fit filesystems
+//! and that journals have devices, multiplies the axes, and rejects a plan that contradicts itself.
 //!
 //! **Axes nest.** An axis that a filesystem does not have collapses for it, so that no case appears twice.
 //! `[axes.xfs]` applies only if the filesystem is xfs, and takes precedence there over the same axis in

@@ -12,12 +12,12 @@ struct Exfat;
 
 /// A cluster is one sector of 512 bytes to 32 MiB (Microsoft, "exFAT file system specification", 3.1.15).
 const CLUSTER_SIZES: std::ops::RangeInclusive<u64> = 512..=32 * Bytes::MIB;
-/// mkfs.exfat 1.2 aligns to MiB, and needs clusters for the bitmap, the upcase table and the root directory. On less it makes
-/// what fsck.exfat cannot read.
+/// mkfs.exfat 1.2 aligns to MiB, and needs clusters for the bitmap, the upcase table and the root directory.
+/// On a smaller device it makes a filesystem that fsck.exfat cannot read.
 const SIZE_MIN: u64 = 4 * Bytes::MIB;
 const OWN_CLUSTERS: u64 = 4;
 
-/// mkfs.exfat(8) of exfatprogs 1.2. A long option must be whole: the tool also takes any beginning that is unique.
+/// mkfs.exfat(8) of exfatprogs 1.2. Long options must be written out: the tool also accepts unique prefixes.
 const MKFS_WORDS: Words = &[
     (Takes::Nothing, &["-f", "--full-format", "--pack-bitmap", "-v", "--verbose"]),
     (
@@ -99,7 +99,7 @@ mod tests {
         };
         assert_eq!(Exfat.minimum_size(&with("1M")), Bytes(8 * Bytes::MIB));
         assert_eq!(Exfat.contradictions(&with("32M")), [""; 0]);
-        let reason = "exfat has no clusters of 64M: a power of two from 512 to 32M";
+        let reason = "exfat does not support clusters of 64M; supported: a power of two from 512 to 32M";
         assert_eq!(Exfat.contradictions(&with("64M")), [reason]);
     }
 }
