@@ -11,7 +11,13 @@ use std::path::PathBuf;
 /// single operation, and reports the results with confidence intervals. It never writes to a block device
 /// that you did not name and confirm.
 #[derive(Debug, Parser)]
-#[command(name = "fsdyno", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "fsdyno",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = START_HERE
+)]
 pub struct Cli {
     /// Directory for results and undo journals [default: /var/lib/fsdyno for root, else
     /// $XDG_STATE_HOME/fsdyno]. Root accepts only a directory that nobody else can write to.
@@ -30,6 +36,14 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// What a new user does first.
+const START_HERE: &str = "\
+Start here:
+  fsdyno doctor             what this machine can run, and what to install for the rest
+  fsdyno bench DIR          measure a directory as it is; needs no root
+  fsdyno plan PLAN          what a sweep would do, without doing it
+  sudo fsdyno sweep PLAN    do it; then fsdyno recommend says what to choose";
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,34 +67,70 @@ pub enum Format {
     Csv,
 }
 
+/// The output format of what has no table of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DocumentFormat {
+    /// Text for people.
+    Text,
+    /// One JSON document with a schema version.
+    Json,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure a directory as it is: needs no root, formats nothing, takes about a minute.
+    #[command(
+        after_help = "Examples:\n  fsdyno bench /srv/data\n  fsdyno bench /srv/data --window 30s --format json"
+    )]
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
+    #[command(
+        after_help = "Examples:\n  fsdyno plan plans/demo.toml && sudo fsdyno sweep plans/demo.toml\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
+    )]
     Sweep(Sweep),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
+    #[command(
+        after_help = "Examples:\n  fsdyno plan plans/demo.toml\n  fsdyno plan plans/demo.toml --set repetitions=6 --format json"
+    )]
     Plan(Plan),
     /// List the stored sweeps.
+    #[command(after_help = "Examples:\n  fsdyno list")]
     List(List),
     /// Show the results of a sweep.
+    #[command(
+        after_help = "Examples:\n  fsdyno show                       the latest sweep\n  fsdyno show 3 --format csv        sweep 3, for a spreadsheet"
+    )]
     Show(Show),
     /// Write the results of a sweep as one self-contained HTML file.
+    #[command(
+        after_help = "Examples:\n  fsdyno report                     writes one HTML file and prints its name"
+    )]
     Report(Report),
     /// Compare two sweeps, two cases, or a sweep with published figures; exit code 1 if the second is slower.
+    #[command(
+        after_help = "Examples:\n  fsdyno compare 3 4                sweep 4 against sweep 3; exit code 1 if it is slower"
+    )]
     Compare(Compare),
     /// Recommend a configuration: what to choose, how certain that is, what it costs and how to build it.
+    #[command(
+        after_help = "Examples:\n  fsdyno recommend                  for the latest sweep, by the plan's measure\n  fsdyno recommend 3 --for stalls"
+    )]
     Recommend(Recommend),
     /// Import results that were measured elsewhere as a sweep.
+    #[command(after_help = "Examples:\n  fsdyno import fio fio.json")]
     Import(Import),
     /// Export the results of a sweep as tidy tables, for data frames and databases.
+    #[command(after_help = "Examples:\n  fsdyno export 3 --directory tables")]
     Export(Export),
     /// Scan a directory into a model of its file sizes and shape, for use in a plan.
+    #[command(after_help = "Examples:\n  fsdyno profile /srv/data > data.toml")]
     Profile(Profile),
     /// List what this machine can run, and what to install for the rest.
+    #[command(after_help = "Examples:\n  fsdyno doctor")]
     Doctor(Doctor),
     /// Undo what an interrupted sweep left on this machine.
+    #[command(after_help = "Examples:\n  sudo fsdyno restore")]
     Restore(Restore),
     /// Write the reference documentation into a directory.
     #[command(hide = true)]
@@ -175,7 +225,7 @@ pub struct Plan {
     pub kernels: Kernels,
     /// Output format.
     #[arg(long, default_value = "text")]
-    pub format: Format,
+    pub format: DocumentFormat,
 }
 
 /// Options of `fsdyno list`.
@@ -183,7 +233,7 @@ pub struct Plan {
 pub struct List {
     /// Output format.
     #[arg(long, default_value = "text")]
-    pub format: Format,
+    pub format: DocumentFormat,
 }
 
 /// Options of `fsdyno show`.
@@ -376,7 +426,7 @@ pub struct Recommend {
     pub case: Option<String>,
     /// Output format.
     #[arg(long, default_value = "text")]
-    pub format: Format,
+    pub format: DocumentFormat,
 }
 
 /// How much telemetry to show.
@@ -403,7 +453,7 @@ pub struct Profile {
 pub struct Doctor {
     /// Output format.
     #[arg(long, default_value = "text")]
-    pub format: Format,
+    pub format: DocumentFormat,
 }
 
 /// Options of `fsdyno reference`.

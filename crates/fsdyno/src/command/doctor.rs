@@ -1,10 +1,9 @@
 //! `fsdyno doctor`: what this machine can run, and what to install for the rest.
 
 use super::{Result, Surroundings, print_json};
-use crate::cli::{Doctor, Format};
-use crate::exit::{Status, Trouble};
+use crate::cli::{Doctor, DocumentFormat};
+use crate::exit::Status;
 use crate::out;
-use anyhow::anyhow;
 use fsdyno_core::scheduler;
 use fsdyno_core::workload::{Program, Tool};
 use fsdyno_guest::Qemu;
@@ -44,12 +43,8 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.push(guests());
     findings.push(confinement(&mut host));
     match options.format {
-        Format::Text => print(&mut out::text(&surroundings.style), &findings)?,
-        Format::Json => print_json(&findings)?,
-        Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("doctor has no CSV output"))
-                .hint("use fsdyno doctor --format json"));
-        }
+        DocumentFormat::Text => print(&mut out::text(&surroundings.style), &findings)?,
+        DocumentFormat::Json => print_json(&findings)?,
     }
     Ok(Status::Well)
 }

@@ -1,12 +1,11 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
 use super::{Result, Surroundings, kernels, print_json};
-use crate::cli::{Format, Plan as Options};
+use crate::cli::{DocumentFormat, Plan as Options};
 use crate::command::sweep::{load, refused};
-use crate::exit::{Status, Trouble};
+use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
-use anyhow::anyhow;
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
 use fsdyno_sweep::{DryRun, Plan, dry_run};
@@ -20,14 +19,10 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let mut host = surroundings.host()?;
     let run = dry_run(&plan, &mut host, &mut surroundings.guests()?);
     match options.format {
-        Format::Json => print_json(&run)?,
-        Format::Text => {
+        DocumentFormat::Json => print_json(&run)?,
+        DocumentFormat::Text => {
             let identities = identities(&plan, &mut host);
             print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
-        }
-        Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("plan has no CSV output"))
-                .hint("use fsdyno plan PLAN --format json"));
         }
     }
     Ok(Status::Well)

@@ -1,10 +1,9 @@
 //! `fsdyno recommend [SWEEP]`: what to choose, how certain that is, what it costs, and how to build it.
 
 use super::{Result, Surroundings, find, header, print_json, show};
-use crate::cli::{Format, Recommend};
+use crate::cli::{DocumentFormat, Recommend};
 use crate::exit::{Status, Trouble};
 use crate::out;
-use anyhow::anyhow;
 use fsdyno_core::measure::{Goal, MeasureError};
 use fsdyno_report::terminal;
 use fsdyno_verdict::{Question, Recommendation};
@@ -17,16 +16,12 @@ pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let question = Question { goal, threshold: options.threshold };
     let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);
     match options.format {
-        Format::Text => terminal::recommendation(
+        DocumentFormat::Text => terminal::recommendation(
             &mut out::text(&surroundings.style),
             &recommendation,
             &surroundings.style,
         )?,
-        Format::Json => print_json(&recommendation)?,
-        Format::Csv => {
-            return Err(Trouble::new(Status::Usage, anyhow!("recommend has no CSV output"))
-                .hint("use fsdyno recommend SWEEP --format json, which has everything"));
-        }
+        DocumentFormat::Json => print_json(&recommendation)?,
     }
     Ok(Status::Well)
 }

@@ -9,11 +9,10 @@
 //! for what takes it less than half a second, so it has three million characters to write and read: a call for each, of
 //! which none takes less than 0.17 us.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, Test, describe, install};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,7 +96,7 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
         .map(|path| Path::new(path).join("bonnie++"));
     let place = place.iter().find(|place| place.exists()).expect("bonnie++");
     let (original, heard) = (sandbox.path("original"), sandbox.path("heard-").display().to_string());
-    fs::copy(place, &original).expect("a copy of bonnie++");
+    install(place, &original);
     // What the engine starts can write to no file outside of the trial's directory, and inherits none. So it stands by with what
     // was printed as its last word, until somebody has seen that and says so. Its process number is the same in each trial.
     let script = format!(
@@ -106,8 +105,8 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
          exec sh -c 'until [ -e \"$0\" ]; do sleep 0.05; done' \"{heard}$unique\" \"$said\"\n",
         original.display()
     );
-    let in_its_place = sandbox.write("in-its-place", &script);
-    fs::set_permissions(&in_its_place, fs::Permissions::from_mode(0o755)).expect("make it a program");
+    let in_its_place = sandbox.path("in-its-place");
+    install(&sandbox.write("script", &script), &in_its_place);
     // The mount is seen by nobody else, and ends with the sweep.
     let mut sweep = Command::new("unshare");
     sweep

@@ -437,7 +437,7 @@ fn too_small() {
     let sandbox = Sandbox::new();
     // Large enough for ext4, not for the trees.
     let device = Loop::new(&sandbox, "image", 12);
-    refused(&sandbox, &block(&device.node), "the plan's trees take", &[&device.image]);
+    refused(&sandbox, &block(&device.node), "the plan's trees need", &[&device.image]);
 }
 
 fn swapped_before() {

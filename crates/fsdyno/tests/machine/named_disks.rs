@@ -149,7 +149,7 @@ fn partitions_are_swept_and_others_left_alone() {
         let name = theirs.file_name().expect("a name").to_string_lossy();
         assert!(
             text.contains(&format!("'{name}', which is mounted"))
-                && text.contains("the trial's scheduler applied"),
+                && text.contains("the trial's scheduler also applied"),
             "{text}"
         );
         let queue = &trial["environment"]["devices"][0]["queue"];

@@ -114,7 +114,7 @@ fn recipes_build_what_was_measured() {
     let refused = sandbox.run(&["recommend", "--for", "latencies"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{error}");
-    assert!(error.contains("did you mean 'latency'?") && error.contains("hint: --for takes"), "{error}");
+    assert!(error.contains("did you mean 'latency'?") && error.contains("hint: --for accepts"), "{error}");
 }
 
 /// Two fresh devices and a directory, given back at the end.

@@ -193,7 +193,7 @@ fn a_device_that_hangs_costs_its_trial_only() {
     let outcomes: Vec<&Value> = trials.iter().map(|trial| &trial["outcome"]).collect();
     assert_eq!(outcomes, ["measured", "failed", "measured"], "{}", describe(&output));
     let told = trials[1]["error"]["details"].as_str().unwrap_or_default();
-    for left in ["process ", "mount '", "loop device on '", "file '"] {
+    for left in ["engine process ", "mount '", "loop device on '", "file '"] {
         assert!(told.contains(left), "{left} is not in {told}");
     }
     assert!(
@@ -202,7 +202,7 @@ fn a_device_that_hangs_costs_its_trial_only() {
         trials[1]["error"]
     );
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("left behind: process ") && told.contains("left behind: mount '"), "{told}");
+    assert!(told.contains("left behind: engine process ") && told.contains("left behind: mount '"), "{told}");
     let device = |trial: &Value| trial["configuration"]["device"]["image"]["path"].clone();
     let beside = format!("{}.1", image(&sandbox).display());
     assert_eq!(

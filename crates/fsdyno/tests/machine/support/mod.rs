@@ -11,9 +11,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::panic::catch_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -235,6 +235,14 @@ impl Machine {
     }
 }
 
+/// Copies a program. Another process does it: a child that the other test starts meanwhile would inherit the
+/// descriptor of a copy that is being written, and until it has become another program nobody can run the copy.
+pub fn install(program: &Path, copy: &Path) {
+    let output =
+        Command::new("install").args(["-m", "755"]).args([program, copy]).output().expect("install runs");
+    assert!(output.status.success(), "{}", describe(&output));
+}
+
 /// A directory of a test's own, with a store and an undo journal of its own, removed at the end.
 pub struct Sandbox {
     directory: tempfile::TempDir,
@@ -267,8 +275,7 @@ impl Sandbox {
             chown(&path, Some(NOBODY), Some(NOBODY)).expect("give it away");
         }
         let binary = self.path("fsdyno");
-        fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).expect("copy the binary");
-        fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).expect("make it executable");
+        install(Path::new(env!("CARGO_BIN_EXE_fsdyno")), &binary);
         binary
     }
 
