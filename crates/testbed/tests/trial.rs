@@ -578,7 +578,7 @@ fn everything_that_is_missing_is_told_at_once() {
     let unmet = fsdyno_testbed::unmet(&mut host, &configuration, &devices);
     for word in [
         "mkfs.xfs",
-        "filesystem xfs",
+        "does not support xfs",
         "scheduler cfq",
         "vm.nonsense",
         "nobarrier",

@@ -2,13 +2,12 @@
 //! is as before.
 
 use crate::lab::{
-    self, Lab, OVERHEADS, PLAN, events, failure, full, hello, measured, no_space, parse, phase, progress,
-    until_end,
+    self, Lab, OVERHEADS, PLAN, events, failure, full, measured, no_space, parse, phase, progress, until_end,
 };
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::TreeSummary;
+use fsdyno_core::result::{Latency, OperationResult, Timeline};
 use fsdyno_core::{
-    Bytes, EngineEvent, EngineRequest, Nanos, Outcome, Precondition, TelemetryRequest, WarningKind,
+    Bytes, EngineEvent, EngineRequest, Nanos, Operation, Outcome, Precondition, TelemetryRequest, WarningKind,
 };
 use fsdyno_host::EngineOutput;
 use fsdyno_host::fake::{FakeEngine, FakeHost, Fault};
@@ -166,7 +165,7 @@ fn an_engine_that_cannot_be_killed_is_left_behind_and_the_next_trial_steps_aside
     let trials = lab.trials(&outcome);
     let error = failure(&trials[0]);
     assert!(error.message.contains("no progress"), "{}", error.message);
-    assert!(error.details.contains("left behind: process 1"), "{}", error.details);
+    assert!(error.details.contains("left behind: engine process 1"), "{}", error.details);
     assert!(error.details.contains("mount '/run/fsdyno-"), "{}", error.details);
     assert!(error.details.contains("loop device on '/data/fsdyno.img'"), "{}", error.details);
     assert!(trials[0].warnings.iter().any(|warning| warning.kind == WarningKind::LeftBehind));
@@ -447,7 +446,7 @@ fn a_dry_run_tells_what_the_sweep_would_be_refused_for() {
     let before = lab.host.snapshot();
     let foreseen = dry_run(&plan, &mut lab.host, &mut NoGuests).refusals;
     assert_eq!(lab.host.snapshot(), before);
-    assert!(foreseen.iter().any(|refusal| refusal.reason.contains("the plan's trees take")), "{foreseen:?}");
+    assert!(foreseen.iter().any(|refusal| refusal.reason.contains("the plan's trees need")), "{foreseen:?}");
     let error = lab.run(&plan, None).unwrap_err();
     let SweepError::Testbed(TestbedError::Refused { refusals }) = error else { panic!("{error}") };
     assert_eq!(refusals, foreseen);
@@ -457,20 +456,26 @@ fn a_dry_run_tells_what_the_sweep_would_be_refused_for() {
 fn a_trial_that_cannot_be_stored_is_kept_and_ends_the_sweep() {
     let mut lab = Lab::new();
     let before = lab.host.snapshot();
-    // No column takes a number like this.
-    let trees = TreeSummary { files: u64::MAX, directories: 1, bytes: 1 };
-    let beyond = [hello(), EngineEvent::Prepared { duration_ns: Nanos(5), trees }, EngineEvent::Done];
-    lab.engines([measured(), events(beyond)]);
+    let mut odd = phase("null");
+    odd.roles[0].operations = vec![OperationResult {
+        operation: Operation::Null,
+        censored: 0,
+        lat_ns: Latency::default(),
+        histogram: "not a histogram".to_string(),
+        timeline: Timeline::default(),
+        slowest: Vec::new(),
+    }];
+    lab.engines([measured(), lab::measured_as(odd)]);
     let mut outcome = lab.run(&plan(&[]), None).unwrap();
     assert_eq!((outcome.end, outcome.measured, outcome.failed), (SweepEnd::Broken, 1, 0));
     let Some(SweepError::NotStored { trial: 1, kept, .. }) = outcome.broken.take() else {
         panic!("{:?}", outcome.broken)
     };
     let text = std::fs::read_to_string(&kept).unwrap();
-    assert!(text.contains(&format!("\"files\":{}", u64::MAX)), "{text}");
+    assert!(text.contains("not a histogram"), "{text}");
     assert_eq!(lab.trials(&outcome).len(), 1);
     assert_eq!((lab.host.snapshot(), lab.journals()), (before, 0), "everything is undone");
-    // It is never thrown away: what no column takes stays in its file.
+    // It is never thrown away: a trial that the store refuses stays in its file.
     let added = lab.store.add_kept(&[]);
     assert!(added.left.len() == 1 && kept.exists(), "{added:?}");
 }
