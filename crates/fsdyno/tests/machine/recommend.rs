@@ -110,7 +110,7 @@ fn recipes_build_what_was_measured() {
     let text = sandbox.run(&["recommend", "--for", "stalls"]);
     assert_eq!(text.status.code(), Some(0), "{}", describe(&text));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("\nTake '") && text.contains("How to build '"), "{text}");
+    assert!(text.contains("\nUse '") && text.contains("How to build '"), "{text}");
     let refused = sandbox.run(&["recommend", "--for", "latencies"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{error}");

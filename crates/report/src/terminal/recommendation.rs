@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn the_answer_comes_first_and_nothing_is_left_out() {
         let text = text(Style::default());
-        let take = text.lines().position(|line| line.starts_with("Take 'xfs bfq'")).unwrap();
+        let take = text.lines().position(|line| line.starts_with("Use 'xfs bfq'")).unwrap();
         assert!(take < 5, "{text}");
         for part in [
             "!  ext4 bfq",

@@ -1,4 +1,5 @@
-//! The answer in two sentences: what to take and how sure that is; what it costs, and what would be faster and less safe.
+//! The answer in two parts: what to use and how certain that is; what it costs, and what would be faster but less
+//! safe.
 
 use super::answer::Answer;
 use super::standing::{Compared, Contender, Verdict};
@@ -10,13 +11,13 @@ use fsdyno_stats::Estimate;
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
     let Some(winner) = answer.winner() else { return Vec::new() };
     let first = match answer.baseline() {
-        None => format!("Only '{}' was measured, so there is nothing to choose from.", winner.name),
+        None => format!("Only '{}' was measured, so there is nothing to compare it with.", winner.name),
         Some(baseline) => choice(answer, winner, baseline, measure, threshold),
     };
     vec![first, price(answer, winner, measure, threshold)]
 }
 
-/// What to take, and how sure that is.
+/// What to use, and how certain that is.
 fn choice(
     answer: &Answer,
     winner: &Contender,
@@ -24,52 +25,57 @@ fn choice(
     measure: &Measure,
     threshold: f64,
 ) -> String {
-    let has = quantity(measure, winner);
-    let matters = hundredths(threshold);
+    let name = &winner.name;
+    let has = format!("{} ({measure})", quantity(measure, winner));
+    let within = hundredths(threshold);
     if winner.verdict != Verdict::Best {
         let Some(best) = answer.standings.iter().find(|one| one.verdict == Verdict::Best) else {
-            return format!("Take '{}', which has {has} by {measure}.", winner.name);
+            return format!("Use '{name}': {has}.");
         };
         let why = match winner.verdict {
-            Verdict::AsGood => format!("differs by no more than {matters}, which does not matter"),
-            _ => format!("may have it by chance: {} do not tell{}", trials(winner, best), needed(winner)),
+            Verdict::AsGood => format!("but the difference is within {within}, which does not matter"),
+            _ => format!("but {}", too_few(winner, best, winner, "to tell them apart")),
         };
+        let better = quantity(measure, best);
         return format!(
-            "Take '{}', which changes less and has {has} by {measure}: '{}' has the better mean, {}, but {why}.",
-            winner.name,
-            best.name,
-            quantity(measure, best)
+            "Use '{name}', which changes fewer settings: {has}. '{}' has the better mean ({better}), {why}.",
+            best.name
         );
     }
-    let trials = trials(winner, baseline);
-    let sure = match baseline.verdict {
-        _ if !baseline.is_durable() && winner.is_durable() => {
-            "nothing else that was measured is as safe".to_string()
-        }
+    let certain = match baseline.verdict {
+        _ if !baseline.is_durable() && winner.is_durable() => ", the only safe configuration measured.".into(),
         Verdict::Worse | Verdict::BetterAndWeaker => {
-            let compared =
-                baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
-            format!("{compared} compared with '{}', after {trials}", baseline.name)
+            let by = baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
+            format!(", {by} compared with '{}' after {}.", baseline.name, trials(winner, baseline))
         }
-        Verdict::AsGood => {
-            format!("'{}' is as good, a difference of up to {matters} not mattering", baseline.name)
+        Verdict::AsGood => format!(", the best measured. '{}' is just as good (within {within}).", baseline.name),
+        _ => {
+            let other = format!("to tell it from '{}' ({})", baseline.name, quantity(measure, baseline));
+            format!(", the best measured. {}.", capitalised(&too_few(winner, baseline, baseline, &other)))
         }
-        _ => format!(
-            "nothing measured is better, but whether '{}' with {} is as good cannot be told after {trials}{}",
-            baseline.name,
-            quantity(measure, baseline),
-            needed(baseline)
-        ),
     };
     let others = answer.standings.iter().filter(|one| {
         one.may_be_best() && one.is_durable() && one.case != winner.case && one.case != baseline.case
     });
     let others = match others.count() {
         0 => String::new(),
-        1 => "; 1 other may be as good".to_string(),
-        count => format!("; {count} others may be as good"),
+        1 => " 1 other may be as good.".to_string(),
+        count => format!(" {count} others may be as good."),
     };
-    format!("Take '{}', which has {has} by {measure}: {sure}{others}.", winner.name)
+    format!("Use '{name}': {has}{certain}{others}")
+}
+
+/// `2 trials of each are too few to tell it from 'xfs'; about 46 would be enough`.
+fn too_few(one: &Contender, other: &Contender, undecided: &Contender, purpose: &str) -> String {
+    let enough = match undecided.verdict {
+        Verdict::CannotTell { needed: Some(needed) } if needed > undecided.trials => {
+            format!("; about {needed} would be enough")
+        }
+        _ => String::new(),
+    };
+    let trials = trials(one, other);
+    let are = if trials.starts_with("1 trial ") { "is" } else { "are" };
+    format!("{trials} {are} too few {purpose}{enough}")
 }
 
 /// What the choice costs in other measures, and what would be better at the price of safety.
@@ -78,13 +84,13 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
     let costs = costs(answer, winner, threshold);
     if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
         parts.push(match costs.is_empty() {
-            true => format!("it costs nothing in {} beside '{}'", others(answer), baseline.name),
-            false => format!("beside '{}' it has {}, as measured", baseline.name, costs.join(" and ")),
+            true => format!("It is no worse than '{}' in {}.", baseline.name, others(answer)),
+            false => format!("Compared with '{}', {} in these trials.", baseline.name, costs.join(" and ")),
         });
     }
     if !winner.is_durable() {
         parts.push(format!(
-            "everything that was measured is unsafe, and so is this: {}",
+            "Every configuration measured is unsafe in a power cut, including this one: {}.",
             winner.risks.join("; ")
         ));
     }
@@ -93,22 +99,25 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
     match weaker {
         Some(weaker) => {
             let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
-            let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "may" };
+            let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "might" };
             parts.push(format!(
-                "'{}' {would} give {by} of {measure}, but it weakens what survives a power cut: {}",
+                "'{}' {would} change {measure} by {by}, but it is less safe in a power cut: {}.",
                 weaker.name,
                 weaker.risks.join("; ")
             ));
         }
         None if winner.is_durable() => {
-            parts.push("none of its settings weakens what survives a power cut".to_string());
+            parts.push("None of its settings weakens what survives a power cut.".to_string());
         }
         None => {}
     }
-    let text = parts.join("; ");
+    parts.join(" ")
+}
+
+fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    first + letters.as_str()
 }
 
 /// In what the winner is worse than what it is held against, by more than what does not matter.
@@ -126,7 +135,7 @@ fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Vec<String> {
             false => own > other * (1.0 + threshold),
         };
         let amount = |value| text::quantity(&measure, value, false);
-        worse.then(|| format!("{measure} {} instead of {}", amount(own), amount(other)))
+        worse.then(|| format!("{measure} is {} instead of {}", amount(own), amount(other)))
     });
     worse.collect()
 }
@@ -185,16 +194,7 @@ fn trials(one: &Contender, other: &Contender) -> String {
     }
 }
 
-fn needed(one: &Contender) -> String {
-    match one.verdict {
-        Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
-            format!(" (about {needed} would tell)")
-        }
-        _ => String::new(),
-    }
-}
-
-/// What a reader must know beside the answer.
+/// What a reader must know besides the answer.
 pub(super) fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
     let valued = || answer.standings.iter().filter(|one| one.value.is_some());
