@@ -72,7 +72,11 @@ fn what_weakens_never_wins_silently() {
     let answer = &recommendation.answers[0];
     assert_eq!(answer.winner().unwrap().name, "ext4 none");
     assert_eq!(answer.standings[0].verdict, Verdict::BetterAndWeaker);
-    assert!(answer.sentences[1].contains("'ext4 bfq' would change read-under-write by +"), "{:?}", answer.sentences);
+    assert!(
+        answer.sentences[1].contains("'ext4 bfq' would change read-under-write by +"),
+        "{:?}",
+        answer.sentences
+    );
     assert!(answer.sentences[1].contains("barrier = 0: a power cut may corrupt"), "{:?}", answer.sentences);
     assert!(
         answer.pareto.points.iter().filter(|point| point.on_front).any(|point| point.name == "ext4 none")

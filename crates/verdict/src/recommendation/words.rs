@@ -43,12 +43,16 @@ fn choice(
         );
     }
     let certain = match baseline.verdict {
-        _ if !baseline.is_durable() && winner.is_durable() => ", the only safe configuration measured.".into(),
+        _ if !baseline.is_durable() && winner.is_durable() => {
+            ", the only safe configuration measured.".into()
+        }
         Verdict::Worse | Verdict::BetterAndWeaker => {
             let by = baseline.to_best.map(|compared| difference(&turned(&compared))).unwrap_or_default();
             format!(", {by} compared with '{}' after {}.", baseline.name, trials(winner, baseline))
         }
-        Verdict::AsGood => format!(", the best measured. '{}' is just as good (within {within}).", baseline.name),
+        Verdict::AsGood => {
+            format!(", the best measured. '{}' is just as good (within {within}).", baseline.name)
+        }
         _ => {
             let other = format!("to tell it from '{}' ({})", baseline.name, quantity(measure, baseline));
             format!(", the best measured. {}.", capitalised(&too_few(winner, baseline, baseline, &other)))
