@@ -9,5 +9,7 @@ mod guests;
 mod hostile;
 mod lab;
 mod plans;
+mod previews;
+mod refused_plans;
 mod remount;
 mod sweeps;

@@ -1,7 +1,11 @@
 //! Plans from the whole grammar, as a stranger might write them: every key, mostly with values that it takes,
 //! now and then with one that is meant to do harm.
 
-use super::machine::{ALIAS, DECOY_DISK, DECOY_LOOP, DISKS, PRECIOUS};
+use super::machine::{ALIAS, DISKS};
+use super::words::{
+    HOSTILE, HOSTILE_MKFS, HOSTILE_MOUNT, HOSTILE_SYSCTLS, HUGE, IMAGES, KNOWN_SYSCTLS, MKFS, MOUNT, SIZES,
+    TIMES,
+};
 use fsdyno_core::axis::{AXES, Axis, Levels};
 use fsdyno_core::filesystem;
 use fsdyno_core::workload::parameter::Listed;
@@ -44,173 +48,6 @@ impl Draft {
         without_table.chain(without_line).collect()
     }
 }
-
-/// What is meant to leave the plan's own ground, to be taken for an option, or to overflow.
-const HOSTILE: &[&str] = &[
-    "",
-    " ",
-    "..",
-    "../../etc/passwd",
-    PRECIOUS,
-    "/data/../data/precious",
-    "/data//./precious",
-    DECOY_DISK,
-    DECOY_LOOP,
-    "/dev/../dev/decoy",
-    "/proc/self/fd/3",
-    "/proc/sys/kernel/core_pattern",
-    "/run/fsdyno-00000000000000000000000000000000",
-    "-f",
-    "--",
-    "-Jdevice=LABEL=x",
-    "a\nb = 1",
-    "a\u{0}b",
-    "\u{1b}[2J\u{7}",
-    "$(reboot)",
-    "'; reboot; '",
-    "%s%n",
-    "18446744073709551616",
-    "-1",
-    "99999999999999999999999G",
-    "1e400",
-    "nan",
-    "\u{202e}gmi.atad",
-];
-/// Words for mkfs that a benchmark might use.
-const MKFS: &[&str] = &[
-    "-m 0",
-    "-O ^has_journal",
-    "-E stride=16",
-    "-T news",
-    "-d agcount=8",
-    "-l size=64m",
-    "-i size=512",
-    "--nodesize 16384",
-    "-O no-holes",
-    "-s 8",
-];
-/// Words for mkfs that name a device or a file, or that make it do nothing.
-const HOSTILE_MKFS: &[&str] = &[
-    DECOY_DISK,
-    "decoy",
-    "-f decoy",
-    "-F decoy",
-    "-K decoy",
-    "-q /dev/decoy",
-    "-Jdevice=/dev/decoy",
-    "-J device=LABEL=x",
-    "-JdeviceLABEL",
-    "-qJdevice=UUID=1",
-    "-l /data/precious",
-    "-llogdev=decoy",
-    "-l logdev=decoy",
-    "-l name=decoy",
-    "-d file=1,name=precious",
-    "-d name=decoy",
-    "-rrtdev=decoy",
-    "-r rtdev=decoy",
-    "-p proto",
-    "-pproto",
-    "-c options=file",
-    "-d precious",
-    "-dprecious",
-    "-z undo",
-    "-zundo",
-    "-r precious",
-    "-rprecious",
-    "--rootdir precious",
-    "--rootdir=precious",
-    "--root=precious",
-    "--subvol rw:precious",
-    "-- decoy",
-    "--",
-    "-n",
-    "-N",
-    "-vn",
-    "-fN",
-    "-S",
-    "-V",
-    "-c",
-    "-b",
-    "-L",
-    "-j decoy",
-    "-jdecoy",
-    "-B precious",
-    "-E offset=1g",
-    "4096 decoy",
-    "-U",
-    "-t",
-    "-o",
-    "--label",
-    "-m uuid=1 -f decoy",
-];
-const MOUNT: &[&str] = &[
-    "noatime",
-    "nobarrier",
-    "logbufs=8",
-    "commit=30",
-    "compress=zstd",
-    "defaults",
-    "ro",
-    "nosuid",
-    "discard",
-];
-const HOSTILE_MOUNT: &[&str] = &[
-    "logdev=/dev/decoy",
-    "rtdev=/dev/decoy",
-    "device=/dev/decoy",
-    "device=decoy",
-    "journal_path=/dev/decoy",
-    "journal_dev=2049",
-    "jdev=/dev/decoy",
-    "jdev=decoy",
-    "loop=/data/precious",
-    "usrjquota=/data/precious",
-    "noatime,logdev=/dev/decoy",
-    "logdev = /dev/decoy",
-    "LOGDEV=/dev/decoy",
-    "subvol=/..",
-    "bind",
-    "remount",
-    "a=b=/dev/decoy",
-    "source=/dev/decoy",
-];
-/// Sysctls that a filesystem benchmark varies.
-pub const KNOWN_SYSCTLS: &[&str] = &["vm.dirty_ratio", "vm.dirty_bytes", "vm.swappiness"];
-const HOSTILE_SYSCTLS: &[&str] = &[
-    PRECIOUS,
-    "/proc/sys/kernel/core_pattern",
-    "/sys/class/../../data/precious",
-    "vm/../../../data/precious",
-    "...data.precious",
-    "..",
-    ".",
-    "vm.",
-    "vm/swappiness",
-    "VM.swappiness",
-    "vm..swappiness",
-    "kernel.core_pattern",
-    "kernel/core_pattern",
-    "vm.swappiness\n",
-    "vm.swappiness/",
-    "vm.\u{0}",
-    " vm.swappiness",
-];
-const SIZES: &[&str] = &["1k", "4k", "64k", "1M", "16M", "64M", "512M", "1G", "4G", "50%"];
-const HUGE: &[&str] =
-    &["0", "1", "16E", "17179869184G", "18446744073709551615", "9223372036854775808", "-1", "1.5"];
-const TIMES: &[&str] = &["0", "10ms", "1", "5s", "1m"];
-const IMAGES: &[&str] = &[
-    "/data/scratch.img",
-    "/data/./scratch.img",
-    "/data/deep/../scratch.img",
-    "/tmp/scratch.img",
-    "/data/link to scratch.img",
-    "/data/-f",
-    "/data/.fsdyno-0",
-    "/data/deep/a,b=c.img",
-    "/data/\u{1b}[31mred.img",
-];
 
 /// A generator of plans.
 pub struct Grammar<'a> {

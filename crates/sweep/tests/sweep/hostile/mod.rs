@@ -7,6 +7,7 @@
 
 mod grammar;
 mod machine;
+mod words;
 
 use fsdyno_core::{DeviceSpec, axis};
 use fsdyno_host::fake::{FakeHost, Fault, Machine};
@@ -14,7 +15,7 @@ use fsdyno_store::Store;
 use fsdyno_sweep::{Machines, Plan, RunOptions, SweepError, SweepOutcome, run};
 use fsdyno_testbed::Confirmation;
 use fsdyno_testbed::undo::{self, UndoReport};
-use grammar::{Draft, Grammar, KNOWN_SYSCTLS};
+use grammar::{Draft, Grammar};
 use machine::{ALIAS, Allowed, DISKS};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use words::KNOWN_SYSCTLS;
 
 /// Plans in the suite.
 const PLANS: u64 = 400;
