@@ -85,7 +85,7 @@ pub fn run(
     };
     let runnable = runnable(&cases, &unmet);
     let on_host = runnable.iter().any(|configuration| configuration.guest_kernel().is_none());
-    let ground = ScratchDevices::new(plan, host, options, runnable)?;
+    let scratch = ScratchDevices::new(plan, host, options, runnable)?;
     let mut overheads = BTreeMap::new();
     if on_host {
         let overhead = overhead::measure(plan, host, options.state_dir, options.interrupt)
@@ -105,7 +105,7 @@ pub fn run(
         cases: &cases,
         unmet: &unmet,
         stored: &stored,
-        ground,
+        scratch,
         overheads,
         clock: Clock::new(&cases, &unmet, size),
         tally: tally(plan, store, options.resume)?,
@@ -132,7 +132,7 @@ struct Sweeping<'a> {
     unmet: &'a [Vec<String>],
     /// Trials of an earlier run of it.
     stored: &'a BTreeSet<u32>,
-    ground: ScratchDevices<'a>,
+    scratch: ScratchDevices<'a>,
     /// Overhead of the tool by kernel: of the host, and of guests once each has run.
     overheads: BTreeMap<String, Overhead>,
     clock: Clock,
@@ -142,7 +142,7 @@ struct Sweeping<'a> {
 }
 
 /// A trial within its sweep.
-struct Place<'a> {
+struct PlannedTrial<'a> {
     slot: &'a Slot,
     case: &'a Case,
     unmet: &'a [String],
@@ -178,8 +178,9 @@ impl Sweeping<'_> {
                 .map(|slot| slot.case)
                 .collect();
             let at = slot.case as usize;
-            let place = Place { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials: slots.len() };
-            self.step(machines, store, &place, observer)?;
+            let planned =
+                PlannedTrial { slot, case: &cases[at], unmet: &unmet[at], rest: &rest, trials: slots.len() };
+            self.step(machines, store, &planned, observer)?;
             if self.outcome.end == SweepEnd::Interrupted {
                 break;
             }
@@ -192,26 +193,26 @@ impl Sweeping<'_> {
         &mut self,
         machines: &mut Machines<'_>,
         store: &mut Store,
-        place: &Place<'_>,
+        planned: &PlannedTrial<'_>,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), SweepError> {
-        let Place { slot, case, unmet, .. } = *place;
-        let mut position = self.position(place);
-        let device = self.ground.devices.data.clone();
+        let PlannedTrial { slot, case, unmet, .. } = *planned;
+        let mut position = self.position(planned);
+        let device = self.scratch.devices.data.clone();
         let mut aside = Ok(());
         let record = if !unmet.is_empty() {
             trial::skipped(slot, case, &device, unmet)
-        } else if let Some(left) = &self.ground.blocked {
+        } else if let Some(left) = &self.scratch.blocked {
             trial::not_begun(slot, case, &device, left)
         } else {
             let start = Instant::now();
-            let ended = self.run_trial(machines, place, &device, &mut position, observer);
+            let ended = self.run_trial(machines, planned, &device, &mut position, observer);
             let stuck = !ended.left.is_empty();
             if ended.interrupted {
                 self.outcome.end = SweepEnd::Interrupted;
             }
             if stuck {
-                aside = self.ground.step_aside(machines.host, &ended.left);
+                aside = self.scratch.step_aside(machines.host, &ended.left);
                 self.outcome.left.extend(ended.stuck);
             }
             // An interrupted trial is run again later, unless it has left something behind that must be
@@ -230,7 +231,7 @@ impl Sweeping<'_> {
             Outcome::Failed { .. } => self.outcome.failed += 1,
         }
         position.fraction = 1.0;
-        position.left = self.clock.left(place.rest);
+        position.left = self.clock.left(planned.rest);
         observer(Progress::Stored(&position, &record));
         aside
     }
@@ -284,61 +285,61 @@ impl Sweeping<'_> {
     fn run_trial(
         &mut self,
         machines: &mut Machines<'_>,
-        place: &Place<'_>,
+        planned: &PlannedTrial<'_>,
         device: &DeviceSpec,
         position: &mut Position,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> trial::Ended {
         let start = Instant::now();
-        let expected = self.clock.expected(place.slot.case);
-        let rest = self.clock.left(place.rest);
+        let expected = self.clock.expected(planned.slot.case);
+        let rest = self.clock.left(planned.rest);
         let mut progress = |stage: &'static str, load_left: Option<Nanos>| {
             let elapsed = Nanos::from(start.elapsed());
             let left = load_left.unwrap_or(Nanos(expected.0.saturating_sub(elapsed.0)));
             position.come_to(stage, elapsed, left, rest);
             observer(Progress::Running(position));
         };
-        if let Some(request) = guest_request::request_for(self.plan, place.case, &self.ground.devices) {
+        if let Some(request) = guest_request::request_for(self.plan, planned.case, &self.scratch.devices) {
             let mut trial = InGuest {
                 plan: self.plan,
                 machines,
-                devices: &self.ground.devices,
+                devices: &self.scratch.devices,
                 device,
-                journal: &mut self.ground.journal,
+                journal: &mut self.scratch.journal,
                 interrupt: self.options.interrupt,
                 hurry: self.options.hurry,
                 overheads: &mut self.overheads,
                 progress: &mut progress,
             };
-            return guest::run(&mut trial, &request, place.slot, place.case);
+            return guest::run(&mut trial, &request, planned.slot, planned.case);
         }
         let mut bench = Bench {
             plan: self.plan,
             host: machines.host,
-            testbed: &self.ground.testbed,
+            testbed: &self.scratch.testbed,
             device,
-            journal: &mut self.ground.journal,
+            journal: &mut self.scratch.journal,
             host_ends: false,
             interrupt: self.options.interrupt,
             hurry: self.options.hurry,
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
             progress: &mut progress,
         };
-        trial::run(&mut bench, place.slot, place.case)
+        trial::run(&mut bench, planned.slot, planned.case)
     }
 
-    fn position(&self, place: &Place<'_>) -> Position {
-        let own = if place.unmet.is_empty() { self.clock.expected(place.slot.case).0 } else { 0 };
+    fn position(&self, planned: &PlannedTrial<'_>) -> Position {
+        let own = if planned.unmet.is_empty() { self.clock.expected(planned.slot.case).0 } else { 0 };
         Position {
-            trial: place.slot.trial + 1,
-            trials: u32::try_from(place.trials).unwrap_or(u32::MAX),
-            configuration: place.case.configuration.name.clone(),
-            workload: place.case.workload.kind(),
-            sentinel: place.slot.sentinel,
+            trial: planned.slot.trial + 1,
+            trials: u32::try_from(planned.trials).unwrap_or(u32::MAX),
+            configuration: planned.case.configuration.name.clone(),
+            workload: planned.case.workload.kind(),
+            sentinel: planned.slot.sentinel,
             stage: "build",
             fraction: 0.0,
-            left: Nanos(self.clock.left(place.rest).0.saturating_add(own)),
-            more_may_follow: self.plan.enough.is_some_and(|enough| place.slot.block + 1 < enough.max),
+            left: Nanos(self.clock.left(planned.rest).0.saturating_add(own)),
+            more_may_follow: self.plan.enough.is_some_and(|enough| planned.slot.block + 1 < enough.max),
         }
     }
 
@@ -350,7 +351,7 @@ impl Sweeping<'_> {
             _ => store.interrupt_sweep(sweep),
         };
         host.limit_steps(Some(self.plan.watchdog.into()));
-        self.outcome.left.extend(self.ground.leave(host, self.options.hurry));
+        self.outcome.left.extend(self.scratch.leave(host, self.options.hurry));
         if let Err(error) = result.and(noted.map_err(SweepError::from)) {
             self.outcome.broken = Some(error);
             if self.outcome.end == SweepEnd::Finished {

@@ -5,7 +5,7 @@
 //! Names are the kernel's (`loop0`, `vda`), as in `/proc/diskstats`.
 
 use crate::device::Device;
-use crate::trial::{Ground, Trial};
+use crate::trial::{Location, Trial};
 use fsdyno_core::DeviceSpec;
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ const MOST_LAYERS: usize = 16;
 /// is omitted.
 pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> Vec<String> {
     let mut names = Vec::new();
-    match &trial.ground {
-        Ground::Volume(volume) => {
+    match &trial.location {
+        Location::Volume(volume) => {
             // The devices of the filesystem come before those beneath them.
             for device in volume.devices() {
                 names.extend(name_of(host, device.identity.number));
@@ -36,7 +36,7 @@ pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> 
                 add_below(host, below, MOST_LAYERS, &mut names);
             }
         }
-        Ground::Directory(_) => {
+        Location::Directory(_) => {
             let device = device_of_file(host, directory);
             add_below(host, device, MOST_LAYERS, &mut names);
         }

@@ -1,7 +1,7 @@
 //! The context of a result: the machine, its settings, the devices, and the geometry of the filesystem.
 
 use crate::device::Device;
-use crate::trial::{Ground, Trial};
+use crate::trial::{Location, Trial};
 use crate::tunable;
 use fsdyno_core::Environment;
 use fsdyno_core::axis::SYSCTL_PREFIX;
@@ -23,13 +23,13 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
         environment.geometry = knowledge.geometry.get(&trial.geometry_key()).cloned().unwrap_or_default();
     }
     environment.sysctl = sysctls(host, trial);
-    environment.devices = match &trial.ground {
-        Ground::Volume(volume) => {
+    environment.devices = match &trial.location {
+        Location::Volume(volume) => {
             volume.devices().flat_map(Device::all).map(|device| device_facts(host, device)).collect()
         }
-        Ground::Directory(_) => directory_facts(host, directory).into_iter().collect(),
+        Location::Directory(_) => directory_facts(host, directory).into_iter().collect(),
     };
-    if let Ground::Volume(volume) = &trial.ground {
+    if let Location::Volume(volume) = &trial.location {
         let layers = volume.devices().flat_map(Device::all).filter_map(|device| device.made.clone());
         environment.layers = layers.collect();
     }

@@ -2,7 +2,7 @@
 
 use crate::error::TestbedError;
 use crate::mounting::mount_again;
-use crate::trial::{Ground, Trial};
+use crate::trial::{Location, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, carriers, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
@@ -61,9 +61,9 @@ impl Mounted {
 
     /// The node of the device with the filesystem; `None` for a directory that is used as it is.
     pub fn device(&self) -> Option<PathBuf> {
-        match &self.trial.ground {
-            Ground::Volume(volume) => Some(volume.targets().data.node),
-            Ground::Directory(_) => None,
+        match &self.trial.location {
+            Location::Volume(volume) => Some(volume.targets().data.node),
+            Location::Directory(_) => None,
         }
     }
 
@@ -98,7 +98,7 @@ impl Unmounted {
     /// As for the first mount.
     pub fn mount_again(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Unmounted(mut mounted) = self;
-        if let Ground::Volume(volume) = mounted.trial.ground.clone() {
+        if let Location::Volume(volume) = mounted.trial.location.clone() {
             mount_again(&mut mounted.trial, host, journal, &volume)?;
         }
         Ok(mounted)
@@ -110,7 +110,7 @@ impl Unmounted {
     /// # Errors
     /// [`TestbedError::Tool`] if the check itself failed.
     pub fn check(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Option<CheckResult>> {
-        let Ground::Volume(volume) = &self.0.trial.ground else { return Ok(None) };
+        let Location::Volume(volume) = &self.0.trial.location else { return Ok(None) };
         if volume.filesystem.check(&volume.targets()).is_none() {
             return Ok(None);
         }

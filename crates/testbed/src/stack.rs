@@ -16,7 +16,7 @@ use crate::setting;
 use crate::signature;
 use crate::spec::journal_spec;
 use crate::tool::{contradiction, run_to_success};
-use crate::trial::{Ground, Trial, Volume};
+use crate::trial::{Location, Trial, Volume};
 use crate::tunable::{self, Queues};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
@@ -53,8 +53,8 @@ pub fn build(
         return Err(TestbedError::Contradiction { contradictions });
     }
     let target = mount_directory(&random_name());
-    let ground = match (&testbed.devices.data, filesystem::find(&configuration.filesystem)) {
-        (DeviceSpec::Directory { path }, _) => Ground::Directory(path.clone()),
+    let location = match (&testbed.devices.data, filesystem::find(&configuration.filesystem)) {
+        (DeviceSpec::Directory { path }, _) => Location::Directory(path.clone()),
         (data, Some(filesystem)) => {
             let log = journal_spec(configuration, &testbed.devices).map_err(contradiction)?;
             let specs = [Some(data), log].into_iter().flatten().collect::<Vec<_>>();
@@ -66,7 +66,7 @@ pub fn build(
             let mut open = |spec| device::open(host, journal, testbed, &images, spec, interrupt);
             let data = open(data)?;
             let log = log.map(open).transpose()?;
-            Ground::Volume(Box::new(Volume { filesystem, data, journal: log }))
+            Location::Volume(Box::new(Volume { filesystem, data, journal: log }))
         }
         (_, None) => {
             return Err(contradiction(format!(
@@ -79,7 +79,7 @@ pub fn build(
         testbed: testbed.clone(),
         configuration: configuration.clone(),
         seed,
-        ground,
+        location,
         target,
         built: Built::default(),
         lifecycle: Lifecycle::default(),
@@ -96,7 +96,7 @@ impl Stack {
     /// the identifier that mkfs was told to write.
     pub fn format(self, host: &mut dyn Host) -> Result<Formatted> {
         let Stack(mut trial) = self;
-        let Ground::Volume(volume) = &trial.ground else { return Ok(Formatted(trial)) };
+        let Location::Volume(volume) = &trial.location else { return Ok(Formatted(trial)) };
         let targets = volume.targets();
         let mut lines = Vec::new();
         let mut said = String::new();
@@ -141,9 +141,9 @@ impl Formatted {
     /// filesystem appears than the one that was created.
     pub fn mount(self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Mounted> {
         let Formatted(trial) = self;
-        match trial.ground.clone() {
-            Ground::Directory(directory) => use_directory(trial, host, journal, directory),
-            Ground::Volume(volume) => mount_volume(trial, host, journal, &volume),
+        match trial.location.clone() {
+            Location::Directory(directory) => use_directory(trial, host, journal, directory),
+            Location::Volume(volume) => mount_volume(trial, host, journal, &volume),
         }
     }
 }

@@ -20,7 +20,7 @@ const MKFS_MOST: Duration = Duration::from_secs(3600);
 
 /// What a trial runs on.
 #[derive(Debug, Clone)]
-pub(crate) enum Ground {
+pub(crate) enum Location {
     /// An existing directory.
     Directory(PathBuf),
     /// Devices to create a filesystem on.
@@ -76,7 +76,7 @@ pub(crate) struct Trial {
     pub testbed: Testbed,
     pub configuration: Configuration,
     pub seed: u64,
-    pub ground: Ground,
+    pub location: Location,
     /// Where it will be mounted: a new directory of a random name.
     pub target: PathBuf,
     pub built: Built,
