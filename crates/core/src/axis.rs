@@ -105,6 +105,13 @@ pub static AXES: &[Axis] = &[
         help: "requests that the scheduler may queue (`queue/nr_requests`)",
     },
     Axis {
+        name: "max_request",
+        levels: Levels::Size,
+        general: true,
+        default: None,
+        help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
+    },
+    Axis {
         name: "atime",
         levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
         general: true,

@@ -59,10 +59,12 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     {
         found.push(format!("nr_requests = {count} is too small; the minimum is {NR_REQUESTS_MIN}"));
     }
-    if let Some(bytes) = filesystem::size_of(configuration, "readahead")
-        && bytes % Bytes::KIB != 0
-    {
-        found.push(format!("readahead = {} is invalid: it must be a multiple of 1 KiB", Bytes(bytes)));
+    for axis in ["readahead", "max_request"] {
+        if let Some(bytes) = filesystem::size_of(configuration, axis)
+            && bytes % Bytes::KIB != 0
+        {
+            found.push(format!("{axis} = {} is invalid: it must be a multiple of 1 KiB", Bytes(bytes)));
+        }
     }
     found
 }

@@ -76,13 +76,20 @@ pub(crate) fn settings(configuration: &Configuration, queues: Option<&Queues>) -
                 ..plain("scheduler", queue, "scheduler", scheduler.to_string())
             }));
         }
-        if let Some(size) = configuration.level("readahead").and_then(|level| level.parse::<Bytes>().ok()) {
-            let kib = (size.0 / Bytes::KIB).to_string();
+        let kib = |axis| {
+            let size = configuration.level(axis)?.parse::<Bytes>().ok()?;
+            Some((size.0 / Bytes::KIB).to_string())
+        };
+        if let Some(kib) = kib("readahead") {
             settings.push(plain("readahead", &queues.top, "read_ahead_kb", kib));
         }
         if let Some(count) = configuration.level("nr_requests") {
             let disks = queues.disks.iter();
             settings.extend(disks.map(|queue| plain("nr_requests", queue, "nr_requests", count.to_string())));
+        }
+        if let Some(kib) = kib("max_request") {
+            let disks = queues.disks.iter();
+            settings.extend(disks.map(|queue| plain("max_request", queue, "max_sectors_kb", kib.clone())));
         }
     }
     settings.extend(sysctls(configuration));
@@ -284,17 +291,27 @@ mod tests {
 
     #[test]
     fn requests_wait_at_the_disks_and_the_top_reads_ahead() {
-        let levels = [("scheduler", "bfq"), ("readahead", "1M"), ("nr_requests", "64")];
+        let levels =
+            [("scheduler", "bfq"), ("readahead", "1M"), ("nr_requests", "64"), ("max_request", "512k")];
         let configuration = Configuration {
             name: String::new(),
             filesystem: "ext4".into(),
             settings: levels.map(|(axis, level)| (axis.to_string(), level.to_string())).into(),
         };
         let queues = Queues { top: "md0".into(), disks: vec!["sda".into(), "sdb".into()] };
-        let paths: Vec<PathBuf> =
-            settings(&configuration, Some(&queues)).into_iter().map(|setting| setting.path).collect();
-        let expected =
-            ["sda/scheduler", "sdb/scheduler", "md0/read_ahead_kb", "sda/nr_requests", "sdb/nr_requests"];
-        assert_eq!(paths, expected.map(PathBuf::from));
+        let settings: Vec<(PathBuf, String)> = settings(&configuration, Some(&queues))
+            .into_iter()
+            .map(|setting| (setting.path, setting.value))
+            .collect();
+        let expected = [
+            ("sda/scheduler", "bfq"),
+            ("sdb/scheduler", "bfq"),
+            ("md0/read_ahead_kb", "1024"),
+            ("sda/nr_requests", "64"),
+            ("sdb/nr_requests", "64"),
+            ("sda/max_sectors_kb", "512"),
+            ("sdb/max_sectors_kb", "512"),
+        ];
+        assert_eq!(settings, expected.map(|(path, value)| (PathBuf::from(path), value.to_string())));
     }
 }

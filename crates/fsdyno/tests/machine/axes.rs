@@ -89,8 +89,18 @@ fn common(name: &'static str) -> Vec<Row> {
         ),
         row(
             name,
-            &[("atime", "relatime"), ("scheduler", "mq-deadline"), ("nr_requests", "64")],
-            &[Shows("relatime"), Queue("scheduler", "[mq-deadline]"), Queue("nr_requests", "64")],
+            &[
+                ("atime", "relatime"),
+                ("scheduler", "mq-deadline"),
+                ("nr_requests", "64"),
+                ("max_request", "256k"),
+            ],
+            &[
+                Shows("relatime"),
+                Queue("scheduler", "[mq-deadline]"),
+                Queue("nr_requests", "64"),
+                Queue("max_sectors_kb", "256"),
+            ],
         ),
         row(
             name,
@@ -109,6 +119,7 @@ fn common(name: &'static str) -> Vec<Row> {
             &[Contradiction("'noatime' contradicts 'relatime'")],
         ),
         row(name, &[("nr_requests", "1")], &[Contradiction("the minimum is 4")]),
+        row(name, &[("max_request", "512")], &[Contradiction("it must be a multiple of 1 KiB")]),
     ]
 }
 

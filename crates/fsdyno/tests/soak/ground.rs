@@ -166,7 +166,13 @@ impl Ground {
         }
         facts.insert("content of precious".to_string(), hash(&self.directory.join("scratch/precious")));
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-            for file in ["queue/scheduler", "queue/read_ahead_kb", "queue/nr_requests", "loop/backing_file"] {
+            for file in [
+                "queue/scheduler",
+                "queue/read_ahead_kb",
+                "queue/nr_requests",
+                "queue/max_sectors_kb",
+                "loop/backing_file",
+            ] {
                 if let Ok(value) = fs::read_to_string(block.path().join(file)) {
                     facts.insert(format!("{} {file}", text(&block.path())), value);
                 }

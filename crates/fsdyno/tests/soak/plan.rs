@@ -104,6 +104,7 @@ fn axes(random: &mut Xoshiro256PlusPlus, device: Device) -> String {
     axis(0.5, "scheduler = \"bfq\"\n");
     axis(0.3, "readahead = \"256k\"\n");
     axis(0.2, "nr_requests = \"64\"\n");
+    axis(0.2, "max_request = \"256k\"\n");
     axis(0.3, "atime = \"noatime\"\n");
     axis(0.4, "\"sysctl.vm.dirty_ratio\" = \"11\"\n");
     axis(0.2, "\"sysctl.vm.swappiness\" = \"33\"\n");

@@ -243,6 +243,7 @@ impl FakeHost {
         self.write_setting(queue.join("scheduler"), &schedulers("none"));
         self.write_setting(queue.join("nr_requests"), "128\n");
         self.write_setting(queue.join("read_ahead_kb"), "128\n");
+        self.write_setting(queue.join("max_sectors_kb"), "1280\n");
     }
 
     /// Makes something go wrong at the k-th step from now on, counted from 0.

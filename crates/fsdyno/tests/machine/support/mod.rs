@@ -191,7 +191,13 @@ impl Machine {
         }
         for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
             let name = block.file_name().to_string_lossy().into_owned();
-            for file in ["loop/backing_file", "queue/scheduler", "queue/read_ahead_kb", "queue/nr_requests"] {
+            for file in [
+                "loop/backing_file",
+                "queue/scheduler",
+                "queue/read_ahead_kb",
+                "queue/nr_requests",
+                "queue/max_sectors_kb",
+            ] {
                 // Without a backing file a loop device has its settings still, and they must be as before.
                 if let Ok(text) = fs::read_to_string(block.path().join(file)) {
                     state.insert(format!("block {name} {file}"), text.trim().to_string());

@@ -233,8 +233,17 @@ impl<'a> Grammar<'a> {
             .into_iter()
             .collect();
         general.push(format!("filesystem = [{}]", names.join(", ")));
-        let everywhere =
-            ["scheduler", "readahead", "nr_requests", "atime", "journal", "mkfs", "mount", "kernel"];
+        let everywhere = [
+            "scheduler",
+            "readahead",
+            "nr_requests",
+            "max_request",
+            "atime",
+            "journal",
+            "mkfs",
+            "mount",
+            "kernel",
+        ];
         let few = self.count(&[0, 1, 2, 3]);
         general.extend(self.settings(few, |axis| everywhere.contains(&axis.name), true));
         let mut tables = vec![general];

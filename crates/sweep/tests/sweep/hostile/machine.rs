@@ -161,7 +161,7 @@ impl Allowed {
         else {
             return false;
         };
-        let known = ["scheduler", "nr_requests", "read_ahead_kb"].contains(&file);
+        let known = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"].contains(&file);
         let disk = |disk: &PathBuf| {
             let index = DISKS.iter().position(|known| Path::new(known) == disk);
             index.is_some_and(|index| number == format!("{MAJOR}:{index}"))
