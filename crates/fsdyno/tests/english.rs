@@ -28,10 +28,8 @@ const LATER: &[&str] = &[
     "crates/fuzz",
     "crates/import",
     "crates/report",
-    "crates/stats",
     "crates/store",
     "crates/testkit",
-    "crates/verdict",
     "fuzz",
     "plans",
 ];

@@ -1,17 +1,19 @@
-//! How two configurations compare: the ratio of their values with a 95 % interval, and what may be said of it.
+//! Compares two configurations: the ratio of their values, its 95 % interval, and the verdict.
 //!
-//! All arithmetic is on the logarithm, where a ratio is a difference and where it does not matter which of the two is the
-//! base (P. J. Fleming and J. J. Wallace, "How not to lie with statistics", CACM 29(3), 1986). Trials of one block ran
-//! under the same conditions, so two configurations of the same blocks are compared within them ([`paired`]); what differs
-//! from block to block then cancels. Without common blocks both samples stand for themselves ([`independent`]).
+//! All arithmetic is on logarithms, where a ratio becomes a difference and it does not matter which side is
+//! the base (P. J. Fleming and J. J. Wallace, "How not to lie with statistics", CACM 29(3), 1986). Trials of
+//! one block ran under the same conditions, so configurations with common blocks are compared within blocks
+//! ([`paired`]), which cancels the differences between blocks. Samples without common blocks are independent
+//! ([`independent`]).
 //!
-//! The interval is the expanded percentile bootstrap of the module `estimate`. For two samples the draws of each are spread
-//! by sqrt(n/(n-1)) around their own mean, and the tails are those of Welch's t distribution, which repairs the same two
-//! defects. Simulated with 1,500 pairs of samples of normally distributed logarithms, it held the true ratio in 77 cases of
-//! 100 with 2 trials on each side, and in 94 to 96 with 3 and more.
+//! The interval is the expanded percentile bootstrap of the module `estimate`. For two independent samples,
+//! the draws of each are spread by sqrt(n/(n-1)) around their own mean, and the tails are those of Welch's t
+//! distribution, which corrects the same two defects. In a simulation with 1,500 pairs of samples of normally
+//! distributed logarithms, it contained the true ratio in 77 of 100 cases with 2 trials on each side, and in
+//! 94 to 96 with 3 or more.
 //!
-//! The p value is that of Student's paired t test, or Welch's for independent samples: a rank test of 6 against 6 pairs
-//! cannot reach what Holm's correction asks of ten comparisons, whatever the values are.
+//! The p value is that of Student's paired t test, or of Welch's t test for independent samples. A rank test
+//! of 6 pairs cannot be significant after Holm's correction for ten comparisons, whatever the values are.
 
 use crate::estimate::{self, Interval, estimate};
 use crate::mean::MeanKind;
@@ -22,9 +24,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Draws of the bootstrap for independent samples.
 const DRAWS: usize = 10_000;
-/// Most trials that [`Ratio::needed`] asks for.
+/// The most trials that [`Ratio::needed`] asks for.
 const MOST_NEEDED: usize = 1000;
-/// What is asked for where not even the spread of trials is known: so many keep what a 95 % interval promises.
+/// Trials to ask for if the spread of trials is unknown: from 6 on, a 95 % interval has about that coverage.
 const FIRST_NEEDED: usize = 6;
 
 /// The ratio of two samples, the second to the first.
@@ -32,15 +34,15 @@ const FIRST_NEEDED: usize = 6;
 pub struct Ratio {
     /// The geometric mean of the ratios.
     pub value: f64,
-    /// Its 95 % interval; absent with fewer than 2 pairs, or 2 trials on either side.
+    /// Its 95 % interval; absent with fewer than 2 pairs, or fewer than 2 trials on either side.
     pub interval: Option<Interval>,
-    /// Two-sided p value of the ratio being 1; absent where the interval is.
+    /// Two-sided p value of the hypothesis that the ratio is 1; absent if the interval is.
     pub p: Option<f64>,
-    /// Pairs, or the trials of the smaller side.
+    /// Number of pairs, or of trials of the smaller side.
     pub n: usize,
-    /// Whether it was taken within blocks.
+    /// Whether it was computed within blocks.
     pub paired: bool,
-    /// Standard deviation of the logarithm of a single pair's ratio, or of one trial's of each side.
+    /// Standard deviation of the logarithm of the ratio of one pair, or of one trial of each side.
     pub(crate) spread: f64,
     /// Standard error of the logarithm of the ratio.
     pub(crate) error: f64,
@@ -48,20 +50,20 @@ pub struct Ratio {
     pub(crate) freedom: f64,
 }
 
-/// What may be said of a ratio.
+/// The verdict on a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The second is larger, and by more than is tolerated.
+    /// The second is larger by more than the threshold.
     Larger,
-    /// The second is smaller, and by more than is tolerated.
+    /// The second is smaller by more than the threshold.
     Smaller,
-    /// The two differ by no more than is tolerated.
+    /// They differ by no more than the threshold.
     NoMaterialDifference,
-    /// The trials do not decide; about so many would, `None` when a thousand would not.
+    /// The trials do not decide. About this many would; `None` if a thousand would not.
     CannotTell(Option<usize>),
 }
 
-/// The ratio of pairs (first, second), one per block. `None` without a pair, or with a value that is not positive and
+/// The ratio of pairs (first, second), one per block. `None` without pairs, or if a value is not positive and
 /// finite.
 pub fn paired(pairs: &[(f64, f64)], seed: u64) -> Option<Ratio> {
     if !pairs.iter().all(|(a, b)| positive(*a) && positive(*b)) {
@@ -85,8 +87,8 @@ pub fn paired(pairs: &[(f64, f64)], seed: u64) -> Option<Ratio> {
     })
 }
 
-/// The ratio of two samples that share no blocks. `None` where one is empty, or has a value that is not positive and
-/// finite.
+/// The ratio of two samples that share no blocks. `None` if one is empty, or has a value that is not positive
+/// and finite.
 pub fn independent(first: &[f64], second: &[f64], seed: u64) -> Option<Ratio> {
     let samples = [first, second];
     if samples.iter().any(|sample| sample.is_empty() || !sample.iter().all(|value| positive(*value))) {
@@ -108,7 +110,7 @@ pub fn independent(first: &[f64], second: &[f64], seed: u64) -> Option<Ratio> {
 }
 
 impl Ratio {
-    /// What so few trials cannot show, in one line; `None` where the interval keeps about what it promises.
+    /// What so few trials cannot show, in one line; `None` if the interval has about its nominal coverage.
     pub fn note(&self) -> Option<&'static str> {
         match self.n {
             n if self.paired => estimate::note(n),
@@ -116,26 +118,27 @@ impl Ratio {
             2 => Some(
                 "with 2 trials on a side the interval holds the true ratio in about 77 % of cases, not 95 %",
             ),
-            3 => Some("no rank test of 3 trials against 3 reaches 5 %"),
+            3 => Some("a rank test of 3 against 3 trials cannot be significant at 5 %"),
             4.. => None,
         }
     }
 
-    /// What may be said, when a difference of up to `threshold` (0.05 for 5 %) does not matter and `p` is the p value as
+    /// The verdict if a difference of up to `threshold` (0.05 for 5 %) does not matter. `p` is the p value,
     /// corrected for the number of comparisons.
     pub fn verdict(&self, threshold: f64, p: Option<f64>) -> Verdict {
         self.verdict_among(threshold, p, 1)
     }
 
-    /// The same for one of so many comparisons: what the correction costs is part of the number of trials that are asked
-    /// for.
+    /// The same for one of several comparisons: the number of trials needed takes the correction into
+    /// account.
     pub fn verdict_among(&self, threshold: f64, p: Option<f64>, comparisons: usize) -> Verdict {
         let tolerated = threshold.ln_1p();
         let (Some(interval), Some(p)) = (self.interval, p) else {
             return Verdict::CannotTell(Some(FIRST_NEEDED));
         };
         let (low, high) = (interval.low.ln(), interval.high.ln());
-        // The bootstrap of 2 or 3 trials is too narrow to prove that nothing differs; Student's interval is not.
+        // The bootstrap interval of 2 or 3 trials is too narrow to prove that nothing differs; Student's
+        // interval is not.
         let reach = quantile(0.975, self.freedom) * self.error;
         let farthest = self.value.ln().abs() + reach;
         if low >= -tolerated && high <= tolerated && farthest <= tolerated {
@@ -149,9 +152,9 @@ impl Ratio {
         Verdict::CannotTell(self.needed(tolerated, comparisons))
     }
 
-    /// About how many trials decide: so many that half the interval is shorter than the way from the ratio to what it
-    /// would have to leave out. To show a difference among several comparisons, the interval must be that of the first step
-    /// of Holm's correction.
+    /// About how many trials would decide: enough that half the interval is shorter than the distance from
+    /// the ratio to the value that it must exclude. To show a difference among several comparisons, the
+    /// interval must be that of the first step of Holm's procedure.
     fn needed(&self, tolerated: f64, comparisons: usize) -> Option<usize> {
         let difference = self.value.ln().abs();
         let (way, tail) = match difference >= tolerated {
@@ -162,7 +165,7 @@ impl Ratio {
             let freedom = if self.paired { n - 1 } else { 2 * n - 2 } as f64;
             quantile(1.0 - tail, freedom) * self.spread / (n as f64).sqrt() <= way
         };
-        // More trials never decide less, so the fewest that do are found by halving.
+        // More trials never decide less, so bisection finds the smallest number that decides.
         let (mut too_few, mut enough) = (self.n, MOST_NEEDED + 1);
         while too_few + 1 < enough {
             let middle = too_few.midpoint(enough);
@@ -172,14 +175,16 @@ impl Ratio {
     }
 }
 
-/// The p values of several comparisons, corrected so that all of them together find a difference where there is none in at
-/// most 5 of 100 cases: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 6(2), 1979.
+/// Corrects the p values of several comparisons so that together they find a nonexistent difference in at
+/// most 5 of 100 cases: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat.
+/// 6(2), 1979.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     holm_among(p_values, p_values.len())
 }
 
-/// The same for some of so many comparisons, the others being no clearer than these. Whatever is held against the best of
-/// several stands for every pair of them: which one is the best is known from the same trials.
+/// The same for some of `comparisons` comparisons; the others must not be clearer than these. Comparing
+/// several things with the best of them counts as comparing every pair, because the same trials decide which
+/// one is the best.
 pub fn holm_among(p_values: &[f64], comparisons: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -211,8 +216,9 @@ impl Moments {
     }
 }
 
-/// Degrees of freedom of the difference of two means: B. L. Welch, "The generalization of Student's problem when several
-/// different population variances are involved", Biometrika 34, 1947. Of the smaller sample's where nothing varies.
+/// Degrees of freedom of the difference of two means: B. L. Welch, "The generalization of Student's problem
+/// when several different population variances are involved", Biometrika 34, 1947. Those of the smaller
+/// sample if nothing varies.
 fn welch(of_a: f64, n_a: usize, of_b: f64, n_b: usize) -> f64 {
     let sum = of_a + of_b;
     if sum == 0.0 {
@@ -267,8 +273,8 @@ mod tests {
         assert!(close(ratio.p.unwrap(), 0.05426011190276542, 1e-5), "{ratio:?}");
     }
 
-    /// SciPy 1.10.1: `ttest_ind(log(c), log(a), equal_var=False)` and, for the interval, two million draws of the bootstrap
-    /// described above by NumPy.
+    /// SciPy 1.10.1: `ttest_ind(log(c), log(a), equal_var=False)` and, for the interval, two million draws by
+    /// NumPy of the bootstrap described above.
     #[test]
     fn independent_samples_agree_with_scipy() {
         for seed in 0..5 {
@@ -307,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_twice_differs_in_five_of_a_hundred_at_most() {
+    fn identical_configurations_differ_in_at_most_5_percent_of_cases() {
         let differs =
             |ratio: Ratio| matches!(ratio.verdict(0.0, ratio.p), Verdict::Larger | Verdict::Smaller);
         let both = |seed| {
@@ -347,9 +353,9 @@ mod tests {
         assert!(matches!(two.verdict(0.05, two.p), Verdict::CannotTell(Some(3..))), "{two:?}");
     }
 
-    /// What [`Ratio::note`] says of independent samples, and that it may be silent of their intervals from 3 trials on.
+    /// What [`Ratio::note`] says about independent samples, whose intervals need no note from 3 trials on.
     #[test]
-    fn intervals_of_independent_samples_hold_the_true_ratio_as_often_as_is_told() {
+    fn intervals_of_independent_samples_have_the_coverage_that_the_note_states() {
         const REPEATS: u64 = 600;
         let noise = LogNormal::new(0.0, 0.1).unwrap();
         let held = |trials: usize, seed: &u64| {
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ratio_has_none() {
+    fn empty_or_invalid_samples_have_no_ratio() {
         assert_eq!(paired(&[], 0), None);
         assert_eq!(paired(&[(0.0, 1.0)], 0), None);
         assert_eq!(independent(&[1.0], &[], 0), None);
@@ -378,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_not_matter_which_is_the_base(
+        fn swapping_the_sides_inverts_the_ratio(
             values in prop::collection::vec((1.0..100.0_f64, 1.0..100.0_f64), 2..9),
         ) {
             let turned: Vec<(f64, f64)> = values.iter().map(|(a, b)| (*b, *a)).collect();

@@ -1,7 +1,8 @@
 //! Latency distributions: HdrHistogram in its V2 compressed form, merged over trials.
 //!
-//! The format is described at <https://github.com/HdrHistogram/HdrHistogram>; in text it is base64, as HdrHistogram's own
-//! log files have it. Histograms of several trials add up exactly to that of all their operations together.
+//! The format is described at <https://github.com/HdrHistogram/HdrHistogram>; in text it is base64, as in
+//! HdrHistogram's log files. The histograms of several trials add up exactly to the histogram of all their
+//! operations.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,28 +13,29 @@ use hdrhistogram::serialization::{
 };
 use std::io::Read;
 
-/// What the compressed form begins with, and then the number of bytes that are compressed.
+/// The start of the compressed form; the number of compressed bytes follows.
 const COMPRESSED: [u8; 4] = 0x1c84_9314_u32.to_be_bytes();
 /// Bytes before the counts: cookie, length of the counts, offset, digits, lowest and highest value, ratio.
 const HEADER: usize = 40;
-/// Most bytes that the counts may take: those of all values to [`DIGITS`] in the longest form take half of that.
+/// Maximum size of the counts in bytes. All values to [`DIGITS`] digits in the longest encoding take half of
+/// that.
 const COUNTS_MAX: u32 = 1 << 20;
-/// Digits that a value has; more take memory for nothing.
+/// Significant digits of a value; more would waste memory.
 const DIGITS: u32 = 3;
 
 /// Why a distribution could not be read, merged or written.
 #[derive(Debug, thiserror::Error)]
 pub enum DistributionError {
-    /// The text is no base64.
+    /// The text is not base64.
     #[error("histogram is not base64")]
     Base64(#[from] base64::DecodeError),
-    /// The bytes are no histogram.
+    /// The bytes are not a histogram.
     #[error("histogram is not in the V2 compressed form of HdrHistogram")]
     Format(#[source] DeserializeError),
-    /// The histogram holds values that the other cannot.
+    /// The histogram contains values that the other cannot hold.
     #[error("histograms cover different ranges")]
     Range(#[source] hdrhistogram::errors::AdditionError),
-    /// It could not be written.
+    /// The histogram could not be encoded.
     #[error("cannot encode a histogram")]
     Encode(#[source] V2DeflateSerializeError),
 }
@@ -51,7 +53,7 @@ pub struct CurvePoint {
     pub quantile: f64,
     /// The latency.
     pub value_ns: u64,
-    /// Size of that share of the sample.
+    /// Number of values in that share.
     pub count: u64,
 }
 
@@ -61,14 +63,14 @@ impl Distribution {
         Self::up_to(i64::MAX as u64)
     }
 
-    /// An empty distribution in which whatever is longer counts as `longest_ns`, at least 2.
+    /// An empty distribution in which longer operations count as `longest_ns`, which is at least 2.
     pub fn up_to(longest_ns: u64) -> Self {
         let histogram =
             Histogram::new_with_bounds(1, longest_ns.max(2), 3).expect("3 digits are within 0 to 5");
         Distribution { histogram }
     }
 
-    /// A distribution from base64 of the V2 compressed form.
+    /// Decodes base64 of the V2 compressed form.
     ///
     /// # Errors
     /// [`DistributionError::Base64`] and [`DistributionError::Format`].
@@ -76,7 +78,7 @@ impl Distribution {
         Self::from_bytes(&BASE64_STANDARD.decode(text)?)
     }
 
-    /// A distribution from the V2 compressed form itself.
+    /// Decodes the V2 compressed form itself.
     ///
     /// # Errors
     /// [`DistributionError::Format`].
@@ -88,7 +90,7 @@ impl Distribution {
         Ok(Distribution { histogram })
     }
 
-    /// Base64 of the V2 compressed form.
+    /// Encodes it as base64 of the V2 compressed form.
     ///
     /// # Errors
     /// [`DistributionError::Encode`].
@@ -105,7 +107,7 @@ impl Distribution {
         self.histogram.saturating_record(value_ns);
     }
 
-    /// Adds so many operations that took the same.
+    /// Adds several operations with the same latency.
     pub fn record_n(&mut self, value_ns: u64, times: u64) {
         self.histogram.saturating_record_n(value_ns, times);
     }
@@ -113,22 +115,23 @@ impl Distribution {
     /// Adds all operations of another distribution.
     ///
     /// # Errors
-    /// [`DistributionError::Range`] when this one cannot grow as far.
+    /// [`DistributionError::Range`] if this one cannot grow far enough.
     pub fn merge(&mut self, other: &Distribution) -> Result<(), DistributionError> {
         self.histogram.add(&other.histogram).map_err(DistributionError::Range)
     }
 
-    /// Operations in it.
+    /// The number of operations.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The latency that a share of the operations, 0 to 1, does not exceed; `None` when it is empty.
+    /// The latency that a share of the operations, 0 to 1, does not exceed; `None` if the distribution is
+    /// empty.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(share))
     }
 
-    /// The percentile curve: one point for every latency that occurs, in rising order.
+    /// The percentile curve: one point for every latency that occurs, in ascending order.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let total = self.count() as f64;
         let mut count = 0;
@@ -140,8 +143,8 @@ impl Distribution {
     }
 }
 
-/// Refuses a histogram that says that it is larger than any of ours. The crate believes that, and takes the memory before it
-/// looks at the counts: 60 bytes could take 4 GiB.
+/// Rejects a histogram that claims to be larger than any of ours. The `hdrhistogram` crate trusts the header
+/// and allocates memory before it looks at the counts: 60 bytes could make it allocate 4 GiB.
 fn check_size(bytes: &[u8]) -> Result<(), DeserializeError> {
     let mut header = [0; HEADER];
     match bytes.strip_prefix(&COMPRESSED) {
@@ -169,8 +172,8 @@ mod tests {
         distribution
     }
 
-    /// Written by HdrHistogram's own port for Python (hdrhistogram 0.10.8): `HdrHistogram(1, 3600000000000, 3)`, values
-    /// `1000 * k` for k from 1 to 1000 and once `2_000_000_000`, `encode()`.
+    /// Written by HdrHistogram's Python port (hdrhistogram 0.10.8): `HdrHistogram(1, 3600000000000, 3)`,
+    /// values `1000 * k` for k from 1 to 1000 and once `2_000_000_000`, `encode()`.
     const FROM_PYTHON: &str = "HISTFAAAAI54nJNpmSzMwMB+ngECmKE0I5DpZrBjAYP9B4jAeX6ms/xMUzmYnrIzLWRh+sgMRcuZmL4zYkErGZmqmSrx4GwmayC0BZPk0bpM0kyyQIgg6c/nZ+Jl4gZiCESwsIsOV3l2JlYwZIbSqJB40VH9Q18/MxMjGsQQwAWJVkgLM0ctH7V8ZFi+cD0jEwAdrUCq";
 
     #[test]
@@ -184,16 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_histogram_is_refused() {
+    fn data_other_than_a_histogram_is_rejected() {
         assert!(matches!(Distribution::decode("not base64!"), Err(DistributionError::Base64(_))));
         assert!(matches!(Distribution::decode("AAAA"), Err(DistributionError::Format(_))));
         assert!(matches!(Distribution::decode(""), Err(DistributionError::Format(_))));
         assert!(matches!(Distribution::decode(&FROM_PYTHON[..40]), Err(DistributionError::Format(_))));
     }
 
-    /// A few bytes that say that there are 4 GiB of counts, or counts of 5 digits, took the memory for them.
+    /// A few bytes that claimed 4 GiB of counts, or 5 digits, made the decoder allocate that much memory.
     #[test]
-    fn a_histogram_that_claims_to_be_large_is_refused() {
+    fn a_histogram_that_claims_to_be_large_is_rejected() {
         let header = |length: u32, digits: u32| {
             let words = [0x1c84_9313, length, 0, digits];
             let bytes = words.iter().flat_map(|word: &u32| word.to_be_bytes());

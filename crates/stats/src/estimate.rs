@@ -1,13 +1,13 @@
 //! The mean over trials with a 95 % interval.
 //!
-//! The interval is the *expanded percentile bootstrap* of T. Hesterberg, "What teachers should know about the bootstrap",
-//! The American Statistician 69(4), 2015, section 4.3 (there also: why not the plain one). Trials are drawn with
-//! replacement, the mean of each draw is taken, and the interval runs between two quantiles of those means. The plain
-//! percentile interval takes the quantiles 0.025 and 0.975 and is too narrow by about sqrt((n-1)/n) and by the
-//! difference between the normal and the t distribution. The expanded one takes a = Phi(-sqrt(n/(n-1)) t(0.975, n-1))
-//! and 1-a, which repairs both.
+//! The interval is the *expanded percentile bootstrap* of T. Hesterberg, "What teachers should know about the
+//! bootstrap", The American Statistician 69(4), 2015, section 4.3, which also explains why not the plain one.
+//! Trials are drawn with replacement, the mean of each draw is taken, and the interval runs between two
+//! quantiles of those means. The plain percentile interval takes the quantiles 0.025 and 0.975 and is too
+//! narrow by about sqrt((n-1)/n) and by the difference between the normal and the t distribution. The
+//! expanded one takes a = Phi(-sqrt(n/(n-1)) t(0.975, n-1)) and 1-a, which corrects both.
 //!
-//! How often the interval held the true mean in 95 cases wanted of 100, simulated with 1,500 samples of normally
+//! How often in 100 cases a 95 % interval contained the true mean, simulated with 1,500 samples of normally
 //! distributed values each:
 //!
 //! | trials | plain percentile | BCa | expanded percentile |
@@ -20,12 +20,13 @@
 //! | 10 | 91 | 90 | 94 |
 //! | 20 | 93 | 93 | 95 |
 //!
-//! BCa, which estimates a skewness from the sample, gains nothing at these sizes. Like every bootstrap of a mean, this
-//! one cannot leave the range of the values; with 2 or 3 trials it *is* that range, and falls short ([`Estimate::note`]): the
-//! range of n values leaves their mean out when all lie on one side of it, which of a symmetric distribution 2 of 2^n do.
+//! BCa, which estimates a skewness from the sample, gains nothing at these sizes. Like every bootstrap of a
+//! mean, this one cannot leave the range of the values; with 2 or 3 trials it *is* that range, and its
+//! coverage falls short ([`Estimate::note`]): the range of n values excludes the true mean if all of them lie
+//! on one side of it, as 2 of 2^n samples of a symmetric distribution do.
 //!
-//! Up to 8 trials every possible draw is counted and the interval is exact. Beyond that 10,000 draws are made from the
-//! given seed, so that the same values give the same interval.
+//! Up to 8 trials every possible draw is counted and the interval is exact. Beyond that 10,000 draws are made
+//! from the given seed, so that the same values give the same interval.
 
 use crate::mean::{MeanKind, mean};
 use crate::student;
@@ -35,9 +36,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Trials up to which every draw is counted: 6,435 distinct ones for 8.
 const TRIALS_COUNTED_MAX: usize = 8;
-/// Draws that are made for more trials.
+/// Number of draws for more trials.
 const DRAWS: u64 = 10_000;
-/// Trials from which on the interval keeps about what it promises.
+/// From this number of trials on, the interval has about its nominal coverage.
 const TRIALS_ENOUGH: usize = 6;
 
 /// A mean over trials.
@@ -47,7 +48,7 @@ pub struct Estimate {
     pub value: f64,
     /// Its 95 % interval; absent with a single trial.
     pub interval: Option<Interval>,
-    /// Trials.
+    /// Number of trials.
     pub n: usize,
 }
 
@@ -76,16 +77,16 @@ impl Estimate {
 
 /// What the interval of the mean of so few values cannot show.
 pub(crate) fn note(trials: usize) -> Option<&'static str> {
-    // Shares from the table above. 3+3 trials have no two-sided Mann-Whitney p below 0.10; 6 are needed for a 95 %
-    // order-statistic interval of the median.
+    // Shares from the table above. 3+3 trials have no two-sided Mann-Whitney p below 0.10; 6 are needed for a
+    // 95 % order-statistic interval of the median.
     match trials {
-        0..=1 => Some("one trial has no interval: how much trials differ is unknown"),
+        0..=1 => Some("one trial has no interval: the variation between trials is unknown"),
         2 => Some(
             "with 2 trials the interval is their range and holds the true mean in about 50 % of cases, not 95 %",
         ),
         3 => Some(
             "with 3 trials the interval is their range and holds the true mean in about 75 % of cases, not 95 %; \
-             no rank test of 3 against 3 reaches 5 %",
+             a rank test of 3 against 3 cannot be significant at 5 %",
         ),
         4 => Some("with 4 trials the interval holds the true mean in about 89 % of cases, not 95 %"),
         5 => Some("with 5 trials the interval holds the true mean in about 91 % of cases, not 95 %"),
@@ -95,7 +96,7 @@ pub(crate) fn note(trials: usize) -> Option<&'static str> {
 
 /// The mean of one value per trial, with its 95 % interval. The seed decides the draws beyond 8 trials.
 ///
-/// `None` where [`mean`] is: without values, and where the kind of mean is not defined for them.
+/// `None` if [`mean`] is: without values, or if this kind of mean is not defined for them.
 pub fn estimate(values: &[f64], kind: MeanKind, seed: u64) -> Option<Estimate> {
     let value = mean(values, kind)?;
     let interval = (values.len() > 1).then(|| interval(values, kind, seed, value));
@@ -113,11 +114,11 @@ fn interval(values: &[f64], kind: MeanKind, seed: u64, value: f64) -> Interval {
     let tail = tail(values.len());
     let ends =
         [kind.unscaled(quantile(means.iter(), tail)), kind.unscaled(quantile(means.iter().rev(), tail))];
-    // The reciprocal turns the order round. An interval that leaves out its own estimate would only be rounding.
+    // The reciprocal reverses the order. Only rounding could make an interval exclude its own estimate.
     Interval { low: ends[0].min(ends[1]).min(value), high: ends[0].max(ends[1]).max(value) }
 }
 
-/// The probability that the expanded interval leaves out at each end.
+/// The probability that the expanded interval excludes at each end.
 fn tail(n: usize) -> f64 {
     let n = n as f64;
     Normal::cdf(-(n / (n - 1.0)).sqrt() * student::quantile(0.975, n - 1.0), 0.0, 1.0)
@@ -136,7 +137,7 @@ fn quantile<'a>(means: impl Iterator<Item = &'a (f64, u64)> + Clone, tail: f64) 
     f64::NAN
 }
 
-/// The mean of every multiset of as many values as there are, and how many of the n^n draws give it.
+/// The mean of every multiset of n of the n values, and how many of the n^n draws give it.
 fn every_draw(values: &[f64]) -> Vec<(f64, u64)> {
     let n = values.len();
     let mut means = Vec::new();
@@ -147,8 +148,8 @@ fn every_draw(values: &[f64]) -> Vec<(f64, u64)> {
     means
 }
 
-/// Decides how often the first value is drawn, then goes on with the rest. `orders` is n! over the factorials of the
-/// counts decided so far.
+/// Chooses how often the first value is drawn, then continues with the rest. `orders` is n! over the
+/// factorials of the counts chosen so far.
 fn extend_draw(values: &[f64], left: usize, sum: f64, orders: u64, means: &mut Vec<(f64, u64)>) {
     let Some((first, rest)) = values.split_first() else {
         return;
@@ -162,7 +163,7 @@ fn extend_draw(values: &[f64], left: usize, sum: f64, orders: u64, means: &mut V
     }
 }
 
-/// `value * count`, where a value that is not drawn counts for nothing even if it is infinite (the reciprocal of 0).
+/// `value * count`, but 0 for a value that is not drawn, even if it is infinite (the reciprocal of 0).
 fn weighted(value: f64, count: usize) -> f64 {
     if count == 0 { 0.0 } else { value * count as f64 }
 }
@@ -191,8 +192,9 @@ mod tests {
         (a - b).abs() <= 1e-9 * b.abs()
     }
 
-    /// Made with NumPy 2 and SciPy 1.17.1: a = norm.cdf(-sqrt(n/(n-1)) * t.ppf(0.975, n-1)); the means of all n^n draws
-    /// (`itertools.product`), on the scale of the mean, sorted; the elements of rank ceil(a n^n) from either end.
+    /// Made with NumPy 2 and SciPy 1.17.1: a = norm.cdf(-sqrt(n/(n-1)) * t.ppf(0.975, n-1)); the means of all
+    /// n^n draws (`itertools.product`), on the scale of the mean, sorted; the elements of rank ceil(a n^n)
+    /// from either end.
     #[test]
     fn small_samples_agree_with_counting_every_draw() {
         for (n, kind, value, low, high) in [
@@ -209,8 +211,9 @@ mod tests {
         }
     }
 
-    /// `scipy.stats.bootstrap((x,), numpy.mean, n_resamples=2000000, method='percentile')` at the confidence level 1-2a
-    /// of 12 trials gives 54.0583 to 63.6833. Ten thousand draws find that to a fiftieth of its width.
+    /// `scipy.stats.bootstrap((x,), numpy.mean, n_resamples=2000000, method='percentile')` at the confidence
+    /// level 1-2a of 12 trials gives 54.0583 to 63.6833. Ten thousand draws agree with that to a fiftieth of
+    /// its width.
     #[test]
     fn larger_samples_agree_with_scipy() {
         for seed in 0..5 {
@@ -261,9 +264,10 @@ mod tests {
         assert_eq!(estimate(&[1.0, f64::INFINITY], MeanKind::Arithmetic, 1), None);
     }
 
-    /// The range of a symmetric sample leaves its mean out when all values lie on one side of it: of n values in 2 of 2^n cases.
+    /// The range of a symmetric sample excludes the true mean if all n values lie on one side of it: in 2 of
+    /// 2^n cases.
     #[test]
-    fn the_range_of_few_trials_holds_the_true_mean_as_often_as_is_told() {
+    fn the_range_of_few_trials_has_the_coverage_that_the_note_states() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         for n in [2, 3] {
             let mut held = |_| {
@@ -272,10 +276,10 @@ mod tests {
                 interval.low <= 0.0 && interval.high >= 0.0
             };
             let share = (0..100_000).filter(|at| held(*at)).count() as f64 / 1000.0;
-            let told = estimate(&TRIALS[..n], MeanKind::Arithmetic, 0).unwrap().note().unwrap();
-            let told = told.split_once("true mean in ").unwrap().1.split_once(" %").unwrap().0;
-            let told: f64 = told.trim_start_matches("about ").parse().unwrap();
-            assert!((share - told).abs() < 0.6, "{n}: {share} instead of {told}");
+            let stated = estimate(&TRIALS[..n], MeanKind::Arithmetic, 0).unwrap().note().unwrap();
+            let stated = stated.split_once("true mean in ").unwrap().1.split_once(" %").unwrap().0;
+            let stated: f64 = stated.trim_start_matches("about ").parse().unwrap();
+            assert!((share - stated).abs() < 0.6, "{n}: {share} instead of {stated}");
         }
     }
 
@@ -320,7 +324,7 @@ mod tests {
             prop_assert!((before.high / after.high - 1.0).abs() < 1e-9);
         }
 
-        /// The draws that are counted are all there are.
+        /// All n^n draws are counted.
         #[test]
         fn every_draw_is_counted_once(values in prop::collection::vec(1.0..1e6, 1..=8)) {
             let draws: u64 = every_draw(&values).iter().map(|(_, draws)| draws).sum();

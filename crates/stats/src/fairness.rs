@@ -1,16 +1,16 @@
-//! How evenly something is shared: the rates of streams that run side by side.
+//! How evenly something is shared: the rates of concurrent streams.
 
 /// How evenly something is shared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fairness {
-    /// Jain's index: 1 when all have the same, 1/n when one of n has everything (R. Jain, D. Chiu, W. Hawe, "A
+    /// Jain's index: 1 if all shares are equal, 1/n if one of n has everything (R. Jain, D. Chiu, W. Hawe, "A
     /// Quantitative Measure of Fairness and Discrimination", DEC TR-301, 1984).
     pub jain: f64,
-    /// The least share over the largest one.
+    /// The smallest share divided by the largest.
     pub least_to_most: f64,
 }
 
-/// The fairness of these shares, which are not negative; none for fewer than two, and when nobody has anything.
+/// The fairness of these nonnegative shares; `None` for fewer than two, or if all are zero.
 pub fn fairness(shares: &[f64]) -> Option<Fairness> {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     let (least, most) =

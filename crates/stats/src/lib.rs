@@ -1,9 +1,9 @@
 //! Arithmetic on measurements: means, estimates with intervals, latency distributions.
 //!
-//! Everything here is a pure function of numbers. The unit of replication is the trial: an estimate takes one value per
-//! trial, never one per operation, because operations of one trial share its disk, its layout and its luck. No value is
-//! deleted as an outlier: a slow trial is a fact about the configuration. This crate knows no files, no clock and no
-//! words of fsdyno; it imports nothing of ours.
+//! Everything here is a pure function of numbers. The unit of replication is the trial: an estimate takes one
+//! value per trial, never one per operation, because the operations of one trial share its disk, its layout
+//! and its luck. No value is removed as an outlier: a slow trial is a fact about the configuration. This
+//! crate uses no files and no clock, and imports no other crate of fsdyno.
 
 mod compare;
 mod distribution;

@@ -1,22 +1,24 @@
-//! The rank test of H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is stochastically
-//! larger than the other", Ann. Math. Stat. 18(1), 1947: whether the values of one sample tend to lie above those of the
-//! other.
+//! The rank test of H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
+//! stochastically larger than the other", Ann. Math. Stat. 18(1), 1947: whether the values of one sample tend
+//! to lie above those of the other.
 //!
-//! It assumes nothing of how values are distributed, and pays for that: 3 against 3 trials reach no two-sided p below
-//! 0.10, 4 against 4 none below 0.029. So it stands beside the ratio as a second opinion that no outlier can sway, and
-//! decides nothing. It knows no pairs either: where trials share blocks, it sees the blocks' differences as noise.
+//! It assumes nothing about the distribution of the values, at a price: with 3 against 3 trials the two-sided
+//! p cannot go below 0.10, with 4 against 4 not below 0.029. It is therefore only a second opinion that no
+//! outlier can sway, and has no influence on the verdict. It also ignores pairing: if trials share blocks, it
+//! treats the differences between blocks as noise.
 //!
-//! For small samples p is exact, given the values as they are: the share of all ways to divide them in two in which the
-//! rank sum lies as far from its mean as the one found. Equal values have the mean of their ranks, so ties need no
-//! correction. (SciPy and the crate statrs have the exact distribution for samples without ties alone.)
+//! For small samples p is exact for the given values: the share of all ways to split them in two in which the
+//! rank sum is at least as far from its mean as the one observed. Equal values get the mean of their ranks,
+//! so ties need no correction. (SciPy and the statrs crate have the exact distribution only for samples
+//! without ties.)
 
 use distrs::Normal;
 
-/// Values of both samples together up to which every division is counted.
+/// Up to this many values in both samples together, every split is counted.
 const COUNTED_MAX: usize = 60;
 
-/// The two-sided p value of both samples being from one distribution; `None` where a sample is empty or a value is not a
-/// number.
+/// The two-sided p value of the hypothesis that both samples have one distribution; `None` if a sample is
+/// empty or a value is NaN.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<f64> {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     if first.is_empty() || second.is_empty() || all.iter().any(|value| value.is_nan()) {
@@ -29,14 +31,14 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<f64> {
     })
 }
 
-/// Twice the rank of each value, a whole number also for the mean rank of equal values.
+/// Twice the rank of each value, which is an integer even for the mean rank of equal values.
 fn doubled_ranks(values: &[f64]) -> Vec<usize> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count();
     let equal = |value: f64| values.iter().filter(|other| **other == value).count();
     values.iter().map(|value| 2 * below(*value) + equal(*value) + 1).collect()
 }
 
-/// Counts the divisions by the rank sum of the part that stands for the first sample, value after value.
+/// Counts the splits by the rank sum of the first sample, adding one value at a time.
 fn exact(ranks: &[usize], first: usize) -> f64 {
     let total: usize = ranks.iter().sum();
     // `ways[k][s]`: in how many ways k of the values seen so far have the rank sum s.
@@ -50,7 +52,7 @@ fn exact(ranks: &[usize], first: usize) -> f64 {
             }
         }
     }
-    // Distance from the mean `first * total / n`, times n, to stay whole.
+    // Distance from the mean `first * total / n`, times n, to stay an integer.
     let distance = |sum: usize| (sum * ranks.len()).abs_diff(first * total);
     let found = distance(ranks[..first].iter().sum());
     let as_far = |(sum, _): &(usize, &f64)| distance(*sum) >= found;
@@ -64,7 +66,7 @@ fn asymptotic(ranks: &[usize], first: usize) -> f64 {
     let (of_first, of_second) = (first as f64, n - first as f64);
     let rank_sum = ranks[..first].iter().sum::<usize>() as f64 / 2.0;
     let expected = of_first * (n + 1.0) / 2.0;
-    // The variance of ranks among all values, ties included, times what drawing without replacement leaves of it.
+    // The variance of the ranks of all values, including ties, with the finite population correction.
     let mean = (n + 1.0) / 2.0;
     let squares: f64 = ranks.iter().map(|rank| (*rank as f64 / 2.0 - mean).powi(2)).sum();
     let deviation = (of_first * of_second / (n * (n - 1.0)) * squares).sqrt();
@@ -92,8 +94,9 @@ mod tests {
         assert!(close(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap(), 0.1));
     }
 
-    /// Counted with NumPy: `t = abs(r[:n].sum() - mu)` with `r = scipy.stats.rankdata(x + y)`, and the share of
-    /// `itertools.combinations(range(len(r)), n)` whose rank sum is as far from `mu = n * r.mean()`.
+    /// Counted with NumPy: `t = abs(r[:n].sum() - mu)` with `r = scipy.stats.rankdata(x + y)`, and the share
+    /// of `itertools.combinations(range(len(r)), n)` whose rank sum is at least as far from
+    /// `mu = n * r.mean()`.
     #[test]
     fn with_ties_it_agrees_with_counting() {
         let p = mann_whitney(&[1.0, 2.0, 2.0, 3.0, 5.0], &[2.0, 4.0, 5.0, 5.0, 6.0, 7.0]).unwrap();
@@ -117,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_order_has_no_p() {
+    fn samples_without_an_order_have_no_p() {
         assert_eq!(mann_whitney(&[], &[1.0]), None);
         assert_eq!(mann_whitney(&[f64::NAN], &[1.0]), None);
     }
 
     proptest! {
         #[test]
-        fn the_sides_may_change_places(
+        fn swapping_the_sides_changes_nothing(
             first in prop::collection::vec(0..20_i32, 1..9), second in prop::collection::vec(0..20_i32, 1..9),
         ) {
             let [first, second] = [first, second].map(|side| side.into_iter().map(f64::from).collect::<Vec<_>>());
@@ -132,9 +135,9 @@ mod tests {
             prop_assert!(close(there, back) && there > 0.0 && there <= 1.0 + 1e-12);
         }
 
-        /// Where both methods apply they are near.
+        /// Where both methods apply, they nearly agree.
         #[test]
-        fn the_approximation_is_near_the_count(values in prop::collection::vec(0.0..1.0_f64, 40)) {
+        fn the_approximation_is_close_to_the_exact_value(values in prop::collection::vec(0.0..1.0_f64, 40)) {
             let ranks = doubled_ranks(&values);
             prop_assert!((exact(&ranks, 20) - asymptotic(&ranks, 20)).abs() < 0.01);
         }

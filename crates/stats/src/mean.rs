@@ -5,11 +5,12 @@
 pub enum MeanKind {
     /// Times and counts.
     Arithmetic,
-    /// Rates: the rate at which equal amounts of work were done. J. E. Smith, "Characterizing computer performance with
-    /// a single number", CACM 31(10), 1988.
+    /// Rates: the rate at which equal amounts of work were done. J. E. Smith, "Characterizing computer
+    /// performance with a single number", CACM 31(10), 1988.
     Harmonic,
-    /// Ratios: the mean that does not depend on which of the two is the base. P. J. Fleming and J. J. Wallace, "How not
-    /// to lie with statistics: the correct way to summarize benchmark results", CACM 29(3), 1986.
+    /// Ratios: the mean that does not depend on which of the two is the base. P. J. Fleming and J. J.
+    /// Wallace, "How not to lie with statistics: the correct way to summarize benchmark results", CACM 29(3),
+    /// 1986.
     Geometric,
 }
 
@@ -23,7 +24,7 @@ impl MeanKind {
         }
     }
 
-    /// The way back from [`MeanKind::scaled`].
+    /// The inverse of [`MeanKind::scaled`].
     pub(crate) fn unscaled(self, value: f64) -> f64 {
         match self {
             MeanKind::Arithmetic => value,
@@ -32,18 +33,20 @@ impl MeanKind {
         }
     }
 
-    /// Whether these numbers have this mean: all finite, and none negative where the mean is harmonic or geometric.
+    /// Whether this mean is defined for these numbers: all finite, and none negative if it is harmonic or
+    /// geometric.
     pub(crate) fn accepts(self, values: &[f64]) -> bool {
         let signed = self == MeanKind::Arithmetic;
         values.iter().all(|value| value.is_finite() && (signed || *value >= 0.0))
     }
 }
 
-/// The mean of some numbers; `None` without any, and where the kind of mean is not defined for them (a number that is
-/// not finite; a negative one for the harmonic and the geometric mean).
+/// The mean of some numbers; `None` if there are none, or if this kind of mean is not defined for them (a
+/// number that is not finite; a negative one for the harmonic and the geometric mean).
 ///
-/// A zero makes the harmonic and the geometric mean zero, which is their limit: a trial that moved nothing is not passed
-/// over. The result never leaves the range of the numbers, so that equal numbers have exactly themselves as mean.
+/// A zero makes the harmonic and the geometric mean zero, which is their limit: a trial that moved nothing is
+/// not ignored. The result never leaves the range of the numbers, so the mean of equal numbers is exactly
+/// that number.
 pub fn mean(values: &[f64], kind: MeanKind) -> Option<f64> {
     if values.is_empty() || !kind.accepts(values) {
         return None;
@@ -62,7 +65,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Vectors from SciPy 1.17.1: `numpy.mean`, `scipy.stats.hmean`, `scipy.stats.gmean` of `[62.1, 48.7, 55.3, 71.9]`.
+    /// Vectors from SciPy 1.17.1: `numpy.mean`, `scipy.stats.hmean`, `scipy.stats.gmean` of
+    /// `[62.1, 48.7, 55.3, 71.9]`.
     #[test]
     fn means_agree_with_scipy() {
         let values = [62.1, 48.7, 55.3, 71.9];
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_a_mean_have_none() {
+    fn some_numbers_have_no_mean() {
         assert_eq!(mean(&[], MeanKind::Arithmetic), None);
         assert_eq!(mean(&[1.0, f64::NAN], MeanKind::Arithmetic), None);
         assert_eq!(mean(&[1.0, -1.0], MeanKind::Harmonic), None);

@@ -1,4 +1,4 @@
-//! Order by merit.
+//! Sorting by merit.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ pub enum Better {
     Lower,
 }
 
-/// Indices of the values, the best first. Equal values keep their order; those without a value come last, in theirs.
+/// Indices of the values, the best first. Equal values keep their order; missing values come last.
 pub fn best_first(values: &[Option<f64>], better: Better) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| match (values[*a], values[*b]) {

@@ -7,7 +7,7 @@ pub(crate) fn quantile(share: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |distribution| distribution.inverse_cdf(share))
 }
 
-/// Two-sided p value of a mean with this variance of its own being 0.
+/// Two-sided p value of the hypothesis that a mean with this variance is 0.
 pub(crate) fn p_value(mean: f64, variance: f64, freedom: f64) -> f64 {
     if variance == 0.0 {
         return if mean == 0.0 { 1.0 } else { 0.0 };

@@ -1,31 +1,33 @@
 //! Whether something goes up or down over time, and by how much.
 //!
-//! The test is that of H. B. Mann ("Nonparametric tests against trend", Econometrica 13, 1945) and M. G. Kendall, which
-//! asks of every pair whether the later value is the larger: no shape of the trend and no distribution of the values is
-//! taken for granted, and a single value far off decides nothing. The slope is the median of the slopes of all pairs, with
-//! the interval of P. K. Sen ("Estimates of the regression coefficient based on Kendall's tau", JASA 63, 1968).
+//! The test is that of H. B. Mann ("Nonparametric tests against trend", Econometrica 13, 1945) and M. G.
+//! Kendall, which asks for every pair whether the later value is larger. It assumes no shape of the trend and
+//! no distribution of the values, and no single outlier can decide the result. The slope is the median of the
+//! slopes of all pairs, with the interval of P. K. Sen ("Estimates of the regression coefficient based on
+//! Kendall's tau", JASA 63, 1968).
 //!
-//! Without equal values the p value is exact, from the number of orders with so many inversions; with some it is that of the
-//! normal distribution. Fewer than 5 values cannot reach 5 % whatever they are.
+//! Without ties the p value is exact, counted from the permutations with each number of inversions; with ties
+//! it is that of the normal approximation. Fewer than 5 values cannot reach 5 %, whatever they are.
 
 use crate::estimate::Interval;
 use distrs::Normal;
 
-/// Values up to which all orders are counted.
+/// Up to this many values, all permutations are counted.
 const COUNTED_MAX: usize = 60;
 
 /// A trend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trend {
-    /// Two-sided p value of there being none.
+    /// Two-sided p value of the hypothesis that there is no trend.
     pub p: f64,
-    /// The change of the value for each unit of time.
+    /// The change of the value per unit of time.
     pub slope: f64,
     /// Its 95 % interval.
     pub interval: Interval,
 }
 
-/// The trend of values (time, value), the times all different. `None` with fewer than 3, and where one is not finite.
+/// The trend of points (time, value), whose times must all differ. `None` with fewer than 3, or if one is not
+/// finite.
 pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     let n = points.len();
     if n < 3 || !points.iter().all(|(time, value)| time.is_finite() && value.is_finite()) {
@@ -51,7 +53,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     Some(Trend { p, slope: median(&slopes), interval: Interval { low: slopes[low], high: slopes[high] } })
 }
 
-/// How often each value is there.
+/// How often each value occurs.
 fn ties(mut values: Vec<f64>) -> Vec<usize> {
     values.sort_unstable_by(f64::total_cmp);
     values.chunk_by(|a, b| a == b).map(<[f64]>::len).collect()
@@ -62,9 +64,9 @@ fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// The share of all orders of `n` values whose score is at least as far from 0.
+/// The share of all permutations of `n` values whose score is at least as far from 0.
 fn counted(n: usize, score: i64) -> f64 {
-    // Shares of the orders with 0, 1, ... inversions: the value that comes `i`th adds 0 to `i` of them.
+    // Shares of the permutations with 0, 1, ... inversions: the `i`th value adds 0 to `i` of them.
     let mut shares = vec![1.0];
     for i in 1..n {
         let mut longer = vec![0.0; shares.len() + i];
@@ -135,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_turned_round_turns_the_slope(values in prop::collection::vec(1.0..100.0_f64, 3..12)) {
+        fn reversing_time_reverses_the_slope(values in prop::collection::vec(1.0..100.0_f64, 3..12)) {
             let there: Vec<_> = values.iter().enumerate().map(|(i, value)| (i as f64, *value)).collect();
             let back: Vec<_> = values.iter().rev().enumerate().map(|(i, value)| (i as f64, *value)).collect();
             let (there, back) = (trend(&there).unwrap(), trend(&back).unwrap());

@@ -1,11 +1,13 @@
-//! What a reader of a trial must know before trusting its figures: causes that work on them beside the configuration.
+//! What a reader must know before trusting the figures of a trial: what influenced them besides the
+//! configuration.
 //!
-//! A pure function of the record: what was measured, what the machine did meanwhile, and what it is. Each confounder is told
-//! once, for the phase in which it weighed most. Some others are told by those who see them: the engine tells of trees
-//! smaller than memory, readers that passed their tree more than once and a slow timer, the testbed of options that are
-//! not in force and of settings that weaken what survives a power cut.
+//! A pure function of the record: what was measured, what the machine did meanwhile, and what the machine is.
+//! Each confounder is reported once, for the phase in which it was worst. Others are reported where they are
+//! detected: the engine reports trees smaller than memory, readers that started their tree again, and a slow
+//! timer; the testbed reports options that are not in force and settings that weaken what survives a power
+//! cut.
 //!
-//! A threshold divides what a healthy run shows anyway from what moves its figures by several percent.
+//! The thresholds separate what any healthy run shows from what changes its figures by several percent.
 
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::figures::total;
@@ -17,7 +19,7 @@ use fsdyno_core::{Bytes, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningK
 
 /// Share of the bytes read that may come from the page cache.
 const CACHED_SHARE: f64 = 0.2;
-/// Bytes below which a share of them says nothing.
+/// With fewer bytes than this, a share of them means nothing.
 const FEW_BYTES: u64 = 16 * Bytes::MIB;
 /// Share of all processors that workers may use.
 const WORKERS_SHARE: f64 = 0.9;
@@ -27,10 +29,10 @@ const STEAL_SHARE: f64 = 0.02;
 const OTHERS_RATE: f64 = 1e6;
 /// ...and their share of what it moved.
 const OTHERS_SHARE: f64 = 0.05;
-/// Processor time of lazy initialisation from which on it has written more than a few blocks.
+/// With more processor time than this, lazy initialisation has written more than a few blocks.
 const LAZY_INIT: Nanos = Nanos::from_millis(1);
 
-/// Everything about a trial that confounds its figures.
+/// All confounders of a trial.
 pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
     if record.phases.is_empty() {
         return Vec::new();
@@ -53,7 +55,7 @@ fn rate(one: &Watched<'_>, bytes: u64) -> f64 {
     bytes as f64 / one.telemetry.window.length_ns.as_secs_f64().max(1e-9)
 }
 
-/// The phase in which something weighed most, when it weighed more than it may.
+/// The phase with the largest weight, if that exceeds the limit.
 fn worst<'s, 'a>(
     seen: &'s [Watched<'a>],
     limit: f64,
@@ -71,8 +73,8 @@ fn warning(kind: WarningKind, one: &Watched<'_>, text: &str) -> Option<Warning> 
     Some(Warning::new(kind, text))
 }
 
-/// Bytes that readers got and the device never gave. A filesystem that compresses gives more than it reads, so nothing can
-/// be told of it; and what is made to read from memory is not warned of.
+/// Bytes that readers got but the device did not deliver. A filesystem that compresses returns more than it
+/// reads, so it cannot be judged. Phases that are meant to read from memory get no warning.
 fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     if compresses(record) {
         return None;
@@ -92,7 +94,7 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     })?;
     let device = one.telemetry.devices.first()?;
     let text = format!(
-        "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' gave {:.0} MB",
+        "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' delivered {:.0} MB",
         share * 100.0,
         megabytes(read(one)),
         megabytes(one.telemetry.filesystem_device()?.read_bytes)
@@ -100,20 +102,20 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::PageCache, one, &text)
 }
 
-/// Work that mkfs has left to the kernel. The thread serves every ext4 of the machine.
+/// Work that mkfs left to the kernel. The thread serves every ext4 filesystem of the machine.
 fn lazy_initialisation(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, time_ns) = worst(seen, LAZY_INIT.0 as f64, |one| {
         one.telemetry.window.task_ns.get(&TaskKind::LazyInit).map(|time_ns| *time_ns as f64)
     })?;
     let text = format!(
-        "ext4lazyinit initialised inode tables, of this or another filesystem of the machine, for {:.0} ms of processor \
-         time",
+        "ext4lazyinit used {:.0} ms of processor time to initialise inode tables, of this or another filesystem \
+         of the machine",
         time_ns / 1e6
     );
     warning(WarningKind::LazyInitialisation, one, &text)
 }
 
-/// Workers that leave no processor idle measure the processors. `null` is made to.
+/// Workers that leave no processor idle measure the processors. `null` does so by design.
 fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
     let (one, share) = worst(seen, WORKERS_SHARE, |one| {
         let roles = || one.roles.iter().filter(|role| role.role != Role::Null);
@@ -123,7 +125,7 @@ fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
     })?;
     let processors = one.telemetry.processors;
     let text = format!(
-        "workers used {:.0} % of {processors} processor{}: that limits them, not the device",
+        "workers used {:.0} % of {processors} processor{}: processor time is the limit, not the device",
         share.min(1.0) * 100.0,
         if processors == 1 { "" } else { "s" }
     );
@@ -140,8 +142,9 @@ fn steal_time(seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::StealTime, one, &text)
 }
 
-/// Others that read and write while we measure. The kernel does not tell on which device. Where the filesystem is ours alone,
-/// they can only be on the disk below it, and there on no more than what it moved beside our own.
+/// Other processes that read and write during the measurement. The kernel does not report on which device. If
+/// the filesystem is ours alone, they can only have used the disk below it, and moved at most what that disk
+/// moved beyond our own I/O.
 fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     let others = |one: &Watched<'_>| -> u64 {
         total(one.telemetry.other_processes.iter().flat_map(|other| [other.read_bytes, other.write_bytes]))
@@ -165,7 +168,7 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         more => format!(" and {more} more"),
     };
     let text = format!(
-        "process '{}' ({}){more} read and wrote block devices: up to {:.0} MB, {:.0} % of what '{}' moved, were theirs",
+        "process '{}' ({}){more} read and wrote up to {:.0} MB on block devices, {:.0} % of what '{}' moved",
         first.name,
         first.pid,
         megabytes(on_disk(one)?.0),
@@ -175,7 +178,7 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::OtherIo, one, &text)
 }
 
-/// A filesystem that compresses what compresses well moves less than it was given.
+/// A filesystem that compresses moves fewer bytes than it was given, if the content compresses well.
 fn compression(record: &TrialRecord) -> Option<Warning> {
     let content = record.workload.list().into_iter().find(|listed| listed.name == "content")?.value;
     if !compresses(record) || content == "random" {
@@ -197,7 +200,8 @@ fn compresses(record: &TrialRecord) -> bool {
     })
 }
 
-/// A cache that loses its content with the power, and nobody who flushes it; or a device that does not say.
+/// A volatile write cache that the filesystem never flushes, or a device that does not report whether it has
+/// one.
 fn write_cache(record: &TrialRecord) -> Option<Warning> {
     let state = |device: &DeviceFacts| device.queue.get("write_cache").map(|state| state.trim().to_string());
     let options = record.built.mount_options_in_force.split(',');
@@ -206,16 +210,18 @@ fn write_cache(record: &TrialRecord) -> Option<Warning> {
         record.environment.devices.iter().find(|device| state(device).as_deref() == Some("write back"));
     if let Some(device) = volatile.filter(|_| unflushed) {
         let text = format!(
-            "'{}' has a volatile write cache and the filesystem never flushes it: writes look faster than they are safe",
+            "'{}' has a volatile write cache and the filesystem never flushes it: writes are fast because they are not \
+             safe",
             device.path
         );
         return Some(Warning::new(WarningKind::WriteCache, text));
     }
-    // Of a directory only the filesystem is known, and of an image the file: neither has a cache of its own to ask about.
+    // For a directory only the filesystem is known, and for an image the file: neither has a cache of its
+    // own.
     let asked = record.device.is_of_blocks();
     let silent = record.environment.devices.iter().find(|device| state(device).is_none());
     let device = silent.filter(|_| asked)?;
-    let text = format!("'{}' does not say whether it has a volatile write cache", device.path);
+    let text = format!("'{}' does not report whether it has a volatile write cache", device.path);
     Some(Warning::new(WarningKind::WriteCache, text))
 }
 
@@ -234,7 +240,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A trial in which nothing is wrong: in 10 s on two processors a reader got 1 GB, all of it from the device.
+    /// A trial without confounders: in 10 s on two processors a reader got 1 GB, all of it from the device.
     fn healthy() -> TrialRecord {
         let mut record = fixture::trial(0, 0, 0, fixture::configuration("btrfs", "bfq"), 0.0);
         record.built.mount_options_in_force = "rw,relatime,space_cache=v2".to_string();
@@ -303,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_trial_has_none_and_neither_has_one_of_which_nothing_is_known() {
+    fn neither_a_healthy_trial_nor_one_without_data_has_confounders() {
         assert_eq!(confounders(&healthy()), []);
         let mut unwatched = healthy();
         unwatched.phases[0].telemetry = None;
@@ -320,7 +326,7 @@ mod tests {
     #[test]
     fn reads_that_the_device_never_saw_came_from_the_page_cache() {
         let mut record = healthy();
-        // The worst phase is told.
+        // The worst phase is reported.
         record.phases.push(PhaseResult { name: "3 readers".to_string(), ..phase() });
         for (index, read_bytes) in [(0, 700_000_000), (1, 250_000_000)] {
             let telemetry = record.phases[index].telemetry.as_mut().expect("telemetry");
@@ -330,9 +336,9 @@ mod tests {
         assert_eq!(kind, WarningKind::PageCache);
         assert_eq!(
             text,
-            "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' gave 250 MB"
+            "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' delivered 250 MB"
         );
-        // Too little to tell, and a filesystem of which it cannot be told.
+        // Too few bytes to judge, and a filesystem that compresses.
         for phase in &mut record.phases {
             phase.roles[0].rates.bytes = 1_000_000;
         }
@@ -344,11 +350,11 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_are_meant_to_come_from_memory_are_not_told() {
+    fn reads_that_are_meant_to_come_from_memory_get_no_warning() {
         let mut record = healthy();
         window(&mut record).devices[0] = Some(DeviceActivity::default());
         record.phases[0].name = CACHED.name.to_string();
-        assert_eq!(only(&record).0, WarningKind::PageCache, "of any other workload");
+        assert_eq!(only(&record).0, WarningKind::PageCache, "the same phase in another workload");
         record.workload = Workload::DeviceRead(Default::default());
         assert_eq!(confounders(&record), []);
         record.phases[0].name = "buffered reads".to_string();
@@ -356,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_that_a_program_does_not_tell_apart_are_judged_together() {
+    fn phases_that_a_program_does_not_separate_are_judged_together() {
         let mut record = healthy();
         let telemetry = record.phases[0].telemetry.take();
         record.phases.push(PhaseResult { name: "second".to_string(), telemetry: None, ..phase() });
@@ -366,23 +372,23 @@ mod tests {
         assert_eq!(kind, WarningKind::PageCache);
         assert_eq!(
             text,
-            "whole run: 50 % of the 2000 MB read came from the page cache: device 'loop0' gave 1010 MB"
+            "whole run: 50 % of the 2000 MB read came from the page cache: device 'loop0' delivered 1010 MB"
         );
     }
 
     #[test]
-    fn lazy_initialisation_is_told_and_a_thread_that_only_looked_is_not() {
+    fn lazy_initialisation_is_reported_but_an_idle_thread_is_not() {
         let mut record = healthy();
         window(&mut record).task_ns = [(TaskKind::LazyInit, 40_000)].into();
         assert_eq!(confounders(&record), []);
         window(&mut record).task_ns = [(TaskKind::LazyInit, 37_000_000)].into();
         let (kind, text) = only(&record);
         assert_eq!(kind, WarningKind::LazyInitialisation);
-        assert!(text.contains("for 37 ms"), "{text}");
+        assert!(text.contains("used 37 ms"), "{text}");
     }
 
     #[test]
-    fn workers_that_use_all_processors_are_told_but_null_is_made_to() {
+    fn workers_that_use_all_processors_are_reported_except_for_null() {
         let mut record = healthy();
         let cpu = CpuTime { user_ns: Nanos(10 * SECOND), system_ns: Nanos(9 * SECOND) };
         record.phases[0].roles[0].cpu = cpu;
@@ -394,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_the_hypervisor_takes_away_is_told() {
+    fn steal_time_is_reported() {
         let mut record = healthy();
         window(&mut record).cpu =
             Some(CpuSplit { steal_ns: SECOND, idle_ns: 19 * SECOND, ..CpuSplit::default() });
@@ -404,15 +410,15 @@ mod tests {
     }
 
     #[test]
-    fn another_process_that_reads_and_writes_is_told_unless_it_is_little() {
+    fn other_processes_are_reported_unless_they_do_little_io() {
         let mut record = healthy();
         let other =
             |pid, read_bytes| ProcessIo { pid, name: "rsync".to_string(), read_bytes, write_bytes: 0 };
-        let mut others = |others: Vec<ProcessIo>, beside_ours: u64| {
+        let mut others = |others: Vec<ProcessIo>, beyond_ours: u64| {
             let telemetry = record.phases[0].telemetry.as_mut().expect("telemetry");
             telemetry.other_processes = others;
             let disk =
-                DeviceActivity { write_bytes: beside_ours, ..telemetry.window.devices[0].expect("a device") };
+                DeviceActivity { write_bytes: beyond_ours, ..telemetry.window.devices[0].expect("a device") };
             telemetry.window.devices[1] = Some(disk);
             confounders(&record)
         };
@@ -425,28 +431,32 @@ mod tests {
         assert_eq!(found[0].kind, WarningKind::OtherIo);
         assert_eq!(
             found[0].text,
-            "phase '1 reader': process 'rsync' (77) and 1 more read and wrote block devices: up to 300 MB, 15 % of what \
-             'vda' moved, were theirs"
+            "phase '1 reader': process 'rsync' (77) and 1 more read and wrote up to 300 MB on block devices, 15 % of \
+             what 'vda' moved"
         );
     }
 
     #[test]
-    fn compression_counts_where_the_content_compresses() {
-        for (content, told) in
+    fn compression_is_reported_if_the_content_compresses() {
+        for (content, reported) in
             [(Content::Random, false), (Content::Zeros, true), (Content::Compressible(0.5), true)]
         {
             let mut record = with_content(content);
             assert_eq!(confounders(&record), [], "{content:?}: nothing compresses");
             record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
             let kinds: Vec<WarningKind> = confounders(&record).iter().map(|warning| warning.kind).collect();
-            assert_eq!(kinds, if told { vec![WarningKind::Compression] } else { Vec::new() }, "{content:?}");
+            assert_eq!(
+                kinds,
+                if reported { vec![WarningKind::Compression] } else { Vec::new() },
+                "{content:?}"
+            );
             record.built.mount_options_in_force = "rw,compress=no".to_string();
             assert_eq!(confounders(&record), [], "{content:?}: switched off");
         }
     }
 
     #[test]
-    fn a_volatile_cache_that_nobody_flushes_is_told_and_so_is_a_silent_device() {
+    fn an_unflushed_cache_and_a_silent_device_are_reported() {
         let mut record = healthy();
         for filesystem in filesystem::all() {
             record.configuration.filesystem = filesystem.name.to_string();
@@ -463,6 +473,6 @@ mod tests {
         record.device = DeviceSpec::Block { path: "/dev/sda".into(), identity: None };
         let (kind, text) = only(&record);
         assert_eq!(kind, WarningKind::WriteCache);
-        assert_eq!(text, "'/dev/sda' does not say whether it has a volatile write cache");
+        assert_eq!(text, "'/dev/sda' does not report whether it has a volatile write cache");
     }
 }

@@ -1,12 +1,12 @@
-//! Drift: how much the machine itself moved while a sweep ran.
+//! Drift: how much the machine's own speed changed during a sweep.
 //!
-//! The sentinel is the one case that is repeated before each block. Its values, and its ordinary trials between them, are
-//! tested for a trend over the sweep. Where there are too few of them to show any, every trial helps: each against the mean
-//! of its own case, which leaves what the machine did.
+//! The sentinel is the case that is repeated before each block. All trials of that case, sentinels or not,
+//! are tested for a trend over the sweep. If they are too few to show one, all trials of the workload are
+//! tested, each relative to the mean of its case, which leaves the machine's own variation.
 //!
-//! A trend is worth a warning when it is not chance and larger than what SNIA's steady state allows a fitted line to rise,
-//! 10 % (Solid State Storage Performance Test Specification, 2.1.24). SNIA's other half, that all values lie within 20 % of
-//! their mean, is told as a note.
+//! A trend gets a warning if it is not chance and exceeds 10 %, the most that SNIA's steady state allows a
+//! fitted line to rise (Solid State Storage Performance Test Specification, 2.1.24). SNIA's other limit, that
+//! values differ by at most 20 % of their mean, becomes a note.
 
 use crate::outcomes::is_measured;
 use fsdyno_core::TrialRecord;
@@ -15,13 +15,14 @@ use fsdyno_stats::trend;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Values below which no trend can be shown.
+/// The fewest values that can show a trend.
 const FEWEST: usize = 5;
-/// SNIA's steady state: the most that a fitted line may rise, and the most that values may differ, as shares of the mean.
+/// SNIA's steady state: how much a fitted line may rise, and how much values may differ, as shares of the
+/// mean.
 const SNIA_RISE: f64 = 0.10;
 const SNIA_RANGE: f64 = 0.20;
 
-/// The first case from its first trial to its last, sentinels among them: how much the machine itself moved.
+/// The trials of the sentinel's case over time, which show how much the machine's own speed changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drift {
     /// Name of the configuration.
@@ -30,7 +31,7 @@ pub struct Drift {
     pub measure: String,
     /// Its value in each measured trial, in order of execution.
     pub values: Vec<f64>,
-    /// What is fitted over time; absent with too few trials.
+    /// The fitted trend; absent if there are too few trials.
     pub trend: Option<FittedTrend>,
 }
 
@@ -41,16 +42,17 @@ pub struct FittedTrend {
     pub change: f64,
     /// Its 95 % interval.
     pub interval: [f64; 2],
-    /// Two-sided p value of there being none.
+    /// Two-sided p value of the hypothesis that there is no trend.
     pub p: f64,
-    /// Trials that it rests on.
+    /// Number of trials that it is based on.
     pub trials: usize,
-    /// Whether all trials were taken, each against the mean of its case, for want of sentinels.
+    /// Whether it is based on all trials, each relative to the mean of its case, because the sentinel
+    /// has too few.
     pub of_all_trials: bool,
 }
 
 impl Drift {
-    /// The last value against the first: 0.1 is 10 % more.
+    /// The last value relative to the first: 0.1 is 10 % more.
     pub fn change(&self) -> Option<f64> {
         match (self.values.first(), self.values.last()) {
             (Some(first), Some(last)) if *first != 0.0 => Some(last / first - 1.0),
@@ -58,23 +60,26 @@ impl Drift {
         }
     }
 
-    /// What a reader must know before anything else: that the machine drifted.
+    /// The warning that the machine drifted, which readers must see before anything else.
     pub fn warning(&self) -> Option<String> {
         let trend = self.trend.filter(|trend| trend.p < 0.05 && trend.change.abs() > SNIA_RISE)?;
-        let of = match trend.of_all_trials {
-            true => format!("its {} trials, each beside the mean of its configuration,", trend.trials),
-            false => format!("{}, which was repeated {} times to see that,", self.name, trend.trials),
+        let (of, over) = match trend.of_all_trials {
+            true => {
+                let over = "trials, each relative to the mean of its configuration";
+                (String::new(), format!("all {} {over}", trend.trials))
+            }
+            false => (format!(" of {}", self.name), format!("its {} trials", trend.trials)),
         };
         let [low, high] = trend.interval.map(|end| end * 100.0);
         Some(format!(
-            "the machine drifted during this sweep: {of} changed by {:+.0} % [{low:+.0}, {high:+.0}] in {} from first to \
-             last. Ratios within blocks hardly suffer from that; means and their intervals do.",
-            trend.change * 100.0,
-            self.measure
+            "the machine drifted during this sweep: {}{of} changed by {:+.0} % [{low:+.0}, {high:+.0}] over {over}. \
+             Ratios within blocks are hardly affected, but means and their intervals are.",
+            self.measure,
+            trend.change * 100.0
         ))
     }
 
-    /// That the sentinel was not steady, where that is no trend.
+    /// The note that the machine was not steady, if there is no warning of a trend.
     pub fn unsteady(&self) -> Option<String> {
         let mean = self.values.iter().sum::<f64>() / self.values.len() as f64;
         let range = self.values.iter().copied().fold(f64::MIN, f64::max)
@@ -82,17 +87,17 @@ impl Drift {
         let steady = range <= SNIA_RANGE * mean;
         (self.values.len() >= FEWEST && !steady && self.warning().is_none()).then(|| {
             format!(
-                "the machine was not steady: {} differs by {:.0} % of its mean between its {} trials, and SNIA calls up to \
-                 20 % steady",
+                "the machine was not steady: the {} trials of {} differ by up to {:.0} % of their mean; SNIA's limit for \
+                 a steady state is 20 %",
+                self.values.len(),
                 self.name,
-                range / mean * 100.0,
-                self.values.len()
+                range / mean * 100.0
             )
         })
     }
 }
 
-/// What the sentinel shows; `None` in a sweep without one, or when fewer than two of its trials have a value.
+/// What the sentinel shows; `None` in a sweep without one, or if fewer than two of its trials have a value.
 pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
     let sentinel = trials.iter().find(|trial| trial.sentinel)?;
     let own_workload = || trials.iter().filter(|trial| trial.workload == sentinel.workload);
@@ -112,7 +117,7 @@ pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
         chosen.iter().map(|(trial, value)| (f64::from(trial.trial), value.ln())).collect()
     };
     let of_all_trials = values.len() < FEWEST;
-    let points = if of_all_trials { beside_their_case(&measured) } else { logarithms(&same) };
+    let points = if of_all_trials { relative_to_their_case(&measured) } else { logarithms(&same) };
     Some(Drift {
         name: sentinel.configuration.name.clone(),
         measure: measure.name().to_string(),
@@ -121,18 +126,18 @@ pub fn drift(measure: &Measure, trials: &[TrialRecord]) -> Option<Drift> {
     })
 }
 
-/// The logarithm of each trial beside the mean of its case, by the number of the trial.
-fn beside_their_case(measured: &[(&TrialRecord, f64)]) -> Vec<(f64, f64)> {
+/// The logarithm of each trial relative to the mean of its case, by the number of the trial.
+fn relative_to_their_case(measured: &[(&TrialRecord, f64)]) -> Vec<(f64, f64)> {
     let mut cases: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (trial, value) in measured {
         cases.entry(trial.case).or_default().push(value.ln());
     }
-    let beside = |(trial, value): &(&TrialRecord, f64)| {
+    let relative = |(trial, value): &(&TrialRecord, f64)| {
         let same = &cases[&trial.case];
         let mean = same.iter().sum::<f64>() / same.len() as f64;
         (same.len() > 1).then_some((f64::from(trial.trial), value.ln() - mean))
     };
-    measured.iter().filter_map(beside).collect()
+    measured.iter().filter_map(relative).collect()
 }
 
 fn fitted(points: &[(f64, f64)], of_all_trials: bool) -> Option<FittedTrend> {
@@ -153,7 +158,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// So many blocks of so many cases with a sentinel before each, the rate changing by `step` from trial to trial.
+    /// A sweep of `blocks` and `cases` with a sentinel before each block; the rate changes by `step` from
+    /// trial to trial.
     fn sweep(blocks: u32, cases: u32, step: f64) -> Vec<TrialRecord> {
         let mut trials = Vec::new();
         for block in 0..blocks {
@@ -176,37 +182,34 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_slows_down_is_told() {
+    fn a_machine_that_slows_down_is_reported() {
         let drift = of(&sweep(6, 2, -0.015));
         let trend = drift.trend.unwrap();
-        // The sentinel's trials are the first 17 of 18.
+        // The last trial of the sentinel's case is the 17th of 18.
         let truth = (-0.015 * 16.0_f64).exp_m1();
         assert!((trend.change - truth).abs() < 0.02 && !trend.of_all_trials, "{trend:?}");
         let warning = drift.warning().unwrap();
-        assert!(
-            warning.contains("ext4 bfq, which was repeated 12 times") && warning.contains("-22 %"),
-            "{warning}"
-        );
+        assert!(warning.contains("read of ext4 bfq changed by -22 % ["), "{warning}");
+        assert!(warning.contains("] over its 12 trials."), "{warning}");
         assert_eq!(drift.unsteady(), None);
     }
 
     #[test]
-    fn a_steady_machine_is_not() {
+    fn a_steady_machine_gets_no_warning() {
         let drift = of(&sweep(6, 2, 0.0));
         assert_eq!((drift.warning(), drift.unsteady()), (None, None));
         let drift = of(&sweep(6, 2, -0.002));
-        assert_eq!(drift.warning(), None, "a trend below SNIA's limit is none to speak of");
+        assert_eq!(drift.warning(), None, "a trend below SNIA's limit needs no warning");
     }
 
     #[test]
-    fn few_sentinels_are_helped_by_all_trials() {
+    fn all_trials_are_used_if_sentinels_are_few() {
         let drift = of(&sweep(2, 8, -0.02));
         assert_eq!(drift.values.len(), 4);
         let trend = drift.trend.unwrap();
         assert!(trend.of_all_trials && trend.trials == 18 && trend.p < 0.05, "{trend:?}");
-        assert!(
-            drift.warning().unwrap().contains("its 18 trials, each beside the mean of its configuration")
-        );
+        let warning = drift.warning().unwrap();
+        assert!(warning.contains("over all 18 trials, each relative to the mean"), "{warning}");
     }
 
     #[test]
@@ -216,11 +219,14 @@ mod tests {
             trial.phases = fixture::phases([50.0, 80.0, 45.0, 75.0, 52.0, 79.0, 48.0, 70.0][index]);
         }
         let unsteady = of(&trials).unsteady().unwrap();
-        assert!(unsteady.contains("differs by 56 % of its mean between its 8 trials"), "{unsteady}");
+        assert!(
+            unsteady.contains("the 8 trials of ext4 bfq differ by up to 56 % of their mean"),
+            "{unsteady}"
+        );
     }
 
     #[test]
-    fn a_sweep_without_sentinel_shows_none() {
+    fn a_sweep_without_a_sentinel_shows_no_drift() {
         assert_eq!(drift(&"read".parse().unwrap(), &fixture::trials()), None);
     }
 }

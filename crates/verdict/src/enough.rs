@@ -1,46 +1,47 @@
-//! Enough and no more: which cases are repeated beyond the least number of blocks, and when that is given up.
+//! Decides which cases are repeated beyond the minimum number of blocks, and when to give up.
 //!
-//! `repetitions = { min = 3, max = 12, until = "5%" }` runs three complete blocks. Then each further block holds the cases
-//! whose figure is not yet known well enough: half of the 95 % interval of its mean is more than 5 % of the mean. The figure
-//! is that of the plan's measure, or of the workload's own where it has none, and the interval is the one that reports show.
-//! After twelve blocks a case is given up, which its last trial says in a warning.
+//! `repetitions = { min = 3, max = 12, until = "5%" }` runs three complete blocks. Each further block then
+//! contains the cases whose figure is not yet precise enough: half of the 95 % interval of the mean is more
+//! than 5 % of the mean. The figure is the plan's measure, or the workload's own if the workload does not
+//! have it; the interval is the one that reports show. After twelve blocks the case is given up, and its last
+//! trial gets a warning.
 //!
-//! Stopping when an interval happens to be narrow makes it narrower than it ought to be, by more the fewer trials there are;
-//! a `min` of 6 keeps that small.
+//! Stopping when an interval happens to be narrow makes intervals narrower than they should be, the more so
+//! the fewer trials there are. A `min` of 6 keeps this small.
 //!
-//! Who is in a block follows from the trials of the blocks before it, and all of these are stored when it begins: a sweep
-//! that is resumed comes to the same blocks.
+//! The composition of a block follows from the trials of the blocks before it, all of which are stored when
+//! it starts, so a resumed sweep gets the same blocks.
 
 use crate::ranking::mean_kind;
 use fsdyno_core::measure::Measure;
 use fsdyno_core::{Outcome, TrialRecord, Warning, WarningKind};
 use fsdyno_stats::estimate;
 
-/// When a case has been repeated enough.
+/// When a case has been repeated often enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Enough {
-    /// Most blocks.
+    /// Maximum number of blocks.
     pub max: u32,
     /// Half of the interval as a share of the mean: 0.05 for 5 %.
     pub half_width: f64,
 }
 
-/// The trials so far, as far as measures need them.
+/// The trials so far, reduced to what measures need.
 #[derive(Debug, Default)]
 pub struct Tally {
     trials: Vec<TrialRecord>,
 }
 
 impl Tally {
-    /// Counts a trial, unless it is a sentinel.
+    /// Adds a trial, unless it is a sentinel.
     pub fn add(&mut self, trial: &TrialRecord) {
         if !trial.sentinel {
             self.trials.push(light(trial));
         }
     }
 
-    /// The cases that need another block after so many. One that could not be measured in the last of them needs none:
-    /// repeating it would only fail again.
+    /// The cases that need another block after this many. A case that could not be measured in the last one
+    /// is not repeated, because it would only fail again.
     pub fn wanting(&self, enough: &Enough, measure: &Measure, seed: u64, blocks: u32) -> Vec<u32> {
         let last = self.trials.iter().filter(|trial| trial.block + 1 == blocks);
         let mut cases: Vec<u32> =
@@ -52,7 +53,7 @@ impl Tally {
         cases
     }
 
-    /// What the last trial of a case says when the case is given up; it is counted already.
+    /// The warning for the last trial of a case that is given up. The trial must have been added before.
     pub fn given_up(
         &self,
         trial: &TrialRecord,
@@ -67,10 +68,9 @@ impl Tally {
         if half.is_some_and(|half| half <= enough.half_width) {
             return None;
         }
-        let reached = half.map_or("unknown".to_string(), |half| format!("{:.1} %", half * 100.0));
+        let reached = half.map_or("unknown".to_string(), |half| format!("{:.1} % of the mean", half * 100.0));
         let text = format!(
-            "after {} blocks half of the 95 % interval of {} is still {reached} of its mean, more than the {} % that the plan \
-             asks for",
+            "after {} blocks, half of the 95 % interval of {} is still {reached}; the plan asks for at most {} %",
             enough.max,
             self.deciding(trial.case, measure),
             enough.half_width * 100.0
@@ -82,7 +82,7 @@ impl Tally {
         self.trials.iter().filter(move |trial| trial.case == case)
     }
 
-    /// What decides for a case, by the rule that reports follow.
+    /// The measure that decides for a case, by the same rule as in reports.
     fn deciding(&self, case: u32, measure: &Measure) -> Measure {
         let Some(first) = self.of_case(case).next() else { return measure.clone() };
         let same = self.trials.iter().filter(|trial| trial.workload == first.workload);
@@ -94,7 +94,7 @@ impl Tally {
         self.of_case(case).any(|trial| measure.value(trial).is_some())
     }
 
-    /// Half of the interval as a share of the mean; nothing with a single trial, or a mean of 0.
+    /// Half of the interval as a share of the mean; `None` with a single trial, or a mean of 0.
     fn half_width(&self, case: u32, measure: &Measure, seed: u64) -> Option<f64> {
         let measure = self.deciding(case, measure);
         let values: Vec<f64> =
@@ -105,7 +105,7 @@ impl Tally {
     }
 }
 
-/// A trial without what no measure looks at, and what takes most of its space.
+/// A trial without the large parts that no measure uses.
 fn light(trial: &TrialRecord) -> TrialRecord {
     let mut light = trial.clone();
     for phase in &mut light.phases {
@@ -130,7 +130,7 @@ mod tests {
 
     const ENOUGH: Enough = Enough { max: 8, half_width: 0.05 };
 
-    /// A trial that took so long to be unmounted.
+    /// A trial with this unmount time; a failed one without.
     fn trial(block: u32, case: u32, umount_ms: Option<u64>) -> TrialRecord {
         let configuration = Configuration {
             name: String::new(),
@@ -170,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_left_alone_once_half_of_its_interval_is_narrow() {
-        // Half of the range is 5 % of the mean at 95 and 105, which is what the interval of so few trials is.
+    fn a_case_is_not_repeated_once_its_interval_is_narrow_enough() {
+        // The interval of so few trials is their range. For 95 and 105, half of it is 5 % of the mean.
         let trials = [(0, 0, 95), (0, 1, 94), (1, 0, 105), (1, 1, 106)];
         let trials = trials.map(|(block, case, ms)| trial(block, case, Some(ms)));
         assert_eq!(wanting(&trials, 2), [1]);
@@ -187,7 +187,7 @@ mod tests {
         sentinel.sentinel = true;
         let trials =
             [trial(0, 0, Some(100)), trial(1, 0, None), trial(0, 1, None), trial(1, 1, Some(100)), sentinel];
-        assert_eq!(wanting(&trials, 2), [1], "the first failed last, the second has one trial");
+        assert_eq!(wanting(&trials, 2), [1], "case 0 failed in the last block, case 1 has one trial");
     }
 
     #[test]
@@ -206,9 +206,9 @@ mod tests {
         assert!(said[..7].iter().all(Option::is_none));
         let text = &said[7].as_ref().unwrap().text;
         assert!(
-            text.starts_with("after 8 blocks half of the 95 % interval of umount-time is still"),
+            text.starts_with("after 8 blocks, half of the 95 % interval of umount-time is still"),
             "{text}"
         );
-        assert!(text.contains("more than the 5 % that the plan asks for"), "{text}");
+        assert!(text.contains("of the mean; the plan asks for at most 5 %"), "{text}");
     }
 }

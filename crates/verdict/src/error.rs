@@ -3,7 +3,7 @@
 use fsdyno_core::Operation;
 use fsdyno_stats::DistributionError;
 
-/// A stored histogram is not one, or does not fit the others.
+/// A stored histogram cannot be decoded, or does not fit the others.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the histogram of '{operation}' in trial {trial}")]
 pub struct UnreadableHistogram {
@@ -11,6 +11,6 @@ pub struct UnreadableHistogram {
     pub trial: u32,
     /// The operation.
     pub operation: Operation,
-    /// What is wrong with it.
+    /// The cause.
     pub source: DistributionError,
 }

@@ -1,4 +1,4 @@
-//! Trials made by hand, and the sweep that they are of.
+//! Hand-made trials, and their sweep.
 
 pub use fsdyno_testkit::*;
 
@@ -10,7 +10,7 @@ pub fn view(measure: &str, trials: &[TrialRecord]) -> View {
     View::new(&header(measure), trials).unwrap()
 }
 
-/// The sweep that the trials are part of.
+/// The sweep of the trials.
 pub fn header(measure: &str) -> Header {
     Header {
         id: "7".to_string(),

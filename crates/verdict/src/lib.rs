@@ -1,9 +1,10 @@
-//! Judging: what the trials of a sweep say, and how sure that is.
+//! Judges trials: what they show, and how certain that is.
 //!
-//! Pure: the same trials give the same verdict. A single trial is judged for what confounds it ([`confounder`]), its case for
-//! whether it has been repeated [`enough`], the sweep for [`drift`] and by [`ranking`]; two sets of trials by [`comparison`];
-//! and the [`recommendation`] follows from all of it. The [`View`] arranges what reports show. What a verdict says in words, its
-//! sentences and notes, is part of it, in the numbers of [`text`]; how it is laid out is the report's.
+//! Pure: the same trials give the same verdict. [`confounder`] judges a single trial, [`enough`] whether a
+//! case was repeated often enough, [`drift`] and [`ranking`] a sweep, and [`comparison`] two sets of trials;
+//! the [`recommendation`] is based on all of them. [`View`] arranges what reports show. The sentences and
+//! notes of a verdict are written here, with numbers formatted by [`text`]; their layout is up to the
+//! reports.
 
 pub mod comparison;
 pub mod confounder;

@@ -1,9 +1,9 @@
-//! Several trials of a case as one: what the tables per case show.
+//! Merges the trials of a case, for the tables of each case.
 //!
-//! Histograms add up, so quantiles of the merged sample are exact to the histograms' three digits. Counts and moments add
-//! up exactly; the longest of anything is the longest of all trials; rates are averaged harmonically. Nothing here
-//! compares cases: trials are the unit of replication, and pooling their operations would make every difference look
-//! certain.
+//! Histograms add up, so quantiles of the merged sample are exact to the histograms' three digits. Counts and
+//! moments add up exactly; maxima are those of all trials; rates are averaged harmonically. Nothing here
+//! compares cases: trials are the unit of replication, and pooling their operations would make every
+//! difference look certain.
 
 use crate::error::UnreadableHistogram;
 use fsdyno_core::Nanos;
@@ -12,7 +12,7 @@ use fsdyno_core::result::{Latency, OperationResult, Quantile, Quantiles, Rates, 
 use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A time that was seen, or that is only known to be at least so long.
+/// A time, or a lower bound of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Time {
     /// Nanoseconds.
@@ -21,7 +21,8 @@ pub struct Time {
     pub at_least: bool,
 }
 
-/// Merges the latencies of one operation in several trials, each with its number. A single one comes back as recorded.
+/// Merges the latencies of one operation in several trials, each with its number. A single one is returned as
+/// recorded.
 ///
 /// # Errors
 /// [`UnreadableHistogram`] when a stored histogram cannot be read.
@@ -30,15 +31,16 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, Unreadabl
         return Ok(only.lat_ns.clone());
     }
     let samples = || parts.iter().map(|(_, part)| &part.lat_ns).filter(|latency| latency.count > 0);
-    // An operation that covered the whole window counts for the maximum alone, so even an empty sample may have one.
+    // An operation that covered the whole window only counts for the maximum, so even an empty sample may
+    // have one.
     let max = parts.iter().map(|(_, part)| part.lat_ns.max).max().unwrap_or(0);
     let distribution = distribution(parts)?;
     let count = total(samples().map(|latency| latency.count));
     let weighted_sum = |of: &dyn Fn(&Latency) -> f64| -> f64 {
         samples().map(|latency| latency.count as f64 / count as f64 * of(latency)).sum()
     };
-    // What was measured elsewhere may have quantiles and no histogram. Then only their mean is known, and of one that some
-    // trial lacks nothing.
+    // Imported trials may have quantiles but no histogram. Then only the mean of a quantile is known, and
+    // nothing if some trial lacks it.
     let quantile = |of: Quantile| match distribution.count() == count {
         true => distribution.quantile(of.fraction()).unwrap_or(0).min(max),
         false if samples().any(|latency| latency.known(of).is_none()) => 0,
@@ -87,7 +89,7 @@ pub fn fairness(parts: &[&RoleResult]) -> Option<Fairness> {
     })
 }
 
-/// Merges what several trials counted: the mean of each count, in whole numbers.
+/// Merges the counts of several trials: the mean of each, rounded down.
 pub fn counts(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
     let names: BTreeSet<&String> = parts.iter().flat_map(|counts| counts.keys()).collect();
     let mean = |name: &String| {
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_any_trial_stays_nothing() {
+    fn empty_samples_merge_into_an_empty_sample() {
         let nothing = fixture::operation(Operation::Mkdirat, &[]);
         let merged = latencies(&[(0, &nothing), (1, &nothing)]).unwrap();
         assert_eq!((merged.count, merged.max, merged.median()), (0, 0, 0));

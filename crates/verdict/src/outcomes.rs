@@ -1,4 +1,5 @@
-//! What became of the trials of a sweep: which were measured, and what was skipped, failed or warned of, alike together.
+//! The outcomes of a sweep's trials: which were measured, and the skipped cases, failures and warnings in
+//! groups.
 
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::{TrialRecord, WarningKind};
@@ -21,18 +22,18 @@ pub struct WarningGroup {
 pub struct SkippedCases {
     /// Names of the configurations.
     pub names: Vec<String>,
-    /// Every requirement that is not met.
+    /// All unmet requirements.
     pub unmet: Vec<String>,
 }
 
-/// Trials of one configuration that went wrong in the same way.
+/// Trials of one configuration that failed in the same way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedTrials {
     /// Their numbers.
     pub trials: Vec<u32>,
     /// Name of the configuration.
     pub name: String,
-    /// What and where.
+    /// The error.
     pub error: Failure,
 }
 
@@ -60,7 +61,7 @@ pub fn warnings<'a>(trials: impl Iterator<Item = &'a TrialRecord> + Clone) -> Ve
     WarningKind::ALL.iter().filter_map(group).collect()
 }
 
-/// The skipped cases by what they lack, each case once with what any of its trials found unmet.
+/// The skipped cases by their unmet requirements; each case appears once, with those of all its trials.
 pub fn skipped(trials: &[TrialRecord]) -> Vec<SkippedCases> {
     let mut cases: BTreeMap<u32, (&str, Vec<String>)> = BTreeMap::new();
     for trial in trials {

@@ -1,7 +1,7 @@
-//! Configurations side by side, best first, and how sure that order is.
+//! Ranks configurations, best first.
 //!
-//! One value per trial goes into an estimate, sentinels left out. The order is that of the estimates and claims nothing
-//! by itself: whether the first two can be told apart is said by their intervals.
+//! An estimate takes one value per trial, without sentinels. The order is that of the estimates; only their
+//! intervals show whether the first two really differ.
 
 use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Averaging, Direction, Measure};
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 pub struct Ranking {
     /// The workload.
     pub workload: Workload,
-    /// The columns; the first decides the order: the plan's measure, or the workload's own or the last rate where
-    /// none of its trials has a value of that. Others that no configuration has are left out.
+    /// The columns. The first decides the order: the plan's measure if some trial has a value of it, else the
+    /// workload's own, else the last rate. Other measures are left out if no configuration has them.
     pub measures: Vec<Measure>,
     /// The configurations, best first.
     pub rows: Vec<RankedCase>,
@@ -28,11 +28,11 @@ pub struct RankedCase {
     pub case: u32,
     /// Name of the configuration.
     pub name: String,
-    /// Measured trials, sentinels left out.
+    /// Number of measured trials, without sentinels.
     pub trials: usize,
-    /// Kinds of warning that some of these trials carry.
+    /// Number of kinds of warning that these trials carry.
     pub warning_kinds: usize,
-    /// One for each measure; `None` where no trial has a value.
+    /// One for each measure; `None` if no trial has a value.
     pub figures: Vec<Option<CaseEstimate>>,
 }
 
@@ -43,23 +43,23 @@ pub struct CaseEstimate {
     pub estimate: Estimate,
     /// The largest value of any trial.
     pub max: f64,
-    /// Whether the value of some trial is only a lower bound, and with it the mean and the maximum.
+    /// Whether some value, and thus the mean and the maximum, is only a lower bound.
     pub at_least: bool,
 }
 
 impl Ranking {
-    /// What decides the order.
+    /// The measure that decides the order.
     pub fn measure(&self) -> &Measure {
         &self.measures[0]
     }
 
-    /// The configurations that have a value of what decides the order, best first.
+    /// The configurations with a value of that measure, best first.
     pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, CaseEstimate)> {
         self.rows.iter().filter_map(|row| Some((row, row.figures[0]?)))
     }
 }
 
-/// A ranking for each workload, in the plan's order. The seed decides the draws of the bootstrap.
+/// A ranking for each workload, in the plan's order. The seed is that of the bootstrap.
 pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
     let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
@@ -88,8 +88,8 @@ pub(crate) fn ranking_of(
     ranking(workload, measure, seed, &cases)
 }
 
-/// A measure that is shown as the longest of all trials beside the one that ranks, for a mean of maxima means nothing to the
-/// person who waits.
+/// Except as the measure that ranks, this one is shown as the longest of all trials: a mean of maxima means
+/// nothing to a user who waits.
 pub const LONGEST: &str = "longest-stall";
 
 fn ranking(
@@ -130,7 +130,7 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
     }
 }
 
-/// A measure over trials of one case; `None` where none has a value. The seed decides the draws of the bootstrap.
+/// A measure over trials of one case; `None` if none has a value. The seed is that of the bootstrap.
 pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<CaseEstimate> {
     let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
     let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_the_users_make_are_ranked_by_their_last_rate() {
+    fn jobs_written_by_users_are_ranked_by_their_last_rate() {
         let mut fio = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 10.0);
         let program = fsdyno_core::workload::Program::Fio;
         fio.workload = Workload::External(fsdyno_core::workload::External { program, ..Default::default() });

@@ -1,17 +1,17 @@
-//! Workers that were blocked, in words: what a distribution of completed operations cannot say.
+//! Describes workers that were blocked, which a distribution of completed operations cannot show.
 //!
-//! A worker that completed nothing is the worst result there is, and the easiest to lose, for it has no operations to
-//! count. Each such worker gets a line.
+//! A worker that completed nothing is the worst possible result and the easiest to miss, because it has no
+//! operations to count. Each such worker gets a line.
 
 use crate::merge::Time;
 use crate::text;
 use fsdyno_core::result::{InFlight, PhaseResult, RoleResult, WorkerResult};
 use fsdyno_core::{Nanos, Role};
 
-/// An operation in flight at the start of the window is worth a line from this overlap on.
+/// An operation in flight at the start of the window gets a line if it overlaps the window by at least this.
 const WORTH_A_LINE: Nanos = Nanos::from_millis(100);
 
-/// One line for each worker of a role that was blocked; `trial` is named where a reader could take it for another.
+/// One line for each blocked worker of a role; `trial` is given if there are several.
 pub fn workers(trial: Option<u32>, phase: &PhaseResult, role: &RoleResult) -> Vec<String> {
     let name = |worker: usize| match trial {
         Some(trial) => format!("trial {trial}, {} {worker}", role.role),
@@ -52,13 +52,13 @@ fn remark(
     if let Some(operation) = at_start.filter(|operation| overlap_ns(operation) >= WORTH_A_LINE.0) {
         let wait = Time { ns: overlap_ns(operation), at_least: operation.at_least };
         return Some(format!(
-            "{completed} completed, the first {} of the window blocked ({})",
+            "{completed} completed, blocked for the first {} of the window ({})",
             text::time_in_words(wait),
             in_flight(operation)
         ));
     }
     (completed == 0 && role != Role::Null)
-        .then(|| format!("0 completed in the window of {}", text::setting(phase.window_ns)))
+        .then(|| format!("0 completed in the {} window", text::setting(phase.window_ns)))
 }
 
 /// `mkdirat, >= 62.0 s, begun 2.00 s before the window`.
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_went_on_need_no_line() {
+    fn workers_that_were_not_blocked_have_no_line() {
         let phase = phase();
         assert_eq!(workers(None, &phase, &phase.roles[0]), Vec::<String>::new());
     }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_never_ended_is_told_with_its_start() {
+    fn an_operation_that_never_ended_is_reported_with_its_start() {
         let mut phase = phase();
         phase.roles[0].worker_results[2].unfinished =
             Some(InFlight { at_least: true, ..at_start(Operation::Close, 17_600_000_000, 42_400_000_000) });
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_over_the_first_edge_is_told_from_100_ms_on() {
+    fn an_operation_in_flight_at_the_start_is_reported_from_100_ms_on() {
         let mut phase = phase();
         phase.roles[0].worker_results[1].completed = 12;
         phase.roles[0].blocked_at_start = vec![at_start(Operation::Write, -1_000_000_000, 1_050_000_000)];
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(
             workers(None, &phase, &phase.roles[0]),
             [
-                "writer 1: 12 completed, the first 2.50 s of the window blocked (write, 3.50 s, begun 1.00 s before the window)"
+                "writer 1: 12 completed, blocked for the first 2.50 s of the window (write, 3.50 s, begun 1.00 s before the window)"
             ]
         );
     }
@@ -145,6 +145,6 @@ mod tests {
     fn a_worker_that_completed_nothing_is_never_silent() {
         let mut phase = phase();
         phase.roles[0].worker_results[1].completed = 0;
-        assert_eq!(workers(None, &phase, &phase.roles[0]), ["writer 1: 0 completed in the window of 30 s"]);
+        assert_eq!(workers(None, &phase, &phase.roles[0]), ["writer 1: 0 completed in the 30 s window"]);
     }
 }

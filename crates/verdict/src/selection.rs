@@ -1,21 +1,22 @@
-//! Which cases a text means: behind the slash of `SWEEP/CASE`, and after `--case`.
+//! Selects cases by a text: the part of `SWEEP/CASE` after the slash, or the value of `--case`.
 
 use fsdyno_core::axis::{self, DEFAULT};
 use fsdyno_core::{Configuration, TrialRecord};
 
-/// No case is meant by a text.
+/// No case matches a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no case of the sweep is '{text}'")]
+#[error("no case of the sweep matches '{text}'")]
 pub struct NoSuchCase {
     /// As written.
     pub text: String,
-    /// The name of a configuration that it may have meant; the first where none is near; none in an empty sweep.
+    /// The name of the configuration that was probably meant; the first if none is similar; absent in an
+    /// empty sweep.
     pub nearest: Option<String>,
 }
 
-/// The trials of the cases that a text means: the configuration of that name; else those with all the levels that it names
-/// (`kernel=6.12`, `filesystem=ext4 scheduler=bfq`); else those whose name has its words (`ext4`, but not `ext4dev`); else
-/// those whose name contains it.
+/// The trials of the cases that match a text: the configuration of that name; else those with all the given
+/// levels (`kernel=6.12`, `filesystem=ext4 scheduler=bfq`); else those with these words in their name
+/// (`ext4`, but not `ext4dev`); else those with this text in their name.
 ///
 /// # Errors
 /// [`NoSuchCase`], with the nearest name.
@@ -37,7 +38,7 @@ pub fn select(trials: Vec<TrialRecord>, text: &str) -> Result<Vec<TrialRecord>, 
     Ok(trials.into_iter().filter(|trial| way(&trial.configuration)).collect())
 }
 
-/// `axis=level`, one or several, with blanks or commas between them; levels in their canonical form.
+/// One or more `axis=level`, separated by blanks or commas; levels in their canonical form.
 fn levels(text: &str) -> Option<Vec<(String, String)>> {
     let words = text.split([' ', ',']).filter(|word| !word.is_empty());
     words
@@ -53,7 +54,7 @@ fn has_levels(configuration: &Configuration, levels: &[(String, String)]) -> boo
     levels.iter().all(|(axis, level)| level_of(configuration, axis).unwrap_or(DEFAULT) == level)
 }
 
-/// The level of an axis, the filesystem among them; `None` for the default.
+/// The level of an axis or of the filesystem; `None` for the default.
 pub(crate) fn level_of<'c>(configuration: &'c Configuration, axis: &str) -> Option<&'c str> {
     match axis {
         "filesystem" => Some(&configuration.filesystem),
@@ -105,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn what_no_case_is_called_is_told_with_the_nearest() {
+    fn an_unknown_name_is_reported_with_the_nearest() {
         let error = select(trials(), "ext4 6.13").unwrap_err();
-        assert_eq!(error.to_string(), "no case of the sweep is 'ext4 6.13'");
+        assert_eq!(error.to_string(), "no case of the sweep matches 'ext4 6.13'");
         assert!(error.nearest.unwrap().starts_with("ext4 6.1"));
         assert_eq!(select(trials(), "reiser").unwrap_err().nearest.as_deref(), Some("ext4 6.1"));
         assert_eq!(select(Vec::new(), "ext4").unwrap_err().nearest, None);

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits, the unit beside them, `>=` where more is not known.
+//! Numbers for people: three significant digits, a unit, and `>=` for lower bounds.
 
 use crate::merge::Time;
 use fsdyno_core::measure::{Measure, Unit};
@@ -6,7 +6,8 @@ use fsdyno_core::{Bytes, Nanos};
 
 const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// A time for a table: `812ns`, `4.61us`, `46.1ms`, `>=30.0s`. Bounds are rounded down, so that they stay bounds.
+/// A time for a table: `812ns`, `4.61us`, `46.1ms`, `>=30.0s`. Bounds are rounded down, so that they stay
+/// bounds.
 pub fn time(time: Time) -> String {
     let (number, unit) = scaled(time);
     format!("{number}{unit}")
@@ -24,7 +25,7 @@ fn scaled(time: Time) -> (String, &'static str) {
         return (format!("{prefix}{}", time.ns), "ns");
     }
     let ns = time.ns as f64;
-    // The first unit in which the number, once rounded to three digits, still has three before the point.
+    // The first unit in which the rounded number has at most three digits before the point.
     let (unit, scale) =
         TIME_UNITS.iter().copied().find(|(_, scale)| ns / scale < 999.5).unwrap_or(("s", 1e9));
     let value = ns / scale;
@@ -38,7 +39,7 @@ fn scaled(time: Time) -> (String, &'static str) {
     (format!("{prefix}{rounded:.decimals$}"), unit)
 }
 
-/// A length that somebody set, exactly where that is short: `30 s`, `500 ms`, `1.5 s`.
+/// A duration as it was set, not rounded: `30 s`, `500 ms`, `1.5 s`.
 pub fn setting(duration: Nanos) -> String {
     match duration.0 {
         ns if ns >= 1_000_000_000 => format!("{} s", ns as f64 / 1e9),
@@ -46,11 +47,11 @@ pub fn setting(duration: Nanos) -> String {
     }
 }
 
-/// The window of a phase: as it was set, or what the work took, rounded: `30 s`, `2.13 s`. Nothing takes no time: what has
-/// none was done by a program that gives no figure for so little.
+/// The window of a phase: as it was set, or how long the work took, rounded: `30 s`, `2.13 s`. A window of 0
+/// was too short for an external program to report a figure.
 pub fn window(duration: Nanos) -> String {
     match duration.0 {
-        0 => "too quick for its program to tell".to_string(),
+        0 => "too short for the program to report".to_string(),
         ns if ns.is_multiple_of(1_000_000) => setting(duration),
         ns => time_in_words(Time { ns, at_least: false }),
     }
@@ -65,7 +66,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Digits after the point that leave three significant ones, four places at most.
+/// Decimals that give three significant digits, at most four.
 fn decimals(value: f64) -> usize {
     match value {
         v if v >= 99.95 => 0,
@@ -76,7 +77,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// A value of a measure without its unit, but for times, which choose their own.
+/// A value of a measure without its unit, except that times include theirs.
 pub fn measured(unit: Unit, value: f64, at_least: bool) -> String {
     if unit == Unit::Nanoseconds {
         return time(Time { ns: value.round() as u64, at_least });
@@ -100,7 +101,7 @@ pub fn megabytes_per_s(bytes_per_s: f64) -> String {
 /// A size for a sentence, base 1024: `512 B`, `152 MiB`, `1.31 GiB`.
 pub fn size(bytes: Bytes) -> String {
     let units = [("TiB", Bytes::GIB << 10), ("GiB", Bytes::GIB), ("MiB", Bytes::MIB), ("KiB", Bytes::KIB)];
-    // The first unit of which there is one, once rounded to three digits.
+    // The first unit in which the rounded number is at least 1.
     let found = units.into_iter().find(|(_, unit)| bytes.0 as f64 / *unit as f64 >= 0.9995);
     match found {
         None => format!("{} B", bytes.0),
@@ -109,7 +110,7 @@ pub fn size(bytes: Bytes) -> String {
     }
 }
 
-/// A share of 1 in hundredths: `0`, `0.4 %`, `66.7 %`.
+/// A share as a percentage: `0 %`, `0.4 %`, `66.7 %`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".to_string(),

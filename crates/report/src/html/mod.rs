@@ -189,9 +189,9 @@ mod tests {
         }
         let page = page_of("read", &trials);
         assert!(!page.contains("<td>0ns</td>"));
-        let too_quick = "too quick for its program to tell";
-        assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_quick}</span>")));
-        assert!(page.contains(&format!("ramp 30 s, window {too_quick}, drain 12.0 ms in trial 0")));
+        let too_short = "too short for the program to report";
+        assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_short}</span>")));
+        assert!(page.contains(&format!("ramp 30 s, window {too_short}, drain 12.0 ms in trial 0")));
         let case = &fsdyno_verdict::view::cases(&trials).unwrap()[0];
         let curves = distribution::curves(case, &trials).unwrap();
         let chart = distribution::chart(&curves[0].subject, &[&curves[0]]);

@@ -264,7 +264,7 @@ mod tests {
         assert!(text.contains("cannot tell: 3 trials, needs about "), "{text}");
         // The interval of two independent samples keeps what it promises from 3 trials on.
         assert!(
-            !text.contains("the interval is their range") && text.contains("(no rank test of 3 "),
+            !text.contains("the interval is their range") && text.contains("(a rank test of 3 "),
             "{text}"
         );
         assert!(text.contains("independent samples"));

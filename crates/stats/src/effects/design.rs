@@ -1,9 +1,11 @@
-//! The model of a sweep: its terms, and which of them the trials can tell apart.
+//! The model of a sweep: its terms, and which of them the trials can separate.
 //!
-//! A factor has a column for each level but its last, 1 in the trials with that level. No two of them are ever 1 together,
-//! so their products are a diagonal, which stays one while they are swept before all others: a factor of a thousand levels
-//! then costs what its levels share with the rest of the model, not the third power of their number. Columns of two
-//! factors together add up to zero over the levels of each, so that they take nothing from what either does by itself.
+//! A factor has an indicator column for each level but the last: 1 in the trials with that level, else 0. At
+//! most one of them is 1 in any trial, so the matrix of their products is diagonal, and stays diagonal if
+//! these columns are swept before all others. Sweeping a factor with a thousand levels then only touches what
+//! its columns share with the rest of the model, instead of taking time cubic in the number of levels. The
+//! columns of an interaction add up to zero over the levels of each factor, so they take nothing from the
+//! main effects.
 
 use super::least_squares::{Fit, Matrix};
 use super::{Factor, Observation};
@@ -11,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Columns of the model beyond which interactions are left out: a sum of squares costs their number to the third power.
+/// With more columns than this, interactions are left out: a sum of squares takes time cubic in their number.
 const COLUMNS_MAX: usize = 250;
 
 /// A part of the model.
@@ -28,7 +30,7 @@ pub(super) enum Kind {
 pub(super) struct Term {
     pub(super) kind: Kind,
     pub(super) columns: Range<usize>,
-    /// Every factor that takes part, those within which it exists among them.
+    /// All its factors, including the parents of nested ones.
     factors: BTreeSet<usize>,
 }
 
@@ -41,9 +43,9 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The weights of the parameters in what the model predicts for a level of a factor, or on average for all its levels:
-    /// the mean over every level of all other factors, each counted once. What two factors do together adds up to zero
-    /// over the levels of each.
+    /// The weights of the parameters in the model's prediction for a level of a factor, or for the average of
+    /// its levels: the mean over all levels of all other factors, each counted once. Interactions add up to
+    /// zero over the levels of each factor.
     pub(super) fn predicted(&self, factor: usize, level: Option<usize>) -> Vec<f64> {
         let within = self.factors[factor].within;
         let fixed = |other: usize| match within {
@@ -71,7 +73,8 @@ impl Model {
         self.terms.iter().flat_map(weights).collect()
     }
 
-    /// The weights of the parameters in what two levels do together; `None` where that is no part of the model.
+    /// The weights of the parameters in the interaction of two levels; `None` if the model does not contain
+    /// it.
     pub(super) fn together(&self, a: (usize, usize), b: (usize, usize)) -> Option<Vec<f64>> {
         let term = self.terms.iter().find(|term| term.kind == Kind::Pair(a.0, b.0))?;
         let mut weights = vec![0.0; self.columns()];
@@ -85,7 +88,7 @@ impl Model {
     }
 }
 
-/// The model and the products of its columns, the values last.
+/// The model and the matrix of the products of its columns; the last column holds the values.
 pub(super) struct Design<'a> {
     pub(super) model: Model,
     observations: &'a [Observation],
@@ -93,7 +96,7 @@ pub(super) struct Design<'a> {
 }
 
 impl<'a> Design<'a> {
-    /// All terms that the trials can tell apart.
+    /// The model with all terms that the trials can separate.
     pub(super) fn new(factors: &[Factor], observations: &'a [Observation], logarithms: &[f64]) -> Self {
         let blocks: BTreeSet<u32> = observations.iter().map(|trial| trial.block).collect();
         let blocks: BTreeMap<u32, usize> = blocks.into_iter().zip(0..).collect();
@@ -131,7 +134,7 @@ impl<'a> Design<'a> {
             end += columns;
         }
         self.model.terms = terms;
-        // Logarithms around their mean: sums of squares then lose no digits to it.
+        // Subtracting the mean keeps the precision of the sums of squares.
         let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
         self.products = Matrix::zero(end + 1);
         for (trial, value) in self.observations.iter().zip(logarithms) {
@@ -142,7 +145,7 @@ impl<'a> Design<'a> {
         }
     }
 
-    /// The factors with all those within which they exist.
+    /// The factors and the parents of nested ones.
     fn closure(&self, factors: &[usize]) -> BTreeSet<usize> {
         let parents = factors.iter().filter_map(|factor| self.model.factors[*factor].within);
         parents.map(|(parent, _)| parent).chain(factors.iter().copied()).collect()
@@ -161,7 +164,7 @@ impl<'a> Design<'a> {
         }
     }
 
-    /// The pairs of factors that exist together.
+    /// The pairs of factors that occur together in some trial.
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
         let factors = &self.model.factors;
         let parent = |factor: usize| factors[factor].within.map(|(parent, _)| parent);
@@ -177,7 +180,7 @@ impl<'a> Design<'a> {
         all.filter(|(a, b)| together(*a, *b)).collect()
     }
 
-    /// The pairs of which every combination was measured.
+    /// The pairs of factors of which every combination of levels was measured.
     fn complete_pairs(&self) -> Vec<(usize, usize)> {
         let complete = |(a, b): &(usize, usize)| {
             let seen: BTreeSet<_> =
@@ -188,7 +191,7 @@ impl<'a> Design<'a> {
         self.pairs().into_iter().filter(complete).collect()
     }
 
-    /// The pairs that are no other term under another name.
+    /// The interactions that are not aliased with another term.
     fn separable_pairs(&self) -> Vec<Kind> {
         let fit = self.fit(&self.model.terms);
         let entangled = |columns: &Range<usize>| {
@@ -221,7 +224,7 @@ impl<'a> Design<'a> {
             .map(|column| (column, dependence(column)))
             .collect();
         let total = self.products.at(columns, columns);
-        // Below the digits that are left of it there is nothing but rounding.
+        // A smaller residual is nothing but rounding error.
         let residual = matrix.at(columns, columns);
         let residual = if residual > 1e-13 * total { residual } else { 0.0 };
         Fit { columns, rank, residual, aliased, swept, matrix }
@@ -232,7 +235,7 @@ impl<'a> Design<'a> {
         self.products.at(self.products.size - 1, self.products.size - 1)
     }
 
-    /// What a term explains beyond all terms that do not contain it, as share of the total.
+    /// What a term explains beyond all terms that do not contain it, as a share of the total.
     pub(super) fn share(&self, kind: &Kind, total: f64) -> f64 {
         let Some(this) = self.model.terms.iter().find(|term| term.kind == *kind).filter(|_| total > 0.0)
         else {
@@ -247,12 +250,12 @@ impl<'a> Design<'a> {
     }
 }
 
-/// A level in `levels - 1` columns, one for each but the last.
+/// Encodes a level in `levels - 1` columns, one for each level but the last.
 fn indicator(level: usize, levels: usize) -> Vec<f64> {
     (1..levels).map(|other| f64::from(u8::from(other - 1 == level))).collect()
 }
 
-/// The same so that each column adds up to zero over all levels.
+/// The same, with columns that add up to zero over all levels.
 fn centred(level: usize, levels: usize) -> Vec<f64> {
     if level + 1 < levels { indicator(level, levels) } else { vec![-1.0; levels.saturating_sub(1)] }
 }

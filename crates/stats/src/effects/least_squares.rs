@@ -1,6 +1,6 @@
-//! Least squares by the sweep operator: one matrix gives solution, residual, and what is aliased with what.
+//! Least squares by the sweep operator: one matrix gives the solution, the residual and the aliases.
 
-/// A column of which less than this share is left beside the others is the same as some of them.
+/// A column is a combination of others if sweeping those leaves less than this share of it.
 const TOLERANCE: f64 = 1e-9;
 
 /// A solution of least squares.
@@ -15,17 +15,17 @@ pub(super) struct Fit {
     pub(super) matrix: Matrix,
 }
 
-/// A combination of parameters that others are held against.
+/// A combination of parameters that others are compared with.
 pub(super) struct Base {
     weights: Vec<f64>,
     value: f64,
     variance: f64,
-    /// With each parameter.
+    /// Covariance with each parameter.
     covariances: Vec<f64>,
 }
 
 impl Fit {
-    /// A combination of parameters as a base.
+    /// Prepares a combination of parameters as a base.
     pub(super) fn base(&self, weights: Vec<f64>) -> Base {
         let mut covariances = vec![0.0; self.columns];
         for used in self.used(&weights) {
@@ -38,8 +38,9 @@ impl Fit {
         Base { weights, value, variance, covariances }
     }
 
-    /// The value of a combination of parameters less that of the base, and its variance in units of the residual's. `None`
-    /// where it is not determined: where what it gives to an aliased column is not what follows from the others.
+    /// The value of a combination of parameters minus that of the base, and its variance in units of the
+    /// residual variance. `None` if the trials do not determine it: if its weight of an aliased column does
+    /// not follow from the other weights.
     pub(super) fn difference(&self, base: &Base, weights: &[f64]) -> Option<(f64, f64)> {
         let determined = |(column, combination): &(usize, Vec<f64>)| {
             let given = weights[*column] - base.weights[*column];
@@ -90,7 +91,7 @@ impl Matrix {
         &self.cells[row * self.size..][..self.size]
     }
 
-    /// Adds the products of the values of an observation.
+    /// Adds the products of an observation's values.
     pub(super) fn add(&mut self, row: &[f64]) {
         for (i, value) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
             for (cell, other) in self.cells[i * self.size..][..self.size].iter_mut().zip(row) {
@@ -99,7 +100,7 @@ impl Matrix {
         }
     }
 
-    /// Sweeps on a column, unless it is a combination of those that were swept: then too little is left of what it was.
+    /// Sweeps a column, unless too little is left of it because it is a combination of columns already swept.
     pub(super) fn sweep(&mut self, column: usize, before: f64) -> bool {
         let pivot = self.at(column, column);
         if pivot <= TOLERANCE * before || before == 0.0 {

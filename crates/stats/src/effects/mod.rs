@@ -1,29 +1,35 @@
-//! What each setting does by itself: the effect of every level of every factor on the logarithm of a measure.
+//! The effect of each setting: of every level of every factor on the logarithm of a measure.
 //!
-//! The trials of a sweep are the observations of an additive model: the logarithm of the measure is a mean, plus what the
-//! block does, plus what the level of each factor does, plus what two factors do together. On the logarithm effects are
-//! ratios, so that "bfq costs 12 %" means the same on a fast and on a slow filesystem.
+//! The trials of a sweep are the observations of an additive model: the logarithm of the measure is the sum
+//! of a mean, the effect of the block, the effects of the levels of all factors, and the interactions of
+//! pairs of factors. Effects on the logarithm are ratios, so "bfq costs 12 %" means the same on a fast and on
+//! a slow filesystem.
 //!
-//! **The effect of a level** is its ratio to the geometric mean of all levels of its factor, each counted once however
-//! many trials it has, and averaged over the levels of the other factors likewise (the estimated marginal means of S. R.
-//! Searle, F. M. Speed and G. A. Milliken, "Population marginal means in the linear model", The American Statistician
-//! 34(4), 1980). No level has to be the base for that. [`Effects::contrast`] gives the ratio of any two levels.
+//! **The effect of a level** is its ratio to the geometric mean of all levels of its factor, each counted
+//! once however many trials it has, and averaged over the levels of the other factors in the same way (the
+//! estimated marginal means of S. R. Searle, F. M. Speed and G. A. Milliken, "Population marginal means in
+//! the linear model", The American Statistician 34(4), 1980). No level has to serve as the base.
+//! [`Effects::contrast`] gives the ratio of any two levels.
 //!
-//! **Nested factors** exist within one level of another (the size of the log within xfs) and have their effects there.
+//! **Nested factors** exist within one level of another factor (the log size within xfs) and have their
+//! effects there.
 //!
-//! **Interactions** of two factors are in the model where the trials can tell them from everything else: all combinations
-//! were measured in two blocks at least, and no other term is the same thing. Where they cannot, nothing is said of them.
-//! Those of three factors and more are left to the residual, which makes intervals wider, never narrower.
+//! **Interactions** of two factors are in the model if the trials can separate them from everything else: all
+//! combinations were measured in at least two blocks, and no other term is aliased with them. Otherwise they
+//! are absent. Interactions of three or more factors are part of the residual, which makes intervals wider,
+//! never narrower.
 //!
-//! **Shares of the variance** are sums of squares of type II over the total: what a term explains beyond all terms that do
-//! not contain it (O. Langsrud, "ANOVA for unbalanced data: use type II instead of type III sums of squares", Statistics
-//! and Computing 13, 2003). They add up to 1 in a balanced design; in others what two terms explain alike belongs to none.
+//! **Shares of the variance** are sums of squares of type II over the total: what a term explains beyond all
+//! terms that do not contain it (O. Langsrud, "ANOVA for unbalanced data: use type II instead of type III
+//! sums of squares", Statistics and Computing 13, 2003). They add up to 1 in a balanced design; in other
+//! designs, what two terms could both explain counts for neither.
 //!
-//! Intervals and p values are those of Student's t with the residual's degrees of freedom. What a design cannot tell apart
-//! is absent, not guessed: levels that were only ever varied together have no effects.
+//! Intervals and p values are those of Student's t distribution with the residual's degrees of freedom.
+//! Effects that a design cannot separate are absent, not guessed: levels that only ever changed together have
+//! none.
 //!
-//! The arithmetic is the sweep operator, by which one matrix gives solution, residual and what is aliased with what (J. H.
-//! Goodnight, "A tutorial on the SWEEP operator", The American Statistician 33(3), 1979).
+//! The arithmetic is the sweep operator, which finds the solution, the residual and the aliases in one matrix
+//! (J. H. Goodnight, "A tutorial on the SWEEP operator", The American Statistician 33(3), 1979).
 
 mod design;
 mod least_squares;
@@ -39,7 +45,7 @@ use least_squares::{Base, Fit};
 pub struct Factor {
     /// How many levels it has.
     pub levels: usize,
-    /// The factor and its level within which it exists; everywhere when absent.
+    /// The factor, and its level, within which this one exists; absent if it exists everywhere.
     pub within: Option<(usize, usize)>,
 }
 
@@ -54,16 +60,16 @@ pub struct Observation {
     pub value: f64,
 }
 
-/// What every factor does.
+/// The effects of all factors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effects {
-    /// Of each factor, in their order.
+    /// Of each factor, in order.
     pub factors: Vec<FactorEffects>,
     /// Of each pair of factors that exist together.
     pub interactions: Vec<Interaction>,
     /// Share of the variance between blocks, 0 to 1.
     pub block_share: f64,
-    /// Share of the variance that nothing explains.
+    /// Share of the variance that the model does not explain.
     pub residual_share: f64,
     /// Degrees of freedom of the residual; without any there are no intervals.
     pub freedom: usize,
@@ -71,26 +77,26 @@ pub struct Effects {
     model: Model,
 }
 
-/// What one factor does.
+/// The effects of one factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactorEffects {
-    /// Each level to the mean of all; `None` where the trials cannot tell it from something else.
+    /// Ratio of each level to the mean of all; `None` if the trials cannot separate it from something else.
     pub levels: Vec<Option<Ratio>>,
     /// Share of the variance, 0 to 1.
     pub share: f64,
 }
 
-/// What two factors do together.
+/// The interaction of two factors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interaction {
-    /// Which two.
+    /// The two factors.
     pub factors: (usize, usize),
-    /// Share of the variance, and each combination of levels to what the two levels by themselves would make it; absent
-    /// where the trials cannot tell.
+    /// Share of the variance, and for each combination of levels the ratio to what the two main effects
+    /// predict; absent if the trials cannot separate it from something else.
     pub found: Option<(f64, Vec<Vec<Ratio>>)>,
 }
 
-/// The effects of these factors. `None` without trials, and where a value has no logarithm.
+/// The effects of these factors. `None` without trials, or if a value has no logarithm.
 pub fn effects(factors: &[Factor], observations: &[Observation]) -> Option<Effects> {
     let logarithms: Vec<f64> = observations.iter().map(|trial| trial.value.ln()).collect();
     if observations.is_empty() || !logarithms.iter().all(|value| value.is_finite()) {
@@ -129,17 +135,18 @@ pub fn effects(factors: &[Factor], observations: &[Observation]) -> Option<Effec
 }
 
 impl Effects {
-    /// The ratio of level `to` of a factor to level `from`; `None` where the trials cannot tell it from something else.
+    /// The ratio of level `to` of a factor to level `from`; `None` if the trials cannot separate it from
+    /// something else.
     pub fn contrast(&self, factor: usize, from: usize, to: usize) -> Option<Ratio> {
         let from = self.fit.base(self.model.predicted(factor, Some(from)));
         self.ratio(&from, &self.model.predicted(factor, Some(to)))
     }
 
-    /// The exponential of a combination of parameters less the base.
+    /// The exponential of a combination of parameters minus the base.
     fn ratio(&self, base: &Base, weights: &[f64]) -> Option<Ratio> {
         let (value, factor) = self.fit.difference(base, weights)?;
         let ratio = |interval, p| {
-            // As if each block gave one ratio: what has to be known to tell how many more would decide.
+            // As if each block gave one ratio, to estimate how many more would decide.
             let n = self.model.blocks;
             let error = (factor * self.variance()).sqrt();
             let spread = error * (n as f64).sqrt();
@@ -167,7 +174,7 @@ mod tests {
 
     const FILESYSTEM: Factor = Factor { levels: 2, within: None };
     const SCHEDULER: Factor = Factor { levels: 3, within: None };
-    /// Only of the second filesystem.
+    /// Exists only within the second filesystem.
     const LOG: Factor = Factor { levels: 2, within: Some((0, 1)) };
 
     /// Three blocks of the product of the factors above.
@@ -195,17 +202,18 @@ mod tests {
         let ratio = ratio.unwrap();
         let interval = ratio.interval.unwrap();
         assert!(close(ratio.value, value), "{ratio:?}");
-        // The quantile of Student's t has six digits.
+        // The quantile of Student's t is accurate to six digits.
         assert!(
             (interval.low / low - 1.0).abs() < 1e-6 && (interval.high / high - 1.0).abs() < 1e-6,
             "{ratio:?}"
         );
     }
 
-    /// R 4.2.2 with `contrasts = c("contr.sum", "contr.poly")`, `F` the filesystem, `S` the scheduler, `B` the block, and
-    /// `l` 1 and -1 for the levels of the log, 0 without one; trials 5 and 20 left out:
-    /// `m <- lm(log(y) ~ B + F + S + l + F:S + S:l)`; `exp` of `coef`, of `confint`, and of linear combinations of `coef`
-    /// with `vcov` and `qt`; shares from `deviance` of the models with and without a term and all that contain it.
+    /// R 4.2.2 with `contrasts = c("contr.sum", "contr.poly")`, `F` the filesystem, `S` the scheduler, `B`
+    /// the block, and `l` 1 and -1 for the levels of the log, 0 without one; trials 5 and 20 left out:
+    /// `m <- lm(log(y) ~ B + F + S + l + F:S + S:l)`; `exp` of `coef`, of `confint`, and of linear
+    /// combinations of `coef` with `vcov` and `qt`; shares from `deviance` of the models with and without a
+    /// term and all that contain it.
     #[test]
     fn an_unbalanced_nested_design_agrees_with_r() {
         let values = [
@@ -265,7 +273,7 @@ mod tests {
         assert!(close(effects.residual_share, 0.00601429342807371));
     }
 
-    /// In a complete design a level's effect is the mean of its trials less the mean of all.
+    /// In a complete design a level's effect is the mean of its trials minus the mean of all.
     #[test]
     fn a_factor_of_a_thousand_levels_has_the_effects_of_its_groups() {
         const LEVELS: usize = 1000;
@@ -312,9 +320,9 @@ mod tests {
         assert!(close(contrast.error, error(2.0)), "{contrast:?}");
     }
 
-    /// A fast log that nothing else varies with, and a scheduler that was only changed together with a mount option.
+    /// A log size that varies independently, and a scheduler that only changed together with a mount option.
     #[test]
-    fn what_was_only_varied_together_is_not_told_apart() {
+    fn factors_that_only_changed_together_are_not_separated() {
         let mut trials = product_of_factors(|block, f, s, l| {
             f64::from(block + 1) * [1.0, 2.0][f] * [1.0, 1.5, 3.0][s] + l as f64
         });
@@ -349,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_logarithm_has_no_effects() {
+    fn values_without_a_logarithm_have_no_effects() {
         assert_eq!(effects(&[], &[]), None);
         let trials = product_of_factors(|block, _, _, _| f64::from(block));
         assert_eq!(effects(&[FILESYSTEM, SCHEDULER, LOG], &trials), None);
     }
 
     #[test]
-    fn what_never_varies_explains_nothing() {
+    fn constant_values_explain_nothing() {
         let trials = product_of_factors(|_, _, _, _| 7.0);
         let effects = effects(&[FILESYSTEM, SCHEDULER, LOG], &trials).unwrap();
         assert_eq!((effects.block_share, effects.residual_share), (0.0, 0.0));

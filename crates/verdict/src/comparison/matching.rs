@@ -1,10 +1,12 @@
-//! Which case of one side is which of the other.
+//! Matches the cases of two sides.
 //!
-//! A case is found again by the name of its configuration and its workload. Names tell what varies in a plan, so the names
-//! of two kernels, or of two filesystems under the same schedulers, are never the same: what has one level throughout the
-//! first side and another throughout the second is what is being compared, and the cases are found by everything else.
-//! When each side has a single case, those two are compared whatever they are; and so are the workloads, when each side has
-//! a single one (the same windows on a smaller tree; bonnie++ as it is and the one of ours). Whatever differs is told.
+//! Cases match if their configurations have the same name and their workloads are equal. Names contain the
+//! levels that vary in a plan, so they differ between two kernels, or between two filesystems under the same
+//! schedulers. An axis with one level throughout the first side and another throughout the second is
+//! therefore taken to be what is compared, and cases are matched by everything else. If each side has a
+//! single case, those two are compared whatever they are. If each side has a single workload, the two need
+//! not be equal (the same windows on a smaller tree; bonnie++ itself and fsdyno's `bonnie`). All differences
+//! are listed.
 
 use crate::outcomes::is_measured;
 use crate::selection::level_of;
@@ -13,7 +15,7 @@ use fsdyno_core::workload::parameter::Listed;
 use fsdyno_core::{Configuration, Outcome, TrialRecord, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The trials of a configuration under a workload, sentinels left out.
+/// The trials of a configuration under a workload, without sentinels.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
     /// One of them, measured or not.
@@ -49,10 +51,10 @@ pub struct UncomparedCase {
     pub reason: String,
 }
 
-/// Something that is not the same on both sides.
+/// A difference between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// An axis, a parameter of the workload, or a fact of the machine.
+    /// An axis, a parameter of the workload, or a property of the machine.
     pub what: String,
     /// Its level on each side.
     pub levels: [String; 2],
@@ -62,7 +64,7 @@ pub struct Difference {
 pub(super) struct Found {
     /// Indices into both sides.
     pub pairs: Vec<(usize, usize)>,
-    /// What is left over.
+    /// The cases of each side that are not compared.
     pub alone: [Vec<UncomparedCase>; 2],
 }
 
@@ -77,7 +79,7 @@ pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
     cases.into_values().collect()
 }
 
-/// Whether two cases are the same.
+/// Whether two cases match.
 type Rule<'r> = dyn Fn(&Case<'_>, &Case<'_>) -> bool + 'r;
 
 /// Finds the cases of the first side among those of the second.
@@ -123,18 +125,18 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
     Found { pairs: all.into_iter().filter(measured).collect(), alone }
 }
 
-/// Why a case is not compared; `None` where it is.
+/// Why a case is not compared; `None` if it is.
 fn why_alone(case: &Case<'_>, other: Option<&Case<'_>>) -> Option<String> {
-    let unmeasured = |case: &Case<'_>| match &case.others.first()?.outcome {
-        Outcome::Skipped { unmet } => Some(format!("skipped: {}", unmet.join("; "))),
-        Outcome::Failed { error } => Some(format!("failed: {error}")),
+    let unmeasured = |case: &Case<'_>, place: &str| match &case.others.first()?.outcome {
+        Outcome::Skipped { unmet } => Some(format!("skipped{place}: {}", unmet.join("; "))),
+        Outcome::Failed { error } => Some(format!("failed{place}: {error}")),
         Outcome::Measured => None,
     };
     match other {
-        _ if case.trials.is_empty() => unmeasured(case),
+        _ if case.trials.is_empty() => unmeasured(case, ""),
         None => Some("the other side has no such case".to_string()),
         Some(other) if other.trials.is_empty() => {
-            Some(format!("on the other side {}", unmeasured(other).unwrap_or_default()))
+            Some(unmeasured(other, " on the other side").unwrap_or_default())
         }
         Some(_) => None,
     }
@@ -164,14 +166,14 @@ fn only_workload<'a>(side: &'a [Case<'_>]) -> Option<&'a Workload> {
     side.iter().all(|case| case.workload() == first).then_some(first)
 }
 
-/// What a configuration is, what is being compared left out.
+/// The levels of a configuration, without the axes that are being compared.
 fn common<'c>(configuration: &'c Configuration, changed: &BTreeSet<String>) -> BTreeMap<String, &'c str> {
     let axes = axes([configuration].into_iter());
     let kept = axes.into_iter().filter(|axis| !changed.contains(axis));
     kept.filter_map(|axis| level_of(configuration, &axis).map(|level| (axis, level))).collect()
 }
 
-/// In what two cases differ: settings, kernel, and parameters of the workload.
+/// What differs between two cases: settings, kernel, and parameters of the workload.
 pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     let difference = |what: &str, levels: [String; 2]| {
         (levels[0] != levels[1]).then(|| Difference { what: what.to_string(), levels })
@@ -191,10 +193,10 @@ pub(super) fn differences(sides: [&Case<'_>; 2]) -> Vec<Difference> {
     found
 }
 
-/// `6.12.9`: the release, without the words of its build.
+/// `6.12.9`: the release, without the details of its build.
 fn kernel(case: &Case<'_>) -> String {
     let kernel = &case.any.environment.kernel;
-    kernel.split_whitespace().next().unwrap_or("not known").to_string()
+    kernel.split_whitespace().next().unwrap_or("unknown").to_string()
 }
 
 fn workload_differences(workloads: [&Workload; 2]) -> Vec<Difference> {
@@ -251,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn names_find_each_other_and_what_one_side_lacks_is_listed() {
+    fn cases_match_by_name_and_unmatched_ones_are_listed() {
         let first = [fixture::blocks(0, "a", 3, 1.0), fixture::blocks(1, "b", 3, 1.0)].concat();
         let mut second = [fixture::blocks(0, "b", 3, 1.0), fixture::blocks(1, "c", 3, 1.0)].concat();
-        // The same under another name is found by its settings, but only once names have found theirs.
+        // Cases with different names match by their settings, but only after those with the same name.
         assert_eq!(matched(&compare(&first, &second)), [["a", "c"], ["b", "b"]]);
         for trial in second.iter_mut().filter(|trial| trial.case == 1) {
             trial.configuration.settings.insert("atime".to_string(), "noatime".to_string());
@@ -317,7 +319,7 @@ mod tests {
         let comparison = compare(&first, &second);
         assert_eq!(matched(&comparison), [["ext4 bfq", "ext4 bfq"]]);
         let reasons: Vec<&str> = comparison.alone[0].iter().map(|alone| alone.reason.as_str()).collect();
-        assert!(reasons.iter().any(|reason| reason.starts_with("on the other side failed: ")), "{reasons:?}");
+        assert!(reasons.iter().any(|reason| reason.starts_with("failed on the other side: ")), "{reasons:?}");
         assert!(reasons.iter().any(|reason| reason.starts_with("skipped: program 'mkfs.btrfs'")));
         assert_eq!(comparison.cases[0].not_measured, [0, 0]);
     }

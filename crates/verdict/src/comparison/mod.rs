@@ -1,11 +1,11 @@
-//! Two sets of trials compared: per case and measure the ratio with its interval, and what may be said of it.
+//! Compares two sets of trials: for each case and measure the ratio, its interval and the verdict.
 //!
-//! Which case of one side is which of the other is decided in [`matching`]: by name, else by what the two have in common
-//! beside the one thing that was changed. Trials of one sweep are compared within their blocks, those of different sweeps as
-//! independent samples. All rows together are one family: their p values are corrected by Holm's procedure before anything
-//! is called faster or slower. So the family is kept small: without a list of measures it has the named ones that both sides
-//! have, without those of the lifecycle and `throughput`, which sums up the others; and only where there are none the rates
-//! and mean latencies of each role. What one side lacks is listed, never dropped.
+//! [`matching`] pairs the cases: by name, else by what they have in common apart from the axis that was
+//! changed. Trials of one sweep are compared within their blocks, those of different sweeps as independent
+//! samples. All rows form one family: Holm's procedure corrects their p values before anything is called
+//! faster or slower. The family is therefore kept small: by default it has the named measures that both sides
+//! have, except those of the lifecycle and `throughput`, which sums up the others. Only if there are none
+//! does it have the rates and mean latencies of each role. Whatever one side lacks is listed.
 
 mod matching;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use matching::Case;
 pub struct Side<'a> {
     /// What the user calls it.
     pub name: &'a str,
-    /// The sweep that its trials are from, to know whether both sides share their blocks.
+    /// The sweep of its trials: two sides of one sweep share blocks.
     pub sweep: i64,
     /// The name of that sweep.
     pub sweep_name: &'a str,
@@ -37,11 +37,12 @@ pub struct Side<'a> {
 /// What is compared, and how strictly.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The measures; empty: every named one that both sides have, those of the lifecycle left out.
+    /// The measures; if empty, every named one that both sides have, except `throughput` and those of the
+    /// lifecycle.
     pub measures: Vec<Measure>,
     /// A difference of up to this share does not matter.
     pub threshold: f64,
-    /// Decides the draws of the bootstrap.
+    /// Seed of the bootstrap.
     pub seed: u64,
 }
 
@@ -58,7 +59,7 @@ pub struct Comparison {
     pub alone: [Vec<UncomparedCase>; 2],
 }
 
-/// What a side is.
+/// What identifies a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideName {
     /// As the user calls it.
@@ -74,15 +75,15 @@ pub struct SideName {
 pub struct ComparedCase {
     /// Its name on each side.
     pub names: [String; 2],
-    /// What ran on it on the first side.
+    /// Its workload on the first side.
     pub workload: Workload,
-    /// In what the sides differ, as far as it is known.
+    /// What differs between the sides, as far as it is known.
     pub differences: Vec<Difference>,
     /// Trials that were not measured, on each side.
     pub not_measured: [usize; 2],
     /// One row per measure.
     pub rows: Vec<Row>,
-    /// Measures that were asked for and that one side, or both, has no value of.
+    /// Requested measures without a value on one or both sides.
     pub without: Vec<Measure>,
 }
 
@@ -91,23 +92,23 @@ pub struct ComparedCase {
 pub struct Row {
     /// Which measure.
     pub measure: Measure,
-    /// Means with their intervals, as everywhere: of rates harmonic, of times arithmetic.
+    /// Means with their intervals: harmonic for rates, arithmetic for times.
     pub estimates: [Estimate; 2],
-    /// Geometric means of the values that the ratio is of, so that the second over the first is the ratio.
+    /// Geometric means of the compared values; the second divided by the first is the ratio.
     pub typical: [f64; 2],
-    /// Second to first; absent where a value of zero has no ratio.
+    /// Second to first; absent if a value is zero.
     pub ratio: Option<Ratio>,
     /// The p value of that ratio, corrected for all rows of the comparison.
     pub corrected_p: Option<f64>,
-    /// The p value of Mann and Whitney's rank test, which knows no pairs; not corrected.
+    /// The p value of the Mann-Whitney rank test, which ignores pairing; not corrected.
     pub rank_p: Option<f64>,
-    /// What may be said.
+    /// The verdict.
     pub finding: Finding,
-    /// Whether some value of each side is only a lower bound.
+    /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],
 }
 
-/// What may be said of the second side.
+/// The verdict on the second side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
     /// Worse, by more than the threshold.
@@ -116,23 +117,23 @@ pub enum Finding {
     Faster,
     /// Within the threshold.
     NoMaterialDifference,
-    /// Nothing.
+    /// Undecided.
     CannotTell(Lack),
 }
 
-/// Why nothing can be said.
+/// Why there is no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
-    /// The trials do not decide; about so many on each side would, `None` when a thousand would not.
+    /// The trials do not decide. About this many on each side would; `None` if a thousand would not.
     Trials(Option<usize>),
-    /// Some values are only lower bounds, and do not prove what they would seem to.
+    /// Some values are only lower bounds, which do not prove what they seem to show.
     Bounds,
     /// A value of zero has no ratio.
     Zero,
 }
 
 impl Row {
-    /// Trials, or pairs, that the verdict rests on.
+    /// Number of trials, or of pairs, that the verdict is based on.
     pub fn trials(&self) -> usize {
         self.ratio.map_or(self.estimates[0].n.min(self.estimates[1].n), |ratio| ratio.n)
     }
@@ -153,7 +154,9 @@ impl Row {
             Finding::CannotTell(Lack::Bounds) => {
                 format!("cannot tell: {}, only lower bounds are known", trials())
             }
-            Finding::CannotTell(Lack::Zero) => format!("cannot tell: {}, a zero has no ratio", trials()),
+            Finding::CannotTell(Lack::Zero) => {
+                format!("cannot tell: {}, a value of 0 has no ratio", trials())
+            }
         }
     }
 }
@@ -215,12 +218,12 @@ fn compared(sides: [&Case<'_>; 2], same_sweep: bool, question: &Question) -> Com
     }
 }
 
-/// The named measures, without those of the lifecycle, and without the sum of the others.
+/// The named measures, except those of the lifecycle and the sum of the others.
 fn named() -> Vec<Measure> {
     Measure::all_named().filter(|measure| !measure.is_of_lifecycle() && !measure.is_sum()).collect()
 }
 
-/// For trials with none of these: the rates of each role and the mean latency of each of its operations.
+/// For trials without these: the rates of each role and the mean latency of each of its operations.
 fn of_each_role(trial: &TrialRecord) -> Vec<Measure> {
     let mut names = Vec::new();
     for (phase, role) in trial.phases.iter().flat_map(|phase| phase.roles.iter().map(move |r| (phase, r))) {
@@ -240,7 +243,7 @@ fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, f64, bool)> {
     case.trials.iter().filter_map(value).collect()
 }
 
-/// `None` where a side has no value, and where both have nothing but zeros: then there is nothing to compare.
+/// `None` if there is nothing to compare: a side has no value, or all values are zero.
 fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) -> Option<Row> {
     let sides = sides.map(|side| values(measure, side));
     let numbers = |side: &[(u32, f64, bool)]| side.iter().map(|(_, value, _)| *value).collect::<Vec<f64>>();
@@ -273,7 +276,7 @@ fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) ->
     })
 }
 
-/// Corrects the p values of all rows together, and only then says what may be said.
+/// Corrects the p values of all rows together, then sets the verdicts.
 fn correct(cases: &mut [ComparedCase], threshold: f64) {
     let tested = cases.iter().flat_map(|case| &case.rows).filter_map(|row| row.corrected_p);
     let corrected = holm(&tested.collect::<Vec<_>>());
@@ -302,8 +305,8 @@ fn finding(row: &Row, threshold: f64, comparisons: usize) -> Finding {
     }
 }
 
-/// Whether a verdict holds where values of some sides are only lower bounds: such a value still proves that its side is the
-/// larger one, and nothing else.
+/// Whether a verdict holds if some values are only lower bounds: such a value can prove that its side is
+/// larger, and nothing else.
 pub(crate) fn proven(verdict: Verdict, at_least: [bool; 2]) -> bool {
     match verdict {
         Verdict::Larger => !at_least[0],

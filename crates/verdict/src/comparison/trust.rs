@@ -1,5 +1,5 @@
-//! How far a comparison may be trusted, by simulation through all of it: trials with noise of their own and of their block,
-//! the same configuration under two names.
+//! Simulations that show how far a comparison can be trusted: trials with noise of their own and of their
+//! block, and one configuration under two names.
 
 use super::tests::{question, side};
 use super::{Comparison, Finding};
@@ -12,16 +12,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const BLOCKS: u32 = 6;
 const REPEATS: u64 = 1000;
-/// Sweeps with nothing to find. Of a thousand, a comparison that errs in 4.5 % gets more than 50 wrong in one case of five, by
-/// luck alone; of so many in one of seventy.
+/// Simulated sweeps without a difference. With a thousand, a comparison that errs in 4.5 % of sweeps would
+/// exceed 5 % by chance in one of five test runs; with this many in one of seventy.
 const REPEATS_OF_THE_SAME: u64 = 8000;
 
-/// Trials as they come from a machine.
+/// A simulated machine that produces trials.
 struct Machine {
     random: Xoshiro256PlusPlus,
-    /// What all of them are, but for their noise.
+    /// A trial without noise.
     template: TrialRecord,
-    /// How much trials differ, and each measure of a trial beside that.
+    /// How much trials differ, and in addition each measure of a trial.
     noise: f64,
 }
 
@@ -30,7 +30,7 @@ impl Machine {
         Machine { random: Xoshiro256PlusPlus::seed_from_u64(seed), template: template.clone(), noise }
     }
 
-    /// Six blocks of two configurations; what is measured of the second has these factors beside it.
+    /// Six blocks of two configurations; the rates of the second are multiplied by these factors.
     fn sweep(&mut self, factors: [f64; 4]) -> [Vec<TrialRecord>; 2] {
         let mut sides = [Vec::new(), Vec::new()];
         for block in 0..BLOCKS {
@@ -48,7 +48,7 @@ impl Machine {
         let mut trial = self.template.clone();
         (trial.trial, trial.block, trial.case) = (block * 2 + case, block, case);
         trial.configuration.name = ["first", "again"][case as usize].to_string();
-        // What a trial meets shows in all of its measures.
+        // The conditions of a trial affect all of its measures.
         let luck = level * self.draw(self.noise);
         for (index, factor) in factors.into_iter().enumerate() {
             let rate = 60e6 * luck * self.draw(self.noise) * factor;
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// A trial of the fileserver workload with no more of it than the named measures need.
+/// A trial of the fileserver workload, reduced to what the named measures need.
 fn template() -> TrialRecord {
     let mut trial = fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), 60.0);
     for role in trial.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
@@ -80,7 +80,7 @@ fn template() -> TrialRecord {
     trial
 }
 
-/// In how many sweeps the second configuration is called different, with no difference being too small to matter.
+/// The number of sweeps in which the second configuration is called different, with a threshold of 0.
 fn different(measures: &[&str], sweeps: [i64; 2]) -> usize {
     let template = template();
     let mut question = question(measures);
@@ -98,28 +98,28 @@ fn different(measures: &[&str], sweeps: [i64; 2]) -> usize {
     (0..REPEATS_OF_THE_SAME).filter(differs).count()
 }
 
-/// A comparison that never found anything would prove nothing, so there is a bound from below, too.
-fn is_five_of_a_hundred_at_most(found: usize) -> bool {
+/// The lower bound is there because a comparison that never finds anything would prove nothing.
+fn is_3_to_5_percent(found: usize) -> bool {
     let repeats = REPEATS_OF_THE_SAME as usize;
     (repeats * 3 / 100..=repeats * 5 / 100).contains(&found)
 }
 
 /// All six named measures together, within blocks: one false alarm among the six is one too many.
 #[test]
-fn the_same_twice_differs_within_blocks_in_five_of_a_hundred_sweeps_at_most() {
+fn identical_configurations_differ_within_blocks_in_at_most_5_percent_of_sweeps() {
     let found = different(&[], [1, 1]);
-    assert!(is_five_of_a_hundred_at_most(found), "{found} of {REPEATS_OF_THE_SAME}");
+    assert!(is_3_to_5_percent(found), "{found} of {REPEATS_OF_THE_SAME}");
 }
 
-/// Two sweeps, where what blocks have in common is noise.
+/// Two sweeps, in which the differences between blocks are noise.
 #[test]
-fn the_same_twice_differs_between_sweeps_in_five_of_a_hundred_at_most() {
+fn identical_configurations_differ_between_sweeps_in_at_most_5_percent() {
     let found = different(&["read"], [1, 2]);
-    assert!(is_five_of_a_hundred_at_most(found), "{found} of {REPEATS_OF_THE_SAME}");
+    assert!(is_3_to_5_percent(found), "{found} of {REPEATS_OF_THE_SAME}");
 }
 
 #[test]
-fn ten_percent_is_found_with_six_trials() {
+fn a_slowdown_of_10_percent_is_found_with_6_trials() {
     let template = template();
     let found = |seed: &u64| {
         let [first, second] = Machine::new(*seed, &template, 0.02).sweep([1.0, 1.0, 1.0, 0.9]);

@@ -1,4 +1,4 @@
-//! What a recommendation says.
+//! The contents of a recommendation.
 
 use super::axis::{AxisAnswer, InteractionAnswer};
 use super::pareto::ParetoFront;
@@ -8,33 +8,33 @@ use crate::drift::Drift;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use serde::Serialize;
 
-/// What to take, for each workload of a sweep.
+/// What to use, for each workload of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recommendation {
     /// Identifier of the sweep in the store.
     pub sweep: String,
     /// Name of its plan.
     pub name: String,
-    /// What the choice is for, as asked.
+    /// The goal of the choice, as requested.
     pub goal: String,
-    /// A difference up to this does not matter.
+    /// A difference of up to this does not matter.
     pub threshold: f64,
-    /// What the sentinel shows of the machine.
+    /// What the sentinel shows about the machine.
     pub drift: Option<Drift>,
     /// One for each workload with a measured trial, in the plan's order.
     pub answers: Vec<Answer>,
-    /// Cases that this machine cannot run: nothing is known of them.
+    /// Cases that this machine cannot run.
     pub skipped: Vec<SkippedCases>,
-    /// Trials that went wrong.
+    /// Trials that failed.
     pub failed: Vec<FailedTrials>,
 }
 
-/// What to take for one workload.
+/// What to use for one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
     /// Kind of the workload.
     pub workload: &'static str,
-    /// One line about it.
+    /// Its description in one line.
     pub title: String,
     /// The name of the measure that decides.
     pub measure: String,
@@ -42,27 +42,27 @@ pub struct Answer {
     pub unit: &'static str,
     /// Whether more of it is better.
     pub higher_is_better: bool,
-    /// The answer: what to take, and how sure that is.
+    /// The answer: what to use, how certain that is, and what it costs.
     pub sentences: Vec<String>,
-    /// Index of the recommended configuration in `standings`; absent when no trial has a value.
+    /// Index of the recommended configuration in `standings`; absent if no trial has a value.
     pub winner: Option<usize>,
-    /// Index of what the winner is held against: what is there by itself, or the next best.
+    /// Index of the configuration that the winner is compared with: a simpler one, or the next best.
     pub baseline: Option<usize>,
     /// Every configuration, best mean first.
     pub standings: Vec<Contender>,
-    /// What each setting does by itself, the one with the largest share of the variance first.
+    /// The effect of each setting, the largest share of the variance first.
     pub axes: Vec<AxisAnswer>,
-    /// Settings that do together what neither does by itself.
+    /// Settings whose effects depend on each other.
     pub interactions: Vec<InteractionAnswer>,
-    /// Share of the variance between blocks, which is the machine's own; absent without effects.
+    /// Share of the variance between blocks, which is the machine's own variation; absent without effects.
     pub block_share: Option<f64>,
-    /// Share of the variance that nothing explains; absent without effects.
+    /// Share of the variance that is not explained; absent without effects.
     pub residual_share: Option<f64>,
-    /// What is gained in one measure and lost in another.
+    /// The trade-offs between measures.
     pub pareto: ParetoFront,
-    /// How to build the winner; absent where nothing is made, and for sweeps of earlier versions.
+    /// How to build the winner; absent if nothing has to be built, and for sweeps of earlier versions.
     pub recipe: Option<RecipeText>,
-    /// What a reader must know of this answer, one line each.
+    /// What a reader must know about this answer, one line each.
     pub notes: Vec<String>,
     /// Warnings of its trials.
     pub warnings: Vec<WarningGroup>,
@@ -74,7 +74,7 @@ impl Answer {
         self.standings.get(self.winner?)
     }
 
-    /// What it is held against.
+    /// The configuration that the winner is compared with.
     pub(crate) fn baseline(&self) -> Option<&Contender> {
         self.standings.get(self.baseline?)
     }

@@ -1,9 +1,11 @@
-//! What each setting does by itself, over all configurations: levels with intervals, shares of the variance.
+//! The effect of each setting over all configurations: levels with intervals, and shares of the variance.
 //!
-//! An axis that has the same levels in every filesystem has one effect; one that has not has an effect within each. A level
-//! that nobody sets is taken for what it is then, where that is known, so that `commit = 5` and no `commit` are the same.
+//! An axis with the same levels in every filesystem has one effect; any other axis has an effect within each
+//! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
+//! the same.
 
 use super::standing::{Compared, corrected, pairs, risks};
+use crate::text;
 use fsdyno_core::axis::{self, AXES, DEFAULT};
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Configuration, TrialRecord};
@@ -13,58 +15,59 @@ use std::collections::BTreeSet;
 
 const FILESYSTEM: &str = "filesystem";
 
-/// An interaction below this share of the variance is not worth a line.
+/// An interaction with a smaller share of the variance is not listed.
 const SHARE_WORTH_A_LINE: f64 = 0.01;
 
-/// What one setting does.
+/// The effect of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AxisAnswer {
     /// The axis.
     pub axis: String,
-    /// The filesystem that this is about, where the axis has other levels in others.
+    /// The filesystem that this applies to, if the axis has other levels in other filesystems.
     pub within: Option<String>,
     /// Share of the variance, 0 to 1.
     pub share: f64,
-    /// Its levels, best first; those that cannot be told from something else last.
+    /// Its levels, best first; those without a known effect last.
     pub levels: Vec<LevelAnswer>,
-    /// The level to take: the best of those that weaken nothing, or the one that is there by itself where that may be as
-    /// good. Absent: no clear indication.
+    /// The level to use: the best of those that weaken nothing, or the default if that may be as good. Absent
+    /// if there is no clear indication.
     pub best: Option<String>,
     /// The answer in words.
     pub text: String,
 }
 
-/// What one level does.
+/// The effect of one level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LevelAnswer {
     /// The level.
     pub level: String,
-    /// Whether it is there by itself.
+    /// Whether it is the default.
     pub is_default: bool,
-    /// What it weakens of what survives a power cut.
+    /// How it weakens what survives a power cut.
     pub risks: Vec<String>,
-    /// To the mean of all levels, from which no verdict follows; absent where the trials cannot tell it from something else.
+    /// Ratio to the mean of all levels, not used for verdicts; absent if the trials cannot separate it from
+    /// something else.
     pub effect: Option<Compared>,
-    /// To the best level that weakens nothing.
+    /// Ratio to the best level that weakens nothing.
     pub to_best: Option<Compared>,
     /// Whether it is worse than that one, by more than the threshold.
     pub worse: bool,
 }
 
-/// Two settings that do together what neither does by itself.
+/// Two settings whose effects depend on each other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InteractionAnswer {
     /// The axis on which the best level of the other depends.
     pub axis: String,
-    /// The other.
+    /// The other axis.
     pub other: String,
     /// Share of the variance, 0 to 1.
     pub share: f64,
-    /// For each level of the first the best of the second.
+    /// For each level of the first, the best of the second.
     pub best: Vec<(String, String)>,
 }
 
-/// Everything about the settings.
+/// The effects of all settings.
 #[derive(Debug, Default)]
 pub(super) struct AxisEffects {
     pub axes: Vec<AxisAnswer>,
@@ -74,7 +77,7 @@ pub(super) struct AxisEffects {
     pub notes: Vec<String>,
 }
 
-/// An axis, or what it is within one filesystem.
+/// An axis, in all filesystems or within one.
 struct Varied {
     axis: String,
     within: Option<String>,
@@ -103,11 +106,11 @@ fn level(configuration: &Configuration, name: &str) -> String {
     if name == FILESYSTEM {
         return configuration.filesystem.clone();
     }
-    let by_itself = || axis::find(name).ok().and_then(|axis| axis.default_level(&configuration.filesystem));
-    configuration.level(name).or_else(by_itself).unwrap_or(DEFAULT).to_string()
+    let default = || axis::find(name).ok().and_then(|axis| axis.default_level(&configuration.filesystem));
+    configuration.level(name).or_else(default).unwrap_or(DEFAULT).to_string()
 }
 
-/// What the settings that vary among these trials do.
+/// The effects of the settings that vary among these trials.
 pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64) -> AxisEffects {
     let valued: Vec<(&TrialRecord, f64)> =
         trials.iter().filter_map(|trial| Some((*trial, measure.value(trial)?.value))).collect();
@@ -135,9 +138,11 @@ pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64
         .collect();
     let Some(effects) = fsdyno_stats::effects(&factors, &observations) else {
         let zero = valued.iter().find(|(_, value)| *value <= 0.0).map(|(trial, _)| trial.trial);
-        let which = zero.map_or(String::new(), |trial| format!(": trial {trial} has {measure} = 0"));
+        let which = zero.map_or(String::new(), |trial| format!(", but trial {trial} has {measure} = 0"));
         return AxisEffects {
-            notes: vec![format!("no effects of settings, which are ratios and need values above 0{which}")],
+            notes: vec![format!(
+                "no effect can be estimated: effects are ratios and need values above 0{which}"
+            )],
             ..AxisEffects::default()
         };
     };
@@ -145,7 +150,7 @@ pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64
     let mut axes: Vec<AxisAnswer> =
         answers.map(|(index, one)| axis_answer(one, index, &effects, measure, trials, threshold)).collect();
     axes.sort_by(|a, b| b.share.total_cmp(&a.share));
-    let (interactions, untold) = interactions(&varied, &effects, measure, threshold);
+    let (interactions, unknown) = interactions(&varied, &effects, measure, threshold);
     let mut notes = Vec::new();
     let entangled: Vec<String> = varied
         .iter()
@@ -155,15 +160,15 @@ pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64
         .collect();
     if !entangled.is_empty() {
         notes.push(format!(
-            "the effect of {} cannot be told: it was only ever changed together with something else",
+            "no effect can be estimated for {}, which only ever changed together with something else",
             entangled.join(", ")
         ));
     }
-    if !untold.is_empty() {
+    if !unknown.is_empty() {
         notes.push(format!(
-            "whether settings depend on each other is not known of {}: that takes every combination of their levels in \
-             two blocks at least",
-            several(&untold)
+            "no interaction can be estimated for {}: that needs every combination of their levels in at least two \
+             blocks",
+            several(&unknown)
         ));
     }
     AxisEffects {
@@ -178,7 +183,8 @@ pub(super) fn effects(measure: &Measure, trials: &[&TrialRecord], threshold: f64
 fn several(names: &[String]) -> String {
     match names {
         [first, second, third, _, ..] => {
-            format!("{first}; {second}; {third} and {} more pairs", names.len() - 3)
+            let more = text::plural(names.len() as u64 - 3, "more pair");
+            format!("{first}; {second}; {third} and {more}")
         }
         all => all.join("; "),
     }
@@ -289,7 +295,7 @@ fn axis_answer(
     AxisAnswer { axis: one.axis.clone(), within: one.within.clone(), share: found.share, levels, best, text }
 }
 
-/// The level to take, and why.
+/// The level to use, and why.
 fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
     if levels.iter().any(|level| level.effect.is_none()) {
         return (None, "only ever changed together with something else".to_string());
@@ -308,7 +314,7 @@ fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
     let text = match candidates.len() {
         1 => format!("{} is better than {}", chosen.level, names(&worse)),
         _ => format!(
-            "{} are better than {}; between them no clear indication",
+            "{} are better than {}; no clear indication which of them is best",
             names(candidates),
             names(&worse)
         ),
@@ -316,7 +322,7 @@ fn indication(levels: &[LevelAnswer]) -> (Option<String>, String) {
     (Some(chosen.level.clone()), text)
 }
 
-/// What every configuration with a level weakens and none without it does.
+/// The risks of every configuration with a level that no configuration without it has.
 fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord]) -> Vec<String> {
     let with = |wanted: bool| {
         trials.iter().copied().filter(move |trial| {
@@ -332,7 +338,7 @@ fn risks_of_level(one: &Varied, level: usize, trials: &[&TrialRecord]) -> Vec<St
     found
 }
 
-/// The interactions that are there, and the pairs of which that is not known.
+/// The interactions that were found, and the pairs for which that is unknown.
 fn interactions(
     varied: &[Varied],
     effects: &Effects,
@@ -340,15 +346,15 @@ fn interactions(
     threshold: f64,
 ) -> (Vec<InteractionAnswer>, Vec<String>) {
     let mut answers = Vec::new();
-    let mut untold = Vec::new();
+    let mut unknown = Vec::new();
     for pair in &effects.interactions {
         let (a, b) = pair.factors;
         let Some((share, cells)) = &pair.found else {
-            // Of a setting of which nothing is known there is nothing to add.
+            // Settings without a known effect have a note of their own.
             if [a, b].iter().any(|one| effects.factors[*one].levels.iter().any(Option::is_none)) {
                 continue;
             }
-            untold.push(format!("{} and {}", varied[a].name(), varied[b].name()));
+            unknown.push(format!("{} and {}", varied[a].name(), varied[b].name()));
             continue;
         };
         let all: Vec<Option<Ratio>> = cells.iter().flatten().map(|cell| Some(*cell)).collect();
@@ -381,5 +387,5 @@ fn interactions(
         });
     }
     answers.sort_by(|x, y| y.share.total_cmp(&x.share));
-    (answers, untold)
+    (answers, unknown)
 }

@@ -1,16 +1,17 @@
-//! The recommendation: which configuration to take, how sure that is, what it costs, and how to build it.
+//! The recommendation: which configuration to use, how certain that is, what it costs, and how to build it.
 //!
-//! Pure, as the view is: from a header and trials. For each workload one [`Answer`], from parts that each have their file:
-//! the configurations against the best ([`standing`]), what each setting does by itself ([`axis`]), what is gained in one
-//! measure and lost in another ([`pareto`]), the commands ([`recipe`]), and all of it in two sentences ([`words`]).
+//! Pure, like the view: it needs a header and trials. Each workload gets one [`Answer`]. Its parts have a
+//! file each: the configurations compared with the best ([`standing`]), the effect of each setting
+//! ([`axis`]), the trade-offs between measures ([`pareto`]), the commands ([`recipe`]), and the two sentences
+//! that sum it up ([`words`]).
 //!
-//! **Who wins.** The configurations are held against the one with the best mean. Those that the trials cannot show to be
-//! worse are all candidates, and of these the one wins that changes least about what is there by itself: a setting has to
-//! earn its place. Among equals the better mean decides.
+//! **Who wins.** Every configuration is compared with the one with the best mean. Those that the trials do
+//! not show to be worse are candidates; of these, the one that changes the fewest settings from their
+//! defaults wins, because a setting has to earn its place. Among equals the better mean decides.
 //!
-//! **Safety.** A configuration that weakens what survives a power cut never wins while a durable one was measured. What it
-//! would gain, and what that costs, stands beside the winner. What weakens is the testbed's knowledge, which stores it with
-//! each trial as a warning of the kind `durability`; this module only reads it.
+//! **Safety.** A configuration that weakens what survives a power cut never wins if a durable one was
+//! measured; the answer says what it would gain and at what risk. The testbed knows what weakens durability
+//! and stores it with each trial as a warning of the kind `durability`; this module only reads it.
 
 mod answer;
 mod axis;
@@ -33,15 +34,15 @@ use crate::view::Header;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};
 
-/// A difference up to this does not matter, unless somebody says otherwise: 5 %.
+/// By default, a difference of up to 5 % does not matter.
 pub(crate) const THRESHOLD: f64 = 0.05;
 
-/// What a recommendation is asked for.
+/// The question that a recommendation answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// What the choice is for; the plan's measure when absent.
+    /// The goal of the choice; if absent, the plan's measure.
     pub goal: Option<Goal>,
-    /// A difference up to this does not matter: 0.05 for 5 %.
+    /// A difference of up to this does not matter: 0.05 for 5 %.
     pub threshold: f64,
 }
 
@@ -87,7 +88,8 @@ fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload
     };
     let ranking =
         wanted.as_ref().map(|measure| ranking::ranking_of(workload, measure, header.seed, &measured));
-    // Somebody who asks for latency is not served with the throughput that a workload has instead.
+    // A user who asks for latency must not get an answer about throughput because the workload has no
+    // latency.
     let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
     let ranking = ranking.filter(|ranking| asked && ranking.ranked().next().is_some());
     let Some(ranking) = ranking else {
@@ -124,7 +126,7 @@ fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload
     answer
 }
 
-/// A workload that has no value of what was asked for: which measures it has is all that can be said.
+/// The answer for a workload without a value of the requested measure: it lists the measures that there are.
 fn unanswered(header: &Header, question: &Question, workload: &Workload, trials: &[&TrialRecord]) -> Answer {
     let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
     let known =
@@ -142,7 +144,7 @@ fn unanswered(header: &Header, question: &Question, workload: &Workload, trials:
                 workload.kind()
             ),
             match known.is_empty() {
-                true => "It has none of the measures that have a name.".to_string(),
+                true => "It has no value of any named measure.".to_string(),
                 false => format!("It has values of: {}.", known.join(", ")),
             },
         ],

@@ -1,7 +1,8 @@
-//! What is gained in one measure and lost in another: the configurations that no other one beats everywhere.
+//! The trade-offs between measures: the Pareto front of configurations that no other one beats in everything.
 //!
-//! Means decide, for a front has no intervals; where they are close, so are the points. The longest stall is the longest of
-//! all trials. Safety is an objective of its own: what weakens nothing is never beaten by what does.
+//! The front is based on means, without intervals: where means are close, so are the points. The longest
+//! stall is that of all trials. Safety is an objective, too: a durable configuration is never beaten by one
+//! that is not.
 
 use super::standing::{Contender, of_case};
 use crate::ranking;
@@ -12,7 +13,7 @@ use serde::Serialize;
 /// The configurations in all objectives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ParetoFront {
-    /// What they are judged by beside safety; the first is what decides the ranking.
+    /// What they are judged by besides safety; the first decides the ranking.
     pub objectives: Vec<Objective>,
     /// The configurations that have a value of each, in the order of the ranking.
     pub points: Vec<ParetoPoint>,
@@ -40,7 +41,7 @@ pub struct ParetoPoint {
     pub values: Vec<f64>,
     /// Whether it weakens nothing.
     pub durable: bool,
-    /// Whether no other configuration is as good in everything and better in something.
+    /// Whether no other configuration is at least as good in everything and better in something.
     pub on_front: bool,
 }
 
@@ -103,7 +104,7 @@ fn column(
     standings.iter().map(value).collect()
 }
 
-/// Whether one is as good as another in everything and better in something.
+/// Whether one is at least as good as another in everything and better in something.
 fn beats(one: &ParetoPoint, other: &ParetoPoint, measures: &[Measure]) -> bool {
     let merits = |point: &ParetoPoint| {
         let signed = point.values.iter().zip(measures).map(|(value, measure)| match measure.direction() {

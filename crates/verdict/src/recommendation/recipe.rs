@@ -1,7 +1,7 @@
 //! The commands that build the recommended configuration, to copy.
 //!
-//! The words are those that were run, as the testbed stored them with the trial; this file puts them into lines for a shell,
-//! for `/etc/fstab`, for udev and for sysctl. `DEVICE`, `JOURNAL` and `MOUNTPOINT` stand where a person names his own.
+//! The testbed stored the commands of a trial; this file turns them into lines for a shell, `/etc/fstab`,
+//! udev and sysctl. `DEVICE`, `JOURNAL` and `MOUNTPOINT` are placeholders for the user's own.
 
 use super::standing::{Contender, of_case};
 use fsdyno_core::TrialRecord;
@@ -11,9 +11,9 @@ use serde::Serialize;
 /// How to build a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecipeText {
-    /// In the order in which they are taken.
+    /// In the order of execution.
     pub steps: Vec<Step>,
-    /// What a person has to know, one line each.
+    /// What the user has to know, one line each.
     pub notes: Vec<String>,
 }
 
@@ -40,9 +40,9 @@ pub(super) fn text(standing: &Contender, trials: &[&TrialRecord]) -> Option<Reci
 fn steps(recipe: &Recipe) -> RecipeText {
     let mut steps = Vec::new();
     if !recipe.device.is_empty() {
-        steps.push(command("build the device: everything on its disks is lost", recipe.device.clone()));
+        steps.push(command("build the device (destroys everything on its disks)", recipe.device.clone()));
     }
-    steps.push(command("make the filesystem: everything on the device is lost", recipe.mkfs.clone()));
+    steps.push(command("make the filesystem (destroys everything on the device)", recipe.mkfs.clone()));
     steps.push(command("mount it", vec![mount(recipe)]));
     steps.push(Step {
         title: "mount it at every boot".to_string(),
@@ -52,34 +52,34 @@ fn steps(recipe: &Recipe) -> RecipeText {
     if !recipe.queue.is_empty() {
         let now =
             recipe.queue.iter().map(|(file, value)| format!("echo {value} > /sys/block/NAME/queue/{file}"));
-        steps.push(command("set its queue now", now.collect()));
+        steps.push(command("set the I/O queue now", now.collect()));
         steps.push(Step {
-            title: "set its queue at every boot".to_string(),
+            title: "set the I/O queue at every boot".to_string(),
             file: Some(UDEV),
             lines: vec![udev(recipe)],
         });
     }
     if !recipe.sysctl.is_empty() {
         let now = recipe.sysctl.iter().map(|(key, value)| format!("sysctl -w {key}={}", quoted(value)));
-        steps.push(command("set the kernel now", now.collect()));
+        steps.push(command("set the sysctls now", now.collect()));
         steps.push(Step {
-            title: "set the kernel at every boot".to_string(),
+            title: "set the sysctls at every boot".to_string(),
             file: Some(SYSCTL),
             lines: recipe.sysctl.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
         });
     }
-    let mut notes = vec!["DEVICE and MOUNTPOINT are yours to name".to_string()];
+    let mut notes = vec!["replace DEVICE and MOUNTPOINT with your own".to_string()];
     if !recipe.queue.is_empty() {
-        notes.push("NAME is the name of the whole disk in /sys/block, sda for /dev/sda1".to_string());
+        notes.push("NAME is the whole disk in /sys/block, such as sda for /dev/sda1".to_string());
     }
     if recipe.device.iter().any(|line| line.contains(Recipe::DISK)) {
-        notes.push(format!("{0}1, {0}2 and so on are the disks that it is built of", Recipe::DISK));
+        notes.push(format!("{0}1, {0}2 and so on are the disks of the device", Recipe::DISK));
     }
     if recipe.mkfs.iter().any(|line| line.contains(Recipe::JOURNAL)) {
-        notes.push("JOURNAL is a device for the journal alone: everything on it is lost".to_string());
+        notes.push("JOURNAL is a separate device for the journal, and everything on it is lost".to_string());
     }
     notes.push(
-        "what nobody set, mkfs derives from the size of the device, so it may differ from what was measured"
+        "mkfs derives unset options from the size of the device, so they may differ from those that were measured"
             .to_string(),
     );
     RecipeText { steps, notes }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_has_none() {
+    fn unset_settings_have_no_lines() {
         let plain = Recipe { mount_options: Vec::new(), queue: Vec::new(), sysctl: Vec::new(), ..recipe() };
         let text = steps(&plain);
         assert_eq!(text.steps.len(), 3);

@@ -1,8 +1,8 @@
-//! The configurations against the best of them, and which of them wins.
+//! Compares the configurations with the best one, and chooses the winner.
 //!
-//! The best is that with the best mean of those that weaken nothing. Ratios to it are taken within blocks where both have
-//! trials in the same ones. The best of many is to some part the luckiest, so the p values are corrected for every pair of
-//! configurations, not only for those that it is one of.
+//! The best is the one with the best mean among those that weaken nothing. Ratios to it are computed within
+//! blocks if both have trials in the same blocks. The best of many owes its place partly to luck, so the p
+//! values are corrected as if every pair of configurations had been compared.
 
 use crate::comparison::proven;
 use crate::ranking::{CaseEstimate, Ranking};
@@ -13,67 +13,67 @@ use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One configuration, as it compares with the best.
+/// One configuration, compared with the best.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Contender {
     /// Index of the case in the plan.
     pub case: u32,
-    /// Its name, that of the configuration.
+    /// Name of the configuration.
     #[serde(skip)]
     pub name: String,
-    /// What it is.
+    /// The configuration.
     #[serde(flatten)]
     pub configuration: Configuration,
-    /// Measured trials.
+    /// Number of measured trials.
     pub trials: usize,
-    /// Mean of the measure in its base unit; absent when no trial has a value.
+    /// Mean of the measure in its base unit; absent if no trial has a value.
     pub value: Option<f64>,
     /// Its 95 % interval; absent with a single trial.
     pub interval: Option<[f64; 2]>,
-    /// Whether some trial knows only a lower bound.
+    /// Whether the value of some trial is only a lower bound.
     pub at_least: bool,
-    /// Held against the best; absent for the best itself, and without a ratio.
+    /// Ratio to the best; absent for the best itself, and if there is no ratio.
     pub to_best: Option<Compared>,
-    /// What may be said.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// What it weakens of what survives a power cut, one line each; empty: it is durable.
+    /// How it weakens what survives a power cut, one line each; empty if it is durable.
     pub risks: Vec<String>,
-    /// Settings that are not what they are by themselves.
+    /// Number of settings that differ from their defaults.
     pub changes: usize,
 }
 
-/// A ratio to something.
+/// A ratio to something else.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Compared {
-    /// Above 1 there is more of the measure.
+    /// Above 1, the value of the measure is larger.
     pub ratio: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
-    /// p value, corrected for the number of comparisons where a verdict rests on it.
+    /// The p value, corrected for the number of comparisons if a verdict is based on it.
     pub p: Option<f64>,
-    /// Whether it was taken within blocks.
+    /// Whether it was computed within blocks.
     pub paired: bool,
-    /// Blocks or trials that it rests on.
+    /// Number of blocks or trials that it is based on.
     pub n: usize,
 }
 
-/// What may be said of a configuration beside the best.
+/// The verdict on a configuration compared with the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// It is the best of those that weaken nothing.
+    /// It is the best; among those that weaken nothing, if there are any.
     Best,
     /// As good as the best, within the threshold.
     AsGood,
-    /// These trials do not tell; about so many would.
+    /// The trials do not decide.
     CannotTell {
-        /// Trials of each; absent when a thousand would not do, and where no number would: of lower bounds.
+        /// About how many trials of each would decide; absent if a thousand would not, and for lower bounds.
         needed: Option<usize>,
     },
     /// Worse, by more than the threshold.
     Worse,
-    /// Better than the best, and less safe.
+    /// Better than the best, but less safe.
     BetterAndWeaker,
     /// No trial has a value.
     Unknown,
@@ -92,12 +92,12 @@ impl Compared {
 }
 
 impl Contender {
-    /// Whether it weakens nothing.
+    /// Whether none of its settings weakens what survives a power cut.
     pub fn is_durable(&self) -> bool {
         self.risks.is_empty()
     }
 
-    /// Whether these trials do not show it to be worse than the best.
+    /// Whether it may be as good as the best: the trials do not show it to be worse.
     pub(crate) fn may_be_best(&self) -> bool {
         matches!(self.verdict, Verdict::Best | Verdict::AsGood | Verdict::CannotTell { .. })
     }
@@ -164,12 +164,12 @@ pub(super) fn standings(
     standings
 }
 
-/// The pairs of so many things, each of which might have been the best.
+/// The number of pairs of these things, any of which could have been the best.
 pub(super) fn pairs(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
 }
 
-/// p values corrected for so many comparisons.
+/// The p values, corrected for this many comparisons.
 pub(super) fn corrected(ratios: &[Option<Ratio>], comparisons: usize) -> Vec<Option<f64>> {
     let known: Vec<f64> = ratios.iter().flatten().filter_map(|ratio| ratio.p).collect();
     let mut corrected = holm_among(&known, comparisons).into_iter();
@@ -187,7 +187,8 @@ fn verdict(said: Said, direction: Direction) -> Verdict {
     }
 }
 
-/// The ratio of one case to another: within blocks where they have two in common, else of all their trials.
+/// The ratio of case `to` to case `from`: within blocks if they have at least two in common, else of all
+/// trials.
 pub(super) fn ratio(
     measure: &Measure,
     trials: &[&TrialRecord],
@@ -208,7 +209,7 @@ pub(super) fn ratio(
     independent(&all(&from), &all(&to), seed)
 }
 
-/// What the settings of some trials of one configuration weaken.
+/// The risks of some trials, as their durability warnings describe them.
 pub(super) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
     let mut risks: Vec<String> = Vec::new();
     for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
@@ -223,7 +224,7 @@ pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterato
     trials.iter().copied().filter(move |trial| trial.case == case)
 }
 
-/// How many settings are not what they are by themselves.
+/// How many settings differ from their defaults.
 fn changes(configuration: &Configuration) -> usize {
     let changed = |(name, level): &(&String, &String)| {
         axis::find(name).is_ok_and(|axis| !axis.is_default(&configuration.filesystem, level))
@@ -231,7 +232,8 @@ fn changes(configuration: &Configuration) -> usize {
     configuration.settings.iter().filter(changed).count()
 }
 
-/// The configuration that wins: of those that may be best and weaken nothing, that with the fewest changes.
+/// The winner: of the durable configurations that may be as good as the best, the one with the fewest
+/// changes.
 pub(super) fn winner(standings: &[Contender]) -> Option<usize> {
     let candidates = |durable: bool| {
         let may = standings.iter().enumerate().filter(move |(_, one)| one.may_be_best());
@@ -240,8 +242,8 @@ pub(super) fn winner(standings: &[Contender]) -> Option<usize> {
     candidates(true).or(candidates(false)).map(|(index, _)| index)
 }
 
-/// What the winner is held against: of the durable configurations with fewer changes than it that with the fewest, else the
-/// best other durable one, else the best other.
+/// What the winner is compared with: the durable configuration with the fewest changes, if these are fewer
+/// than the winner's; else the best other durable one, else the best other.
 pub(super) fn baseline(standings: &[Contender], winner: usize) -> Option<usize> {
     let others = || {
         let valued = standings.iter().enumerate().filter(|(_, one)| one.value.is_some());
@@ -260,7 +262,7 @@ mod tests {
     use rand_distr::{Distribution, LogNormal};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// Whether some of so many configurations, all of which are the same, is called different from the luckiest.
+    /// Whether any of several identical configurations is called different from the luckiest.
     fn some_differs(seed: u64, configurations: usize) -> bool {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let noise = LogNormal::new(0.0, 0.1).unwrap();
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn of_six_that_are_the_same_none_is_worse_in_95_of_100_sweeps() {
+    fn six_identical_configurations_differ_in_at_most_5_percent_of_sweeps() {
         let found = (0..2000).filter(|seed| some_differs(*seed, 6)).count();
         assert!((20..=100).contains(&found), "{found} of 2000");
     }

@@ -1,4 +1,4 @@
-//! The recommendation of sweeps made by hand.
+//! Recommendations for hand-made sweeps.
 
 use super::*;
 use crate::fixture;
@@ -63,7 +63,7 @@ fn the_default_wins_where_nothing_is_shown_to_be_better() {
 }
 
 #[test]
-fn what_weakens_never_wins_silently() {
+fn an_unsafe_configuration_never_wins_silently() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.5), ("xfs", "none", 0.9)]);
     for trial in trials.iter_mut().filter(|trial| trial.case == 1) {
         trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0: a power cut may corrupt"));
@@ -84,7 +84,7 @@ fn what_weakens_never_wins_silently() {
 }
 
 #[test]
-fn unsafe_everywhere_is_said() {
+fn the_answer_says_if_everything_is_unsafe() {
     let mut trials = sweep(&[("ext2", "none", 1.0), ("ext2", "bfq", 1.2)]);
     for trial in &mut trials {
         trial.warnings.push(Warning::new(WarningKind::Durability, "no journal: files may be lost"));
@@ -95,7 +95,7 @@ fn unsafe_everywhere_is_said() {
 }
 
 #[test]
-fn goals_find_their_measure_or_say_what_there_is() {
+fn goals_select_a_measure_or_list_those_available() {
     let trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 0.8)]);
     for (goal, measure) in [
         ("latency", "first-byte-p999"),
@@ -105,7 +105,7 @@ fn goals_find_their_measure_or_say_what_there_is() {
     ] {
         assert_eq!(recommend(&trials, Some(goal)).answers[0].measure, measure);
     }
-    // Without telemetry nobody knows what the kernel's threads did.
+    // Without telemetry the processor time of kernel threads is unknown.
     let answer = &recommend(&trials, Some("cpu")).answers[0];
     assert_eq!((answer.winner, answer.standings.len()), (None, 0));
     assert!(answer.sentences[1].contains("read, read-many, read-under-write"), "{:?}", answer.sentences);
@@ -139,7 +139,8 @@ fn one_trial_of_each_decides_nothing() {
     assert!(answer.notes[0].contains("one trial has no interval"), "{:?}", answer.notes);
 }
 
-/// Two configurations of which a worker was blocked over the whole window of each trial: how much longer, nobody knows.
+/// Two configurations with a worker that was blocked during the whole window of each trial, and perhaps
+/// longer.
 #[test]
 fn two_lower_bounds_are_not_as_good_as_each_other() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("xfs", "none", 1.0)]);
@@ -158,7 +159,7 @@ fn two_lower_bounds_are_not_as_good_as_each_other() {
     assert_eq!(of(&trials, "ext4 bfq"), Verdict::CannotTell { needed: None });
 }
 
-/// The winner has 6 trials as the best has, and is held against a configuration with 3.
+/// The winner and the best have 6 trials each; the winner is compared with a configuration that has 3.
 #[test]
 fn a_difference_that_may_be_chance_names_the_trials_of_both() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.0), ("ext3", "none", 0.1)]);

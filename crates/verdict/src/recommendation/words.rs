@@ -1,5 +1,5 @@
-//! The answer in two parts: what to use and how certain that is; what it costs, and what would be faster but less
-//! safe.
+//! The answer in two parts: what to use and how certain that is; what it costs, and what would be faster but
+//! less safe.
 
 use super::answer::Answer;
 use super::standing::{Compared, Contender, Verdict};
@@ -124,7 +124,7 @@ fn capitalised(text: &str) -> String {
     first + letters.as_str()
 }
 
-/// In what the winner is worse than what it is held against, by more than what does not matter.
+/// The measures in which the winner is worse than the baseline by more than the threshold.
 fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Vec<String> {
     let point = |case: u32| answer.pareto.points.iter().find(|point| point.case == case);
     let Some((own, other)) = point(winner.case).zip(answer.baseline().and_then(|one| point(one.case))) else {
@@ -154,7 +154,7 @@ fn others(answer: &Answer) -> String {
     }
 }
 
-/// The same the other way round.
+/// The ratio in the other direction.
 fn turned(compared: &Compared) -> Compared {
     Compared {
         ratio: 1.0 / compared.ratio,
@@ -173,7 +173,7 @@ pub fn difference(compared: &Compared) -> String {
     }
 }
 
-/// A ratio in hundredths: two digits, three from 100 on.
+/// A ratio as a percentage with a sign, and one decimal below 10 %.
 fn signed(ratio: f64) -> String {
     let hundredths = (ratio - 1.0) * 100.0;
     match hundredths.abs() {

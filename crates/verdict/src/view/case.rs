@@ -1,4 +1,4 @@
-//! The cases of a sweep, the measured trials of each as one.
+//! The cases of a sweep, with the measured trials of each merged.
 
 use crate::error::UnreadableHistogram;
 use crate::merge::{self, Time};
@@ -26,7 +26,7 @@ pub struct CaseView {
     pub device: DeviceSpec,
     /// What ran on it.
     pub workload: Workload,
-    /// What the first trial ran on.
+    /// The environment of the first trial.
     pub environment: Environment,
     /// Mount options in force in the first trial.
     pub mount_options_in_force: String,
@@ -34,15 +34,15 @@ pub struct CaseView {
     pub scheduler_in_force: String,
     /// Numbers of the measured trials.
     pub trials: Vec<u32>,
-    /// Kinds of warning that some trial carries.
+    /// Number of kinds of warning that its trials carry.
     pub warning_kinds: usize,
     /// Means over the trials.
     pub lifecycle: Lifecycle,
-    /// What each check said, with the number of its trial.
+    /// The result of each check, with the number of its trial.
     pub checks: Vec<(u32, CheckResult)>,
     /// How full the filesystem of each trial was made.
     pub filled: Vec<Filled>,
-    /// How the files of each trial lay.
+    /// The layout of the files of each trial.
     pub layouts: Vec<Layout>,
     /// The phases.
     pub phases: Vec<PhaseView>,
@@ -53,12 +53,12 @@ pub struct CaseView {
 pub struct PhaseView {
     /// `3 readers, 3 writers`.
     pub name: String,
-    /// The measured part; the mean over trials where each lasted until its work was done.
+    /// The measured part; the mean over trials if each lasted until its work was done.
     pub window_ns: Nanos,
     /// Writers before readers.
     pub roles: Vec<RoleView>,
-    /// Processor time of the kernel threads that worked for the phase, by kind, and of what the workers themselves used,
-    /// over the bytes moved; absent where a trial has no telemetry.
+    /// Processor time of the kernel threads that worked for the phase, and of all that worked for it per byte
+    /// moved; absent if a trial has no telemetry.
     pub kernel: Option<KernelView>,
 }
 
@@ -67,7 +67,7 @@ pub struct PhaseView {
 pub struct KernelView {
     /// Processor time by kind.
     pub by_kind: BTreeMap<TaskKind, u64>,
-    /// Processor time of workers and kernel threads in nanoseconds for each 10^6 bytes; absent where none were moved.
+    /// Processor time of workers and kernel threads in nanoseconds per 10^6 bytes; absent if none were moved.
     pub cpu_ns_per_megabyte: Option<f64>,
 }
 
@@ -78,7 +78,8 @@ pub struct RoleView {
     pub role: Role,
     /// How many workers.
     pub workers: u32,
-    /// Whether the workers were watched; else nothing is known of shares of time, and of a stall only what a program told.
+    /// Whether the workers were watched. If not, shares of time are unknown, and stalls too unless a program
+    /// reported them.
     pub watched: bool,
     /// The longest of all trials.
     pub longest_stall: Time,
@@ -90,17 +91,17 @@ pub struct RoleView {
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
     pub cpu: CpuTime,
-    /// The longest that one item took in any trial; absent where the workload does not measure that.
+    /// The longest that one item took in any trial; absent if the workload does not measure that.
     pub longest_item: Option<Nanos>,
     /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
     pub fairness: Option<Fairness>,
     /// Operations that the workers completed, all trials together.
     pub completed: u64,
-    /// What the workload counts by name; means over trials.
+    /// What the workload counts, by name; means over trials.
     pub counts: BTreeMap<String, u64>,
     /// Each operation.
     pub operations: Vec<OperationView>,
-    /// Workers that were blocked or never came back, in words.
+    /// Lines about workers that were blocked or never finished.
     pub remarks: Vec<String>,
 }
 
@@ -109,32 +110,32 @@ pub struct RoleView {
 pub struct OperationView {
     /// Which operation.
     pub operation: Operation,
-    /// How many of the sample had not ended at the drain limit.
+    /// How many operations of the sample had not ended at the drain limit.
     pub censored: u64,
     /// The merged distribution.
     pub latency: Latency,
 }
 
 impl OperationView {
-    /// A statistic of this operation, marked where it hangs on operations whose end nobody saw.
+    /// A statistic of this operation, marked as a bound if it depends on operations whose end was not seen.
     pub fn time(&self, ns: u64) -> Time {
         Time { ns, at_least: self.latency.is_bound(ns) }
     }
 
-    /// The same of a quantile; `None` without a sample, and where nobody told it.
+    /// The same for a quantile; `None` if the sample is empty or the quantile is unknown.
     pub fn quantile(&self, quantile: Quantile) -> Option<Time> {
         self.latency.known(quantile).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
     }
 }
 
 impl RoleView {
-    /// The operation of this role, where it has one.
+    /// The operation of this role, if it has one.
     pub fn operation(&self, operation: Operation) -> Option<&OperationView> {
         self.operations.iter().find(|view| view.operation == operation)
     }
 }
 
-/// The measured trials of a sweep by case, in the plan's order; sentinels left out.
+/// The measured trials of a sweep by case, in the plan's order, without sentinels.
 ///
 /// # Errors
 /// [`UnreadableHistogram`] when a stored histogram cannot be read.
@@ -148,7 +149,7 @@ pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogra
 
 fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
     let first = trials[0];
-    // A program that is not ours may leave out in one trial what it tells in another.
+    // An external program may leave out in one trial what it reports in another.
     let mut names: Vec<&str> = Vec::new();
     for phase in trials.iter().flat_map(|trial| &trial.phases) {
         if !names.contains(&phase.name.as_str()) {
@@ -195,7 +196,7 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
     let roles = roles(&parts).into_iter().map(|role| merge_role(role, &parts));
     Ok(PhaseView {
         name: name.to_string(),
-        // Where a program was too quick to tell in one of them, nothing is known of all.
+        // If one of them was too short for the program to report, the mean is unknown.
         window_ns: match parts.iter().any(|(_, phase)| phase.window_ns == Nanos(0)) {
             true => Nanos(0),
             false => Nanos(total(parts.iter().map(|(_, phase)| phase.window_ns.0)) / parts.len() as u64),
@@ -205,8 +206,8 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
     })
 }
 
-/// The roles of a phase in the order of the trial that has most: of a job that reads and writes at random, one trial may have
-/// nothing but reads.
+/// The roles of a phase, in the order of the trial with the most roles: of a job that reads and writes at
+/// random, one trial may have only reads.
 fn roles(parts: &[(u32, &PhaseResult)]) -> Vec<Role> {
     let mut phases: Vec<&PhaseResult> = parts.iter().map(|(_, phase)| *phase).collect();
     phases.sort_by_key(|phase| Reverse(phase.roles.len()));
@@ -219,7 +220,7 @@ fn roles(parts: &[(u32, &PhaseResult)]) -> Vec<Role> {
     roles
 }
 
-/// What kernel threads did for a phase, or for all phases of a program that does not tell them apart.
+/// What kernel threads did for a phase, or for all phases of a program that does not separate them.
 fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
     let with_it = trials.iter().filter(|trial| trial.phases.iter().any(|phase| phase.name == name));
     let parts = with_it.map(|trial| Watched::of(&trial.phases).into_iter().find(|one| one.name == name));
@@ -293,8 +294,8 @@ fn merge_operations(
     Ok(views)
 }
 
-/// The longest stall of a role in one trial. Stalls are cut at the edges of the window, so one that fills it is a lower
-/// bound.
+/// The longest stall of a role in one trial. Stalls are cut at the edges of the window, so one that fills it
+/// is a lower bound.
 pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
     let cut = role.is_watched() && role.longest_stall_ns >= phase.window_ns;
     Time { ns: role.longest_stall_ns.0, at_least: cut }

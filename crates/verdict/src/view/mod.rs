@@ -1,7 +1,7 @@
 //! The view model: a sweep and its trials, arranged the way every report shows them.
 //!
-//! Pure: it takes plain records and gives plain values, and knows neither terminals nor files. Trials that are a
-//! sentinel stay out of the cases (they would count the first configuration twice) and serve to show drift.
+//! Pure: it turns plain records into plain values, and knows neither terminals nor files. Sentinel trials are
+//! not part of the cases (they would count the first configuration twice); they show drift.
 
 mod case;
 
@@ -15,7 +15,7 @@ use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::Measure;
 use serde::Serialize;
 
-/// What a report says of a sweep beside its trials.
+/// What a report says about a sweep besides its trials.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Header {
     /// Identifier in the store.
@@ -24,11 +24,11 @@ pub struct Header {
     pub name: String,
     /// The plan as executed.
     pub plan_toml: String,
-    /// What the command line changed about it: `path=value`.
+    /// What the command line changed in it: `path=value`.
     pub overrides: Vec<String>,
     /// RFC 3339, UTC.
     pub started: String,
-    /// RFC 3339, UTC; `None` while it runs, and when it was interrupted.
+    /// RFC 3339, UTC; `None` while it runs, and if it was interrupted.
     pub finished: Option<String>,
     /// Seed of the sweep.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct View {
     pub header: Header,
     /// Every case with a measured trial, in the plan's order.
     pub cases: Vec<CaseView>,
-    /// The configurations side by side, for each workload.
+    /// The ranking of the configurations for each workload.
     pub rankings: Vec<Ranking>,
     /// What the sentinel shows.
     pub drift: Option<Drift>,
@@ -51,7 +51,7 @@ pub struct View {
     pub warnings: Vec<WarningGroup>,
     /// The cases that this machine cannot run.
     pub skipped: Vec<SkippedCases>,
-    /// The trials that went wrong.
+    /// The trials that failed.
     pub failed: Vec<FailedTrials>,
 }
 
@@ -64,7 +64,7 @@ impl View {
         Ok(View { cases: cases(trials)?, ..View::without_cases(header, trials) })
     }
 
-    /// The same with no case in it: trials in outline are enough.
+    /// The same without cases, for which outlines of the trials are enough.
     pub fn without_cases(header: &Header, trials: &[TrialRecord]) -> View {
         View {
             header: header.clone(),
@@ -85,7 +85,7 @@ mod tests {
     use fsdyno_core::Role;
 
     #[test]
-    fn cases_that_lack_the_same_and_trials_that_fail_alike_stand_together() {
+    fn cases_skipped_alike_and_trials_that_fail_alike_are_grouped() {
         let mut trials = fixture::trials();
         let mut other = trials[2].clone();
         (other.trial, other.case, other.configuration.name) = (6, 3, "btrfs none".to_string());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_merge_their_measured_trials_alone() {
+    fn cases_merge_only_their_measured_trials() {
         let view = fixture::view("read", &fixture::trials());
         let trials: Vec<_> = view.cases.iter().map(|case| &case.trials[..]).collect();
         assert_eq!(trials, [[0, 4], [1, 3]]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_only_a_later_trial_has_is_there() {
+    fn a_role_that_only_a_later_trial_has_is_included() {
         let mut trials = fixture::trials();
         trials[0].phases[2].roles.retain(|role| role.role == Role::Reader);
         let view = fixture::view("read", &trials);
