@@ -27,7 +27,6 @@ const LATER: &[&str] = &[
     "crates/fsdyno/tests/soak",
     "crates/fuzz",
     "crates/import",
-    "crates/report",
     "crates/store",
     "crates/testkit",
     "fuzz",

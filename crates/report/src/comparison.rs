@@ -8,10 +8,10 @@ use fsdyno_verdict::{Estimate, Interval};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Version of the JSON document; raised when a key changes its meaning or goes away.
+/// Version of the JSON document; raised when a key is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 2;
 
-/// A comparison as one JSON document. Values are in base units: bytes per second, nanoseconds, shares from 0 to 1.
+/// A comparison as one JSON document. Values are in base units: bytes per second, nanoseconds, shares 0 to 1.
 pub fn document(comparison: &Comparison) -> Value {
     let sides = comparison
         .sides
@@ -199,7 +199,7 @@ mod tests {
     use crate::fixture::{blocks as trials, question, side};
 
     #[test]
-    fn json_and_csv_say_the_same() {
+    fn json_and_csv_agree() {
         let (base, slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.9));
         let measures = ["read-under-write", "longest-stall"];
         let comparison =

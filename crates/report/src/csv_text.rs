@@ -1,12 +1,13 @@
 //! Text in cells of CSV, which people open in spreadsheets.
 //!
-//! A spreadsheet takes a cell that begins with one of `=+-@` for a formula, whatever stands in quotes around it, and a formula
-//! can start programs and send data away. Such a text gets a `'` before it, as OWASP advises
-//! (<https://owasp.org/www-community/attacks/CSV_Injection>). Figures are not text: a negative number stays one.
+//! A spreadsheet takes a cell that begins with one of `=+-@` for a formula, even if it is quoted, and a
+//! formula can start programs and send data away. Such text gets a leading `'`, as OWASP advises
+//! (<https://owasp.org/www-community/attacks/CSV_Injection>). Figures are not text: negative numbers stay as
+//! they are.
 
 use crate::visible;
 
-/// A text of somebody else's as a cell, in which nothing commands a spreadsheet or a terminal.
+/// Untrusted text as a cell that neither a spreadsheet nor a terminal obeys.
 pub(crate) fn csv_text(text: &str) -> String {
     let formula =
         text.starts_with(['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
@@ -18,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_begins_a_formula_does_not() {
+    fn text_that_looks_like_a_formula_is_quoted() {
         for (text, cell) in [
             ("ext4 noatime", "ext4 noatime"),
             ("", ""),

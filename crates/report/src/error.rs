@@ -6,10 +6,10 @@ use std::error::Error;
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A stored histogram is not one, or does not fit the others.
+    /// A stored histogram is invalid or cannot be merged with the others.
     #[error(transparent)]
     Histogram(#[from] UnreadableHistogram),
-    /// Whoever has the trials cannot give them.
+    /// The trials cannot be loaded.
     #[error(transparent)]
     Trials(Box<dyn Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! Trials made by hand, and the sweep that they are of.
+//! Hand-made trials and their sweep.
 
 pub use fsdyno_testkit::*;
 
@@ -26,7 +26,7 @@ pub fn header(measure: &str) -> Header {
     }
 }
 
-/// A pipe that nobody reads any more.
+/// A pipe whose reader has gone.
 pub struct Closed;
 
 impl io::Write for Closed {
@@ -50,7 +50,7 @@ pub fn without_escapes(text: &str) -> String {
     plain + rest
 }
 
-/// What two sides are asked for.
+/// A question about two sides.
 pub fn question(measures: &[&str]) -> Question {
     let measures = measures.iter().map(|name| name.parse().unwrap()).collect();
     Question { measures, threshold: 0.05, seed: 42 }

@@ -1,11 +1,11 @@
 //! Results as one JSON document, versioned and stable.
 //!
-//! A trial is written as it is stored: [`TrialRecord`] and its parts serialise themselves. Latencies have the shape of fio's
-//! `lat_ns`, percentiles keyed by text with six decimals, so that parsers made for fio fit. Keys are only ever added within
-//! a version. All times are nanoseconds, all sizes bytes, all shares 0 to 1.
+//! A trial is written as it is stored: [`TrialRecord`] and its parts serialise themselves. Latencies have the
+//! structure of fio's `lat_ns`, with percentiles keyed by text with six decimals, so that parsers for fio
+//! work. Within a version, keys are only added. Times are nanoseconds, sizes bytes, shares 0 to 1.
 //!
-//! Whether a latency is only a lower bound is said by `at_least_from`: every figure from that value up falls on operations
-//! whose end nobody saw.
+//! `at_least_from` says which latencies are only lower bounds: every figure from that value up belongs to
+//! operations whose end was not seen.
 
 use fsdyno_core::environment::Environment;
 use fsdyno_core::result::TrialRecord;
@@ -13,7 +13,7 @@ use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::view::Header;
 use serde::Serialize;
 
-/// Version of the document; raised when a key changes its meaning or goes away.
+/// Version of the document; raised when a key is removed or changes its meaning.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A sweep with all its trials, ready to be written.
@@ -22,7 +22,7 @@ pub fn sweep<'a>(header: &'a Header, trials: &'a [TrialRecord]) -> Document<'a> 
     Document { schema_version: SCHEMA_VERSION, sweep, trials }
 }
 
-/// That of the first measured trial: one that was skipped may know little of where it would have run.
+/// The environment of the first measured trial: a skipped one may know little about where it would have run.
 fn environment(trials: &[TrialRecord]) -> Option<&Environment> {
     let measured = trials.iter().find(|trial| is_measured(trial));
     measured.or(trials.first()).map(|trial| &trial.environment)
@@ -42,10 +42,10 @@ pub struct Document<'a> {
 /// One execution of a plan.
 #[derive(Debug, Serialize)]
 pub struct Sweep<'a> {
-    /// What the store knows of it.
+    /// What the store knows about it.
     #[serde(flatten)]
     pub header: &'a Header,
-    /// What the first measured trial ran on; null before there is any.
+    /// What the first measured trial ran on; null until there is one.
     pub environment: Option<&'a Environment>,
 }
 
@@ -60,7 +60,7 @@ mod tests {
         serde_json::to_value(sweep(&header, &trials)).unwrap()
     }
 
-    /// Asserts that an object has these keys; others may stand beside them.
+    /// Asserts that an object has these keys, and perhaps others.
     fn assert_keys(object: &Value, keys: &[&str]) {
         for key in keys {
             assert!(
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_contract_is_there() {
+    fn every_key_of_the_contract_exists() {
         let document = document();
         assert_eq!(document["schema_version"], 1);
         assert_keys(
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_worker_is_a_number_and_not_a_hole() {
+    fn a_blocked_worker_has_numbers() {
         let writers = &document()["trials"][4]["phases"][2]["roles"][0];
         assert_eq!(writers["longest_stall_ns"], 30_000_000_000u64);
         assert_eq!(writers["blocked_at_start"][0]["at_least"], true);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_its_kind_and_its_parameters() {
+    fn a_workload_has_a_kind_and_parameters() {
         let workload = &document()["trials"][0]["workload"];
         assert_eq!(workload["kind"], "fileserver");
         assert_eq!(workload["parameters"]["readers"], 3);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_read_back_as_it_was_written() {
+    fn a_trial_survives_a_round_trip() {
         let trials = fixture::with_telemetry(fixture::trials());
         let text = serde_json::to_string(&trials).unwrap();
         assert_eq!(serde_json::from_str::<Vec<TrialRecord>>(&text).unwrap(), trials);

@@ -1,7 +1,7 @@
-//! Results as people and programs read them: what the verdict says of trials, as text, HTML, JSON and CSV.
+//! Results for people and programs: trials and the verdict on them as text, HTML, JSON and CSV.
 //!
-//! This crate reads no database, measures nothing and decides nothing: the same verdict gives the same report. What a figure
-//! means is defined where it is measured, and how sure it is by the verdict.
+//! This crate reads no database, measures nothing and decides nothing: the same verdict gives the same
+//! report. What a figure means is defined where it is measured; how certain it is, by the verdict.
 
 pub mod comparison;
 mod csv_text;

@@ -1,49 +1,50 @@
-//! Foreign text on a terminal: what would command it, or show something else than what is there, is shown as what it is.
+//! Untrusted text on a terminal: characters that would control it or hide something are escaped.
 //!
-//! Names come from plans, imported files, devices, processes and consoles of guests, and any of them may hold an escape
-//! sequence, which moves the cursor, changes the title or makes the terminal type. So everything that people read goes through
-//! one place, a [`Visible`] writer or [`visible`]: control characters (C0, DEL, C1), overrides of the direction of text and
-//! characters without a width are written in the notation of Rust, `\x1b` and `\u{202e}`. All other Unicode stays.
+//! Names come from plans, imported files, devices, processes and consoles of guests. Any of them may contain
+//! an escape sequence, which moves the cursor, changes the title or makes the terminal type. So everything
+//! that people read goes through one place, a [`Visible`] writer or [`visible`]: control characters (C0, DEL,
+//! C1), overrides of text direction and zero-width characters are written in Rust's notation, `\x1b` and
+//! `\u{202e}`. All other Unicode stays.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Beginnings of a colour that this program uses itself, and the end of all.
+/// The escape sequences that this program uses itself: starts and ends of colours.
 const OWN: &[&str] =
     &["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[38;5;11m", "\x1b[39m", "\x1b[22m"];
 
-/// What is written, and so how what would be dangerous is spelt.
+/// What is written, which decides how dangerous characters are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// Text.
     Plain,
-    /// Text with the colours of this program, which pass.
+    /// Text in which the colours of this program pass.
     Coloured,
     /// HTML, in which tabs are harmless.
     Page,
-    /// JSON, in which such characters stand within strings only, and have escapes of their own.
+    /// JSON, in which such characters only occur in strings and have JSON's own escapes.
     Json,
 }
 
-/// A text in which nothing commands a terminal; line ends stay.
+/// Text that does not control a terminal; line ends stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     spelt(text, Spelling::Plain)
 }
 
-/// Whether a character is not shown as what it is.
+/// Whether a character controls the terminal or is invisible.
 fn is_dangerous(letter: char) -> bool {
     match letter {
-        // Most text is nothing else.
+        // Most text consists of these.
         ' '..='~' | '\n' => false,
         _ if letter.is_control() => true,
-        // The direction of text, and what has no width.
+        // Text direction and zero width.
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
         '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
         _ => false,
     }
 }
 
-/// The same, spelt for where it stands.
+/// The same for any kind of output.
 pub(crate) fn spelt(text: &str, spelling: Spelling) -> Cow<'_, str> {
     if !text.contains(is_dangerous) {
         return Cow::Borrowed(text);
@@ -52,7 +53,7 @@ pub(crate) fn spelt(text: &str, spelling: Spelling) -> Cow<'_, str> {
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
         let own = OWN.iter().find(|own| spelling == Spelling::Coloured && rest.starts_with(**own));
-        // The tables of postmark are indented by tabs.
+        // postmark's tables are indented by tabs.
         let indents =
             letter == '\t' && (spelling == Spelling::Page || out.is_empty() || out.ends_with(['\n', '\t']));
         let passes = own.map_or(letter.len_utf8(), |own| own.len());
@@ -79,7 +80,7 @@ fn spell(out: &mut String, letter: char, spelling: Spelling) {
     }
 }
 
-/// A writer to whatever people may look at: it passes lines on, each made [`visible`].
+/// A writer for anything that people may look at: it makes each line [`visible`] and passes it on.
 #[derive(Debug)]
 pub struct Visible<W: Write> {
     out: W,
@@ -94,7 +95,7 @@ impl<W: Write> Visible<W> {
         Visible { out, spelling, line: Vec::new() }
     }
 
-    /// Passes on what has been written of a line.
+    /// Passes on the pending bytes.
     fn pass(&mut self) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
         self.out.write_all(spelt(&String::from_utf8_lossy(&line), self.spelling).as_bytes())
@@ -122,7 +123,7 @@ impl<W: Write> Write for Visible<W> {
 
 impl<W: Write> Drop for Visible<W> {
     fn drop(&mut self) {
-        // Whoever wants to know of errors flushes.
+        // A caller that wants to know about errors flushes first.
         let _ = self.flush();
     }
 }
@@ -133,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_commands_a_terminal_is_shown() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("plain, äöü 漢字 \u{1f600}\n", "plain, äöü 漢字 \u{1f600}\n"),
             ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_the_same_document() {
+    fn escaped_json_is_the_same_document() {
         let text = "\u{9b}\u{202e}\u{e0041}\x7f\x1b";
         let document = serde_json::to_string(text).unwrap();
         let shown = spelt(&document, Spelling::Json).into_owned();
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_put_together_before_they_are_looked_at() {
+    fn a_line_written_in_pieces_is_checked_as_a_whole() {
         let mut out = Vec::new();
         let mut writer = Visible::new(&mut out, Spelling::Coloured);
         for byte in "ä\x1b[31m\u{9b}\nrest\u{202e}".as_bytes() {

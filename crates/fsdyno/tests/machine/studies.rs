@@ -241,7 +241,7 @@ window = "200ms"
     assert!(missing.iter().all(|row| row["reason"] == "the sweep has no such configuration"));
 
     let text = compare("text");
-    assert!(text.contains("published without a counterpart") && text.contains("ratio"), "{text}");
+    assert!(text.contains("published but not measured") && text.contains("ratio"), "{text}");
     assert_eq!(compare("csv").lines().count(), 1 + 6 * 104);
 
     let shown = stdout(&sandbox.run(&["show", "--as", "published"]));

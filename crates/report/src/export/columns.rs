@@ -1,4 +1,4 @@
-//! The columns of each table, declared once: its name and where the value comes from.
+//! The columns of each table, declared once: the name and where the value comes from.
 
 use super::{Cell, Kind, Type};
 use fsdyno_core::Nanos;
@@ -11,7 +11,7 @@ use fsdyno_core::telemetry::{
 use fsdyno_verdict::view::Header;
 use std::collections::BTreeSet;
 
-/// What a row is about; each table fills as much of it as it is deep.
+/// What a row is about; each table fills as many levels as it has.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
     pub header: &'a Header,
@@ -19,7 +19,7 @@ pub(super) struct Row<'a> {
     pub phase: Option<&'a PhaseResult>,
     pub role: Option<&'a RoleResult>,
     pub operation: Option<&'a OperationResult>,
-    /// Of the operation's timeline.
+    /// Index in the operation's timeline.
     pub interval: Option<usize>,
     pub sample: Option<Sampled<'a>>,
 }
@@ -49,7 +49,7 @@ type Stalled = fn(&Pressure) -> Option<Stalls>;
 /// A column.
 pub(super) struct Column {
     pub name: String,
-    /// Of all of its values that are there.
+    /// The type of all values that are not absent.
     pub value_type: Type,
     source: Source,
 }
@@ -112,12 +112,12 @@ fn identity() -> Vec<Column> {
         text("configuration", |row| Some(row.trial.configuration.name.clone())),
         text("filesystem", |row| Some(row.trial.configuration.filesystem.clone())),
         text("workload", |row| Some(row.trial.workload.kind().to_string())),
-        text("kernel", |row| told(&row.trial.environment.kernel)),
+        text("kernel", |row| nonempty(&row.trial.environment.kernel)),
         text("outcome", |row| Some(row.trial.outcome.word().to_string())),
     ]
 }
 
-fn told(text: &str) -> Option<String> {
+fn nonempty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
 }
 
@@ -143,16 +143,16 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
                     kinds.push(name);
                 }
             }
-            told(&kinds.join("; "))
+            nonempty(&kinds.join("; "))
         }),
         text("seed", |row| Some(row.trial.seed.to_string())),
-        text("started", |row| told(&row.trial.started)),
-        text("finished", |row| told(&row.trial.finished)),
+        text("started", |row| nonempty(&row.trial.started)),
+        text("finished", |row| nonempty(&row.trial.finished)),
         text("device", |row| Some(row.trial.device.to_string())),
-        text("mkfs_command", |row| told(&row.trial.built.mkfs_command)),
-        text("mount_command", |row| told(&row.trial.built.mount_command)),
-        text("mount_options_in_force", |row| told(&row.trial.built.mount_options_in_force)),
-        text("scheduler_in_force", |row| told(&row.trial.built.scheduler_in_force)),
+        text("mkfs_command", |row| nonempty(&row.trial.built.mkfs_command)),
+        text("mount_command", |row| nonempty(&row.trial.built.mount_command)),
+        text("mount_options_in_force", |row| nonempty(&row.trial.built.mount_options_in_force)),
+        text("scheduler_in_force", |row| nonempty(&row.trial.built.scheduler_in_force)),
     ];
     columns.extend(LifecycleStep::ALL.iter().map(lifecycle));
     columns.extend([
@@ -165,7 +165,7 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
     ]);
     for measure in Measure::all_named() {
         let has_value = trials.iter().any(|trial| measure.value(trial).is_some());
-        // The times of the lifecycle stand above.
+        // The times of the lifecycle are above.
         if has_value && (!measure.is_of_lifecycle() || measure.unit() == Unit::Extents) {
             columns.extend(of_measure(measure));
         }
@@ -173,7 +173,7 @@ fn of_trials(trials: &[TrialRecord]) -> Vec<Column> {
     columns
 }
 
-/// The value of a measure, its unit last, and whether it is only a lower bound.
+/// The value of a measure, with the unit at the end of the name, and whether it is only a lower bound.
 fn of_measure(measure: Measure) -> [Column; 2] {
     let unit = measure.unit().name();
     let name = measure.name().replace('-', "_");
@@ -197,7 +197,7 @@ fn of_operations() -> Vec<Column> {
     let share = |name: &str, of: fn(&RoleResult) -> f64| {
         number(name, move |row| row.role.filter(|role| role.is_watched()).map(of))
     };
-    // Where nobody watched, a zero stands for nothing.
+    // A zero of a role that was not watched means that the rate is unknown.
     let rate = |name: &str, of: fn(&RoleResult) -> f64| {
         number(name, move |row| {
             row.role
@@ -253,7 +253,7 @@ fn of_latency() -> Vec<Column> {
     ];
     columns.extend(Quantile::ALL.iter().map(quantile));
     columns.extend([
-        // An operation that covered the whole window is no sample, and yet the longest.
+        // An operation that covered the whole window is not a sample, but it is the longest.
         whole("lat_ns_max", |row| row.operation.map(|result| result.lat_ns.max).filter(|max| *max > 0)),
         whole("lat_ns_at_least_from", |row| row.operation?.lat_ns.at_least_from),
     ]);

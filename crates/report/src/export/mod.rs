@@ -1,13 +1,14 @@
 //! Results as tidy tables, for data frames and databases: one row for each observation, nothing nested.
 //!
-//! Every row repeats what identifies it (sweep, trial, block, case, configuration, workload, and one column `setting_...` for
-//! each axis that any trial sets), so that a row can be read alone and tables can be joined. Units stand last in names: times
-//! are nanoseconds, rates bytes per second, shares 0 to 1; the columns of `iostat -x` have its names. A figure that does not
-//! exist is empty (CSV) or null (JSON), never 0.
+//! Every row repeats what identifies it (sweep, trial, block, case, configuration, workload, and one column
+//! `setting_...` for each axis that any trial sets), so that a row makes sense on its own and tables can be
+//! joined. Names end in the unit: times are nanoseconds, rates bytes per second, shares 0 to 1; the columns
+//! of `iostat -x` keep its names. A missing figure is empty (CSV) or null (JSON), never 0.
 //!
-//! In CSV a text that a spreadsheet would take for a formula begins with `'`, and control characters are spelt out.
+//! In CSV, text that a spreadsheet would take for a formula gets a leading `'`, and control characters are
+//! escaped.
 //!
-//! A table is declared once, column by column, in [`columns`]; the formats know only cells.
+//! A table is declared once, column by column, in [`columns`]; the formats only deal with cells.
 
 mod columns;
 #[cfg(feature = "parquet")]
@@ -31,8 +32,8 @@ pub enum Kind {
     Operations,
     /// A row for each interval of the timeline of each operation.
     Timeline,
-    /// A row for each device in each sample of the machine, and one for each whole window; without a device in them where
-    /// there is none.
+    /// A row for each device in each sample of the machine and in each whole window; if there is no device,
+    /// one row without it.
     Telemetry,
 }
 
@@ -40,7 +41,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: &'static [Kind] = &[Kind::Trials, Kind::Operations, Kind::Timeline, Kind::Telemetry];
 
-    /// The name, also that of its file.
+    /// The name, which is also that of the file.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Trials => "trials",
@@ -54,16 +55,16 @@ impl Kind {
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// With a header.
+    /// CSV with a header.
     Csv,
-    /// An array of objects, a line each.
+    /// An array of objects, one per line.
     Json,
     /// Typed columns.
     #[cfg(feature = "parquet")]
     Parquet,
 }
 
-/// What stands in one place.
+/// The value in one cell.
 #[derive(Debug, Clone, PartialEq)]
 enum Cell {
     Absent,
@@ -73,7 +74,7 @@ enum Cell {
     Truth(bool),
 }
 
-/// What the values of a column are.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Whole,
@@ -142,7 +143,7 @@ impl<'a> Table<'a> {
         out.flush()
     }
 
-    /// Goes through the rows.
+    /// Calls `take` for each row.
     fn each(&self, take: &mut dyn FnMut(&[Cell]) -> io::Result<()>) -> io::Result<()> {
         self.rows(&mut |row| {
             let cells: Vec<Cell> = self.columns.iter().map(|column| column.cell(row)).collect();
@@ -155,7 +156,7 @@ impl<'a> Table<'a> {
             let row = Row::of(self.header, trial);
             match self.kind {
                 Kind::Trials => take(&row)?,
-                // What was skipped or failed does not vanish.
+                // Skipped and failed trials do not vanish.
                 Kind::Operations if trial.phases.is_empty() => take(&row)?,
                 Kind::Operations => operations(&row, trial, &mut |row, _| take(row))?,
                 Kind::Timeline => operations(&row, trial, &mut |row, result| {
@@ -176,7 +177,7 @@ impl<'a> Table<'a> {
 
 type TakeOperation<'t> = dyn FnMut(&Row<'_>, Option<&OperationResult>) -> io::Result<()> + 't;
 
-/// The operations of a trial. A role of whose operations nothing is known has a row of its own.
+/// The operations of a trial. A role without known operations has one row.
 fn operations(row: &Row<'_>, trial: &TrialRecord, take: &mut TakeOperation<'_>) -> io::Result<()> {
     let each = |phase: &PhaseResult, take: &mut TakeOperation<'_>| -> io::Result<()> {
         for role in &phase.roles {
@@ -193,7 +194,7 @@ fn operations(row: &Row<'_>, trial: &TrialRecord, take: &mut TakeOperation<'_>) 
     trial.phases.iter().try_for_each(|phase| each(phase, take))
 }
 
-/// Each device in each sample, and then in the whole window; where there is no device, what is known of the machine.
+/// Each device in each sample, and then in the whole window; without a device, the machine's figures.
 fn samples(
     row: &Row<'_>,
     telemetry: &Telemetry,
@@ -239,7 +240,7 @@ impl Serialize for Cell {
     }
 }
 
-/// The error of the output itself, so that a closed pipe is known as one.
+/// The I/O error of the output itself, so that a closed pipe is recognised.
 pub(crate) fn output_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

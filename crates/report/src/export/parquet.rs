@@ -1,7 +1,7 @@
-//! A table as Parquet, for data frames that are too large for text: typed columns, null where a figure does not exist.
+//! A table as Parquet, for data frames that are too large for text: typed columns, null for missing figures.
 //!
-//! Whole numbers are unsigned 64-bit integers. Columns are not compressed, which would need libraries of its own; repeated
-//! words are stored once (dictionaries are the default of the format's writer).
+//! Whole numbers are unsigned 64-bit integers. Columns are not compressed, which would need more libraries;
+//! repeated words are stored once (the format's writer uses dictionaries by default).
 
 use super::{Cell, Table, Type};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
@@ -13,7 +13,7 @@ use parquet::schema::types::Type as SchemaType;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Rows that are kept in memory before they are written.
+/// Rows that are collected in memory before they are written.
 const ROWS_OF_A_GROUP: usize = 65_536;
 
 type Output<'o> = &'o mut (dyn Write + Send);
@@ -37,7 +37,7 @@ pub(super) fn write(table: &Table<'_>, out: Output<'_>) -> io::Result<()> {
     writer.close().map(drop).map_err(output_error)
 }
 
-/// The error of the output itself where it is one, so that a closed pipe is known as one.
+/// The I/O error of the output itself, if there is one, so that a closed pipe is recognised.
 fn output_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -74,7 +74,7 @@ fn write_group(
         let cells: Vec<&Cell> = rows.iter().map(|row| &row[index]).collect();
         match column.value_type {
             Type::Whole => write_column::<Int64Type>(&mut group, &cells, |cell| match cell {
-                // The same 64 bits: the schema says that they have no sign.
+                // The same 64 bits: the schema declares them unsigned.
                 Cell::Whole(value) => Some(value.cast_signed()),
                 _ => None,
             }),
@@ -95,7 +95,7 @@ fn write_group(
     group.close().map(drop)
 }
 
-/// Writes the next column: which of its cells have a value, and the values.
+/// Writes the next column: which cells have a value, and the values.
 fn write_column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, Output<'_>>,
     cells: &[&Cell],
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn a_table_survives_a_round_trip() {
         let (header, trials) = (fixture::header("read"), fixture::with_telemetry(fixture::trials()));
         for kind in Kind::ALL {
             let table = Table::new(*kind, &header, &trials);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_known_as_one() {
+    fn a_closed_pipe_is_recognised() {
         let (header, trials) = (fixture::header("read"), fixture::trials());
         let error = Table::new(Kind::Trials, &header, &trials).write(&mut fixture::Closed, Format::Parquet);
         assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);

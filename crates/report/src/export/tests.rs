@@ -13,7 +13,7 @@ fn written(kind: Kind, trials: &[TrialRecord], format: Format) -> Vec<u8> {
     out
 }
 
-/// The rows of a table by column, as CSV has them.
+/// The rows of a table as CSV, by column.
 fn rows(kind: Kind, trials: &[TrialRecord]) -> Rows {
     let out = written(kind, trials, Format::Csv);
     csv::Reader::from_reader(out.as_slice()).deserialize().collect::<Result<_, _>>().unwrap()
@@ -25,7 +25,7 @@ fn row<'r>(rows: &'r Rows, wanted: &[(&str, &str)]) -> &'r HashMap<String, Strin
 }
 
 #[test]
-fn every_table_begins_with_what_identifies_a_row_and_ends_in_the_settings() {
+fn every_table_begins_with_the_identity_of_a_row_and_ends_with_the_settings() {
     for kind in Kind::ALL {
         let out = String::from_utf8(written(*kind, &fixture::trials(), Format::Csv)).unwrap();
         let header = out.lines().next().unwrap();
@@ -43,7 +43,7 @@ fn every_table_begins_with_what_identifies_a_row_and_ends_in_the_settings() {
 
 /// A directory on tmpfs has no block device below it.
 #[test]
-fn the_machine_without_a_device_has_its_rows() {
+fn telemetry_without_a_device_has_rows() {
     let mut trials = fixture::with_telemetry(fixture::trials());
     trials.truncate(1);
     let telemetry = |trial: &mut TrialRecord| {
@@ -61,7 +61,7 @@ fn the_machine_without_a_device_has_its_rows() {
 }
 
 #[test]
-fn each_kind_of_warning_stands_once() {
+fn each_kind_of_warning_appears_once() {
     let mut trials = fixture::trials();
     let again: Vec<_> = trials[4].warnings.clone();
     trials[4].warnings.extend(again);
@@ -73,7 +73,8 @@ fn each_kind_of_warning_stands_once() {
 #[test]
 fn each_operation_of_each_trial_has_a_row() {
     let rows = rows(Kind::Operations, &fixture::trials());
-    // 6 operations of readers in three phases and 5 of writers in one, in 4 measured trials; 2 trials have no phases.
+    // 6 operations of readers in three phases and 5 of writers in one, in 4 measured trials; 2 trials have no
+    // phases.
     assert_eq!(rows.len(), 4 * (3 * 6 + 5) + 2);
     let blocked = row(&rows, &[("trial", "4"), ("operation", "mkdirat")]);
     assert_eq!(blocked["lat_ns_max"], "62000000000");
@@ -87,7 +88,7 @@ fn each_operation_of_each_trial_has_a_row() {
 }
 
 #[test]
-fn a_role_of_whose_operations_nothing_is_known_has_a_row() {
+fn a_role_without_known_operations_has_a_row() {
     let mut trials = fixture::trials()[..1].to_vec();
     trials[0].phases.truncate(1);
     let role = &mut trials[0].phases[0].roles[0];
@@ -138,7 +139,7 @@ fn each_interval_of_a_timeline_has_a_row() {
 }
 
 #[test]
-fn each_device_in_each_sample_has_a_row_and_so_has_the_window() {
+fn each_device_has_a_row_in_each_sample_and_in_the_window() {
     assert!(rows(Kind::Telemetry, &fixture::trials()).is_empty());
     let trials = fixture::with_telemetry(fixture::trials());
     let rows = rows(Kind::Telemetry, &trials);
@@ -192,7 +193,7 @@ fn json_has_the_rows_of_csv() {
 }
 
 #[test]
-fn a_closed_pipe_stays_one() {
+fn a_closed_pipe_is_recognised() {
     let (header, trials) = (fixture::header("read"), fixture::trials());
     for format in [Format::Csv, Format::Json] {
         let error =
@@ -201,7 +202,7 @@ fn a_closed_pipe_stays_one() {
     }
 }
 
-/// Names may come from an imported file or the plan of a stranger.
+/// Names may come from an imported file or from somebody else's plan.
 #[test]
 fn no_cell_is_a_formula_and_figures_stay_figures() {
     let mut trials = fixture::trials();

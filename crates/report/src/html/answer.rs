@@ -1,4 +1,4 @@
-//! The top of the page: the answer, what to type for it, and everything that a reader must know before believing it.
+//! The top of the page: the answer, the commands for it, and everything to know before believing it.
 
 use super::sentence::sentence;
 use crate::terminal::summary::sentinel;
@@ -30,8 +30,8 @@ pub fn section(view: &View, recommendation: &Recommendation) -> Markup {
     }
 }
 
-/// What to type for the recommended configuration. Each step is copied by itself: the first destroys what is there, and
-/// some are lines of files.
+/// The commands for the recommended configuration. Each step is copied on its own: the first destroys data,
+/// and some are lines of files.
 fn recipe_to_copy(recipe: &RecipeText) -> Markup {
     html! {
         ol.recipe {
@@ -51,10 +51,10 @@ fn recipe_to_copy(recipe: &RecipeText) -> Markup {
 
 /// What was skipped, what failed, and every warning.
 fn notes(view: &View, answers: &[Answer]) -> Markup {
-    let moved = view.drift.as_ref().and_then(sentinel);
+    let change = view.drift.as_ref().and_then(sentinel);
     let unsteady = view.drift.as_ref().and_then(Drift::unsteady);
     let mut notes: Vec<String> = Vec::new();
-    for note in answers.iter().flat_map(|answer| answer.notes.iter().cloned()).chain(moved).chain(unsteady) {
+    for note in answers.iter().flat_map(|answer| answer.notes.iter().cloned()).chain(change).chain(unsteady) {
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -78,7 +78,7 @@ fn notes(view: &View, answers: &[Answer]) -> Markup {
                     @if failed.trials.len() == 1 { "trial " } @else { "trials " }
                     (failed.trials.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) ", " (failed.name) ": " (failed.error)
                     @if !failed.error.details.trim().is_empty() {
-                        details { summary { "what was printed" } pre { (failed.error.details) } }
+                        details { summary { "output" } pre { (failed.error.details) } }
                     }
                     @if let Some(hint) = &failed.error.hint { br; "hint: " (hint) }
                 }

@@ -1,4 +1,4 @@
-//! One case: what was built, and each of its phases over time and in figures.
+//! One case: what was built, and each phase over time and in figures.
 
 use super::chart::{self, Names};
 use super::sentence::sentence;
@@ -14,7 +14,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use maud::{Markup, html};
 
-/// A case, folded up unless it is to be open.
+/// A case, folded up unless `open`.
 pub fn case(
     case: &CaseView,
     trials: &[TrialRecord],
@@ -34,8 +34,8 @@ pub fn case(
             }
             @if let (Some(trial), true) = (shown, measured.len() > 1) {
                 p.note {
-                    "Charts over time show trial " (trial.trial) ", of " (measured.len()) " the one with the longest stall. "
-                    "Tables have all trials together."
+                    "Charts over time show trial " (trial.trial) ", the one of " (measured.len()) " with the longest stall. "
+                    "Tables contain all trials."
                 }
             }
             @for (index, phase) in case.phases.iter().enumerate() {
@@ -51,10 +51,10 @@ pub fn case(
     }
 }
 
-/// What stands beside the name: the figure that ranks, the longest stall, how many trials.
+/// What follows the name: the deciding figure, the longest stall, the number of trials.
 fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String {
     let mut facts = Vec::new();
-    // The order of trials does not matter to a mean, and up to 8 of them need no draws.
+    // The mean does not depend on the order of trials or on the seed of the interval.
     if let Some(figure) = ranking::figure(measure, 0, trials) {
         facts.push(format!("{} {measure}", text::quantity(measure, figure.estimate.value, figure.at_least)));
     }
@@ -67,17 +67,17 @@ fn facts(case: &CaseView, trials: &[&TrialRecord], measure: &Measure) -> String 
     facts.join(" · ")
 }
 
-/// The trial in which some worker waited longest: what a person would remember of this configuration.
+/// The trial with the longest wait of any worker: what a user would remember about this configuration.
 fn most_stalled<'a>(trials: &[&'a TrialRecord]) -> Option<&'a TrialRecord> {
     let stall = |trial: &TrialRecord| -> Nanos {
         let roles = trial.phases.iter().flat_map(|phase| &phase.roles);
         roles.map(|role| role.longest_stall_ns).max().unwrap_or_default()
     };
-    // Of equals the first.
+    // The first of equals.
     trials.iter().copied().reduce(|a, b| if stall(b) > stall(a) { b } else { a })
 }
 
-/// The phase with most roles, of equals the last: there they compete.
+/// The phase with most roles, in which they compete; the last of equals.
 fn main_phase(phases: &[PhaseView]) -> Option<usize> {
     (0..phases.len()).max_by_key(|index| phases[*index].roles.len())
 }
@@ -93,7 +93,7 @@ fn over_time_chart(case: &CaseView, phase: &PhaseResult, names: &mut Names) -> M
     );
     let caption = html! {
         strong { "Over time." }
-        " A point is the slowest operation of its kind in that moment; a bar is one slow operation from its start to its end."
+        " A point is the slowest operation of its kind at that moment; a bar is one slow operation from start to end."
         " Shaded: some worker was in an operation longer than 100 ms."
     };
     chart::figure(&names.next(), &chart, height, &label, &caption)

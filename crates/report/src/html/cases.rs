@@ -1,8 +1,9 @@
-//! Which cases are shown in full, and the distributions of all of them over each other.
+//! Which cases are shown in full, and all of their distributions in one chart.
 //!
-//! A page that is to be mailed cannot hold everything of a thousand cases. The cases are taken in the order in which a
-//! reader asks for them (the best by any measure, the longest stall, then down the ranking) until the page is full; it
-//! says how many there are and where the others are. Whole trials are read one case at a time, so that memory stays flat.
+//! A page that can be mailed has no room for everything about a thousand cases. Cases are added in the order
+//! in which a reader asks for them (the best by any measure, the longest stall, then down the ranking) until
+//! the page is full; it says how many there are and where to find the others. Whole trials are read one case
+//! at a time, so that memory use stays flat.
 
 use super::case;
 use super::chart::{self, Names};
@@ -16,7 +17,7 @@ use fsdyno_verdict::view;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What all cases together may take on the page, in bytes; the script and the rest stay below 2 MB in ordinary sweeps.
+/// Maximum size of all cases on the page in bytes; the rest stays below 2 MB in ordinary sweeps.
 const BYTES_MAX: usize = 4_000_000;
 
 /// The cases of the page.
@@ -29,10 +30,10 @@ pub struct Cases {
 }
 
 impl Cases {
-    /// Reads and arranges as many cases as there is room for.
+    /// Reads as many cases as there is room for.
     ///
     /// # Errors
-    /// [`ReportError::Trials`] where a trial cannot be read; [`ReportError::Histogram`].
+    /// [`ReportError::Trials`] if a trial cannot be read; [`ReportError::Histogram`].
     pub fn read(
         sources: &Sources<'_>,
         rankings: &[Ranking],
@@ -69,9 +70,9 @@ impl Cases {
                 h2 #cases-title { "Case by case" }
                 @if self.shown.len() < self.all {
                     p.note {
-                        "Shown in full: " (self.shown.len()) " of " (self.all) " cases, the best by each measure, those "
-                        "with the longest stalls, and then by rank, so that this page can be mailed. The table above has "
-                        "every case; " code { "fsdyno show --case NAME" } " has the rest."
+                        "Shown in full: " (self.shown.len()) " of " (self.all) " cases, to keep this page small: the best by "
+                        "each measure, those with the longest stalls, and then by rank. The table above lists every case; "
+                        code { "fsdyno show --case NAME" } " shows the others in full."
                     }
                 }
                 @for (index, ranking) in rankings.iter().enumerate() {
@@ -85,10 +86,10 @@ impl Cases {
         }
     }
 
-    /// One chart with a choice of the operation: all configurations of a workload over each other.
+    /// One chart of all configurations of a workload, for an operation that the reader chooses.
     fn distributions(&self, index: usize, ranking: &Ranking, names: &mut Names) -> Markup {
         let subjects = self.subjects(ranking);
-        let Some(first) = most_telling(&subjects) else { return html! {} };
+        let Some(first) = most_important(&subjects) else { return html! {} };
         let charts: Vec<(String, &Subject, chart::Chart)> = subjects
             .iter()
             .map(|subject| (names.next(), subject, distribution::chart(subject, &self.of(ranking, subject))))
@@ -102,7 +103,7 @@ impl Cases {
             .count()
             .saturating_sub(distribution::CURVES_MAX);
         html! {
-            h4 { "Distributions over each other" }
+            h4 { "Distributions compared" }
             div.tools {
                 label for={ "operation-" (index) } { "Operation" }
                 select id={ "operation-" (index) } data-chooses={ "distribution-" (index) } {
@@ -118,8 +119,8 @@ impl Cases {
             figure.chart id={ "distribution-" (index) } data-chart=(name) {
                 figcaption {
                     strong { "How long one operation takes." }
-                    " Lower is better; to the right are the rarer, slower operations. All trials of a configuration together; a line ends where its sample does."
-                    @if left_out > 0 { " The best " (distribution::CURVES_MAX) " configurations are drawn; the table has the others." }
+                    " Lower is better; the rarer, slower operations are on the right. A line combines all trials of a configuration and ends where its sample ends."
+                    @if left_out > 0 { " The best " (distribution::CURVES_MAX) " configurations are drawn; the table also has the others." }
                 }
                 div.plot role="img" aria-label="Percentile curves of the configurations; the table below the chart has the figures"
                     style={ "min-height:" (distribution::HEIGHT) "px" } {}
@@ -133,7 +134,7 @@ impl Cases {
         curves.filter(|curve| curve.subject == *subject).collect()
     }
 
-    /// What there are distributions of, in the order in which it is measured.
+    /// The operations with distributions, in the order in which they are measured.
     fn subjects(&self, ranking: &Ranking) -> Vec<Subject> {
         let mut subjects: Vec<Subject> = Vec::new();
         for curve in ranking.rows.iter().filter_map(|row| self.curves.get(&row.case)).flatten() {
@@ -155,8 +156,9 @@ fn phases(subjects: &[Subject]) -> Vec<&str> {
     phases
 }
 
-/// What is shown first: how long a reader waits for its first byte while others write, else the last that moves data.
-fn most_telling(subjects: &[Subject]) -> Option<&Subject> {
+/// The operation that is shown first: a reader's first byte, preferably while others write, else the last
+/// that moves data.
+fn most_important(subjects: &[Subject]) -> Option<&Subject> {
     let first_byte =
         |subject: &&Subject| subject.role == Role::Reader && subject.operation == Operation::ReadFirstByte;
     let moves = |subject: &&Subject| subject.operation.moves() != fsdyno_core::operation::Moves::Nothing;
@@ -203,7 +205,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn every_case_is_taken_once_the_best_first() {
+    fn every_case_is_listed_once_the_best_first() {
         let view = fixture::view("read-under-write", &fixture::trials());
         assert_eq!(by_interest(&view.rankings), [0, 1]);
         let view = fixture::view("longest-stall", &fixture::trials());

@@ -1,11 +1,13 @@
 //! Charts: what the script in the page draws with plotly.js, and the tables behind it.
 //!
-//! A chart is plain JSON in plotly's own terms, checked against plotly's schema by the tests in a browser. Three things are
-//! ours. A colour is the name of a custom property of the style sheet (`--reader`), so that one place knows the colours of
-//! the light, the dark and the printed page. Text from outside passes [`plain`], because plotly understands a little markup
-//! in names. And each chart carries its figures as tables, for readers who do not see it.
+//! A chart is plain JSON in plotly's own terms; tests in a browser check it against plotly's schema. Three
+//! things are ours. A colour is the name of a custom property of the style sheet (`--c1`), so that one place
+//! defines the colours of the light, the dark and the printed page. Untrusted text passes [`plain`], because
+//! plotly interprets some markup in names. And each chart carries its figures as tables, for readers who
+//! cannot see it.
 //!
-//! Charts are compressed and drawn when they come into view: a page of many cases stays small and opens at once.
+//! Charts are compressed and only drawn when they come into view, so a page of many cases stays small and
+//! opens at once.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -16,14 +18,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// A chart and what is behind it.
+/// A chart and its figures.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Chart {
     /// Traces.
     pub data: Vec<Value>,
-    /// What is special about its layout; what all charts share is added where it is drawn.
+    /// What is special about its layout; the script adds what all charts share.
     pub layout: Value,
-    /// The same figures to read.
+    /// The same figures as text.
     pub tables: Vec<Table>,
 }
 
@@ -38,7 +40,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Names the chart elements of a page, each once.
+/// Gives each chart element of a page a unique name.
 #[derive(Debug, Default)]
 pub struct Names {
     given: usize,
@@ -52,7 +54,7 @@ impl Names {
     }
 }
 
-/// A figure of this height in pixels with its caption; the label is for readers who do not see it.
+/// A figure of this height in pixels with its caption; the label is for readers who cannot see it.
 pub fn figure(name: &str, chart: &Chart, height: u32, label: &str, caption: &Markup) -> Markup {
     html! {
         figure class="chart" data-chart=(name) {
@@ -63,7 +65,8 @@ pub fn figure(name: &str, chart: &Chart, height: u32, label: &str, caption: &Mar
     }
 }
 
-/// The same for a chart that is moved sideways where there is less room than its width. Both in pixels, width and height.
+/// The same for a chart that scrolls sideways if there is no room for its width. The size is width and height
+/// in pixels.
 pub fn wide_figure(name: &str, chart: &Chart, size: (usize, u32), label: &str, caption: &Markup) -> Markup {
     html! {
         figure class="chart" data-chart=(name) {
@@ -76,7 +79,7 @@ pub fn wide_figure(name: &str, chart: &Chart, size: (usize, u32), label: &str, c
     }
 }
 
-/// What [`figure`] draws, where the figure stands elsewhere.
+/// The data of a [`figure`] that is elsewhere on the page.
 pub fn data(name: &str, chart: &Chart) -> Markup {
     let json = serde_json::to_string(chart).unwrap_or_default();
     script(name, &pack(&json))
@@ -96,7 +99,7 @@ pub fn pack(text: &str) -> String {
     BASE64_STANDARD.encode(written.unwrap_or_default())
 }
 
-/// Text from outside as plotly shows it unchanged: it takes tags and links for markup, in names as in labels.
+/// Escapes untrusted text for plotly, which interprets tags and links in names and labels.
 pub fn plain(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -107,16 +110,17 @@ pub fn rounded(value: f64) -> f64 {
         return 0.0;
     }
     let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
-    // Dividing by a power of ten is the number that the digits denote; multiplying by its inverse is not.
+    // Dividing by a power of ten gives exactly the number that the digits denote; multiplying by its inverse
+    // does not.
     if scale.is_finite() && scale >= 1.0 { (value * scale).round() / scale } else { value.round() }
 }
 
-/// Seconds, as charts have them.
+/// Seconds, rounded for charts.
 pub fn seconds(ns: u64) -> f64 {
     rounded(ns as f64 / 1e9)
 }
 
-/// An axis of times from 1 ns to hours, by powers of ten, each named in its own unit. The range is in nanoseconds.
+/// An axis of times from 1 ns to hours, with a tick at each power of ten in its own unit.
 pub fn time_axis(least_ns: u64, most_ns: u64) -> Value {
     let exponent = |ns: u64| (ns.max(1) as f64 / 1e9).log10();
     let (low, high) = (exponent(least_ns).floor(), exponent(most_ns));
@@ -129,7 +133,7 @@ pub fn time_axis(least_ns: u64, most_ns: u64) -> Value {
     })
 }
 
-/// The same no wider than its values, with more ticks: 1, 2 and 5 of each power of ten.
+/// The same for a narrow range of values, with more ticks: 1, 2 and 5 times each power of ten.
 pub fn close_time_axis(least_ns: f64, most_ns: f64) -> Value {
     let (low, high) = ((least_ns / 1e9).log10() - 0.12, (most_ns / 1e9).log10() + 0.16);
     let places = (-9..=4).flat_map(|power| [1, 2, 5].map(|digit| (digit, power)));
@@ -144,7 +148,7 @@ pub fn close_time_axis(least_ns: f64, most_ns: f64) -> Value {
     })
 }
 
-/// So many times a power of ten of a second, in its own unit.
+/// A digit times a power of ten of a second, in its own unit.
 fn tick_label(digit: u64, power: i32) -> String {
     let (unit, of_unit) = match power {
         ..=-7 => ("ns", -9),
@@ -155,7 +159,7 @@ fn tick_label(digit: u64, power: i32) -> String {
     format!("{} {unit}", digit * 10u64.pow((power - of_unit).max(0) as u32))
 }
 
-/// A heading above the part of a chart whose upper edge is at this share of its height.
+/// A heading above the part of a chart whose upper edge is at this share of the chart's height.
 pub fn row_title(text: &str, top: f64) -> Value {
     json!({
         "text": text, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -2,
@@ -163,7 +167,7 @@ pub fn row_title(text: &str, top: f64) -> Value {
     })
 }
 
-/// Colours that a reader can tell apart, also one who is colour-blind; each goes with a symbol or a dash of its own.
+/// Number of colours, which colour-blind readers can distinguish, too; each has its own symbol or dash.
 pub const COLOURS: usize = 7;
 
 /// The colour of the nth of several things.
@@ -178,7 +182,7 @@ pub fn symbol(index: usize) -> &'static str {
     SYMBOLS[index % COLOURS]
 }
 
-/// The dash of the nth of several lines: a new one each time the colours begin again.
+/// The dash of the nth of several lines: a new one each time the colours repeat.
 pub fn dash(index: usize) -> &'static str {
     const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
     DASHES[index / COLOURS % DASHES.len()]
@@ -191,7 +195,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn what_is_packed_comes_back() {
+    fn packed_text_can_be_unpacked() {
         let bytes = BASE64_STANDARD.decode(pack("{\"a\":\"</script>\"}")).unwrap();
         let mut text = String::new();
         GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_four_digits_and_all_before_the_point() {
+    fn numbers_keep_four_digits_and_all_digits_before_the_point() {
         for (value, kept) in
             [(0.0, "0.0"), (1234567.4, "1234567.0"), (0.000123456, "0.0001235"), (12.0, "12.0")]
         {
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_in_names_is_shown_and_not_obeyed() {
+    fn markup_in_names_is_shown_as_text() {
         assert_eq!(plain("<a href='x'>&b"), "&lt;a href='x'&gt;&amp;b");
     }
 

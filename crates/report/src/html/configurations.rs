@@ -1,7 +1,7 @@
-//! Every configuration with every measure: a heat map to find what stands out, and a table with the figures.
+//! Every configuration with every measure: a heat map that shows what stands out, and a table of figures.
 //!
-//! One scale of colours for the whole map: how many times worse than the best of its column. Units and directions differ
-//! from column to column; ratios do not.
+//! The whole map has one colour scale: how many times worse a figure is than the best of its column. Units
+//! and directions differ from column to column; ratios do not.
 
 use super::cases::Cases;
 use super::chart::{self, Chart, Names, Table, plain};
@@ -12,10 +12,10 @@ use fsdyno_verdict::text::measured;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Up to so many rows the heat map names each and writes the figures into its cells.
+/// Up to this many rows, the heat map names each and writes the figures into its cells.
 const ROWS_NAMED: usize = 40;
-/// The classes of the map's colours: up to so many times worse than the best of the column, and the words for it. What
-/// differs by no more than 5 % is no material difference.
+/// The classes of the map's colours: up to this many times worse than the best of the column, and the words
+/// for it. A difference of at most 5 % is not material.
 const CLASSES: &[(f64, &str)] = &[
     (1.05, "the best, or within 5 %"),
     (1.25, "up to 1.25 times worse"),
@@ -24,7 +24,7 @@ const CLASSES: &[(f64, &str)] = &[
     (4.0, "4"),
     (f64::INFINITY, "more"),
 ];
-/// Width of a column and of the names in pixels, below which the map is moved sideways rather than squeezed.
+/// Minimum width of a column and of the names in pixels; on a narrower page the map scrolls sideways.
 const COLUMN_WIDTH: usize = 66;
 const NAMES_WIDTH: usize = 150;
 
@@ -60,7 +60,7 @@ fn workload(
         }
         p.note {
             "Best first by " strong { (measure) } ". Each figure is the mean over " i { "n" } " trials"
-            @if intervals(ranking) { ", below it its 95 % interval" }
+            @if intervals(ranking) { ", with its 95 % interval below" }
             "; " (LONGEST) " is the longest of all trials."
         }
         @if several {
@@ -73,7 +73,7 @@ fn workload(
         }
         div.scroll tabindex="0" role="region" aria-label={ "Configurations under " (title) } {
             table.figures id={ "table-" (index) } {
-                caption.unseen { "Configurations under " (title) ". Each heading sorts." }
+                caption.unseen { "Configurations under " (title) ". Headings sort the table." }
                 thead { tr {
                     (heading("configuration", "", None, false))
                     @for (column, measure) in ranking.measures.iter().enumerate() {
@@ -91,12 +91,12 @@ fn workload(
     }
 }
 
-/// The unit in a heading; a time has its unit in its cell.
+/// The unit in a heading; times have theirs in the cells.
 pub fn head_unit(unit: Unit) -> &'static str {
     if unit == Unit::Nanoseconds { "" } else { unit.symbol() }
 }
 
-/// A heading that sorts. The first column of figures is sorted already.
+/// A heading that sorts. The table is initially sorted by the first column of figures.
 fn heading(name: &str, unit: &str, direction: Option<Direction>, sorted: bool) -> Markup {
     let better = match direction {
         Some(Direction::HigherIsBetter) => "descending",
@@ -135,7 +135,7 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
     }
 }
 
-/// The figure that is shown: the mean, or the longest.
+/// The figure that is shown: the mean, or the longest stall.
 fn shown(measure: &Measure, figure: CaseEstimate) -> f64 {
     if measure.name() == LONGEST { figure.max } else { figure.estimate.value }
 }
@@ -155,10 +155,10 @@ fn cell(measure: &Measure, figure: Option<CaseEstimate>) -> Markup {
     }
 }
 
-/// Width of the strip in which intervals are drawn, in units of its own drawing.
+/// Width of the strip in which intervals are drawn, in SVG units.
 const STRIP: f64 = 120.0;
 
-/// From the lowest to the highest end of any interval of what ranks.
+/// From the lowest to the highest end of any interval of the deciding measure.
 fn range(ranking: &Ranking) -> Option<(f64, f64)> {
     let ends = ranking.ranked().map(|(_, figure)| {
         let value = figure.estimate.value;
@@ -168,7 +168,7 @@ fn range(ranking: &Ranking) -> Option<(f64, f64)> {
     (range.1 > range.0).then_some(range)
 }
 
-/// A value's place on the strip. Two units at each end are for the marks.
+/// A value's place on the strip. Four units at each end are left for the marks.
 fn place(range: (f64, f64), value: f64) -> f64 {
     chart::rounded(4.0 + (STRIP - 8.0) * (value - range.0) / (range.1 - range.0))
 }
@@ -203,7 +203,7 @@ fn ratio(direction: Direction, best: f64, value: f64) -> f64 {
         Direction::HigherIsBetter => best / value,
         Direction::LowerIsBetter => value / best,
     };
-    // Against a best of nothing, whatever is more is worse than any multiple of it.
+    // If the best is zero, any other value is infinitely worse.
     if value == best {
         1.0
     } else if ratio.is_nan() {
@@ -215,14 +215,14 @@ fn ratio(direction: Direction, best: f64, value: f64) -> f64 {
 
 /// The class of a ratio.
 fn class(ratio: f64) -> usize {
-    // Against a best of nothing, whatever is more is worse than any multiple of it.
+    // An infinite ratio belongs to the last class, which also takes a NaN.
     CLASSES.iter().position(|(most, _)| ratio <= *most).unwrap_or(CLASSES.len() - 1)
 }
 
 fn heat_map(ranking: &Ranking, names: &mut Names) -> Markup {
     let (map, height) = heat_map_chart(ranking);
     let caption = html! {
-        strong { "Where each configuration stands" } ", column by column."
+        strong { "Each configuration compared with the best" } ", column by column."
         @if ranking.rows.len() > ROWS_NAMED { " Point at a cell for its figures." }
         span.key {
             @for (class, (_, words)) in CLASSES.iter().enumerate() {
@@ -248,7 +248,7 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
             }
         })
         .collect();
-    // The last row of the map is the lowest: best first means from the top.
+    // The last row of the map is at the top, so the best comes last.
     let rows: Vec<&RankedCase> = ranking.rows.iter().rev().collect();
     let named = rows.len() <= ROWS_NAMED;
     let (mut z, mut inks, mut text, mut hover) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -260,7 +260,7 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
                 colours.push(Value::Null);
                 inks.push("--soft".to_string());
                 figures.push(String::new());
-                words.push(format!("{}<br>{measure}: no figure", plain(&row.name)));
+                words.push(format!("{}<br>{measure}: no value", plain(&row.name)));
                 continue;
             };
             let value = shown(measure, *figure);
@@ -269,8 +269,8 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
             let (unit, times) = (head_unit(measure.unit()), measured(Unit::Operations, ratio, false));
             let standing = match (ratio, measure.direction()) {
                 (1.0, _) => "the best".to_string(),
-                (f64::INFINITY, Direction::HigherIsBetter) => "none of it, and the best has some".to_string(),
-                (f64::INFINITY, Direction::LowerIsBetter) => "the best has none of it".to_string(),
+                (f64::INFINITY, Direction::HigherIsBetter) => "zero, unlike the best".to_string(),
+                (f64::INFINITY, Direction::LowerIsBetter) => "the best is zero".to_string(),
                 _ => format!("{times} times worse than the best"),
             };
             colours.push(class(ratio).into());
@@ -289,7 +289,7 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
         ranking.measures.iter().map(|measure| measure.name().replacen('-', "-<br>", 1)).collect();
     let row_height = if named { 27.0 } else { (900.0 / rows.len() as f64).clamp(2.0, 14.0) };
     let height = (rows.len() as f64 * row_height).round() + 48.0;
-    // A step of the scale for each class, with nothing between them.
+    // One step of the scale for each class, without gradients.
     let steps = CLASSES.len() as f64;
     let scale: Vec<Value> = (0..CLASSES.len())
         .flat_map(|class| {
@@ -319,7 +319,7 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
             "showgrid": false, "automargin": true, "fixedrange": true, "ticks": "",
         },
     });
-    // The table of figures below the map is what is behind it.
+    // The figures are in the table below the map.
     (Chart { data, layout, tables: Vec::<Table>::new() }, height as u32)
 }
 
@@ -329,7 +329,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn a_cell_tells_how_many_times_worse_than_the_best_of_its_column() {
+    fn a_cell_says_how_many_times_worse_than_the_best_of_its_column_it_is() {
         assert_eq!(ratio(Direction::HigherIsBetter, 50.0, 25.0), 2.0);
         assert_eq!(ratio(Direction::LowerIsBetter, 0.5, 2.0), 4.0);
         assert_eq!(ratio(Direction::LowerIsBetter, 0.0, 0.0), 1.0);
@@ -338,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_is_not_said_to_have_more_than_the_best() {
+    fn a_zero_is_not_called_better_than_the_best() {
         let mut trials = fixture::trials();
         for trial in trials.iter_mut().filter(|trial| trial.configuration.name == "ext4 bfq") {
             trial.phases[0].roles[0].rates.aggregate_bytes_per_s = 0.0;
         }
         let (chart, _) = heat_map_chart(&fixture::view("read", &trials).rankings[0]);
         let words = chart.data[0]["hovertext"][0][0].as_str().unwrap();
-        assert_eq!(words, "ext4 bfq<br>read: 0 MB/s<br>none of it, and the best has some");
+        assert_eq!(words, "ext4 bfq<br>read: 0 MB/s<br>zero, unlike the best");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Distributions of one operation under every configuration, over each other: the percentile curve up to p99.99.
+//! Distributions of one operation under every configuration, in one chart: percentile curves up to p99.99.
 //!
-//! The horizontal axis counts nines, as HdrHistogram's own plots do: half of its length is about the slowest hundredth. A
-//! curve ends where its sample does: of 500 operations nobody knows a p99.99.
+//! The horizontal axis counts nines, as HdrHistogram's own plots do: half of its length shows the slowest
+//! hundredth. A curve ends where its sample ends: 500 operations have no p99.99.
 
 use super::chart::{self, Chart, Table, plain};
 use crate::error::ReportError;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 /// Points of a curve.
 const POINTS: usize = 80;
-/// Curves in one chart: more cannot be told apart.
+/// Maximum number of curves in one chart; more cannot be distinguished.
 pub const CURVES_MAX: usize = 28;
 /// Height of the chart in pixels.
 pub const HEIGHT: u32 = 460;
@@ -34,7 +34,7 @@ pub struct Subject {
 /// The distribution of one operation in all trials of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// What it is of.
+    /// Which operation it is of.
     pub subject: Subject,
     /// Name of the configuration.
     pub name: String,
@@ -44,10 +44,10 @@ pub struct Curve {
     row: Vec<String>,
 }
 
-/// The curves of a case, all its trials together.
+/// The curves of a case, over all of its trials.
 ///
 /// # Errors
-/// [`ReportError::Histogram`] when a stored histogram cannot be read.
+/// [`ReportError::Histogram`] if a stored histogram cannot be read.
 pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, ReportError> {
     let mut curves = Vec::new();
     for phase in &case.phases {
@@ -86,7 +86,7 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
     Ok(curves)
 }
 
-/// How many nines a share has: 3 for 99.9 %.
+/// The number of nines in a share: 3 for 99.9 %.
 fn nines(share: f64) -> f64 {
     // 1 - 0.999 is not quite 0.001.
     (-(1.0 - share).log10() * 1e12).round() / 1e12
@@ -105,7 +105,7 @@ fn sampled(points: &[CurvePoint]) -> Vec<f64> {
     for step in 0..=POINTS {
         let nines = edge * step as f64 / POINTS as f64;
         let share = 1.0 - 10f64.powf(-nines);
-        // Less than one operation is slower.
+        // Less than one operation would be slower.
         if (1.0 - share) * (count as f64) < 1.0 - 1e-9 {
             break;
         }
@@ -141,7 +141,7 @@ pub fn chart(subject: &Subject, curves: &[&Curve]) -> Chart {
             "range": [0, edge + 0.02],
             "tickvals": ticks.iter().map(|(_, nines)| nines).collect::<Vec<_>>(),
             "ticktext": ticks.iter().map(|(text, _)| text).collect::<Vec<_>>(),
-            "title": { "text": "share of operations that took no longer" },
+            "title": { "text": "share of operations that took at most this long" },
         },
         "yaxis": chart::time_axis(if least.is_finite() { ns(least) } else { 1_000 }, ns(most)),
         "legend": { "orientation": "h", "y": -0.2, "yanchor": "top", "x": 0 },
@@ -164,13 +164,13 @@ mod tests {
     use fsdyno_verdict::Distribution;
 
     #[test]
-    fn a_curve_ends_where_its_sample_does() {
+    fn a_curve_ends_where_its_sample_ends() {
         let mut distribution = Distribution::empty();
         for value in 1..=500 {
             distribution.record(value * 1_000);
         }
         let latencies = sampled(&distribution.curve());
-        // 500 operations have a p99.8 and no p99.81: 2.70 nines.
+        // 500 operations have a p99.8, but no p99.81: 2.70 nines.
         assert_eq!(latencies.len(), 1 + (500f64.log10() / right_edge() * POINTS as f64).floor() as usize);
         assert_eq!(latencies[20], 0.00045, "p90");
         assert!(sampled(&[]).is_empty());

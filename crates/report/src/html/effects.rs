@@ -1,6 +1,7 @@
-//! What each setting does by itself: the ratio of each level to the mean of all levels of its axis, with its interval.
+//! What each setting does: the ratio of each level to the mean of all levels of its axis, with its interval.
 //!
-//! One chart for all axes of a workload, on one scale of ratios, so that a small effect looks small beside a large one.
+//! One chart for all axes of a workload, on one scale of ratios, so that small effects look small next to
+//! large ones.
 
 use super::chart::{self, Chart, Names, Table, plain};
 use fsdyno_verdict::recommendation::{Answer, AxisAnswer, LevelAnswer, Recommendation};
@@ -8,7 +9,7 @@ use fsdyno_verdict::text;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Height of a level, of the space between two axes, and of what is around, in pixels.
+/// Height of a level in pixels, space between two axes in levels, and height of everything around, in pixels.
 const LEVEL_HEIGHT: usize = 26;
 const AXIS_GAP: f64 = 0.6;
 const AROUND: usize = 64;
@@ -24,7 +25,7 @@ pub fn section(recommendation: &Recommendation, names: &mut Names) -> Markup {
         section #effects aria-labelledby="effects-title" {
             h2 #effects-title { "What each setting does" }
             @if answers.is_empty() {
-                p { "These trials have no setting with several levels that can be told from everything else." }
+                p { "These trials have no setting with several levels whose effects can be separated." }
             }
             @for answer in &answers {
                 @if answers.len() > 1 { h3 { (answer.title) } }
@@ -32,7 +33,7 @@ pub fn section(recommendation: &Recommendation, names: &mut Names) -> Markup {
                     @for axis in &answer.axes { li { strong { (name(axis)) } ": " (axis.text) } }
                     @for pair in &answer.interactions {
                         li {
-                            strong { (pair.axis) " with " (pair.other) } ": which " (pair.other) " is best depends on "
+                            strong { (pair.axis) " with " (pair.other) } ": the best " (pair.other) " depends on "
                             (pair.axis) ": "
                             (pair.best.iter().map(|(level, best)| format!("{best} with {level}")).collect::<Vec<_>>().join(", "))
                         }
@@ -80,7 +81,7 @@ fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
     if levels == 0 {
         return html! {};
     }
-    let better = if answer.higher_is_better { "more is better" } else { "less is better" };
+    let better = if answer.higher_is_better { "higher is better" } else { "lower is better" };
     let data: Vec<Value> = vec![json!({
         "type": "scatter", "mode": "markers", "x": x, "y": y, "meta": "effects", "hovertext": words, "hoverinfo": "text",
         "marker": { "color": "--c1", "size": 8 },
@@ -103,8 +104,8 @@ fn effects_chart(answer: &Answer, names: &mut Names) -> Markup {
     });
     let effects = Chart { data, layout, tables: Vec::<Table>::new() };
     let caption = html! {
-        strong { "Each level against the mean of its axis" } ", with its 95 % interval, everything else being the same. "
-        "A line that crosses 1 is no effect that these trials show."
+        strong { "Each level compared with the mean of its axis" } ", with its 95 % interval, all else being equal. "
+        "If a line crosses 1, these trials do not show an effect."
     };
     let label = "Effects of the settings with intervals; the table below has the figures";
     chart::figure(&names.next(), &effects, height as u32, label, &caption)
@@ -122,7 +123,7 @@ fn in_words(ratio: f64, interval: Option<[f64; 2]>) -> String {
 fn table(answer: &Answer) -> Markup {
     html! {
         details {
-            summary { "The same as a table" }
+            summary { "Figures as a table" }
             div.scroll tabindex="0" role="region" aria-label="Effects of the settings" {
                 table.figures {
                     thead { tr {
@@ -153,14 +154,14 @@ fn table(answer: &Answer) -> Markup {
     }
 }
 
-/// What the settings explain of the variance, and what nothing explains.
+/// The shares of the variance that settings explain, and the unexplained share.
 fn shares(answer: &Answer) -> Markup {
     let mut shares: Vec<(f64, String)> = answer.axes.iter().map(|axis| (axis.share, name(axis))).collect();
     shares.extend(
         answer.interactions.iter().map(|pair| (pair.share, format!("{} with {}", pair.axis, pair.other))),
     );
-    shares.extend(answer.block_share.map(|share| (share, "the time of the trial (blocks)".to_string())));
-    shares.extend(answer.residual_share.map(|share| (share, "nothing that was varied".to_string())));
+    shares.extend(answer.block_share.map(|share| (share, "time of the trial (blocks)".to_string())));
+    shares.extend(answer.residual_share.map(|share| (share, "chance".to_string())));
     let shares: Vec<String> =
         shares.into_iter().map(|(share, name)| format!("{name} {}", text::percent(share))).collect();
     html! { @if !shares.is_empty() { p.note { "Share of the variance: " (shares.join(", ")) "." } } }

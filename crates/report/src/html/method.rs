@@ -1,4 +1,4 @@
-//! How it was measured: everything that is needed to judge the figures, or to measure them again.
+//! How it was measured: everything needed to judge the figures or to measure them again.
 
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
@@ -44,11 +44,11 @@ fn protocol(header: &Header, trials: &[TrialRecord]) -> Markup {
             }
             dt { "order" }
             dd {
-                (text::plural(blocks.len() as u64, "block")) ", each with every case once in random order"
-                @if sentinels > 0 { "; " (sentinels) " of the trials repeat the first configuration as a sentinel for drift" }
+                (text::plural(blocks.len() as u64, "block")) ", each with every case once, in random order"
+                @if sentinels > 0 { "; to show drift, the first case was repeated " (text::plural(sentinels as u64, "time")) " (sentinel)" }
             }
             dt { "intervals" }
-            dd { "95 %, bootstrapped by trial, not by operation; no value is deleted as an outlier" }
+            dd { "95 %, bootstrapped over trials, not operations; no outlier is removed" }
             @if let Some(trial) = first {
                 @for phase in &trial.phases {
                     dt { "phase " (phase.name) }
@@ -67,13 +67,13 @@ fn protocol(header: &Header, trials: &[TrialRecord]) -> Markup {
                 @if let Some(timer) = &trial.timer {
                     dt { "timer" }
                     dd {
-                        (timer.source) ", " (text::number(timer.read_ns)) " ns a reading"
+                        (timer.source) ", " (text::number(timer.read_ns)) " ns per reading"
                         @if let Some(overhead) = timer.overhead_ns_per_op {
                             "; timing and recording an operation costs " (text::number(overhead)) " ns"
                             @if let Some(with) = timer.overhead_with_telemetry_ns_per_op {
-                                " (" (text::number(with)) " ns while telemetry is taken)"
+                                " (" (text::number(with)) " ns with telemetry)"
                             }
-                            ", shown and never subtracted"
+                            ", which is never subtracted"
                         }
                     }
                 }
@@ -151,7 +151,7 @@ fn commands(trials: &[TrialRecord]) -> Markup {
         @if !firsts.is_empty() {
             h3 { "Exact commands" }
             details {
-                summary { "mkfs and mount of " (text::plural(firsts.len() as u64, "case")) ", as run in the first trial of each" }
+                summary { "mkfs and mount commands of " (text::plural(firsts.len() as u64, "case")) ", as run in the first trial of each" }
                 div.scroll tabindex="0" role="region" aria-label="Exact commands" {
                     table {
                         thead { tr {

@@ -1,15 +1,15 @@
-//! The report as a page: one HTML file that needs nothing but itself, to be mailed, printed and kept.
+//! The report as a page: one self-contained HTML file, to mail, print and keep.
 //!
-//! From top to bottom it goes from the answer to the evidence: what to use and what to know before believing it, every
-//! configuration with every measure, the effect of each setting, each case over time, the trade-offs, and how all of it was
-//! measured. Wording and rounding are the terminal's.
+//! From top to bottom it goes from the answer to the evidence: what to use and what to know before believing
+//! it, every configuration with every measure, the effect of each setting, each case over time, the
+//! trade-offs, and how all of it was measured. Wording and rounding are the terminal's.
 //!
-//! The page asks for nothing: its policy (`Content-Security-Policy`) forbids every request, and lets only the two scripts
-//! run whose digests it names, so that a name which some tool printed can do no harm even if it were not escaped. Text is
-//! escaped by the templates ([`maud`]), and for the charts by [`chart::plain`].
+//! The page makes no requests: its policy (`Content-Security-Policy`) forbids them, and it only lets the two
+//! scripts run whose digests it names, so that a name that some tool printed could do no harm even if it were
+//! not escaped. Text is escaped by the templates ([`maud`]), and for the charts by [`chart::plain`].
 //!
-//! The chart library is plotly.js in its bundle for cartesian charts, as published, beside this file. The plotly crate
-//! offers the whole library only, with MathJax: 6.8 MB with the addresses of two dozen servers of maps.
+//! The chart library is the published cartesian bundle of plotly.js, next to this file. The plotly crate only
+//! offers the whole library with MathJax: 6.8 MB, with the addresses of two dozen map servers.
 
 mod answer;
 mod case;
@@ -45,7 +45,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// From the package plotly.js-cartesian-dist-min 3.7.0 of the npm registry, unchanged.
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian-3.7.0.min.js");
 
-/// The library as every page has it: to compress it takes longer than all the rest of a page.
+/// The compressed library, shared by all pages: compressing it takes longer than making the rest of a page.
 static PACKED: LazyLock<String> = LazyLock::new(|| chart::pack(PLOTLY));
 /// The policy of every page.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -88,7 +88,7 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
             }
         }
     };
-    // Templates escape what HTML would obey. What would turn text around, or hide in it, is shown.
+    // Templates escape HTML. Characters that reverse or hide text are made visible here.
     Ok(spelt(&page.into_string(), Spelling::Page).into_owned())
 }
 
@@ -105,7 +105,7 @@ fn head(header: &Header) -> Markup {
     }
 }
 
-/// The head of the page: which sweep, of when, on what.
+/// The top of the page: which sweep, when, and on what.
 fn title(view: &View, trials: &[TrialRecord]) -> Markup {
     let header = &view.header;
     let machine =
@@ -127,7 +127,7 @@ fn title(view: &View, trials: &[TrialRecord]) -> Markup {
             nav aria-label="Sections" {
                 @for (anchor, name) in SECTIONS { a href={ "#" (anchor) } { (name) } }
             }
-            noscript { p.alert { "Without scripts there are no charts; the tables have the same figures." } }
+            noscript { p.alert { "Charts need JavaScript; the tables have the same figures." } }
         }
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_turn_no_text_around() {
+    fn hostile_names_cannot_reverse_text() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.configuration.name = "<b>a\u{202e}b\x1b\u{200b}".to_string();
@@ -169,9 +169,9 @@ mod tests {
         assert_eq!(page_of("read-under-write", &trials), page_of("read-under-write", &trials));
     }
 
-    /// FsOpBench printed no quantile above the median, and bonnie++ no rate of what is too quick.
+    /// FsOpBench printed no quantile above the median; bonnie++ prints no rate for tests that are too quick.
     #[test]
-    fn what_was_not_told_is_no_figure() {
+    fn figures_that_a_program_did_not_print_are_not_shown() {
         let mut trials = fixture::trials();
         trials.truncate(1);
         for phase in &mut trials[0].phases {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_stand_in_the_order_of_a_readers_questions() {
+    fn sections_are_in_the_order_of_a_readers_questions() {
         let page = page_of("read-under-write", &fixture::with_telemetry(fixture::trials()));
         let places: Vec<usize> = SECTIONS
             .iter()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_escaped_wherever_it_stands() {
+    fn untrusted_text_is_escaped_everywhere() {
         let evil = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
         let mut trials = fixture::with_telemetry(fixture::trials());
         for trial in &mut trials {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_in_which_nothing_was_measured_is_a_page() {
+    fn a_sweep_without_measured_trials_has_a_page() {
         let page = page_of("read", &fixture::trials()[2..3]);
         assert!(page.contains("No trial was measured.") && page.contains("mkfs.btrfs"), "{}", page.len());
         assert!(page_of("read", &[]).contains("No trial was measured."));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_many_cases_can_be_mailed_and_says_what_it_leaves_out() {
+    fn a_page_of_many_cases_is_small_and_says_what_it_leaves_out() {
         let outlines: Vec<TrialRecord> = (0..200)
             .map(|case| {
                 fixture::trial(case, 0, case, fixture::configuration("ext4", "bfq"), f64::from(case + 1))
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_anything_to_tell_is_smaller_than_the_library_alone() {
+    fn an_empty_page_is_smaller_than_the_uncompressed_library() {
         assert!(page_of("read", &[]).len() < PLOTLY.len());
     }
 }

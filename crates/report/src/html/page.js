@@ -1,5 +1,5 @@
-// Draws the charts that are visible, sorts and filters tables, copies the recipe. Asks for nothing: everything is in the
-// page, compressed. Without it the page still has its tables.
+// Draws the charts that are visible, sorts and filters tables, copies the recipe. Makes no requests: everything is
+// in the page, compressed. Without this script the page still has its tables.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -19,7 +19,7 @@
     return window.Plotly;
   })();
 
-  // Colours stand in charts by their names in the style sheet.
+  // Charts name colours as the style sheet does.
   const coloured = (value, style) => {
     if (typeof value === "string" && value.startsWith("--")) return style.getPropertyValue(value).trim();
     if (Array.isArray(value)) return value.map((item) => coloured(item, style));
@@ -48,7 +48,7 @@
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow ? 11 : 12, color: colour("--soft") },
       hoverlabel: { align: "left", bgcolor: colour("--raised"), bordercolor: colour("--rule"), font: { color: colour("--ink") } },
       margin: { l: narrow ? 44 : 56, r: narrow ? 6 : 16, t: 8, b: 48, ...own.margin },
-      // A finger scrolls the page.
+      // On touch screens, dragging scrolls the page.
       dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     };
     for (const key of Object.keys(whole)) {
@@ -67,7 +67,7 @@
     const style = getComputedStyle(root);
     const width = Math.floor(root.classList.contains("printing") ? Math.min(plot.clientWidth, 680) : plot.clientWidth);
     return window.Plotly.react(plot, coloured(chart.data, style), complete(chart.layout, width), {
-      // Buttons in an image are found by nobody who does not see them. Dragging zooms, a double click goes back.
+      // Buttons within an image are not accessible. Dragging zooms, a double click goes back.
       displayModeBar: false,
     });
   };
@@ -79,12 +79,12 @@
     return made;
   };
 
-  // The tables behind a chart, for readers who do not see it.
+  // The tables behind a chart, for readers who cannot see it.
   const tables = (figure, chart) => {
     figure.querySelector(":scope > details")?.remove();
     if (!chart.tables.length) return;
     const details = element("details");
-    details.append(element("summary", chart.tables.length > 1 ? "The same as tables" : "The same as a table"));
+    details.append(element("summary", chart.tables.length > 1 ? "Figures as tables" : "Figures as a table"));
     for (const table of chart.tables) {
       const made = element("table", undefined, { class: "figures" });
       made.append(element("caption", table.caption));
@@ -122,7 +122,7 @@
     }
   };
 
-  // One after the other, so that the page stays alive; what is folded up waits until it is unfolded.
+  // One after the other, so that the page stays responsive; charts that are folded up are drawn when unfolded.
   let drawing = Promise.resolve();
   const drawVisible = (within) => {
     for (const figure of within.querySelectorAll("figure[data-chart]")) {
@@ -164,7 +164,7 @@
     });
   }
 
-  // What a link points into is unfolded first.
+  // Unfolds what a link points into.
   const unfold = () => {
     const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
@@ -192,7 +192,7 @@
       head.setAttribute("aria-sort", next);
       const turn = next === "ascending" ? 1 : -1;
       const rows = [...body.rows].map((row) => [value(row, column), row]);
-      // What has no figure is last, whichever way.
+      // Rows without a figure come last in either order.
       rows.sort(([a], [b]) => a === null || b === null ? (a === null) - (b === null) : turn * order(a, b));
       body.append(...rows.map(([, row]) => row));
       say(`sorted by ${button.textContent.trim()}, ${next}`);

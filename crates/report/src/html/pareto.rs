@@ -1,7 +1,8 @@
-//! What is gained in one measure and lost in another: each further objective against the one that decides.
+//! Trade-offs: each further objective against the deciding one.
 //!
-//! Small charts side by side share their horizontal axis. A configuration on the front is a full point with its name; what
-//! another beats in everything is an empty one; what weakens durability is a cross, whichever it is.
+//! Small charts, one above the other, share their horizontal axis. A configuration on the front is a filled
+//! point with its name, one that another beats is an empty point, and one that weakens durability is a cross,
+//! on the front or not.
 
 use super::chart::{self, Chart, Names, plain};
 use super::configurations::head_unit;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 const PART: f64 = 190.0;
 const GAP: f64 = 44.0;
 const FOOT: f64 = 52.0;
-/// Names that are written beside points: more would lie on each other.
+/// If more configurations than this are on the front, none is named: the names would overlap.
 const NAMED_MAX: usize = 8;
 
 /// The fronts under each workload.
@@ -26,7 +27,7 @@ pub fn section(recommendation: &Recommendation, names: &mut Names) -> Markup {
         section #pareto aria-labelledby="pareto-title" {
             h2 #pareto-title { "Trade-offs" }
             @if answers.is_empty() {
-                p { "There are no two configurations to weigh against each other." }
+                p { "There are fewer than two configurations or measures to compare." }
             }
             @for answer in &answers {
                 @if answers.len() > 1 { h3 { (answer.title) } }
@@ -41,16 +42,16 @@ fn front(answer: &Answer, names: &mut Names) -> Markup {
     let best: Vec<&str> =
         answer.pareto.points.iter().filter(|point| point.on_front).map(|point| point.name.as_str()).collect();
     let caption = html! {
-        strong { "Gains against losses." }
-        " A full point is on the Pareto front: nothing is as good in everything, safety included, and better in something. "
-        "An empty point is beaten. A cross weakens what survives a power cut."
+        strong { "Each further measure against the deciding one." }
+        " A filled point is on the Pareto front: no other configuration is as good in everything, safety included, and better "
+        "in something. An empty point is beaten by another. A cross weakens what survives a power cut."
     };
-    let label = "Each further measure against the one that decides; the table below has the figures";
+    let label = "Each further measure against the deciding one; the table below has the figures";
     html! {
         p { "On the front: " (best.join(", ")) "." }
         (chart::figure(&names.next(), &pareto, height, label, &caption))
         details {
-            summary { "The same as a table" }
+            summary { "Figures as a table" }
             div.scroll tabindex="0" role="region" aria-label="Pareto front" {
                 table.figures {
                     thead { tr {
@@ -78,7 +79,7 @@ fn measure(objective: &Objective) -> Option<Measure> {
     objective.measure.parse().ok()
 }
 
-/// The symbol of the unit; a time has it in its figure.
+/// The symbol of the unit; times have it in their figures.
 fn unit(objective: &Objective) -> &'static str {
     measure(objective).map_or("", |measure| head_unit(measure.unit()))
 }
@@ -87,7 +88,7 @@ fn shown(objective: &Objective, value: f64) -> String {
     measure(objective).map_or_else(String::new, |measure| text::measured(measure.unit(), value, false))
 }
 
-/// A value in the unit in which charts show it: times in seconds.
+/// A value in the unit of the charts: times in seconds.
 fn drawn(objective: &Objective, value: f64) -> f64 {
     let unit = measure(objective).map(|measure| measure.unit());
     chart::rounded(match unit {
@@ -114,7 +115,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
     let area = height - FOOT;
     let mut data = Vec::new();
     let mut annotations = Vec::new();
-    let better = if objectives[0].higher_is_better { "more is better" } else { "less is better" };
+    let better = if objectives[0].higher_is_better { "higher is better" } else { "lower is better" };
     let mut layout = json!({
         "height": height,
         "margin": { "t": 4, "b": FOOT - 4.0 },
@@ -145,7 +146,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
             "{}{}{symbol}; {} is better",
             plain(&objective.measure),
             if symbol.is_empty() { "" } else { ", " },
-            if objective.higher_is_better { "more" } else { "less" }
+            if objective.higher_is_better { "higher" } else { "lower" }
         );
         annotations.push(chart::row_title(&title, chart::rounded(top / area)));
         let names: Vec<String> = points
@@ -177,7 +178,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
     (Chart { data, layout, tables: Vec::new() }, height.round() as u32)
 }
 
-/// Where a name stands: on the side towards the middle, where there is room, and of neighbours one above and one below.
+/// Where a name goes: towards the middle, where there is room, and alternately above and below its point.
 fn sides(x: &[f64]) -> Vec<&'static str> {
     let ends = |(least, most): (f64, f64), value: &f64| (least.min(*value), most.max(*value));
     let (least, most) = x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), ends);

@@ -1,6 +1,6 @@
 //! Lines of the terminal as sentences of a page.
 
-/// What stands as a line of its own in the terminal, as a sentence.
+/// A line of the terminal as a sentence.
 pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters

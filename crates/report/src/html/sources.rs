@@ -8,8 +8,8 @@ use fsdyno_verdict::view::Header;
 pub struct Sources<'a> {
     /// The sweep.
     pub header: Header,
-    /// All of its trials; their timelines, histograms and samples of telemetry are not looked at.
+    /// All of its trials; their timelines, histograms and samples of telemetry are not used.
     pub trials: &'a [TrialRecord],
-    /// The trials of a case with everything in them.
+    /// The complete trials of a case.
     pub details: &'a dyn Fn(u32) -> Result<Vec<TrialRecord>, ReportError>,
 }

@@ -1,8 +1,9 @@
-//! One phase over time: how long operations took, what stood still, what was moved, and what device and processors did.
+//! One phase over time: latencies, stalls, data moved, and what the device and the processors did.
 //!
-//! Everything stands above everything else on one time axis, so that an eye going down from a writer's stall finds what the
-//! readers, the device and the processors did meanwhile. The latencies of all roles have the same scale. A point is the
-//! longest operation of one kind in an interval; the slowest are drawn again from their start to their end, by name.
+//! All parts are above each other on one time axis, so that looking down from a writer's stall shows what the
+//! readers, the device and the processors did meanwhile. The latencies of all roles have the same scale. A
+//! point is the longest operation of one kind in an interval; the slowest ones are also drawn from start to
+//! end, with their paths.
 
 mod tables;
 
@@ -15,20 +16,20 @@ use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use serde_json::{Value, json};
 
-/// Points of a line: more cannot be told apart on a page.
+/// Maximum number of points of a line; more cannot be distinguished on a page.
 const POINTS_MAX: usize = 300;
-/// Slow operations of a role that are drawn from start to end.
+/// Maximum number of slow operations of a role that are drawn from start to end.
 const SLOWEST_SHOWN: usize = 24;
-/// An operation of this length is shaded as a stall.
+/// An operation of at least this length is shaded as a stall.
 const STALL: Nanos = Nanos::from_millis(100);
 /// Height of a part with latencies, of another part, and of the space for a heading above each, in pixels.
 const LATENCY_HEIGHT: f64 = 190.0;
 const PART_HEIGHT: f64 = 92.0;
 const GAP: f64 = 40.0;
-/// Below the last part: the axis and the legend.
+/// Height of the axis and the legend below the last part.
 const FOOT: f64 = 110.0;
 
-/// A chart of a phase and its height in pixels.
+/// The chart of a phase and its height in pixels.
 pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
     let mut parts = Parts::default();
     let latencies = phase.roles.iter().filter(|role| has_timeline(role));
@@ -83,7 +84,7 @@ impl Parts {
         self.parts.push((heading.to_string(), height, axis));
     }
 
-    /// The axis of the part that was begun last.
+    /// The axis of the latest part.
     fn axis(&self) -> String {
         axis_name(self.parts.len().saturating_sub(1))
     }
@@ -125,7 +126,7 @@ fn suffix(index: usize) -> String {
     if index == 0 { String::new() } else { (index + 1).to_string() }
 }
 
-/// The shortest and the longest of all that is drawn as a latency.
+/// The shortest and the longest latency that is drawn.
 fn scale(phase: &PhaseResult) -> (u64, u64) {
     let maxima = || {
         let operations = phase.roles.iter().flat_map(|role| &role.operations);
@@ -134,7 +135,7 @@ fn scale(phase: &PhaseResult) -> (u64, u64) {
     (maxima().min().unwrap_or(1_000), maxima().max().unwrap_or(1_000_000))
 }
 
-/// A timeline with intervals of such length that there are not too many of them.
+/// A timeline with at most [`POINTS_MAX`] intervals.
 fn thinned(timeline: &Timeline) -> Timeline {
     let every = timeline.count.len().div_ceil(POINTS_MAX).max(1);
     let sums = |values: &[u64]| values.chunks(every).map(|part| total(part.iter().copied())).collect();
@@ -171,7 +172,7 @@ fn name(role: &RoleResult, operation: Operation) -> String {
     format!("{} {operation}", role.role.name())
 }
 
-/// The slowest of a role that are drawn, each with its operation; the longest first.
+/// The slow operations of a role that are drawn, the longest first.
 fn slowest(role: &RoleResult) -> Vec<(Operation, &fsdyno_core::result::SlowOperation)> {
     let mut all: Vec<_> = role
         .operations
@@ -183,7 +184,7 @@ fn slowest(role: &RoleResult) -> Vec<(Operation, &fsdyno_core::result::SlowOpera
     all
 }
 
-/// The slowest of one operation, from start to end, the start marked.
+/// The slowest calls of one operation as lines from start to end, with the start marked.
 fn slowest_trace(role: &RoleResult, operation: &OperationResult, index: usize, axis: &str) -> Option<Value> {
     let shown: Vec<_> = slowest(role).into_iter().filter(|(of, _)| *of == operation.operation).collect();
     let (mut x, mut y, mut texts, mut sizes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -217,7 +218,7 @@ fn slowest_trace(role: &RoleResult, operation: &OperationResult, index: usize, a
     })
 }
 
-/// When some worker of a role was in an operation of 100 ms or more: from and to, in seconds, apart from each other.
+/// When some worker of a role was in an operation of 100 ms or more: disjoint spans in seconds.
 fn stalls(role: &RoleResult, phase: &PhaseResult) -> Vec<(f64, f64)> {
     let window = phase.window_ns.0 as i64;
     let slow = role.operations.iter().flat_map(|operation| &operation.slowest);
@@ -249,7 +250,7 @@ fn shade((start, end): (f64, f64), axis: &str) -> Value {
     })
 }
 
-/// What each role moved or, where nothing moves data, completed.
+/// What each role moved or, if no operation moves data, completed.
 fn rates(parts: &mut Parts, phase: &PhaseResult) {
     let moves = phase
         .roles
@@ -281,7 +282,7 @@ fn rates(parts: &mut Parts, phase: &PhaseResult) {
     }
 }
 
-/// MB/s or operations per second of a role in each interval, and the length of these in seconds.
+/// The length of the intervals in seconds, and a role's MB/s or operations per second in each.
 fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)> {
     let timelines = role.operations.iter().map(|operation| thinned(&operation.timeline));
     let of = |timeline: Timeline| {
@@ -301,7 +302,7 @@ fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)
     Some((interval.as_secs_f64(), (0..length).map(per_second).collect()))
 }
 
-/// Steps from sample to sample; nothing where no sample has a value.
+/// Steps from sample to sample; `None` if no sample has a value.
 fn steps(telemetry: &Telemetry, value: impl Fn(&Sample) -> Option<f64>) -> Option<(Vec<f64>, Vec<f64>)> {
     let (mut x, mut y) = (Vec::new(), Vec::new());
     let mut end = 0.0;

@@ -1,21 +1,22 @@
-//! Which configuration of a sweep stands for a published one.
+//! Which configuration of a sweep corresponds to a published one.
 
 use fsdyno_core::Configuration;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Which configuration stands for a published one: of this name, or made of exactly these settings.
+/// The configuration that corresponds to a published one: it has this name, or exactly these settings.
 ///
-/// Names are for the named configurations of a plan. Points of a product are known by their settings, for their names
-/// change with what varies. The kernel is none of these: no study has one of today's, and a sweep that runs as a whole in
-/// guests of one kernel is the same sweep. Where it has a configuration on several, none of them is the one.
+/// Names identify the named configurations of a plan. Combinations of axes are identified by their settings,
+/// because their names depend on what varies. The kernel is ignored: no study used one of today's, and a
+/// sweep that runs entirely in guests of one kernel is the same sweep. If a sweep has the configuration on
+/// several kernels, none of them is the counterpart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counterpart {
-    /// The one of this name.
+    /// The one with this name.
     Name(String),
     /// The one with this filesystem and these settings, and no others.
     Settings {
-        /// What mkfs makes.
+        /// The filesystem.
         filesystem: String,
         /// Canonical levels by axis.
         settings: BTreeMap<String, String>,
@@ -38,7 +39,7 @@ impl Counterpart {
         }
     }
 
-    /// Whether a configuration is the one, on whatever kernel.
+    /// Whether a configuration is the counterpart, on whatever kernel.
     pub fn is(&self, configuration: &Configuration) -> bool {
         match self {
             Counterpart::Name(name) => configuration.name == *name,
@@ -71,7 +72,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn settings_match_exactly_and_defaults_are_none() {
+    fn settings_match_exactly_and_defaults_do_not_count() {
         let counterpart = Counterpart::parse("filesystem=xfs scheduler=bfq");
         let mut configuration = fixture::configuration("xfs", "bfq");
         configuration.name = "whatever varies".to_string();

@@ -1,12 +1,13 @@
-//! What the studies printed: their figures, shipped with the program, to hold a run of ours against them.
+//! The figures that the studies published, shipped with the program for comparison with our own.
 //!
-//! Only figures are here, and what they are figures of. The files lie in `published/` beside the source and are part of
-//! the binary. FsOpBench's tables keep their own layout, which [`fsdyno_formats::fsopbench`] reads; the others are CSV with a column
-//! `counterpart`, which says for each published row which configuration of the ready plan stands for it.
+//! The files are in `published/` next to the source, contain figures and what they measure, and are part of
+//! the binary. FsOpBench's tables keep their own layout, which [`fsdyno_formats::fsopbench`] reads. The
+//! others are CSV; their column `counterpart` names the configuration of the shipped plan that corresponds to
+//! each published row.
 //!
-//! A [`Table`] is the same for all: rows that were measured, columns that are one of our measures in a unit of then. The
-//! disks, kernels and processors of then are not ours, so a ratio says how far apart two machines are before it says
-//! anything about a filesystem; what can be held against each other is the *order* of configurations.
+//! A [`Table`] is the same for all: rows that were measured, and columns that are our measures in the study's
+//! units. The studies' disks, kernels and processors are not ours, so a ratio says how far apart two machines
+//! are before it says anything about a filesystem; compare the *order* of configurations instead.
 
 mod counterpart;
 mod side_by_side;
@@ -22,9 +23,9 @@ use fsdyno_core::Study;
 /// A set of published figures.
 #[derive(Debug)]
 pub struct Published {
-    /// The name after `published:`.
+    /// The name to write after `published:`.
     pub name: &'static str,
-    /// The study that they are from.
+    /// The study that published them.
     pub study: Study,
     /// What was measured, on what.
     pub title: &'static str,
@@ -34,7 +35,7 @@ pub struct Published {
     figures: Source,
 }
 
-/// How figures are kept.
+/// How figures are stored.
 #[derive(Debug)]
 enum Source {
     /// CSV: columns of labels, the counterpart, and these columns of figures.
@@ -74,7 +75,7 @@ pub static PUBLISHED: &[Published] = &[
     Published {
         name: "fsopbench-2009",
         study: Study::FsOpBench2009,
-        title: "readers of small files alone and beside writers, on ext3 and ext4; one disk, and an Areca RAID 6",
+        title: "readers of small files, alone and with writers, on ext3 and ext4; one disk, and an Areca RAID 6",
         source: "T. Oetiker, https://insights.oetiker.ch/linux/fsopbench/, 2009",
         figures: Source::FsOpBench,
     },
@@ -94,14 +95,14 @@ pub static PUBLISHED: &[Published] = &[
     },
 ];
 
-/// A name under which nothing was published.
+/// A name that has no published figures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownPublished {
-    /// A study of which no figures are here.
-    #[error("no published figures of '{0}' are here")]
+    /// A study without figures in this program.
+    #[error("fsdyno has no published figures of '{0}'")]
     NoFigures(Study),
     /// A study with several sets of figures, each under its own name.
-    #[error("the figures of '{study}' are published under the names {}", names.join(" and "))]
+    #[error("'{study}' has several sets of figures: {}", names.join(" and "))]
     Several {
         /// The study.
         study: Study,
@@ -109,7 +110,7 @@ pub enum UnknownPublished {
         names: Vec<&'static str>,
     },
     /// No such name.
-    #[error("nothing was published under the name '{name}'{}", did_you_mean(nearest))]
+    #[error("no published figures are named '{name}'{}", did_you_mean(nearest))]
     Name {
         /// As written.
         name: String,
@@ -155,7 +156,7 @@ impl Published {
     /// The figures as a table.
     ///
     /// # Errors
-    /// [`PublishedError`] when a file that is part of the binary is not what it should be.
+    /// [`PublishedError`] if a file that is part of the binary is invalid.
     pub fn table(&'static self) -> Result<Table, PublishedError> {
         match self.figures {
             Source::Csv(text, columns) => table::from_csv(text, columns),
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_name_is_told_with_the_nearest() {
+    fn a_wrong_name_gets_the_nearest_as_a_hint() {
         let error = find("fsopbench-2008").unwrap_err().to_string();
         assert!(error.contains("did you mean 'fsopbench-2009'"), "{error}");
         let error = find("raid1-2008").unwrap_err().to_string();
@@ -179,9 +180,9 @@ mod tests {
         assert!(error.contains("postmark-schedulers-2009 and bonnie-schedulers-2009"), "{error}");
     }
 
-    /// The figures of the sources, counted there by hand.
+    /// The figures in the sources were counted by hand.
     #[test]
-    fn every_published_figure_is_there() {
+    fn every_published_figure_is_included() {
         for (name, rows, figures) in [
             ("xfs-tweaks-2003", 22, 22 * 24),
             ("streaming-ext4-2008", 9, 9),
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_stands_in_its_column() {
+    fn figures_are_in_their_columns() {
         let figure = |name: &str, row: usize, column: &str| {
             let table = find(name).unwrap().table().unwrap();
             let index = table.columns.iter().position(|known| known.name == column).unwrap();

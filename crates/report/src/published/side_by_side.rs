@@ -1,7 +1,7 @@
 //! Published figures and ours, side by side.
 //!
-//! Every published figure comes out, whether or not there is one of ours beside it; a row without a counterpart says why.
-//! Ours is the mean over trials as everywhere, with its interval where there are several.
+//! Every published figure is included, whether or not we have one too; a row without a counterpart says why.
+//! Our figures are means over trials, as everywhere, with an interval if there are several trials.
 
 use super::table::{Row, Table};
 use super::{Published, PublishedError};
@@ -15,10 +15,10 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// Version of the JSON document; raised when a key changes its meaning or goes away.
+/// Version of the JSON document; raised when a key is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Published figures beside those of a sweep.
+/// Published figures and those of a sweep, side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideBySide {
     /// Version of this document.
@@ -33,27 +33,27 @@ pub struct SideBySide {
     pub title: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// What a reader of any of our figures must know.
+    /// The warning that our figures come from emulated processors, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation: Option<String>,
     /// What identifies a published row.
     pub keys: Vec<String>,
-    /// The published rows that a configuration of the sweep stands for.
+    /// The published rows with a counterpart in the sweep.
     pub rows: Vec<PrintedRow>,
     /// The published rows for which the sweep has no figures.
     pub missing: Vec<Missing>,
-    /// Configurations of the sweep that stand for no published row.
+    /// Configurations of the sweep that correspond to no published row.
     pub unpublished: Vec<String>,
 }
 
-/// A published row and the configuration that stands for it.
+/// A published row and its counterpart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PrintedRow {
     /// Its label, a part for each key.
     pub label: Vec<String>,
     /// The name of our configuration.
     pub configuration: String,
-    /// What is particular about it: settings that are only the nearest to those of the study.
+    /// Settings that are only the nearest equivalent of the study's.
     pub notes: Vec<String>,
     /// Every published figure.
     pub figures: Vec<Printed>,
@@ -64,16 +64,16 @@ pub struct PrintedRow {
 pub struct Printed {
     /// Its published name.
     pub name: String,
-    /// The same among our measures.
+    /// The corresponding measure of ours.
     pub measure: String,
     /// The unit of both.
     #[serde(serialize_with = "symbol")]
     pub unit: super::Unit,
-    /// As published.
+    /// The published figure.
     pub published: f64,
-    /// Ours, in the same unit; absent where no trial has one.
+    /// Ours, in the same unit; absent if no trial has one.
     pub ours: Option<Ours>,
-    /// Ours over the published one; absent without ours, and where nothing was published but a zero.
+    /// Ours divided by the published one; absent without ours, and if the published one is zero.
     pub ratio: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ pub struct Ours {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Trials.
+    /// Number of trials.
     pub trials: usize,
     /// Whether it is only a lower bound.
     pub at_least: bool,
@@ -97,7 +97,7 @@ pub struct Ours {
 pub struct Missing {
     /// Its label, a part for each key.
     pub label: Vec<String>,
-    /// Which configuration would stand for it.
+    /// The configuration that would be its counterpart.
     pub counterpart: String,
     /// Why there are no figures.
     pub reason: String,
@@ -109,17 +109,17 @@ fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::
     serializer.serialize_str(unit.symbol())
 }
 
-/// Puts the trials of a sweep beside published figures.
+/// Compares the trials of a sweep with published figures.
 ///
 /// # Errors
-/// [`PublishedError`] when the figures that are part of the binary are broken.
+/// [`PublishedError`] if the built-in figures are invalid.
 pub fn side_by_side(
     header: &fsdyno_verdict::Header,
     trials: &[TrialRecord],
     published: &'static Published,
 ) -> Result<SideBySide, PublishedError> {
     let table = published.table()?;
-    let mut beside = SideBySide {
+    let mut compared = SideBySide {
         schema_version: SCHEMA_VERSION,
         sweep: header.id.clone(),
         sweep_name: header.name.clone(),
@@ -136,13 +136,13 @@ pub fn side_by_side(
         let found = Found::of(row, trials);
         let figures = figures(&table, row, header.seed, &found.measured);
         match figures.iter().any(|figure| figure.ours.is_some()) {
-            true => beside.rows.push(PrintedRow {
+            true => compared.rows.push(PrintedRow {
                 label: row.label.clone(),
                 configuration: found.measured[0].configuration.name.clone(),
                 notes: found.notes(),
                 figures,
             }),
-            false => beside.missing.push(Missing {
+            false => compared.missing.push(Missing {
                 label: row.label.clone(),
                 counterpart: row.counterpart.to_string(),
                 reason: found.reason(),
@@ -150,22 +150,22 @@ pub fn side_by_side(
             }),
         }
     }
-    Ok(beside)
+    Ok(compared)
 }
 
-/// That trials ran on emulated processors, where some did: their figures are no times.
+/// The warning that trials ran on emulated processors, if any did: their times are not real times.
 pub(crate) fn emulation(trials: &[TrialRecord]) -> Option<&str> {
     let mut warnings = trials.iter().filter(|trial| is_measured(trial)).flat_map(|trial| &trial.warnings);
     let found = warnings.find(|warning| warning.kind == WarningKind::Emulation)?;
     Some(&found.text)
 }
 
-/// The trials of the configuration that stands for a published row.
+/// The trials of the counterpart of a published row.
 pub(crate) struct Found<'t> {
-    /// Those with figures; sentinels left out.
+    /// Those that were measured, without sentinels.
     pub measured: Vec<&'t TrialRecord>,
     others: Vec<&'t TrialRecord>,
-    /// Whether the sweep has it on several kernels, so that there is no single one to compare.
+    /// Whether the sweep has it on several kernels, so that no single one can be compared.
     several_kernels: bool,
 }
 
@@ -196,7 +196,7 @@ impl<'t> Found<'t> {
         }
     }
 
-    /// What its trials say of settings that are not those of the study.
+    /// Warnings about settings that differ from the study's.
     pub fn notes(&self) -> Vec<String> {
         let first = self.measured.first().map(|trial| trial.warnings.as_slice()).unwrap_or_default();
         let settings = [WarningKind::NameMapped, WarningKind::NearestEquivalent];
@@ -234,7 +234,7 @@ fn ours(figure: &CaseEstimate, base: f64) -> Ours {
     }
 }
 
-/// The configurations that stand for no row, each once, in the order of their trials.
+/// The configurations that correspond to no row, each once, in the order of their trials.
 pub(crate) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> {
     let rows: Vec<Found<'_>> = table.rows.iter().map(|row| Found::of(row, trials)).collect();
     let mut names: Vec<String> = Vec::new();
@@ -247,13 +247,13 @@ pub(crate) fn unpublished(table: &Table, trials: &[TrialRecord]) -> Vec<String> 
     names
 }
 
-/// Writes the two as a tidy table, a row for each published figure. What has no figure of ours says why.
+/// Writes both as a tidy table, with a row for each published figure. Rows without a figure of ours say why.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn side_by_side_csv(out: &mut dyn Write, beside: &SideBySide) -> io::Result<()> {
+pub fn side_by_side_csv(out: &mut dyn Write, compared: &SideBySide) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let keys = beside.keys.iter().map(String::as_str);
+    let keys = compared.keys.iter().map(String::as_str);
     let columns = [
         "our_configuration",
         "figure",
@@ -269,9 +269,9 @@ pub fn side_by_side_csv(out: &mut dyn Write, beside: &SideBySide) -> io::Result<
         "reason",
     ];
     writer.write_record(keys.chain(columns)).map_err(output_error)?;
-    let measured = beside.rows.iter().map(|row| (&row.label, &row.configuration, "", &row.figures));
+    let measured = compared.rows.iter().map(|row| (&row.label, &row.configuration, "", &row.figures));
     let missing =
-        beside.missing.iter().map(|row| (&row.label, &row.counterpart, row.reason.as_str(), &row.figures));
+        compared.missing.iter().map(|row| (&row.label, &row.counterpart, row.reason.as_str(), &row.figures));
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for (label, configuration, reason, figures) in measured.chain(missing) {
         for figure in figures {
@@ -303,17 +303,17 @@ mod tests {
     use crate::published::find;
     use fsdyno_core::Warning;
 
-    /// Two trials of bonnie on xfs under bfq, a skipped jfs, and a configuration of which nothing was published.
-    fn beside() -> SideBySide {
+    /// Two trials of bonnie on xfs with bfq, a skipped jfs, and a configuration without published figures.
+    fn compared() -> SideBySide {
         let trials = fixture::scheduler_trials();
         side_by_side(&fixture::header("read"), &trials, find("bonnie-schedulers-2009").unwrap()).unwrap()
     }
 
     #[test]
-    fn a_figure_stands_beside_the_published_one_in_its_unit() {
-        let beside = beside();
-        assert_eq!(beside.rows.len(), 1);
-        let row = &beside.rows[0];
+    fn a_figure_has_the_unit_of_the_published_one() {
+        let compared = compared();
+        assert_eq!(compared.rows.len(), 1);
+        let row = &compared.rows[0];
         assert_eq!((row.label[0].as_str(), row.configuration.as_str()), ("XFS CFQ", "xfs bfq"));
         let [seeks, write, rewrite] = &row.figures[..] else { panic!("three figures") };
         assert_eq!(seeks.ours.unwrap().value, 471.0 * 2.0);
@@ -326,17 +326,17 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counterpart_is_told_with_its_reason() {
-        let beside = beside();
-        assert_eq!(beside.rows.len() + beside.missing.len(), 11);
+    fn a_row_without_a_counterpart_has_a_reason() {
+        let compared = compared();
+        assert_eq!(compared.rows.len() + compared.missing.len(), 11);
         let reason = |label: &str| {
-            let row = beside.missing.iter().find(|row| row.label[0] == label).unwrap();
+            let row = compared.missing.iter().find(|row| row.label[0] == label).unwrap();
             row.reason.clone()
         };
         assert_eq!(reason("JFS CFQ"), "skipped: the kernel has no jfs");
         assert_eq!(reason("Ext3 CFQ"), "the sweep has no such configuration");
         assert_eq!(reason("XFS Deadline"), "its trials measured none of these figures");
-        assert_eq!(beside.unpublished, ["btrfs bfq"]);
+        assert_eq!(compared.unpublished, ["btrfs bfq"]);
     }
 
     #[test]
@@ -345,37 +345,37 @@ mod tests {
         for trial in &mut trials {
             trial.configuration.settings.insert("kernel".to_string(), "debian:6.1".to_string());
         }
-        let beside = |trials: &[TrialRecord]| {
+        let compared = |trials: &[TrialRecord]| {
             let published = find("bonnie-schedulers-2009").unwrap();
             side_by_side(&fixture::header("read"), trials, published).unwrap()
         };
-        assert_eq!(beside(&trials), self::beside());
+        assert_eq!(compared(&trials), self::compared());
         let slow = Warning::new(WarningKind::Emulation, "emulated: only ratios mean something");
         trials.last_mut().unwrap().warnings.push(slow);
-        assert_eq!(beside(&trials).emulation.as_deref(), Some("emulated: only ratios mean something"));
+        assert_eq!(compared(&trials).emulation.as_deref(), Some("emulated: only ratios mean something"));
         let second = trials.iter().rposition(|trial| trial.configuration.name == "xfs bfq").unwrap();
         trials[second].configuration.settings.insert("kernel".to_string(), "debian:6.12".to_string());
         trials[second].configuration.name.push_str(" debian:6.12");
-        let several = beside(&trials);
+        let several = compared(&trials);
         let row = several.missing.iter().find(|row| row.label[0] == "XFS CFQ").unwrap();
         assert_eq!(row.reason, "the sweep has it on several kernels");
         assert_eq!(several.unpublished, ["xfs bfq", "xfs bfq debian:6.12", "btrfs bfq"]);
     }
 
     #[test]
-    fn a_closed_pipe_stays_one() {
+    fn a_closed_pipe_is_recognised() {
         let trials = fixture::trials();
         let published = find("fsopbench-2009").unwrap();
-        let beside = side_by_side(&fixture::header("read"), &trials, published).unwrap();
-        let error = side_by_side_csv(&mut fixture::Closed, &beside).unwrap_err();
+        let compared = side_by_side(&fixture::header("read"), &trials, published).unwrap();
+        let error = side_by_side_csv(&mut fixture::Closed, &compared).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]
     fn csv_and_json_have_every_published_figure() {
-        let beside = beside();
+        let compared = compared();
         let mut out = Vec::new();
-        side_by_side_csv(&mut out, &beside).unwrap();
+        side_by_side_csv(&mut out, &compared).unwrap();
         let mut reader = csv::Reader::from_reader(out.as_slice());
         let rows: Vec<std::collections::HashMap<String, String>> =
             reader.deserialize().collect::<Result<_, _>>().unwrap();
@@ -385,7 +385,7 @@ mod tests {
             (seeks["published"].as_str(), seeks["ours"].as_str(), seeks["ratio"].as_str()),
             ("471", "942", "2")
         );
-        let document = serde_json::to_value(&beside).unwrap();
+        let document = serde_json::to_value(&compared).unwrap();
         assert_eq!(document["rows"][0]["figures"][0]["unit"], "/s");
         assert_eq!(document["missing"].as_array().unwrap().len(), 10);
     }

@@ -1,4 +1,4 @@
-//! Published figures as a table: rows that were measured, columns that are one of our measures.
+//! Published figures as a table: rows that were measured, and columns that are our measures.
 
 use super::counterpart::Counterpart;
 use fsdyno_core::Measure;
@@ -12,7 +12,7 @@ pub struct Table {
     pub keys: Vec<String>,
     /// What was measured.
     pub columns: Vec<Column>,
-    /// What it was measured of.
+    /// The configurations that were measured.
     pub rows: Vec<Row>,
 }
 
@@ -21,7 +21,7 @@ pub struct Table {
 pub struct Column {
     /// Its published name.
     pub name: String,
-    /// The same among our measures.
+    /// The corresponding measure of ours.
     pub measure: Measure,
     /// The unit of the published figures.
     pub unit: Unit,
@@ -32,7 +32,7 @@ pub struct Column {
 pub struct Row {
     /// The published name, a part for each of [`Table::keys`].
     pub label: Vec<String>,
-    /// Which configuration of ours stands for it.
+    /// The configuration of ours that corresponds to it.
     pub counterpart: Counterpart,
     /// A figure for each column, in the column's unit.
     pub figures: Vec<Option<f64>>,
@@ -58,16 +58,16 @@ pub enum Unit {
     MebibytesPerSecond,
     /// Files, seeks or transactions per second.
     PerSecond,
-    /// Hundredths.
+    /// Percent.
     Percent,
-    /// Thousandths of a second.
+    /// Milliseconds.
     Milliseconds,
     /// Operations.
     Count,
 }
 
 impl Unit {
-    /// What stands behind a figure.
+    /// The symbol after a figure.
     pub const fn symbol(self) -> &'static str {
         match self {
             Unit::KilobytesPerSecond => "KiB/s",
@@ -80,7 +80,7 @@ impl Unit {
         }
     }
 
-    /// How much one is in the base unit of our measures: bytes per second, nanoseconds, a share of 1.
+    /// The size of the unit in the base unit of our measures: bytes per second, nanoseconds, a share of 1.
     pub const fn base(self) -> f64 {
         match self {
             Unit::KilobytesPerSecond => 1024.0,
@@ -148,11 +148,11 @@ pub(super) const BONNIE: &[CsvColumn] = &[
 /// The column between the labels and the figures.
 const COUNTERPART: &str = "counterpart";
 
-/// A file that is part of the binary is not what it should be.
+/// A file that is part of the binary is invalid.
 #[derive(Debug, thiserror::Error)]
-#[error("the figures of '{name}' in this program are broken")]
+#[error("the built-in figures of '{name}' are invalid")]
 pub struct PublishedError {
-    /// Which.
+    /// The name of the figures.
     pub name: &'static str,
     /// What is wrong.
     #[source]
@@ -162,24 +162,24 @@ pub struct PublishedError {
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// No CSV, or a row with too few or too many fields.
+    /// Not CSV, or a row with too few or too many fields.
     #[error(transparent)]
     Csv(#[from] csv::Error),
-    /// No table of FsOpBench.
+    /// Not a table of FsOpBench.
     #[error("run {run}")]
     FsOpBench {
-        /// Which of them.
+        /// The number of the run.
         run: &'static str,
-        /// Where.
+        /// What is wrong, and where.
         source: ParseError,
     },
-    /// Other columns than the program knows.
-    #[error("the columns are {0}")]
+    /// Unexpected columns.
+    #[error("unexpected columns: {0}")]
     Columns(String),
-    /// A figure that is no number.
-    #[error("'{0}' is no number")]
+    /// A figure that is not a number.
+    #[error("'{0}' is not a number")]
     Number(String),
-    /// A column that is none of our measures.
+    /// A column that is not one of our measures.
     #[error(transparent)]
     Measure(#[from] fsdyno_core::measure::MeasureError),
 }
@@ -270,8 +270,8 @@ fn fsopbench_figures(table: &fsopbench::Table) -> Result<Vec<(Column, Option<f64
     Ok(figures)
 }
 
-/// The point of the product in the ready plan. What the titles say of disk and kernel has no counterpart there, and where
-/// a journal was external, they do not say on what: the second disk of the plan stands for it.
+/// The combination of axes in the shipped plan. Disk and kernel of the titles have no counterpart there. The
+/// titles do not say where an external journal was; the plan's second disk takes its place.
 fn fsopbench_counterpart(table: &fsopbench::Table) -> Counterpart {
     let setting = |name: &str| table.title.setting(name).unwrap_or_default();
     let translated = |axis: &str, level: &str| {
@@ -306,7 +306,7 @@ mod tests {
     use crate::published::{FSOPBENCH, PUBLISHED};
 
     #[test]
-    fn published_units_are_those_of_our_measures() {
+    fn published_units_fit_our_measures() {
         use fsdyno_core::measure::Unit as Base;
         for published in PUBLISHED {
             for column in published.table().unwrap().columns {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_fsopbench_stands_for_a_point_of_the_ready_plan() {
+    fn a_table_of_fsopbench_has_a_counterpart_in_the_shipped_plan() {
         let table = from_fsopbench(FSOPBENCH).unwrap();
         assert_eq!(
             table.rows[5].counterpart.to_string(),
@@ -342,7 +342,7 @@ mod tests {
         let columns: &[CsvColumn] = &[("seeks", "random seeks/seeker/item-rate", Unit::PerSecond)];
         let parse = |text: &str| from_csv(text, columns).map_err(|error| error.to_string());
         assert!(parse("configuration,counterpart,seeks\nXFS,xfs,592\n").is_ok());
-        assert!(parse("configuration,seeks\nXFS,592\n").unwrap_err().contains("the columns are"));
+        assert!(parse("configuration,seeks\nXFS,592\n").unwrap_err().contains("unexpected columns"));
         assert!(parse("configuration,counterpart,sekes\nXFS,xfs,592\n").unwrap_err().contains("sekes"));
         assert!(parse("configuration,counterpart,seeks\nXFS,xfs,fast\n").unwrap_err().contains("'fast'"));
         assert!(parse("configuration,counterpart,seeks\nXFS,xfs\n").is_err());

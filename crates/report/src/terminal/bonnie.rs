@@ -1,7 +1,8 @@
-//! The tables of bonnie++ and its line of fields, of the native workload and of the real program.
+//! The tables of bonnie++ and its line of CSV fields, for the native workload and for the real program.
 //!
-//! Several trials of a case are shown as one: rates are harmonic means, %CPU is processor time over time of all trials
-//! together, a latency is the longest of all. A test for which the real program gave no figure in one of them has none.
+//! Several trials of a case are combined: rates are harmonic means, %CPU is the processor time of all trials
+//! divided by their time, and a latency is the longest of all trials. If the real program gave no figure for
+//! a test in one of the trials, the test has none.
 
 use super::style::{Paint, Style};
 use crate::csv_text::csv_text;
@@ -14,7 +15,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::{self, CaseView};
 use std::io::{self, Write};
 
-/// Percent of a processor that rounding to whole nanoseconds may have taken from a whole number.
+/// Percent of a processor by which rounding to whole nanoseconds may have reduced a whole number.
 const CPU_EPSILON: f64 = 1e-5;
 
 /// Writes both tables of a case.
@@ -26,21 +27,21 @@ pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
     let mut heading = format!("{}: {}", case.configuration.name, case.workload.load().title());
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
-        heading += &format!("; {trials} as one: harmonic means of rates, longest latencies");
+        heading += &format!("; {trials} combined: harmonic means of rates, longest latencies");
     }
     style.paragraph(out, Paint::Heading, 0, &heading)?;
     asked.run(&case.configuration.name, case, 0).write_tables(out)
 }
 
-/// Whether a workload has such tables and lines: the native one, and the real program.
+/// Whether a workload has bonnie++'s tables and lines, as the native one and the real program have.
 pub fn is_bonnie(workload: &Workload) -> bool {
     Asked::of(workload).is_some()
 }
 
-/// What was asked for, of whichever of the two.
+/// What was requested of the native workload or of the real program.
 struct Asked {
     parameters: Bonnie,
-    /// What only the real program takes.
+    /// Arguments that only the real program has.
     original: Option<Arguments>,
 }
 
@@ -56,7 +57,7 @@ impl Asked {
         }
     }
 
-    /// With what came of it.
+    /// Adds the results.
     fn run<'a>(&'a self, name: &'a str, case: &CaseView, seed_of_trial: u64) -> Run<'a> {
         let original = self.original.as_ref();
         Run {
@@ -71,10 +72,11 @@ impl Asked {
     }
 }
 
-/// Writes the line of fields of every measured trial of bonnie, native or real; those of a sentinel are left out.
+/// Writes the line of fields of every measured trial of bonnie, native or real, except sentinels.
 ///
 /// # Errors
-/// Those of `out`, and [`fsdyno_verdict::UnreadableHistogram`] as an I/O error when a stored histogram cannot be read.
+/// Those of `out`, and [`fsdyno_verdict::UnreadableHistogram`] as an I/O error if a stored histogram cannot
+/// be read.
 pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
     for trial in trials {
         let Some(asked) = Asked::of(&trial.workload) else { continue };
@@ -90,7 +92,7 @@ pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()>
 
 /// The figures of every test; `None` for one that was left out.
 fn tests(case: &CaseView, is_original: bool) -> [Option<TestFigures>; TESTS.len()] {
-    // What the original gave a figure for took long enough, though its rate is rounded.
+    // If the original gave a figure, the test took long enough, even if its rounded rate says otherwise.
     let shortest_s = if is_original { f64::MIN_POSITIVE } else { SHORTEST_S };
     let trials = case.trials.len().max(1) as f64;
     let mut tests = (0..).zip(TESTS).map(|(index, test)| {
@@ -114,7 +116,7 @@ fn tests(case: &CaseView, is_original: bool) -> [Option<TestFigures>; TESTS.len(
     std::array::from_fn(|_| tests.next().flatten())
 }
 
-/// Size of the large file: what was written, where the plan leaves it to the machine.
+/// Size of the large file: the planned one, else what was written.
 fn large_size(case: &CaseView, parameters: &Bonnie) -> Bytes {
     let written = || {
         let phase = case.phases.iter().find(|phase| phase.name == WRITE_BLOCK.name)?;
@@ -132,7 +134,8 @@ mod tests {
     use fsdyno_core::result::CpuTime;
     use fsdyno_core::workload::External;
 
-    /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
+    /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself
+    /// (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
     const PRINTED: &str = "\
 Version 2.00a       ------Sequential Output------ --Sequential Input- --Random-
                     -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--
@@ -145,7 +148,7 @@ files:max:min        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
         1:2000:16/4 +++++ +++ +++++ +++  1426   5 +++++ +++ +++++ +++  1774   7
 Latency              8137us      48us    5451us    4120us     112us    7601us
 ";
-    /// Its line, with the number of directories where its header has it.
+    /// The line of that run, with the number of directories in the field that its header declares.
     const LINE: &str = "1.98,2.00a,host,1,42,64M,,8192,5,1690,94,+++++,+++,+++++,+++,1993,71,+++++,+++,+++++,+++,1,2000,16,4,,+++++,\
                         +++,+++++,+++,1426,5,+++++,+++,+++++,+++,1774,7,8939us,128us,67us,26993us,2228us,8058us,8137us,48us,\
                         5451us,4120us,112us,7601us\n";
@@ -194,7 +197,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
     }
 
     #[test]
-    fn the_tables_are_those_of_the_original() {
+    fn the_tables_equal_those_of_the_original() {
         let table = table(&[trial(0)]);
         let (heading, rest) = table.split_once("Version").unwrap();
         assert!(heading.starts_with("host: bonnie, 64M in chunks of 8k, 1024 files of 16"), "{heading}");
@@ -202,26 +205,26 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
     }
 
     #[test]
-    fn every_trial_has_its_line_of_fifty_fields() {
+    fn every_trial_has_a_line_of_fifty_fields() {
         let two = [trial(0), trial(1), fixture::trials().remove(0)];
         assert_eq!(lines(&two), LINE.repeat(2));
         assert_eq!(LINE.split(',').count(), 50);
     }
 
     #[test]
-    fn several_trials_are_one_with_the_longest_latencies() {
+    fn several_trials_are_combined_with_the_longest_latencies() {
         let mut second = trial(1);
         second.phases[0].roles[0].rates.aggregate_bytes_per_s *= 3.0;
         second.phases[0].roles[0].longest_item_ns = Some(Nanos::from_secs(7));
         let table = table(&[trial(0), second]);
         let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("2 trials as one: harmonic means"), "{table}");
+        assert!(words.contains("2 trials combined: harmonic means"), "{table}");
         // The harmonic mean of 1 and 3 is 1.5.
         assert!(table.contains("\nhost            64M 2535k  94 ") && table.contains("7000ms"), "{table}");
     }
 
-    /// What the engine keeps of the same run of the real program: rates in whole numbers, no time and no processor where
-    /// there is no rate.
+    /// What the engine stores of the same run of the real program: whole rates, and neither time nor
+    /// processor time where there is no rate.
     fn real(number: u32, arguments: &str) -> TrialRecord {
         let mut trial = trial(number);
         let program = Program::Bonnie;
@@ -256,7 +259,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
     }
 
     #[test]
-    fn a_figure_that_one_trial_lacks_is_lacking() {
+    fn a_figure_missing_in_one_trial_is_missing() {
         let mut second = real(1, "-s 64m");
         (second.phases[0].window_ns, second.phases[0].roles[0].rates) = (Nanos(0), Default::default());
         let table = table(&[real(0, "-s 64m"), second]);
@@ -265,7 +268,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
 
     /// Printed by bonnie++ 2.00a for `-s 2m -n 1:-1 -c 3`.
     #[test]
-    fn links_and_copies_stand_where_the_program_has_them() {
+    fn links_and_copies_are_where_the_program_prints_them() {
         let trial = real(0, "-s 2m -n 1:-1 -c 3 -z 42");
         let table = table(std::slice::from_ref(&trial));
         assert!(table.contains("\nhost          2M::3 1690k"), "{table}");

@@ -1,4 +1,4 @@
-//! A case in the layout in which the figures of its workload have always been published.
+//! A case in the traditional layout of its workload.
 
 use super::compatible::compatible;
 use super::external::external;
@@ -8,7 +8,7 @@ use fsdyno_core::Workload;
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
-/// Writes a case in the layout in which its workload's figures have always been published.
+/// Writes a case in the traditional layout of its workload.
 ///
 /// # Errors
 /// Those of `out`.

@@ -1,4 +1,4 @@
-//! The table of `collection`: the tests, how long each took, and what that means in MB/s and files/s.
+//! The table of `collection`: the tests, how long each took, and its rates in MB/s and files/s.
 
 use super::style::{Paint, Style, write_table};
 use comfy_table::Cell;
@@ -6,7 +6,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
-/// Writes the table of a case. Several trials are shown by the means of their times and rates.
+/// Writes the table of a case. For several trials it shows the means of times and rates.
 ///
 /// # Errors
 /// Those of `out`.

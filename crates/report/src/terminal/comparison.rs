@@ -1,5 +1,5 @@
-//! Two sides compared, as text: for each case the verdicts, worst first, with the measures they are about; and one sentence
-//! at the end, where the eye rests.
+//! A comparison of two sides as text: for each case the verdicts, worst first, with their measures; and a
+//! summary in one sentence at the end.
 
 use super::style::{Paint, Style};
 use fsdyno_core::measure::Unit;
@@ -8,7 +8,7 @@ use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use std::io::{self, Write};
 
-/// Longest name of a measure that stands in one line with its figures.
+/// Longest name of a measure that shares a line with its figures.
 const NAME_MAX: usize = 22;
 const INTERVAL: &str = "B/A [95 % interval]";
 
@@ -36,7 +36,7 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison, style: &Style) -
     style.paragraph(out, paint, 0, &summary(comparison))
 }
 
-/// `latest/bfq (sweep 12, 'nightly')`, or the sweep alone where it was called so.
+/// `latest/bfq (sweep 12, 'nightly')`, or only the sweep if the side was given by its number.
 fn title(side: &SideName) -> String {
     let SideName { name, sweep, sweep_name } = side;
     match *name == sweep.to_string() {
@@ -63,7 +63,7 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
         }
     }
     for measure in &case.without {
-        style.paragraph(out, Paint::Alert, 2, &format!("{measure}: not known on both sides"))?;
+        style.paragraph(out, Paint::Alert, 2, &format!("{measure}: missing on at least one side"))?;
     }
     let mut rows: Vec<&Row> = case.rows.iter().collect();
     rows.sort_by_key(|row| row.finding);
@@ -115,7 +115,7 @@ fn widths(lines: &[[String; 5]]) -> [usize; 5] {
     widths
 }
 
-/// A line of a table; a measure whose name is too long has a line of its own before it.
+/// A line of a table; a name that is too long goes on a line above.
 fn write_row(out: &mut dyn Write, cells: &[String; 5], widths: &[usize; 5]) -> io::Result<()> {
     let [name, a, b, ratio, p] = cells;
     let name = match name.chars().count() > widths[0] {
@@ -157,7 +157,7 @@ fn p_value(p: f64) -> String {
     if p < 0.001 { "<0.001".to_string() } else { format!("{p:.3}") }
 }
 
-/// The cases of one side that are not compared, those of one reason together.
+/// The cases of one side that are not compared, grouped by reason.
 fn write_alone(out: &mut dyn Write, letter: &str, alone: &[UncomparedCase], style: Style) -> io::Result<()> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for case in alone {
@@ -175,34 +175,34 @@ fn write_alone(out: &mut dyn Write, letter: &str, alone: &[UncomparedCase], styl
     Ok(())
 }
 
-/// How the table is to be read, and what its intervals cannot show.
+/// How to read the table, and what its intervals cannot show.
 fn notes(comparison: &Comparison) -> Vec<String> {
     let ratios = || comparison.rows().filter_map(|row| row.ratio);
     let pairing = match (ratios().any(|ratio| ratio.paired), ratios().any(|ratio| !ratio.paired)) {
         (true, false) => "trials are compared within their blocks",
-        (false, _) => "the sides share no blocks: their trials are independent samples",
+        (false, _) => "the sides share no blocks, so their trials are independent samples",
         (true, true) => "trials are compared within their blocks where both sides have them",
     };
     let tested = comparison.rows().filter(|row| row.corrected_p.is_some()).count();
     let mut notes = Vec::new();
     if tested > 0 {
         notes.push(format!(
-            "(geometric means, whose ratio is B/A; {pairing}; p by Student's t test on the logarithm, corrected for {} by Holm's procedure; up to {} does \
-             not matter)",
+            "(geometric means and their ratio B/A; {pairing}; p from Student's t test on the logarithm, corrected \
+             for {} by Holm's procedure; differences up to {} do not matter)",
             text::plural(tested as u64, "comparison"),
             text::percent(comparison.threshold)
         ));
     }
-    // Pairs are not what the rank test knows of, so it has a say only where there are none.
-    let swayed = comparison.rows().filter(|row| {
+    // The rank test ignores pairing, so it is only consulted for unpaired samples.
+    let unconfirmed = comparison.rows().filter(|row| {
         let decided = matches!(row.finding, Finding::Slower | Finding::Faster);
         decided && row.ratio.is_some_and(|ratio| !ratio.paired) && row.rank_p.is_some_and(|p| p >= 0.05)
     });
-    let names: Vec<&str> = swayed.map(|row| row.measure.name()).collect();
+    let names: Vec<&str> = unconfirmed.map(|row| row.measure.name()).collect();
     if !names.is_empty() {
         let names = names.join(", ");
         notes.push(format!(
-            "(the rank test of Mann and Whitney, which no outlier sways, does not confirm: {names})"
+            "(the Mann-Whitney rank test, which is robust against outliers, does not confirm: {names})"
         ));
     }
     let few = ratios().filter(|ratio| ratio.note().is_some()).min_by_key(|ratio| ratio.n);
@@ -214,7 +214,7 @@ fn summary(comparison: &Comparison) -> String {
     let count = |wanted: fn(Finding) -> bool| comparison.rows().filter(|row| wanted(row.finding)).count();
     let undecided = count(|finding| matches!(finding, Finding::CannotTell(_)));
     format!(
-        "B against A: {} slower, {} faster, {} without material difference, {undecided} undecided.",
+        "B compared with A: {} slower, {} faster, {} without material difference, {undecided} undecided.",
         count(|finding| finding == Finding::Slower),
         count(|finding| finding == Finding::Faster),
         count(|finding| finding == Finding::NoMaterialDifference),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_stand_above_the_measures_that_they_are_about() {
+    fn verdicts_are_above_their_measures() {
         let text = text(&trials(0, "a", 6, 1.0), &trials(1, "b", 6, 0.9), [1, 1], &[]);
         let lines: Vec<&str> = text.lines().collect();
         let at = |word: &str| lines.iter().position(|line| line.trim_start().starts_with(word)).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     fn few_trials_show_their_interval_and_what_it_cannot_show() {
         let text = text(&trials(0, "a", 3, 1.0), &trials(1, "a", 3, 0.9), [1, 2], &["read"]);
         assert!(text.contains("cannot tell: 3 trials, needs about "), "{text}");
-        // The interval of two independent samples keeps what it promises from 3 trials on.
+        // The interval of two independent samples is valid from 3 trials on.
         assert!(
             !text.contains("the interval is their range") && text.contains("(a rank test of 3 "),
             "{text}"
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_that_the_ranks_do_not_confirm_is_marked() {
+    fn a_finding_that_the_rank_test_does_not_confirm_is_marked() {
         let (base, mut other) = (trials(0, "a", 3, 1.0), trials(0, "a", 3, 0.5));
         let rate = |trial: &mut TrialRecord, rate: f64| {
             trial.phases[0].roles[0].rates.aggregate_bytes_per_s = rate * 1e6;
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_single_trials_and_lonely_cases_keep_to_the_width() {
+    fn long_names_single_trials_and_unmatched_cases_fit_the_width() {
         let first = fixture::wide_trials();
         let second: Vec<TrialRecord> =
             first.iter().filter(|trial| trial.case != 1 && trial.block < 1).cloned().collect();

@@ -1,7 +1,7 @@
-//! The table of FsOpBench (2009) of a case: a reader can hold today's result against a published one.
+//! The table of FsOpBench (2009) for a case, to compare with the published ones.
 //!
-//! Several trials of a case are shown merged (counts summed, rates averaged harmonically, quantiles of all operations
-//! together), and the header line then ends in ` trials=N`.
+//! Several trials of a case are merged (counts summed, rates averaged harmonically, quantiles over all
+//! operations), and the header line then ends in ` trials=N`.
 
 use super::style::{Paint, Style};
 use fsdyno_core::DeviceSpec;
@@ -12,7 +12,7 @@ use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Settings that have their own place in the header line.
+/// Settings that already have a place in the header line.
 const IN_HEADER: &[&str] = &["atime", "barrier", "journal", "data", "scheduler", "kernel", "disk"];
 
 /// Writes the compatible table of a case. A workload without readers and writers has only its header line.
@@ -27,13 +27,14 @@ pub(crate) fn compatible(out: &mut dyn Write, case: &CaseView, style: &Style) ->
     write!(out, "{}{rest}", style.paint(Paint::Heading, &heading))
 }
 
-/// The first line of the table, which those of other workloads begin with, too.
+/// The first line of the table; the tables of other workloads begin with it, too.
 pub(super) fn header(case: &CaseView) -> String {
     title(case).to_string()
 }
 
-/// `Linux 6.18.44 relatime barrier=0 fs=ext4 disk=loop journal=int data=ordered scheduler=bfq`, what else was set, and
-/// the number of trials where there are several. What is not known of a directory that stood there before is left out.
+/// `Linux 6.18.44 relatime barrier=0 fs=ext4 disk=loop journal=int data=ordered scheduler=bfq`, then the
+/// other settings, and the number of trials if there are several. What is unknown about an existing directory
+/// is left out.
 fn title(case: &CaseView) -> Title {
     let options: Vec<&str> = case.mount_options_in_force.split(',').collect();
     let configuration = &case.configuration;
@@ -65,7 +66,7 @@ fn title(case: &CaseView) -> Title {
     }
 }
 
-/// What was made on what; for a directory, what its mount is.
+/// The filesystem and what it was created on; for a directory, those of its mount.
 fn filesystem_and_disk(case: &CaseView) -> (String, String) {
     let made = case.configuration.filesystem.clone();
     let last = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -83,7 +84,7 @@ fn filesystem_and_disk(case: &CaseView) -> (String, String) {
     }
 }
 
-/// 0 or 1; nothing for filesystems that know no barriers.
+/// 0 or 1; `None` for filesystems without barriers.
 fn barrier(case: &CaseView, options: &[&str], filesystem: &str) -> Option<String> {
     if let Some(level) = case.configuration.level("barrier") {
         return Some(level.to_string());
@@ -93,7 +94,7 @@ fn barrier(case: &CaseView, options: &[&str], filesystem: &str) -> Option<String
     known.then(|| if off { "0" } else { "1" }.to_string())
 }
 
-/// `int`, `ext`, `ext:NAME` or `none`; nothing for filesystems that have no journal to place.
+/// `int`, `ext`, `ext:NAME` or `none`; `None` for filesystems without a journal.
 fn journal(case: &CaseView) -> Option<String> {
     let configuration = &case.configuration;
     match configuration.external_journal() {
@@ -110,7 +111,7 @@ fn journal(case: &CaseView) -> Option<String> {
     }
 }
 
-/// How file data is journalled. The kernel does not show `ordered` where that is the default of the filesystem.
+/// How file data is journalled. The kernel does not show `ordered` if it is the filesystem's default.
 fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<String> {
     let shown = options.iter().find_map(|option| option.strip_prefix("data="));
     let journalled = journal.is_some_and(|journal| journal != "none");
@@ -120,7 +121,7 @@ fn data(case: &CaseView, options: &[&str], journal: Option<&str>) -> Option<Stri
     case.configuration.level("data").or(shown).or(by_default).map(str::to_string)
 }
 
-/// `3 readers, 3 writers`: always in the plural, readers first, whatever the order of the rows.
+/// `3 readers, 3 writers`: always plural, readers first, whatever the order of the rows.
 fn phase(phase: &PhaseView) -> TablePhase {
     let of = |role: Role| phase.roles.iter().find(|view| view.role == role);
     let groups = [of(Role::Reader), of(Role::Writer)].into_iter().flatten();
@@ -132,7 +133,7 @@ fn phase(phase: &PhaseView) -> TablePhase {
     }
 }
 
-/// The rows of a role; none for a role that the published tables do not know.
+/// The rows of a role; none for a role that the published tables do not have.
 fn rows(view: &RoleView) -> Vec<Row> {
     let Some(RoleRows { role, latencies, rate, .. }) = ROWS.iter().find(|rows| rows.role == view.role) else {
         return Vec::new();
@@ -162,7 +163,7 @@ fn latency(view: Option<&OperationView>) -> (u64, [Option<Number>; 5]) {
             let deviation = Number { value: latency.stddev / 1e6, at_least: false };
             (latency.count, [min, max, Some(mean), median, Some(deviation)])
         }
-        // An operation that covered the whole window is no sample, but the maximum knows it.
+        // An operation that covered the whole window is not a sample, but the maximum includes it.
         Some(view) if view.latency.max > 0 => {
             (0, [None, time(view.time(view.latency.max)), None, None, None])
         }
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_the_plan_win_over_what_the_mount_shows_by_default() {
+    fn settings_of_the_plan_override_what_the_mount_shows() {
         let mut trials = fixture::trials();
         trials.truncate(1);
         let settings =
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filesystem_does_not_know_is_not_in_its_header() {
+    fn what_a_filesystem_does_not_have_is_not_in_its_header() {
         let header = |filesystem: &str, options: &str| {
             let mut trials = fixture::trials();
             trials.truncate(1);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operations_are_no_zeros() {
+    fn without_operations_there_are_no_figures() {
         assert_eq!(latency(None), (0, [None; 5]));
         let spanning =
             Latency { max: 30_000_000_000, at_least_from: Some(30_000_000_000), ..Latency::default() };
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_tables_are_read_back_with_their_bounds() {
+    fn our_own_tables_parse_with_their_bounds() {
         let cases = fsdyno_verdict::view::cases(&fixture::trials()).unwrap();
         let mut out = Vec::new();
         for case in &cases {

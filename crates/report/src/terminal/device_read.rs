@@ -1,4 +1,4 @@
-//! The lines of `hdparm -tT`, with the latency of one read beside them.
+//! The lines of `hdparm -tT`, each followed by the latency of a single read.
 
 use super::compatible;
 use super::style::{Paint, Style};
@@ -8,7 +8,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, PhaseView};
 use std::io::{self, Write};
 
-/// Writes the lines of a case. MB are of 2^20 bytes here, as in hdparm.
+/// Writes the lines of a case. An MB has 2^20 bytes here, as in hdparm.
 ///
 /// # Errors
 /// Those of `out`.
@@ -47,7 +47,7 @@ fn write_phase(out: &mut dyn Write, phase: &PhaseView, block: u64) -> io::Result
         let latency = &operation.latency;
         writeln!(
             out,
-            "   each read of {}: median {}, p99 {}, max {}",
+            "   per read of {}: median {}, p99 {}, max {}",
             fsdyno_core::Bytes(block),
             of(latency.median()),
             of(latency.quantiles[Quantile::P99]),

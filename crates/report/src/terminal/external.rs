@@ -1,4 +1,4 @@
-//! What is printed of programs that are not ours: bonnie++ and postmark as of the native workloads, fio by its jobs.
+//! Tables of external programs: bonnie++ and postmark have those of the native workloads, fio lists its jobs.
 
 use super::style::{Paint, Style, write_table};
 use super::{bonnie, postmark};
@@ -11,7 +11,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, RoleView};
 use std::io::{self, Write};
 
-/// Writes what a case's program has always printed, and of fio a table of its jobs.
+/// Writes a case in the layout of its program; for fio, a table of its jobs.
 ///
 /// # Errors
 /// Those of `out`.

@@ -1,4 +1,4 @@
-//! The full table of a case: every operation of every role in every phase, its distribution, and what it stalled.
+//! The full table of a case: every operation of every role in every phase, with its distribution and stalls.
 
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
@@ -57,8 +57,8 @@ fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<
 pub(crate) fn stalls(view: &RoleView) -> String {
     if !view.watched {
         return match view.longest_stall.ns {
-            0 => "nothing is told of stalls".to_string(),
-            _ => format!("longest stall {}, as told", text::time_in_words(view.longest_stall)),
+            0 => "stalls not reported".to_string(),
+            _ => format!("longest stall {}, as reported", text::time_in_words(view.longest_stall)),
         };
     }
     format!(
@@ -74,7 +74,7 @@ pub(crate) fn rates(view: &RoleView) -> String {
     let rates = &view.rates;
     let (Some(data), Some(with_overhead)) = (rates.data_bytes_per_s, rates.with_overhead_bytes_per_s) else {
         if !view.watched {
-            return told_rates(rates);
+            return reported_rates(rates);
         }
         return format!("{} operations/s in all", text::number(rates.operations_per_s));
     };
@@ -86,19 +86,19 @@ pub(crate) fn rates(view: &RoleView) -> String {
     )
 }
 
-/// What a program told of its rates: `88.8 MB/s`, `512 files/s` or both.
-fn told_rates(rates: &Rates) -> String {
+/// The rates that an external program reported: `88.8 MB/s in all`, `512 items/s in all` or both.
+fn reported_rates(rates: &Rates) -> String {
     let bytes = format!("{} MB/s", text::megabytes_per_s(rates.aggregate_bytes_per_s));
     let parts = [
         (rates.aggregate_bytes_per_s > 0.0, bytes),
         (rates.operations_per_s > 0.0, format!("{} operations/s", text::number(rates.operations_per_s))),
         (rates.items_per_s > 0.0, format!("{} items/s", text::number(rates.items_per_s))),
     ];
-    let told: Vec<String> = parts.into_iter().filter(|(told, _)| *told).map(|(_, text)| text).collect();
-    if told.is_empty() { "no rate is told".to_string() } else { format!("{} in all", told.join(", ")) }
+    let known: Vec<String> = parts.into_iter().filter(|(known, _)| *known).map(|(_, text)| text).collect();
+    if known.is_empty() { "rates not reported".to_string() } else { format!("{} in all", known.join(", ")) }
 }
 
-/// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`; nothing for trials that were stored without it.
+/// `CPU 3.60 s (user 900 ms, system 2.70 s), 81.0 us per operation`; `None` for trials stored without it.
 pub(crate) fn cpu(view: &RoleView) -> Option<String> {
     let total_ns = view.cpu.total().0;
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_writer_is_in_the_stall_in_words_and_in_the_maximum() {
+    fn a_blocked_writer_shows_in_the_stall_a_remark_and_the_maximum() {
         let text = text(&fixture::trials()[4..5], 0);
         let last_phase = text.split_once("3 readers, 3 writers (30 s)\n").unwrap().1;
         assert_eq!(
@@ -193,7 +193,7 @@ close             3300  2.00us  2.32us  2.40us  2.40us   200us   200us
     }
 
     #[test]
-    fn kernel_threads_stand_below_the_roles_that_they_worked_for() {
+    fn kernel_threads_are_listed_below_the_roles_that_they_worked_for() {
         let text = text(&fixture::with_telemetry(fixture::trials()), 0);
         // Two trials, each 3.6 s of a worker and 1.5 s of writeback; 57.5 MB/s in 30 s.
         let line = "\nkernel threads: writeback 3.00 s; CPU with workers 2.96 ms per MB\n";
@@ -209,7 +209,7 @@ close             3300  2.00us  2.32us  2.40us  2.40us   200us   200us
     }
 
     #[test]
-    fn an_operation_that_was_never_completed_has_no_quantiles() {
+    fn an_operation_that_never_completed_has_no_quantiles() {
         let mut trials = fixture::trials();
         trials.truncate(1);
         let mut nothing = fixture::operation(fsdyno_core::Operation::Mkdirat, &[]);

@@ -1,4 +1,5 @@
-//! What surrounds the phases of a case: making, mounting, unmounting and checking its filesystem, and how its files lay.
+//! What surrounds the phases of a case: creating, mounting, unmounting and checking its filesystem, and the
+//! layout of its files.
 
 use super::style::{Paint, Style};
 use fsdyno_core::figures::total;
@@ -8,10 +9,10 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::CaseView;
 use std::io::{self, Write};
 
-/// Lines of what a check printed that are shown where it found nothing.
+/// Lines of a check's output that are shown if it found no damage.
 const LINES: usize = 4;
 
-/// Writes what is known; of a directory that stood there before, that is little.
+/// Writes what is known, which is little for an existing directory.
 pub(super) fn write(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
     for layer in &case.environment.layers {
         style.paragraph(out, Paint::Plain, 0, &format!("{}: {}", layer.path, layer.in_force))?;
@@ -52,7 +53,7 @@ fn filled(all: &[Filled]) -> Option<String> {
     Some(format!("filled to {} before the load, with {files}{aged}", text::percent(share)))
 }
 
-/// `after the load 12.3 % full; 1.03 extents per file, 2.1 % of 4096 files (of 53211) not in one place`.
+/// `12.3 % full after the load; 1.03 extents per file, 2.1 % of 4096 files (of 53211) fragmented`.
 fn layout(layouts: &[Layout]) -> Option<String> {
     let first = layouts.first()?;
     let used = |layout: &Layout| 1.0 - layout.free_bytes as f64 / layout.size_bytes.max(1) as f64;
@@ -67,21 +68,21 @@ fn layout(layouts: &[Layout]) -> Option<String> {
     };
     let how = match (&first.unknown, all.extents_per_file().zip(all.fragmented_share())) {
         (Some(why), _) => why.clone(),
-        (None, None) => "no files with blocks of their own".to_string(),
+        (None, None) => "no files with allocated blocks".to_string(),
         (None, Some((extents, fragmented))) => {
             let of = if all.sampled < all.files { format!(" (of {})", all.files) } else { String::new() };
             format!(
-                "{} extents per file, {} of {}{of} not in one place",
+                "{} extents per file, {} of {}{of} fragmented",
                 text::number(extents),
                 text::percent(fragmented),
                 text::plural(all.sampled, "file")
             )
         }
     };
-    Some(format!("after the load {} full; {how}", text::percent(full)))
+    Some(format!("{} full after the load; {how}", text::percent(full)))
 }
 
-/// What damaged filesystems were said to have, all of it; else the end of what the first check printed.
+/// The whole output of every check that found damage; if none did, the end of the first check's output.
 fn checks(out: &mut dyn Write, case: &CaseView, style: Style) -> io::Result<()> {
     let damaged = case.checks.iter().filter(|(_, check)| !check.clean);
     let first = case.checks.first().filter(|_| case.checks.iter().all(|(_, check)| check.clean));
@@ -113,7 +114,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// The text without the breaks of its paragraphs.
+    /// The text without the line breaks within paragraphs.
     fn unwrapped(text: &str) -> String {
         text.replace("\n  ", " ")
     }
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_with_their_sample() {
+    fn the_layout_says_how_many_files_were_sampled() {
         let layout = |trial: &mut fsdyno_core::TrialRecord| {
             trial.layout = Some(Layout {
                 size_bytes: 1000,
@@ -182,16 +183,16 @@ mod tests {
         };
         assert!(
             unwrapped(&text(layout)).contains(
-                "after the load 25.0 % full; 1.25 extents per file, 10.0 % of 8000 files (of 18000)"
+                "25.0 % full after the load; 1.25 extents per file, 10.0 % of 8000 files (of 18000) fragmented"
             ),
             "{}",
             text(layout)
         );
         let unknown = text(|trial| {
             layout(trial);
-            let why = "the filesystem does not tell".to_string();
+            let why = "FIEMAP is not supported".to_string();
             trial.layout.as_mut().unwrap().unknown = Some(why);
         });
-        assert!(unknown.contains("25.0 % full; the filesystem does not tell"), "{unknown}");
+        assert!(unknown.contains("25.0 % full after the load; FIEMAP is not supported"), "{unknown}");
     }
 }

@@ -7,17 +7,17 @@ use std::io::{self, Write};
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepRow {
-    /// Its number.
+    /// Number of the sweep.
     pub id: i64,
     /// Name of the plan.
     pub name: String,
     /// RFC 3339, UTC.
     pub started: String,
-    /// In a word.
+    /// One word, such as `finished`.
     pub state: &'static str,
-    /// Whether that asks for something to be done.
+    /// Whether the sweep can be resumed.
     pub is_unfinished: bool,
-    /// How many there are.
+    /// Number of cases.
     pub cases: u32,
     /// Trials planned.
     pub trials: u32,
@@ -108,7 +108,7 @@ sweep  name     started (UTC)     state        cases  trials  skipped  failed
     }
 
     #[test]
-    fn a_long_name_wraps_and_keeps_to_the_width() {
+    fn a_long_name_wraps_within_the_width() {
         let name = "every scheduler and every journal of every filesystem that this machine has";
         let text = list(&[sweep(1, name, "running", 3)]);
         assert!(text.lines().count() > 2 && text.lines().all(|line| line.len() <= 80), "{text}");

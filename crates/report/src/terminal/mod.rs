@@ -1,8 +1,8 @@
 //! Text for a terminal: the published table, the full table, the summary and the list of sweeps.
 //!
-//! Nothing here looks at the terminal: width and colour are the caller's to decide. Tables keep to the width given, by
-//! leaving columns out and saying so; only the published layout is as wide as it is. Colour adds, it never carries
-//! meaning alone.
+//! Nothing here looks at the terminal: the caller decides on width and colour. Tables that do not fit the
+//! width leave out columns and say so; only the published layouts have a width of their own. Colour never
+//! carries meaning alone.
 
 mod bonnie;
 mod classic;
@@ -45,7 +45,7 @@ mod tests {
 
     type Printer<'a> = Box<dyn Fn(&mut dyn Write, &Style) -> io::Result<()> + 'a>;
 
-    /// Everything that is printed of a sweep, but the compatible tables, which have their own width.
+    /// Everything that is printed of a sweep except the compatible tables, which have their own width.
     fn all(view: &fsdyno_verdict::View) -> Vec<Printer<'_>> {
         let mut printers: Vec<Printer<'_>> = vec![Box::new(move |out, style| summary(out, view, style))];
         for case in &view.cases {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_keep_to_the_width_and_end_in_no_blanks() {
+    fn lines_fit_the_width_and_have_no_trailing_blanks() {
         let view = fixture::view("read-under-write", &fixture::wide_trials());
         for width in [80, 100, 132] {
             for printer in &all(&view) {
@@ -74,21 +74,21 @@ mod tests {
     }
 
     #[test]
-    fn colour_adds_and_changes_nothing() {
+    fn colour_does_not_change_the_text() {
         let view = fixture::view("read-under-write", &fixture::trials());
         for printer in &all(&view) {
             let plain = text(printer, Style { width: 80, colour: false, blocks: false });
             let coloured = text(printer, Style { width: 80, colour: true, blocks: false });
             assert!(!plain.contains('\x1b') && coloured.contains('\x1b'));
-            // The padding of a bold cell is bold, and so stays.
+            // The padding of a bold cell is bold, so it is not trimmed.
             let stripped = fixture::without_escapes(&coloured);
             assert!(stripped.lines().map(str::trim_end).eq(plain.lines()), "{stripped}");
         }
     }
 
-    /// Through the writer that people read by, with every colour and nothing else.
+    /// Written through [`Visible`], as on a terminal: our colours pass, and nothing else.
     #[test]
-    fn hostile_names_command_no_terminal() {
+    fn hostile_names_cannot_control_the_terminal() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.configuration.name = "a\x1b]0;x\x07\x1b[31m\u{202e}b\u{9b}c\r".to_string();
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// What is printed of harmless names is printed as it is, so that none of our own colours is taken for somebody else's.
+    /// [`Visible`] changes nothing if all names are harmless: it lets all of our own colours pass.
     #[test]
     fn our_own_colours_pass() {
         let view = fixture::view("read-under-write", &fixture::trials());
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Prints everything for the eye: `cargo test -p fsdyno-report look -- --nocapture`.
+    /// Prints everything, to look at: `cargo test -p fsdyno-report look -- --nocapture`.
     #[test]
     fn look() {
         for trials in [fixture::trials(), fixture::wide_trials()] {

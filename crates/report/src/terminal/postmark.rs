@@ -1,6 +1,8 @@
-//! The report of postmark, of the native workload and of the real program. Several trials of a case are shown by their means.
+//! The report of postmark, for the native workload and for the real program. Several trials of a case are
+//! shown as means.
 //!
-//! What the real program told stands as it told it: whole seconds, those of the whole run its own, and rates over them.
+//! The real program's figures are shown as it printed them: whole seconds, with its own total, and rates over
+//! these.
 
 use super::style::{Paint, Style};
 use fsdyno_core::Workload;
@@ -28,7 +30,7 @@ pub fn report(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
     };
     let sum_s: f64 = [&create, &transactions, &delete].iter().map(|phase| phase.seconds).sum();
     let total_s = transactions.counts.get(SECONDS).map_or(sum_s, |seconds| *seconds as f64);
-    // Several trials have fractions, whatever each of them has.
+    // Means over several trials have fractions, even if each trial has whole seconds.
     let decimals = if real && case.trials.len() == 1 { 0 } else { 3 };
     write!(out, "{}", Figures { total_s, decimals, create, transactions, delete })
 }
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_the_original() {
+    fn the_lines_equal_those_of_the_original() {
         let text = text(&[trial([1000, 2500, 500])]);
         let (_, report) = text.split_once('\n').unwrap();
         assert_eq!(
@@ -121,7 +123,8 @@ Data:
         );
     }
 
-    /// `PostMark v1.51` with its defaults, all of it within one second: each part counts as one, and so does the whole.
+    /// `PostMark v1.51` with its defaults, finished within one second: it counts one second for each part and
+    /// for the whole run.
     #[test]
     fn the_real_program_keeps_its_seconds() {
         let mut trial = trial([1000, 1000, 1000]);
@@ -147,7 +150,7 @@ Data:
     }
 
     #[test]
-    fn several_trials_are_shown_by_their_means() {
+    fn several_trials_are_shown_as_means() {
         let mut other = trial([3000, 3500, 500]);
         other.trial = 9;
         let text = text(&[trial([1000, 2500, 500]), other]);

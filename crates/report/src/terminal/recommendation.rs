@@ -1,9 +1,9 @@
-//! The recommendation as text: the answer first, then what it rests on, and the commands last, where the eye rests.
+//! The recommendation as text: the answer first, then the evidence, and the commands last.
 //!
-//! Commands are never wrapped: they are there to be copied.
+//! Commands are never wrapped, so that they can be copied.
 
 use super::style::{Paint, Style, bar, cell, write_table};
-use super::summary::{drift, write_beside};
+use super::summary::{drift, write_messages};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 /// Columns of a bar.
 const BAR_WIDTH: u32 = 6;
-/// Marks what weakens something.
+/// Marks what weakens durability.
 const WEAKENS: &str = "!";
 
 /// Writes a recommendation.
@@ -25,7 +25,7 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
     let Recommendation { name, goal, answers, skipped, failed, .. } = recommendation;
     drift(out, recommendation.drift.as_ref(), style)?;
     for answer in answers {
-        let title = format!("{name}: {}, what to take for {goal}", answer.title);
+        let title = format!("{name}: {}, what to use for {goal}", answer.title);
         style.paragraph(out, Paint::Heading, 0, &title)?;
         writeln!(out)?;
         for (index, sentence) in answer.sentences.iter().enumerate() {
@@ -40,13 +40,13 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
             write_axes(out, answer, *style)?;
             write_front(out, answer, *style)?;
         }
-        write_beside(out, &answer.notes, &answer.warnings, &[], &[], *style)?;
+        write_messages(out, &answer.notes, &answer.warnings, &[], &[], *style)?;
         write_recipe(out, answer, *style)?;
     }
     if answers.is_empty() {
         writeln!(out, "No trial was measured, so there is nothing to recommend.\n")?;
     }
-    write_beside(out, &[], &[], skipped, failed, *style)
+    write_messages(out, &[], &[], skipped, failed, *style)
 }
 
 /// The configurations, best first.
@@ -66,7 +66,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let head = format!("{measure}\n{symbol}{}", if interval { " [95 % interval]" } else { "" });
     let largest = answer.standings.iter().filter_map(|one| one.value).fold(0.0, f64::max);
     let weak = answer.standings.iter().any(|one| !one.is_durable());
-    // The columns of marks and of bars are there where there is something to mark and to draw.
+    // The columns of marks and bars exist only if something is marked or drawn.
     let row = |mark: Cell, [name, figure, drawn, compared, verdict]: [Cell; 5]| {
         let drawn = style.blocks.then_some(drawn);
         let cells = weak.then_some(mark).into_iter().chain([name, figure]).chain(drawn);
@@ -96,14 +96,14 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     let mut below = Vec::new();
     if answer.standings.iter().any(|one| one.to_best.is_some()) {
         below.push(
-            "to the best: within blocks where they have some in common; verdicts corrected for their number",
+            "to the best: compared within common blocks, if any; verdicts corrected for the number of comparisons",
         );
     }
     if answer.standings.iter().any(|one| matches!(one.verdict, Verdict::CannotTell { needed: Some(_) })) {
-        below.push("cannot tell: ~N: about N trials of each would");
+        below.push("cannot tell: ~N: about N trials of each would decide");
     }
     if weak {
-        below.push("!: weakens what survives a power cut, and never wins by itself");
+        below.push("!: weakens what survives a power cut; never wins if a safe one was measured");
     }
     if !below.is_empty() {
         style.paragraph(out, Paint::Plain, 0, &format!("({})", below.join("; ")))?;
@@ -111,7 +111,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     writeln!(out)
 }
 
-/// A name with a mark where it weakens something; the others are moved along where there are some.
+/// A name, marked if it weakens durability; if some are marked, the others are indented to match.
 fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
     match (durable, some_weaken) {
         (false, _) => format!("{WEAKENS} {name}"),
@@ -142,19 +142,14 @@ fn verdict(one: &Contender) -> String {
     }
 }
 
-/// What each setting does by itself.
+/// The effect of each setting.
 fn write_axes(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
     if answer.axes.is_empty() {
         return Ok(());
     }
-    style.paragraph(
-        out,
-        Paint::Heading,
-        0,
-        "What each setting does by itself (to the mean of its levels)",
-    )?;
-    let told = |axis: &&AxisAnswer| axis.levels.iter().any(|level| level.effect.is_some());
-    for axis in answer.axes.iter().filter(told) {
+    style.paragraph(out, Paint::Heading, 0, "What each setting does (relative to the mean of its levels)")?;
+    let has_effect = |axis: &&AxisAnswer| axis.levels.iter().any(|level| level.effect.is_some());
+    for axis in answer.axes.iter().filter(has_effect) {
         write_axis(out, axis, style)?;
     }
     for pair in &answer.interactions {
@@ -170,7 +165,7 @@ fn write_axes(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<
     }
     if let Some((block, residual)) = answer.block_share.zip(answer.residual_share) {
         let text = format!(
-            "of the variance {} lies between blocks, {} is chance",
+            "{} of the variance is between blocks, {} is chance",
             text::percent(block),
             text::percent(residual)
         );
@@ -188,7 +183,7 @@ fn write_axis(out: &mut dyn Write, axis: &AxisAnswer, style: Style) -> io::Resul
     let width = axis.levels.iter().map(|level| name_of(&level.level, level.is_default).chars().count()).max();
     for level in &axis.levels {
         let name = name_of(&level.level, level.is_default);
-        let effect = level.effect.as_ref().map_or("not told apart".to_string(), difference);
+        let effect = level.effect.as_ref().map_or("cannot be separated".to_string(), difference);
         let mark = if level.risks.is_empty() {
             String::new()
         } else {
@@ -208,7 +203,7 @@ fn name_of(level: &str, is_default: bool) -> String {
     }
 }
 
-/// The configurations that no other one beats everywhere, and how the others do.
+/// The configurations on the Pareto front, marked, among the others.
 fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result<()> {
     let front = &answer.pareto;
     if front.objectives.len() < 2 || front.points.len() < 2 {
@@ -218,7 +213,7 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
         out,
         Paint::Heading,
         0,
-        "What is gained here and lost there (means, longest stall; *: beaten by none)",
+        "Trade-offs (means, longest stall; *: no other configuration is better in all)",
     )?;
     let measures: Vec<Measure> =
         front.objectives.iter().filter_map(|objective| objective.measure.parse().ok()).collect();
@@ -231,7 +226,7 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
     let heads: Vec<String> = heads.collect();
     let depth = heads.iter().map(|head| head.lines().count()).max().unwrap_or(1);
     let heads = ["", "configuration"].map(str::to_string).into_iter().chain(heads);
-    // Heads stand on the table.
+    // Headings are aligned at the bottom.
     let heads = heads.map(|head| format!("{}{head}", "\n".repeat(depth - head.lines().count().max(1))));
     let weak = front.points.iter().any(|point| !point.durable);
     let mut table = style.table(heads.collect());
@@ -247,7 +242,7 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
     writeln!(out)
 }
 
-/// The last part of a measure that is named in full.
+/// The name of a measure, without the phase if it is written in full.
 fn short(name: &str) -> &str {
     let parts = name.matches('/').count();
     if parts < 2 { name } else { name.split_once('/').map_or(name, |(_, rest)| rest) }
@@ -257,7 +252,7 @@ fn write_recipe(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Resul
     let (Some(recipe), Some(winner)) = (&answer.recipe, answer.winner()) else {
         let Some(winner) = answer.winner() else { return Ok(()) };
         let text = format!(
-            "No recipe of '{}' is stored: nothing was made for it, or an earlier version measured it.",
+            "No recipe for '{}' is stored: nothing was built for it, or an earlier version measured it.",
             winner.name
         );
         style.paragraph(out, Paint::Plain, 0, &text)?;
@@ -299,8 +294,8 @@ mod tests {
     #[test]
     fn the_answer_comes_first_and_nothing_is_left_out() {
         let text = text(Style::default());
-        let take = text.lines().position(|line| line.starts_with("Use 'xfs bfq'")).unwrap();
-        assert!(take < 5, "{text}");
+        let answer = text.lines().position(|line| line.starts_with("Use 'xfs bfq'")).unwrap();
+        assert!(answer < 5, "{text}");
         for part in [
             "!  ext4 bfq",
             "!: weakens",
@@ -328,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_and_colour_add_and_change_nothing() {
+    fn bars_and_colour_do_not_change_the_text() {
         let plain = text(Style::default());
         let drawn = text(Style { colour: true, blocks: true, ..Style::default() });
         assert!(drawn.contains('█') && drawn.contains('\x1b'));

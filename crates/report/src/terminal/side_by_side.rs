@@ -1,4 +1,4 @@
-//! Published figures and ours as text: a table for each published row that a configuration of ours stands for.
+//! Published figures and ours as text: a table for each published row that the sweep has a counterpart of.
 
 use super::style::{Paint, Style, write_table};
 use crate::published::{Ours, Printed, SideBySide};
@@ -6,33 +6,33 @@ use comfy_table::Cell;
 use fsdyno_verdict::text;
 use std::io::{self, Write};
 
-/// Writes published figures and ours beside each other.
+/// Writes published figures and ours side by side.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn side_by_side(out: &mut dyn Write, beside: &SideBySide, style: &Style) -> io::Result<()> {
-    let SideBySide { sweep, sweep_name, published, title, source, .. } = beside;
-    let heading = format!("sweep {sweep} '{sweep_name}' beside published:{published}");
+pub fn side_by_side(out: &mut dyn Write, compared: &SideBySide, style: &Style) -> io::Result<()> {
+    let SideBySide { sweep, sweep_name, published, title, source, .. } = compared;
+    let heading = format!("sweep {sweep} '{sweep_name}' compared with published:{published}");
     writeln!(out, "{}", style.paint(Paint::Heading, &heading))?;
     style.paragraph(out, Paint::Plain, 0, &format!("{title} ({source})"))?;
-    if let Some(emulation) = &beside.emulation {
+    if let Some(emulation) = &compared.emulation {
         style.paragraph(out, Paint::Alert, 0, &format!("warning: {emulation}"))?;
     }
-    for row in &beside.rows {
+    for row in &compared.rows {
         let label = label(&row.label);
         writeln!(out)?;
-        style.paragraph(out, Paint::Heading, 0, &format!("{label}: ours is '{}'", row.configuration))?;
+        style.paragraph(out, Paint::Heading, 0, &format!("{label}: measured as '{}'", row.configuration))?;
         for note in &row.notes {
             style.paragraph(out, Paint::Plain, 0, &format!("note: {note}"))?;
         }
         table(out, &row.figures, style)?;
     }
-    if beside.rows.iter().any(|row| row.figures.iter().any(|figure| figure.ours.is_some())) {
-        writeln!(out, "\n(ours: means over n trials; ratio: ours over published)")?;
+    if compared.rows.iter().any(|row| row.figures.iter().any(|figure| figure.ours.is_some())) {
+        writeln!(out, "\n(ours: means over n trials; ratio: ours divided by published)")?;
     }
-    missing(out, beside, style)?;
-    for name in &beside.unpublished {
-        style.paragraph(out, Paint::Plain, 0, &format!("only ours, nothing published: '{name}'"))?;
+    missing(out, compared, style)?;
+    for name in &compared.unpublished {
+        style.paragraph(out, Paint::Plain, 0, &format!("measured but not published: '{name}'"))?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn table(out: &mut dyn Write, figures: &[Printed], style: &Style) -> io::Result<
     write_table(out, table, *style)
 }
 
-/// Two significant digits at least, however small the number: a time of 25 ns is 0.000025 in the milliseconds of then.
+/// At least two significant digits, however small the number: 25 ns is 0.000025 in published milliseconds.
 fn digits(value: f64) -> String {
     match value.abs() {
         tiny if tiny > 0.0 && tiny < 0.001 => {
@@ -88,11 +88,11 @@ fn number(ours: &Ours) -> String {
     }
 }
 
-/// The published rows without figures of ours, those of one reason together.
-fn missing(out: &mut dyn Write, beside: &SideBySide, style: &Style) -> io::Result<()> {
+/// The published rows without figures of ours, grouped by reason.
+fn missing(out: &mut dyn Write, compared: &SideBySide, style: &Style) -> io::Result<()> {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in &beside.missing {
-        let text = format!("{} (ours would be '{}')", label(&row.label), row.counterpart);
+    for row in &compared.missing {
+        let text = format!("{} (counterpart: '{}')", label(&row.label), row.counterpart);
         match groups.iter_mut().find(|(reason, _)| *reason == row.reason) {
             Some((_, rows)) => rows.push(text),
             None => groups.push((&row.reason, vec![text])),
@@ -100,7 +100,7 @@ fn missing(out: &mut dyn Write, beside: &SideBySide, style: &Style) -> io::Resul
     }
     for (reason, rows) in groups {
         writeln!(out)?;
-        style.paragraph(out, Paint::Alert, 0, &format!("published without a counterpart: {reason}"))?;
+        style.paragraph(out, Paint::Alert, 0, &format!("published but not measured: {reason}"))?;
         rows.iter().try_for_each(|row| style.paragraph(out, Paint::Plain, 2, row))?;
     }
     Ok(())
@@ -124,16 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn every_published_row_is_told_of() {
+    fn every_published_row_is_listed() {
         let text = text("bonnie-schedulers-2009", 80);
-        assert!(text.contains("XFS CFQ: ours is 'xfs bfq'"));
+        assert!(text.contains("XFS CFQ: measured as 'xfs bfq'"));
         let write = text.lines().find(|line| line.starts_with("block_write_kb_per_s")).unwrap();
         assert!(write.contains("39901") && write.contains("133 [100, 200]"), "{write}");
-        assert!(text.contains("published without a counterpart: skipped: the kernel has no jfs"));
+        assert!(text.contains("published but not measured: skipped: the kernel has no jfs"));
         for label in ["Reiser CFQ", "XFS Tuned", "Ext4 Deadline"] {
-            assert!(text.contains(&format!("\n  {label} (ours would be '")), "{label}");
+            assert!(text.contains(&format!("\n  {label} (counterpart: '")), "{label}");
         }
-        assert!(text.contains("only ours, nothing published: 'btrfs bfq'"));
+        assert!(text.contains("measured but not published: 'btrfs bfq'"));
         assert!(text.lines().all(|line| line.chars().count() <= 80));
     }
 
@@ -151,8 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_common_is_told_without_a_table() {
+    fn without_a_common_row_there_is_no_table() {
         let text = text("fsopbench-2009", 80);
-        assert!(!text.contains("ratio:") && text.contains("published without a counterpart"), "{text}");
+        assert!(!text.contains("ratio:") && text.contains("published but not measured"), "{text}");
     }
 }

@@ -1,9 +1,11 @@
-//! The table of `streaming`: a line for each role of each stage, with its rate, the latency of one request, and its cost.
+//! The table of `streaming`: a line for each role of each stage, with its rate, the latency of one request,
+//! and its cost.
 //!
-//! The study of 2008 printed the rate of each direction alone, in MB/s, and so that is the first column. What stands beside
-//! it: the requests and how long one took, the longest time in which a worker completed none, the processor time of the
-//! workers for each MB, and, where several streams ran side by side, how evenly they shared (Jain's index: 1 is even; and
-//! the least rate over the largest one). Syncing has a line of its own below the stage whose time it is part of.
+//! The study of 2008 printed only the rate of each direction, in MB/s, so that is the first column. The
+//! others are the number of requests and the latency of one, the longest time in which a worker completed
+//! none, and the processor time of the workers per MB. Several streams also show how evenly they shared:
+//! Jain's index (1 is even), and the lowest rate divided by the highest. Syncing has its own line below the
+//! stage that includes its time.
 
 use super::compatible;
 use super::style::{Paint, Style, cell, write_table};
@@ -39,7 +41,7 @@ pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> 
     write_table(out, table, *style)
 }
 
-/// A role's line, and one for each other operation that it performed.
+/// The line of a role, and one for each other operation that it performed.
 fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
     let moves = |view: &&OperationView| view.operation.moves() != Moves::Nothing;
     let name = match phase.roles.len() {
@@ -80,7 +82,7 @@ fn latency(view: Option<&OperationView>) -> [String; 4] {
                 of(latency.max),
             ]
         }
-        // A request that covered the whole window is no sample, but the maximum knows it.
+        // A request that covered the whole window is not a sample, but the maximum includes it.
         Some(view) if view.latency.max > 0 => {
             ["0".to_string(), none(), none(), text::time(view.time(view.latency.max))]
         }
@@ -88,7 +90,7 @@ fn latency(view: Option<&OperationView>) -> [String; 4] {
     }
 }
 
-/// Processor time of the workers for each MB (10^6 bytes) that they moved.
+/// Processor time of the workers per MB (10^6 bytes) that they moved.
 fn cpu_per_mb(role: &RoleView) -> String {
     match role.rates.bytes {
         0 => "-".to_string(),
@@ -107,7 +109,7 @@ mod tests {
     use fsdyno_core::workload::{Streaming, Workload};
     use fsdyno_core::{Nanos, Operation};
 
-    /// A trial of two streams, of which the second wrote at half the rate of the first.
+    /// A trial of two streams; the second wrote at half the rate of the first.
     fn trial() -> TrialRecord {
         let mut trial = fixture::trials().remove(0);
         trial.workload = Workload::Streaming(Streaming { streams: 2, ..Streaming::default() });
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_each_stage_and_one_for_syncing() {
+    fn each_stage_and_syncing_have_a_line() {
         let lines = table(trial());
         assert!(lines[0].starts_with("Linux "), "{lines:?}");
         assert_eq!(lines[2], "streaming, 2 files of 4G, bs 4M");
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stream_shares_with_nobody() {
+    fn a_single_stream_has_no_fairness() {
         let mut trial = trial();
         trial.phases.truncate(1);
         trial.phases[0].roles[0].worker_results.truncate(1);

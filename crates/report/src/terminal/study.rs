@@ -1,8 +1,8 @@
-//! A sweep in the layout of its study: the rows and columns that were published, with our figures in them.
+//! A sweep in the layout of its study: the published rows and columns with our figures in them.
 //!
-//! The rows are those of the study, in its order, then configurations that it did not have. A row that was not measured
-//! is there too, with `-` in its columns and the reason below the table. Like the compatible table, these are as wide as
-//! they are.
+//! The rows of the study come first, in its order, then configurations that it did not have. A row that was
+//! not measured has `-` in its columns and the reason below the table. Like the compatible table, these
+//! tables have a width of their own.
 
 use super::classic::classic;
 use super::style::Style;
@@ -18,7 +18,7 @@ use std::io::{self, Write};
 /// Why a sweep could not be laid out.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// Figures of the study that are part of the binary are broken.
+    /// The built-in figures of the study are invalid.
     #[error(transparent)]
     Published(#[from] PublishedError),
     /// The trials cannot be merged.
@@ -34,7 +34,7 @@ type Result = std::result::Result<(), LayoutError>;
 /// Writes a sweep in the layout of its study.
 ///
 /// # Errors
-/// Those of `out`, and of what cannot be read.
+/// [`LayoutError`].
 pub fn layout(
     out: &mut dyn Write,
     study: Study,
@@ -82,10 +82,10 @@ fn fsopbench(out: &mut dyn Write, trials: &[TrialRecord], style: &Style) -> Resu
     Ok(())
 }
 
-/// One line for each reason: which configurations it kept from being measured.
+/// One line for each reason: the configurations that were skipped for it.
 fn skipped(trials: &[TrialRecord]) -> Vec<String> {
     let line = |mut group: SkippedCases| {
-        // A configuration has a case for each workload, one behind the other.
+        // A configuration has a case for each workload, one after the other.
         group.names.dedup();
         format!("{}: skipped: {}", group.names.join(", "), group.unmet.join("; "))
     };
@@ -98,10 +98,10 @@ struct Line {
     cells: Vec<String>,
 }
 
-/// The rows of a study with our figures, then what the study did not have, and below them what is to be said.
+/// The rows of a study with our figures, then configurations that the study did not have, and remarks.
 struct Sheet {
     lines: Vec<Line>,
-    /// What is to be said, and of which rows.
+    /// Each remark, and the rows it applies to.
     remarks: Vec<(String, Vec<String>)>,
 }
 
@@ -123,7 +123,7 @@ impl Sheet {
             let own: Vec<&TrialRecord> =
                 measured(trials).filter(|trial| trial.configuration.name == name).collect();
             let cells = cells(&table.columns, header.seed, &own);
-            // What another workload of the sweep measured alone has no place here.
+            // A configuration that only another workload of the sweep measured is left out.
             if cells.iter().any(|cell| cell != NONE) {
                 let mut label = vec![String::new(); table.keys.len() - 1];
                 label.push(name);
@@ -133,7 +133,7 @@ impl Sheet {
         sheet
     }
 
-    /// Adds a row to those of which something is said.
+    /// Adds a row to those that a remark applies to.
     fn remark(&mut self, text: &str, row: &str) {
         match self.remarks.iter_mut().find(|(known, _)| known == text) {
             Some((_, rows)) => rows.push(row.to_string()),
@@ -155,9 +155,9 @@ fn paragraph(out: &mut dyn Write, text: &str) -> io::Result<()> {
     textwrap::wrap(text, &options).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Columns of what is said below a table.
+/// Width of the remarks below a table.
 const REMARK_WIDTH: usize = 100;
-/// What stands where nothing was measured.
+/// Shown where nothing was measured.
 const NONE: &str = "-";
 
 fn measured(trials: &[TrialRecord]) -> impl Iterator<Item = &TrialRecord> {
@@ -171,7 +171,7 @@ fn cells(columns: &[Column], seed: u64, trials: &[&TrialRecord]) -> Vec<String> 
     columns.iter().map(cell).collect()
 }
 
-/// A figure with as many digits as its unit had in print.
+/// A figure with as many decimals as the studies printed for its unit.
 fn cell(figure: &CaseEstimate, unit: Unit) -> String {
     let value = figure.estimate.value / unit.base();
     let decimals = match unit {
@@ -183,7 +183,7 @@ fn cell(figure: &CaseEstimate, unit: Unit) -> String {
     format!("{}{value:.decimals$}", if figure.at_least { ">=" } else { "" })
 }
 
-/// Columns of bonnie's first table: what stands over each pair of figure and %CPU.
+/// Columns of bonnie's first table: the headings above each pair of figure and %CPU.
 const INPUT_OUTPUT: &[(&str, &[&str])] = &[
     ("Sequential Output", &["Per Chr", "Block", "Rewrite"]),
     ("Sequential Input", &["Per Chr", "Block"]),
@@ -192,7 +192,7 @@ const INPUT_OUTPUT: &[(&str, &[&str])] = &[
 /// Those of its second table.
 const FILES: &[(&str, &[&str])] =
     &[("Sequential Create", &["Create", "Read", "Delete"]), ("Random Create", &["Create", "Read", "Delete"])];
-/// Columns that a pair takes: figure, blank, %CPU.
+/// Width of a pair: blank, figure, blank, %CPU.
 const PAIR: usize = 13;
 
 /// bonnie's two tables, a block for each experiment.
@@ -254,7 +254,7 @@ fn schedulers(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> R
     Ok(())
 }
 
-/// Rows in columns: the first to the left, the others to the right, two blanks between them.
+/// Rows in columns with two blanks between them; the first is left-aligned, the others are right-aligned.
 fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |index: usize| {
@@ -272,8 +272,8 @@ fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Filesystem, kernel, mount options, readahead in sectors, operation, MB/s: a line for each of our configurations and
-/// what it did.
+/// Filesystem, kernel, mount options, readahead in sectors, operation, MB/s: a line for each operation of
+/// each of our configurations.
 fn streaming(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> Result {
     let Ok(published) = find(Study::StreamingExt42008.name()) else { return Ok(()) };
     let table = published.table()?;
@@ -285,7 +285,7 @@ fn streaming(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> Re
         let kernel = own[0].environment.kernel.split_whitespace().next().unwrap_or(NONE);
         for (column, operation) in table.columns.iter().zip(["read", "write"]) {
             let Some(figure) = figure(&column.measure, header.seed, &own) else { continue };
-            // Readahead is for reading; the study gives none for writes.
+            // The study gives no readahead for writes, which do not use it.
             let readahead = if operation == "read" { sectors(configuration) } else { String::new() };
             rows.push(vec![
                 configuration.filesystem.clone(),
@@ -315,13 +315,13 @@ fn configurations(trials: &[TrialRecord]) -> Vec<&Configuration> {
     all.into_iter().map(|(_, configuration)| configuration).collect()
 }
 
-/// Readahead in sectors of 512 bytes, as `blockdev --setra` has it.
+/// Readahead in sectors of 512 bytes, as for `blockdev --setra`.
 fn sectors(configuration: &Configuration) -> String {
     let size = configuration.level("readahead").and_then(|level| level.parse::<fsdyno_core::Bytes>().ok());
     size.map_or("default".to_string(), |size| (size.0 / 512).to_string())
 }
 
-/// The settings that are mount options, as a plan has them.
+/// The settings that are mount options, spelt as such.
 fn mount_options(configuration: &Configuration) -> String {
     let mut words = Vec::new();
     for axis in ["delalloc", "journal_async_commit"] {

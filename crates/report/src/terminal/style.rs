@@ -7,11 +7,11 @@ use std::io::{self, Write};
 /// How text is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns that lines may take.
+    /// Maximum width of a line in columns.
     pub width: usize,
     /// Whether to colour.
     pub colour: bool,
-    /// Whether the terminal shows block elements of Unicode, from which bars are drawn.
+    /// Whether the terminal shows Unicode's block elements, of which bars consist.
     pub blocks: bool,
 }
 
@@ -22,23 +22,23 @@ impl Default for Style {
     }
 }
 
-/// A share of 1 as a bar of so many columns, to an eighth of a column.
+/// A share of 1 as a bar in this many columns, to an eighth of a column.
 pub(super) fn bar(share: f64, columns: u32) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * f64::from(columns) * 8.0).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// What colour says beside the words.
+/// What colour conveys in addition to the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
     Heading,
     /// What a reader must not miss.
     Alert,
-    /// Better than before.
+    /// Better than the baseline.
     Good,
-    /// Worse than before.
+    /// Worse than the baseline.
     Bad,
 }
 
@@ -55,7 +55,7 @@ impl Style {
         if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
     }
 
-    /// Writes a paragraph wrapped to the width, indented, its further lines two columns more.
+    /// Writes a paragraph, wrapped to the width and indented, further lines by two more columns.
     pub(super) fn paragraph(
         self,
         out: &mut dyn Write,
@@ -71,7 +71,8 @@ impl Style {
         textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{}", self.paint(paint, line)))
     }
 
-    /// An empty table: no rules, one space between columns, the first column to the left and the others to the right.
+    /// An empty table: no rules, one space between columns, the first column left-aligned, the others
+    /// right-aligned.
     pub(super) fn table(self, header: Vec<String>) -> Table {
         let mut table = Table::new();
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -97,14 +98,14 @@ impl Style {
     }
 }
 
-/// A cell that stands out where it holds a lower bound.
+/// A cell, highlighted if it is a lower bound.
 pub(super) fn cell(text: String) -> Cell {
     let bound = text.starts_with(">=");
     let cell = Cell::new(text);
     if bound { cell.fg(Color::Yellow) } else { cell }
 }
 
-/// Writes a table, two blanks between columns where there is room; its lines end in no blanks.
+/// Writes a table, with two blanks between columns if there is room, and without trailing blanks.
 pub(super) fn write_table(out: &mut dyn Write, mut table: Table, style: Style) -> io::Result<()> {
     let widths = table.column_max_content_widths();
     let roomy = widths.iter().map(|width| usize::from(*width)).sum::<usize>() + 2 * (widths.len() - 1);

@@ -1,7 +1,8 @@
-//! The summary of a sweep: configurations side by side, best first, and everything that a reader must know beside it.
+//! The summary of a sweep: configurations side by side, best first, and everything that a reader must know
+//! besides.
 //!
-//! A figure is the mean over trials, not over operations; only the longest stall is the longest of all. Columns that do not fit the width are left out from the right,
-//! and named below the table.
+//! A figure is the mean over trials, not over operations; only the longest stall is the longest of all
+//! trials. Columns that do not fit the width are left out from the right and named below the table.
 
 use super::style::{Paint, Style, bar, cell, write_table};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
@@ -13,13 +14,13 @@ use fsdyno_verdict::text::{self, measured as number, quantity};
 use fsdyno_verdict::view::View;
 use std::io::{self, Write};
 
-/// Columns that the names of configurations get at least; longer ones wrap where room is short.
+/// Columns reserved for the names of configurations; longer names wrap if there is no room.
 const NAME_WIDTH: usize = 22;
 
 /// Columns of a bar.
 const BAR_WIDTH: u32 = 6;
 
-/// Lines of a failed tool's output that the summary repeats; the whole of it is in the JSON.
+/// Lines of a failed tool's output that the summary repeats; the JSON has all of them.
 const DETAIL_LINES: usize = 3;
 
 /// Writes the summary.
@@ -49,7 +50,7 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
     Ok(())
 }
 
-/// Writes that the machine drifted, where it did: what a reader must know before everything else.
+/// Writes the warning that the machine drifted, if it did, which comes before everything else.
 ///
 /// # Errors
 /// Those of `out`.
@@ -59,7 +60,7 @@ pub fn drift(out: &mut dyn Write, drift: Option<&Drift>, style: &Style) -> io::R
     writeln!(out)
 }
 
-/// One column of the table: the lines of its head, and a cell for each row.
+/// One column of the table: the lines of its heading, and a cell for each row.
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) head: Vec<String>,
@@ -81,7 +82,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
     };
     let name_width = names.width().min(NAME_WIDTH);
     let (mut shown, left_out) = fitting(columns(ranking), style.width, name_width);
-    // Bars are there for the eye: they take no figure's place.
+    // Bars are drawn only if no figure has to make room for them.
     let taken = name_width + shown.iter().map(|column| 1 + column.width()).sum::<usize>();
     let bars = bars(rows);
     if style.blocks && taken + 1 + bars.width() <= style.width {
@@ -90,7 +91,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
 
     let depth = shown.iter().map(|column| column.head.len()).max().unwrap_or(1);
     let heads = std::iter::once(&names).chain(&shown);
-    // Heads stand on the table: shorter ones get empty lines above.
+    // Headings are aligned at the bottom: shorter ones get empty lines above.
     let heads: Vec<String> = heads
         .map(|column| format!("{}{}", "\n".repeat(depth - column.head.len()), column.head.join("\n")))
         .collect();
@@ -112,7 +113,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
             out,
             Paint::Plain,
             0,
-            "(means over n trials; longest-stall: the longest of all of them)",
+            "(means over n trials; longest-stall: the longest of all trials)",
         )?;
     } else if several {
         style.paragraph(out, Paint::Plain, 0, "(means over n trials)")?;
@@ -128,7 +129,7 @@ fn write_ranking(out: &mut dyn Write, ranking: &Ranking, style: Style) -> io::Re
     Ok(())
 }
 
-/// The columns after the name, the most telling first.
+/// The columns after the name, the most important first.
 fn columns(ranking: &Ranking) -> Vec<Column> {
     let rows = &ranking.rows;
     let mut columns: Vec<Column> =
@@ -143,7 +144,7 @@ fn columns(ranking: &Ranking) -> Vec<Column> {
     columns
 }
 
-/// What decides the order as bars, the largest filling its column.
+/// The deciding measure as bars, the largest of which fills the column.
 fn bars(rows: &[RankedCase]) -> Column {
     let value = |row: &RankedCase| row.figures[0].map(|figure| figure.estimate.value);
     let largest = rows.iter().filter_map(value).fold(0.0, f64::max);
@@ -165,7 +166,7 @@ fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Colum
     };
     let figures = || rows.iter().filter_map(|row| row.figures[index]);
     let interval = index == 0 && figures().any(|figure| figure.estimate.interval.is_some());
-    // A time has its unit in its cell.
+    // Times have their unit in the cell.
     let symbol = (unit != Unit::Nanoseconds).then_some(unit.symbol());
     let last: Vec<&str> = symbol.into_iter().chain(interval.then_some("[95 % interval]")).collect();
     if !last.is_empty() {
@@ -180,7 +181,7 @@ fn measure_column(index: usize, measure: &Measure, rows: &[RankedCase]) -> Colum
     Column { name: measure.name().to_string(), head, cells }
 }
 
-/// As many of the columns as fit, and the names of the others.
+/// The columns that fit, and the names of the others.
 pub(super) fn fitting(
     mut columns: Vec<Column>,
     width: usize,
@@ -212,16 +213,16 @@ fn with_interval(unit: Unit, figure: CaseEstimate) -> String {
     }
 }
 
-/// Everything that a reader must know beside the figures; an empty line behind it where there was something.
+/// Everything that a reader must know besides the figures, followed by an empty line if there is anything.
 fn write_notes(out: &mut dyn Write, view: &View, style: Style) -> io::Result<()> {
-    let moved = view.drift.as_ref().and_then(sentinel);
+    let change = view.drift.as_ref().and_then(sentinel);
     let unsteady = view.drift.as_ref().and_then(Drift::unsteady);
-    let notes: Vec<String> = few_trials(view).into_iter().chain(moved).chain(unsteady).collect();
-    write_beside(out, &notes, &view.warnings, &view.skipped, &view.failed, style)
+    let notes: Vec<String> = few_trials(view).into_iter().chain(change).chain(unsteady).collect();
+    write_messages(out, &notes, &view.warnings, &view.skipped, &view.failed, style)
 }
 
-/// Notes, warnings, and what was not measured; an empty line behind them where there was something.
-pub(super) fn write_beside(
+/// Notes, warnings, and what was not measured, followed by an empty line if there is anything.
+pub(super) fn write_messages(
     out: &mut dyn Write,
     notes: &[String],
     warnings: &[WarningGroup],
@@ -260,7 +261,7 @@ pub(super) fn write_beside(
     out.write_all(&lines)
 }
 
-/// The last lines of what a tool printed: there it says what went wrong.
+/// The last lines of a tool's output, which say what went wrong.
 fn end_of(details: &str) -> Vec<&str> {
     let lines: Vec<&str> = details.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(DETAIL_LINES)..].to_vec()
@@ -283,12 +284,12 @@ fn few_trials(view: &View) -> Vec<String> {
     estimates.iter().filter_map(|estimate| estimate.note()).map(str::to_string).collect()
 }
 
-/// How much the sentinel moved by itself.
+/// How much the sentinel changed, although its configuration did not.
 pub(crate) fn sentinel(seen: &Drift) -> Option<String> {
     let (first, last) = (*seen.values.first()?, *seen.values.last()?);
     let measure: Measure = seen.measure.parse().ok()?;
     Some(format!(
-        "the sentinel, {}, went from {} to {} ({:+.1} %) over its {} trials: so much moved by itself",
+        "the sentinel, {}, went from {} to {} ({:+.1} %) over its {} trials: the machine's own drift",
         seen.name,
         quantity(&measure, first, false),
         quantity(&measure, last, false),
@@ -297,19 +298,19 @@ pub(crate) fn sentinel(seen: &Drift) -> Option<String> {
     ))
 }
 
-/// One plain sentence: which configuration leads, and whether it can be told from the next one.
+/// One sentence: which configuration is best, and whether these trials separate it from the next one.
 fn verdict(ranking: &Ranking) -> String {
     let measure = ranking.measure();
     let mut ranked = ranking.ranked();
     let Some((first, best)) = ranked.next() else {
-        return format!("No trial has a value of {measure}.");
+        return format!("No trial has a value for {measure}.");
     };
     let best_text = quantity(measure, best.estimate.value, best.at_least);
     let Some((second, next)) = ranked.next() else {
-        return format!("{} has {best_text} by {measure}; there is nothing to compare it with.", first.name);
+        return format!("{} has {best_text} ({measure}); there is nothing to compare it with.", first.name);
     };
     let lead = format!(
-        "{} leads by {measure} with {best_text}, before {} with {}",
+        "{} is best by {measure} ({best_text}), ahead of {} ({})",
         first.name,
         second.name,
         quantity(measure, next.estimate.value, next.at_least)
@@ -320,10 +321,10 @@ fn verdict(ranking: &Ranking) -> String {
             format!("{lead}; their 95 % intervals overlap, so these trials do not show which is better.")
         }
         (Some(_), Some(_)) if few => {
-            format!("{lead}; their 95 % intervals do not overlap, but so few trials prove nothing.")
+            format!("{lead}; their 95 % intervals do not overlap, but so few trials do not prove it.")
         }
         (Some(_), Some(_)) => format!("{lead}; their 95 % intervals do not overlap."),
-        _ => format!("{lead}; without a second trial of both, that may be chance."),
+        _ => format!("{lead}; without a second trial of each, this may be chance."),
     }
 }
 
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_story() {
+    fn a_summary_with_notes_warnings_skipped_and_failed_trials() {
         assert_eq!(
             text("read-under-write", &fixture::trials()),
             "\
@@ -352,7 +353,7 @@ demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s, best
 configuration MB/s [95 % interval] n warn MB/s  MB/s  MB/s   p999    stall
 ext4 bfq         34.4 [33.0, 36.0] 2    2 57.4  80.3  45.9  348us  >=30.0s
 xfs bfq          29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us   40.0ms
-(means over n trials; longest-stall: the longest of all of them)
+(means over n trials; longest-stall: the longest of all trials)
 
 note: with 2 trials the interval is their range and holds the true mean in about
   50 % of cases, not 95 %
@@ -365,8 +366,8 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
   on device (ENOSPC)
   hint: make the image larger
 
-ext4 bfq leads by read-under-write with 34.4 MB/s, before xfs bfq with 29.4
-MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
+ext4 bfq is best by read-under-write (34.4 MB/s), ahead of xfs bfq (29.4 MB/s);
+their 95 % intervals do not overlap, but so few trials do not prove it.
 "
         );
     }
@@ -375,13 +376,13 @@ MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
     fn a_measure_of_time_ranks_the_shortest_first() {
         let text = text("longest-stall", &fixture::trials());
         assert!(
-            text.contains("xfs bfq leads by longest-stall with 40.0 ms, before ext4 bfq with >= 15.0 s"),
+            text.contains("xfs bfq is best by longest-stall (40.0 ms), ahead of ext4 bfq (>= 15.0 s)"),
             "{text}"
         );
     }
 
     #[test]
-    fn intervals_that_overlap_decide_nothing() {
+    fn overlapping_intervals_are_inconclusive() {
         let rates = [(0, 50.0), (0, 56.0), (1, 49.0), (1, 55.0)];
         let trials: Vec<TrialRecord> = (0..)
             .zip(rates)
@@ -398,16 +399,16 @@ MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
     }
 
     #[test]
-    fn one_configuration_leads_nothing() {
+    fn a_single_configuration_has_nothing_to_compare_with() {
         let text = text("read", &fixture::trials()[..1]);
         assert!(
-            text.ends_with("\next4 bfq has 60.0 MB/s by read; there is nothing to compare it with.\n"),
+            text.ends_with("\next4 bfq has 60.0 MB/s (read); there is nothing to compare it with.\n"),
             "{text}"
         );
     }
 
     #[test]
-    fn a_sweep_in_which_nothing_was_measured_says_so_and_why() {
+    fn a_sweep_without_measured_trials_says_why() {
         let text = text("read", &fixture::trials()[2..3]);
         assert!(
             text.contains("skipped: btrfs bfq: program 'mkfs.btrfs' is not installed; the kernel"),
@@ -417,11 +418,9 @@ MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
     }
 
     #[test]
-    fn a_failure_repeats_the_end_of_what_the_tool_said() {
+    fn a_failure_shows_the_end_of_the_tools_output() {
         let mut trials = fixture::trials();
-        let fsdyno_core::Outcome::Failed { error } = &mut trials[5].outcome else {
-            panic!("failed in the story")
-        };
+        let fsdyno_core::Outcome::Failed { error } = &mut trials[5].outcome else { panic!("trial 5 failed") };
         error.details = "mkfs.xfs 6.1\none\n\ntwo\nERROR: device is too small\n".to_string();
         let text = text("read", &trials);
         assert!(
@@ -431,7 +430,7 @@ MB/s; their 95 % intervals do not overlap, but so few trials prove nothing.
     }
 
     #[test]
-    fn a_sentinel_tells_how_much_moved_by_itself() {
+    fn a_sentinel_shows_the_machines_own_drift() {
         let mut trials = fixture::trials();
         let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 54.0);
         sentinel.sentinel = true;

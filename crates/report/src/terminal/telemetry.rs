@@ -1,7 +1,7 @@
-//! What the machine did while a case was measured, as an administrator knows it from `iostat -x`, `vmstat` and `top`.
+//! What the machine did while a case was measured, in the terms of `iostat -x`, `vmstat` and `top`.
 //!
-//! Averages are over the windows of all trials of a case together, so that a longer window weighs more. The columns of
-//! `iostat -x` stand in another order, the most telling first, for they do not all fit: what is left out is named.
+//! Averages are over the windows of all trials of a case, so a longer window weighs more. The columns of
+//! `iostat -x` do not all fit, so the most important come first, and those left out are named.
 
 use super::style::{Paint, Style, write_table};
 use super::summary::{Column as Head, fitting};
@@ -18,7 +18,7 @@ use fsdyno_verdict::text;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The columns of `iostat -x`, the most telling first.
+/// The columns of `iostat -x`, the most important first.
 const BY_WEIGHT: &[Column] = &[
     Column::ReadRate,
     Column::ReadKib,
@@ -44,7 +44,7 @@ const BY_WEIGHT: &[Column] = &[
     Column::DiscardMergeRate,
 ];
 
-/// Processes with reads and writes of their own that are named.
+/// How many other processes are named, those that read and wrote the most.
 const MOST_OTHERS: usize = 3;
 
 /// One trial's telemetry of a phase.
@@ -53,7 +53,7 @@ struct TrialTelemetry<'a> {
     telemetry: &'a Telemetry,
 }
 
-/// Writes the telemetry of every case, phase by phase: averages, or with `samples` every sample of every trial.
+/// Writes the telemetry of every case, phase by phase: averages, or with `samples` every sample.
 ///
 /// # Errors
 /// Those of `out`.
@@ -90,7 +90,7 @@ pub fn telemetry(
                 trials.iter().filter_map(|trial| part(trial, &phase.name)).collect();
             writeln!(out)?;
             match parts.is_empty() {
-                true => writeln!(out, "{}: no telemetry was taken", phase.name)?,
+                true => writeln!(out, "{}: no telemetry was recorded", phase.name)?,
                 false if samples => write_samples(out, &phase.name, &parts, *style)?,
                 false => write_averages(out, &phase.name, &parts, *style)?,
             }
@@ -102,13 +102,13 @@ pub fn telemetry(
     Ok(())
 }
 
-/// What the tool itself costs, measured before the sweep.
+/// fsdyno's own overhead, measured before the sweep.
 fn overhead(timer: &TimerFacts) -> Option<String> {
     let without = timer.overhead_ns_per_op?;
     let with = timer.overhead_with_telemetry_ns_per_op;
-    let with = with.map(|ns| format!(", {} ns while telemetry is taken", text::number(ns)));
+    let with = with.map(|ns| format!(", {} ns with telemetry", text::number(ns)));
     Some(format!(
-        "the tool itself: {} ns per operation{} (null workload, system call left out)",
+        "fsdyno's own overhead: {} ns per operation{} (null workload, without the system call)",
         text::number(without),
         with.unwrap_or_default()
     ))
@@ -157,13 +157,13 @@ fn write_averages(
     let unparsed = total(parts.iter().map(|part| part.telemetry.unparsed_lines));
     if unparsed > 0 {
         let lines = text::plural(unparsed, "line");
-        let text = format!("{lines} of /proc and /sys could not be understood and are missing here");
+        let text = format!("{lines} of /proc and /sys could not be parsed and are missing here");
         style.paragraph(out, Paint::Alert, 0, &text)?;
     }
     Ok(())
 }
 
-/// The windows of several trials as one. Processes of different trials are different ones, and go by their names.
+/// Merges the windows of several trials. A process has another PID in each trial, so its name identifies it.
 fn together(parts: &[TrialTelemetry<'_>]) -> Sample {
     let mut window = Sample::default();
     for part in parts {
@@ -238,12 +238,12 @@ fn write_devices(
     write_columns(out, names, columns.collect(), style)
 }
 
-/// The end of a sample, from the beginning of its window.
+/// The end of a sample in seconds since the start of its window.
 fn seconds(sample: &Sample) -> String {
     format!("{:.1}", sample.end_ns() as f64 / 1e9)
 }
 
-/// The busiest tasks, as `top` has them, and all kernel threads by what they work for.
+/// The busiest tasks, as in `top`, and the processor time of all tasks by kind.
 fn write_tasks(out: &mut dyn Write, window: &Sample, style: Style) -> io::Result<()> {
     let busy = |cpu_ns: u64| format!("{:.1}", 100.0 * cpu_ns as f64 / window.length_ns.0.max(1) as f64);
     let time = |cpu_ns| text::time(Time { ns: cpu_ns, at_least: false });
@@ -278,8 +278,8 @@ fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
     let name = &journal.name;
     match &journal.log {
         Log::Jbd2(log) => format!(
-            "journal {name}: {} ({} asked for); means since the mount: commit {}, open for {}, {} operations and {} \
-             blocks in a transaction",
+            "journal {name}: {} ({} requested); means since the mount: commit {}, open for {}, {} operations and {} \
+             blocks per transaction",
             text::plural(log.transactions, "transaction"),
             log.requested,
             time(log.commit_ns_mean),
@@ -288,7 +288,7 @@ fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
             log.blocks_mean
         ),
         Log::Xfs(log) => format!(
-            "log {name}: {} writes/s of {} in all, {} transactions/s, {} forced/s of which {} waited, {} waited for \
+            "log {name}: {} writes/s, {} in total, {} transactions/s, {} forces/s ({} waited in total), {} waits for \
              space, {} for a buffer",
             rate(log.writes),
             text::size(Bytes(log.bytes)),
@@ -299,7 +299,7 @@ fn journal_line(journal: &JournalActivity, length: Nanos) -> String {
             log.no_buffer
         ),
         Log::Btrfs(log) => format!(
-            "journal {name}: {} in {}; the longest since the mount {}",
+            "journal {name}: {} in {}; longest since the mount {}",
             text::plural(log.commits, "commit"),
             time(log.commit_ns),
             time(log.commit_ns_max)
@@ -318,7 +318,7 @@ fn other_process(other: &ProcessIo) -> String {
     )
 }
 
-/// What sampling cost, beside what it tells.
+/// What sampling cost.
 fn cost(parts: &[TrialTelemetry<'_>], length: Nanos) -> String {
     let costs = || parts.iter().map(|part| &part.telemetry.cost);
     let sum = |of: fn(&SamplingCost) -> u64| total(costs().map(of));
@@ -326,7 +326,7 @@ fn cost(parts: &[TrialTelemetry<'_>], length: Nanos) -> String {
     let longest_ns = costs().map(|cost| cost.wall_ns_max).max().unwrap_or(0);
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
     format!(
-        "telemetry itself: {}, {} of CPU each ({} of one processor), the longest {}",
+        "cost of telemetry: {}, {} of CPU each ({} of one processor), the longest {}",
         text::plural(readings, "reading"),
         time(cpu_ns / readings.max(1)),
         text::percent(cpu_ns as f64 / length.0.max(1) as f64),
@@ -358,7 +358,8 @@ fn write_samples(
     Ok(())
 }
 
-/// The machine over time, in the words of `vmstat`: shares of all processors, the page cache, pressure, the busiest task.
+/// The machine over time, in the terms of `vmstat`: shares of all processors, the page cache, pressure, the
+/// busiest task.
 fn machine_columns(samples: &[Sample]) -> Vec<Head> {
     let cpu = |name: &'static str, of: fn(&CpuSplit) -> u64| {
         column(
@@ -409,7 +410,7 @@ fn column(name: &str, cells: impl Iterator<Item = String>) -> Head {
     Head { name: name.to_string(), head: vec![name.to_string()], cells: cells.collect() }
 }
 
-/// A table of the columns that fit beside the names of its rows, and the names of those that do not.
+/// A table of the columns that fit next to the names of its rows, and the names of those that do not.
 fn write_columns(out: &mut dyn Write, names: Vec<Head>, columns: Vec<Head>, style: Style) -> io::Result<()> {
     let room = names.iter().map(Head::width).sum::<usize>() + names.len() - 1;
     let (shown, left_out) = fitting(columns, style.width, room);
@@ -426,7 +427,7 @@ fn write_columns(out: &mut dyn Write, names: Vec<Head>, columns: Vec<Head>, styl
     Ok(())
 }
 
-/// A figure of `iostat` in little room: two decimals as there, fewer where the number is long.
+/// A compact figure: two decimals as in `iostat`, fewer for large numbers.
 fn compact(value: f64) -> String {
     match value {
         v if v >= 9999.5 => format!("{v:.0}"),

@@ -1,4 +1,4 @@
-//! The tables behind the chart: the same by slices of time, and the slowest operations one by one.
+//! The tables behind the chart: the same figures by slices of time, and the slowest operations.
 
 use super::{device_busy, of_device, processors_busy, slowest};
 use crate::html::chart::Table;
@@ -9,11 +9,11 @@ use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
 use std::ops::Range;
 
-/// Most rows of the table by slices.
+/// Maximum number of slices.
 pub(super) const SLICES: u64 = 20;
 
-/// The same by slices of time: the longest operation and the rate of each role, and the telemetry. A slice has whole
-/// intervals of the timelines, so that no interval counts for the time of another.
+/// The longest operation and the rate of each role, and the telemetry, by slices of time. A slice consists of
+/// whole intervals of the timelines, so that no interval counts in two slices.
 pub(super) fn slices(phase: &PhaseResult) -> Table {
     let mut head = vec!["from second".to_string()];
     for role in &phase.roles {
@@ -28,7 +28,7 @@ pub(super) fn slices(phase: &PhaseResult) -> Table {
         );
     }
     let window_ns = phase.window_ns.0;
-    // Timelines grow by doubling, so that the longest interval has whole ones of every other.
+    // Intervals grow by doubling, so the longest is a multiple of every other.
     let operations = phase.roles.iter().flat_map(|role| &role.operations);
     let timelines =
         operations.map(|operation| &operation.timeline).filter(|timeline| !timeline.count.is_empty());

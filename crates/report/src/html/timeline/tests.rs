@@ -1,4 +1,4 @@
-//! Timelines of trials made by hand.
+//! Timelines of hand-made trials.
 
 use super::*;
 use crate::fixture;
@@ -9,7 +9,8 @@ fn slow(start_ms: u64, duration_ms: u64) -> SlowOperation {
     SlowOperation { start_ns: start_ms * 1_000_000, duration_ns: duration_ms * 1_000_000, path }
 }
 
-/// The phase with readers and writers; a writer opened a file for 5 s, closed one for 2 s meanwhile, and for 40 ms.
+/// The phase with readers and writers. Opening a file took a writer 5 s; closing files took 2 s, overlapping
+/// with that, and 40 ms.
 fn phase() -> PhaseResult {
     let mut phase = fixture::with_telemetry(fixture::trials()).remove(0).phases.remove(2);
     for operation in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
@@ -47,7 +48,7 @@ fn stalls_that_touch_are_one_and_end_with_the_window() {
 }
 
 #[test]
-fn everything_is_above_everything_else_on_one_axis() {
+fn all_parts_share_one_time_axis() {
     let (chart, height) = chart(&phase());
     // Two roles, their rates, the device and what was busy: one above the other.
     let domains: Vec<f64> = ["yaxis", "yaxis2", "yaxis3", "yaxis4", "yaxis5"]
@@ -82,7 +83,7 @@ fn an_interval_without_an_operation_has_no_point() {
 }
 
 #[test]
-fn a_long_phase_has_no_more_points_than_can_be_told_apart() {
+fn a_long_phase_is_thinned_to_points_that_can_be_distinguished() {
     let timeline = Timeline {
         interval_ns: Nanos::from_millis(100),
         count: vec![1; 1000],
@@ -96,7 +97,7 @@ fn a_long_phase_has_no_more_points_than_can_be_told_apart() {
 }
 
 #[test]
-fn the_tables_tell_the_same() {
+fn the_tables_have_the_same_figures() {
     let (chart, _) = chart(&phase());
     let [slices, slowest] = &chart.tables[..] else { panic!("two tables") };
     assert_eq!(slices.rows.len() as u64, tables::SLICES);
@@ -106,8 +107,8 @@ fn the_tables_tell_the_same() {
     assert_eq!(slowest.rows[0], ["3.000", "writer", "openat", "5.00s", "w1/d0/f3"]);
 }
 
-/// A phase of this length in which every operation of every role moves 1 MB in each interval of 100 ms, and in what is
-/// left of the last as much as fits.
+/// A phase of this length in which every operation of every role moves 1 MB in each interval of 100 ms, and
+/// proportionally less in a shorter last interval.
 fn even(window_ms: u64) -> PhaseResult {
     let mut phase = phase();
     phase.window_ns = Nanos::from_millis(window_ms);
@@ -125,7 +126,7 @@ fn even(window_ms: u64) -> PhaseResult {
     phase
 }
 
-/// 70 s are 234 points of 300 ms, the last of them of 100 ms; the last interval of 2.13 s has 30 ms.
+/// 70 s are 234 points of 300 ms, except the last, which has 100 ms; the last interval of 2.13 s has 30 ms.
 #[test]
 fn an_even_rate_is_drawn_even_to_the_end_of_the_window() {
     for window_ms in [70_000, 2_130, 40] {
@@ -150,7 +151,7 @@ fn slices_of_a_short_window_have_whole_intervals() {
 }
 
 #[test]
-fn a_program_that_tells_no_timeline_has_no_chart() {
+fn a_program_without_a_timeline_has_no_chart() {
     let mut phase = fixture::rated("write block", fsdyno_core::Role::Writer, 1e6, 0.0);
     assert!(!has_chart(&phase));
     phase.telemetry = Some(Telemetry::default());

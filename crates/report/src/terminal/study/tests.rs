@@ -49,7 +49,7 @@ fn xfs_tweaks_repeat_the_baseline_in_each_experiment() {
 }
 
 #[test]
-fn means_are_over_as_many_trials_as_there_are() {
+fn the_number_of_trials_behind_the_means_is_shown() {
     let mut trials = fixture::scheduler_trials();
     assert!(
         text(Study::Schedulers2009, &trials).ends_with("\nmeans over 1 to 2 trials of each configuration\n")

@@ -17,8 +17,8 @@ fn averages_of_a_case_are_over_all_its_trials() {
     let first = rest.split("\n\n").next().unwrap();
     assert_eq!(
         head,
-        "ext4 bfq under fileserver, trials 0, 4\nthe tool itself: 61.5 ns per operation, 61.9 ns while telemetry is \
-             taken (null\n  workload, system call left out)"
+        "ext4 bfq under fileserver, trials 0, 4\nfsdyno's own overhead: 61.5 ns per operation, 61.9 ns with telemetry \
+             (null\n  workload, without the system call)"
     );
     assert_eq!(
         first,
@@ -38,17 +38,17 @@ task               %CPU   time       kind  pid
 fsdyno             50.0  30.0s        own    -
 kworker flush-7:0   5.0  3.00s  writeback    -
 all tasks by kind: writeback 3.00 s, own 30.0 s
-journal loop0-8: 12 transactions (4 asked for); means since the mount: commit
-  5.20 ms, open for 208 ms, 326 operations and 12 blocks in a transaction
+journal loop0-8: 12 transactions (4 requested); means since the mount: commit
+  5.20 ms, open for 208 ms, 326 operations and 12 blocks per transaction
 other processes on block devices: cron (77) read 4 MiB, wrote 0 B; cron (77)
   read 4 MiB, wrote 0 B
-telemetry itself: 62 readings, 2.00 ms of CPU each (0.2 % of one processor), the
-  longest 9.00 ms"
+cost of telemetry: 62 readings, 2.00 ms of CPU each (0.2 % of one processor),
+  the longest 9.00 ms"
     );
 }
 
 #[test]
-fn samples_stand_trial_by_trial() {
+fn samples_are_listed_trial_by_trial() {
     let all = text(&fixture::with_telemetry(fixture::trials()), true, 80);
     assert!(all.contains("\n1 reader, trial 0: 30 samples of 1 s\n"), "{all}");
     assert!(all.contains("\n1 reader, trial 4: 30 samples of 1 s\n"), "{all}");
@@ -56,7 +56,7 @@ fn samples_stand_trial_by_trial() {
 }
 
 #[test]
-fn lines_keep_to_the_width_and_a_wide_terminal_has_every_column() {
+fn lines_fit_the_width_and_a_wide_terminal_has_every_column() {
     let trials = fixture::with_telemetry(fixture::trials());
     for (width, samples) in [(80, false), (80, true), (100, true), (132, false)] {
         for line in text(&trials, samples, width).lines() {
@@ -71,12 +71,12 @@ fn lines_keep_to_the_width_and_a_wide_terminal_has_every_column() {
 #[test]
 fn a_phase_without_telemetry_says_so() {
     let all = text(&fixture::trials(), false, 80);
-    assert!(all.contains("\n1 reader: no telemetry was taken\n"), "{all}");
+    assert!(all.contains("\n1 reader: no telemetry was recorded\n"), "{all}");
     assert_eq!(text(&[], false, 80), "No trial was measured.\n");
 }
 
 #[test]
-fn every_column_of_iostat_has_its_place() {
+fn every_column_of_iostat_is_ranked() {
     assert_eq!(BY_WEIGHT.len(), Column::ALL.len());
     assert!(Column::ALL.iter().all(|column| BY_WEIGHT.contains(column)));
 }
