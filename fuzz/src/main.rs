@@ -1,4 +1,5 @@
-//! libFuzzer around the body that `FSDYNO_FUZZ_TARGET` names; without it, the list of all targets. scripts/fuzz uses both.
+//! Runs the target that `FSDYNO_FUZZ_TARGET` names under libFuzzer; without that variable, lists all targets.
+//! scripts/fuzz uses both.
 
 #![no_main]
 
@@ -22,6 +23,6 @@ fn choose() {
     };
     match fsdyno_fuzz::find(&name) {
         Some(target) => BODY.get_or_init(|| target.run),
-        None => panic!("FSDYNO_FUZZ_TARGET names no target: '{name}'"),
+        None => panic!("unknown target '{name}' in FSDYNO_FUZZ_TARGET"),
     };
 }

@@ -1,8 +1,10 @@
-//! The formats of other programs: what they print read as phases and figures, and our figures written as they print them.
+//! Formats of other programs: reads what they print as phases and figures, and writes our figures as they
+//! print theirs.
 //!
-//! One module per format, its reader beside its writer: [`fsopbench`], [`bonnie`], [`postmark`], and [`fio`], which is only
-//! read. A reader believes what a text says and completes nothing: a figure that is not there is absent. A writer takes plain
-//! figures, so it knows nothing of trials, of what they are merged from, or of where the text goes.
+//! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`], [`postmark`], and
+//! [`fio`], which is only read. A reader takes a text at its word and fills in nothing: a figure that is not
+//! there is absent. A writer takes plain figures and knows nothing about trials, what they are merged from,
+//! or where the text goes.
 
 pub mod bonnie;
 pub mod fio;
@@ -12,12 +14,12 @@ pub mod postmark;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{PhaseResult, Warning, WarningKind};
 
-/// What a program says that it measured.
+/// The results that a program reports.
 #[derive(Debug, Default, PartialEq)]
 pub struct Results {
     /// Its phases.
     pub phases: Vec<PhaseResult>,
-    /// What a reader must know of them.
+    /// What a reader must know about them.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,8 +1,9 @@
-//! What a report of a large sweep costs: 1,000 cases of 3 trials each, as large as those of `fsdyno bench` with windows of
-//! 30 s, from the store to the file. Aim: under 10 s and under 20 MB.
+//! Measures the cost of a report on a large sweep, from the store to the file: 1,000 cases of 3 trials each,
+//! as large as those of `fsdyno bench` with windows of 30 s. Goal: under 10 s and under 20 MB.
 //!
-//! One trial is measured in a temporary directory, its timelines are repeated to 30 s, and it is stored 3,000 times under
-//! other names with other rates. `cargo bench -p fsdyno --bench report`; the preparation takes a few minutes.
+//! One trial is measured in a temporary directory, its timelines are repeated up to 30 s, and it is stored
+//! 3,000 times under other names with other rates. `cargo bench -p fsdyno --bench report`; the preparation
+//! takes a few minutes.
 #![allow(clippy::print_stdout)]
 
 use fsdyno_core::TrialRecord;
@@ -40,7 +41,7 @@ fn main() {
         })
         .expect("a sweep");
     for number in 0..CASES * TRIALS {
-        store.add_trial(id, &told_again(&trial, number)).expect("a trial");
+        store.add_trial(id, &variation(&trial, number)).expect("a trial");
     }
     store.finish_sweep(id).expect("the end");
     drop(store);
@@ -76,7 +77,7 @@ fn fsdyno(state: &Path, arguments: &[&str]) -> std::process::Output {
         .expect("run fsdyno")
 }
 
-/// Makes its timelines and telemetry as long as those of a window of 30 s.
+/// Extends its timelines and telemetry to a window of 30 s.
 fn lengthen(trial: &mut TrialRecord) {
     for phase in &mut trial.phases {
         for operation in phase.roles.iter_mut().flat_map(|role| &mut role.operations) {
@@ -85,7 +86,7 @@ fn lengthen(trial: &mut TrialRecord) {
                 [&mut timeline.count, &mut timeline.sum_ns, &mut timeline.max_ns, &mut timeline.bytes]
             {
                 let known = values.clone();
-                // Not the same again: a page would compress that away.
+                // Not the same values again: the page would compress them away.
                 *values = known
                     .iter()
                     .cycle()
@@ -102,7 +103,7 @@ fn lengthen(trial: &mut TrialRecord) {
     }
 }
 
-fn told_again(original: &TrialRecord, number: u32) -> TrialRecord {
+fn variation(original: &TrialRecord, number: u32) -> TrialRecord {
     let mut trial = original.clone();
     (trial.trial, trial.block, trial.case) = (number, number / CASES, number % CASES);
     trial.configuration.name = format!("ext4 setting={}", trial.case);

@@ -1,9 +1,10 @@
-//! What a trial costs beside what it is for: everything but mkfs, tree, windows and check, on a 4 GiB image.
+//! Measures the overhead of a trial: everything but mkfs, tree, windows and check, on a 4 GiB image.
 //!
-//! Runs the built binary with the null workload, which has windows but touches no file, and takes the recorded durations
-//! apart, once with the scheduler as it is and once switching it, which the kernel itself takes tens of milliseconds for.
-//! The image lies on a disk: in memory, freeing the pages that mkfs.ext4 has zeroed adds about 25 ms to its removal.
-//! Needs root, loop devices and the tools of ext4, xfs and btrfs. `cargo bench -p fsdyno --bench trial_cost`.
+//! Runs the built binary with the null workload, which has windows but touches no file, and breaks down the
+//! recorded durations, once with the scheduler as it is and once switching it, which takes the kernel itself
+//! tens of milliseconds. The image is on a disk: in memory, freeing the pages that mkfs.ext4 has zeroed adds
+//! about 25 ms to its removal. Needs root, loop devices and the tools of ext4, xfs and btrfs.
+//! `cargo bench -p fsdyno --bench trial_cost`.
 #![allow(clippy::print_stdout)]
 
 use serde_json::Value;
@@ -12,7 +13,7 @@ use std::process::Command;
 
 /// Trials of each filesystem.
 const TRIALS: usize = 15;
-/// What everything beside mkfs, tree, windows and check may cost, in milliseconds.
+/// The goal for everything but mkfs, tree, windows and check, in milliseconds.
 const AIM_MS: f64 = 25.0;
 
 fn main() {
@@ -39,8 +40,8 @@ fn main() {
         let configuration = trial["configuration"]["name"].as_str().expect("a name");
         costs.entry(configuration).or_default().push(Cost::of(trial));
     }
-    println!("milliseconds, median (least) of {TRIALS} trials or more; aim: rest below {AIM_MS}");
-    println!("{:<14} {:>16} {:>16} {:>16} {:>16}", "", "rest", "of it mount", "of it umount", "mkfs");
+    println!("milliseconds, median (minimum) of {TRIALS} trials or more; goal: rest below {AIM_MS}");
+    println!("{:<14} {:>16} {:>16} {:>16} {:>16}", "", "rest", "incl. mount", "incl. umount", "mkfs");
     for (configuration, costs) in &costs {
         let column = |pick: fn(&Cost) -> f64| {
             let mut values: Vec<f64> = costs.iter().map(pick).collect();

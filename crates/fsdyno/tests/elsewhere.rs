@@ -1,10 +1,10 @@
-//! Results from elsewhere, from the files of other programs to a comparison and to tables for further ones.
+//! Results from elsewhere: files of other programs are imported, compared and exported.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A store of its own.
+/// A separate store.
 struct Store(tempfile::TempDir);
 
 impl Store {
@@ -17,8 +17,8 @@ impl Store {
         command.args(arguments).env("XDG_STATE_HOME", self.0.path()).output().expect("run fsdyno")
     }
 
-    /// What goes to stdout when all is well.
-    fn told(&self, arguments: &[&str]) -> String {
+    /// The stdout of a command that succeeds.
+    fn stdout_of(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
@@ -31,13 +31,13 @@ impl Store {
     }
 }
 
-fn kept(path: &str) -> PathBuf {
+fn crate_file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// The kept table of 2009 of this number.
+/// The path of a table of 2009 by its number.
 fn table(number: &str) -> String {
-    kept("report/published/fsopbench-2009").join(number).display().to_string()
+    crate_file("report/published/fsopbench-2009").join(number).display().to_string()
 }
 
 /// The rows of a table by column.
@@ -48,7 +48,7 @@ fn rows(csv: &str) -> Vec<HashMap<String, String>> {
 #[test]
 fn tables_of_2009_are_compared_and_exported() {
     let store = Store::new();
-    store.told(&[
+    store.stdout_of(&[
         "import",
         "fsopbench",
         &table("00.txt"),
@@ -58,12 +58,12 @@ fn tables_of_2009_are_compared_and_exported() {
         "old",
     ]);
     let directory = store.0.path().join("tables/of 2009");
-    store.told(&["export", "old", "--directory", &directory.display().to_string()]);
-    assert_eq!(std::fs::read_dir(&directory).expect("it is made").count(), 4);
-    let trials = store.told(&["export", "old", "--kind", "trials"]);
+    store.stdout_of(&["export", "old", "--directory", &directory.display().to_string()]);
+    assert_eq!(std::fs::read_dir(&directory).expect("it is created").count(), 4);
+    let trials = store.stdout_of(&["export", "old", "--kind", "trials"]);
     assert_eq!(trials.lines().count(), 4, "{trials}");
 
-    let operations = rows(&store.told(&["export", "old", "--kind", "operations"]));
+    let operations = rows(&store.stdout_of(&["export", "old", "--kind", "operations"]));
     let of_first = operations.iter().find(|row| row["trial"] == "0" && row["operation"] == "openat");
     let text = std::fs::read_to_string(table("00.txt")).expect("the table");
     let count = &of_first.expect("its operations")["count"];
@@ -76,7 +76,7 @@ fn tables_of_2009_are_compared_and_exported() {
     assert!(compared.status.success() && text.contains("cannot tell: 1 trial"), "{compared:?}");
 }
 
-/// Every figure, the title among them: what is printed of an imported table is that table, but for the lengths of its rules.
+/// An imported table is printed with every figure and its title, except for the lengths of its rules.
 #[test]
 fn a_published_table_comes_out_as_it_went_in() {
     let lines = |text: &str| -> Vec<String> {
@@ -98,33 +98,33 @@ fn a_published_table_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn nothing_of_files_is_imported_of_which_one_is_broken() {
+fn nothing_is_imported_if_one_file_is_broken() {
     let store = Store::new();
     let broken = std::fs::read_to_string(table("00.txt")).expect("the table").replacen("cnt ", "cnt x", 1);
     let broken = store.file("broken.txt", &broken);
     let output = store.run(&["import", "fsopbench", &table("01.txt"), &broken]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("broken.txt") && told.contains("line ") && told.contains("column "), "{told}");
-    assert_eq!(store.told(&["list", "--format", "json"]).trim(), "[]");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("broken.txt") && error.contains("line ") && error.contains("column "), "{error}");
+    assert_eq!(store.stdout_of(&["list", "--format", "json"]).trim(), "[]");
 }
 
 #[test]
 fn runs_of_fio_are_trials_of_one_case() {
     let store = Store::new();
-    let captured = kept("formats/captured/fio-3.33.json").display().to_string();
-    store.told(&["import", "fio", &captured, &captured, "--configuration", "mine", "--name", "fio"]);
-    let trials = rows(&store.told(&["export", "fio", "--kind", "trials"]));
+    let captured = crate_file("formats/captured/fio-3.33.json").display().to_string();
+    store.stdout_of(&["import", "fio", &captured, &captured, "--configuration", "mine", "--name", "fio"]);
+    let trials = rows(&store.stdout_of(&["export", "fio", "--kind", "trials"]));
     let cases: Vec<(&str, &str)> =
         trials.iter().map(|row| (row["case"].as_str(), row["configuration"].as_str())).collect();
     assert_eq!(cases, [("0", "mine"), ("0", "mine")]);
-    assert!(store.told(&["show", "fio"]).contains("mine"));
+    assert!(store.stdout_of(&["show", "fio"]).contains("mine"));
 }
 
-/// What would command a terminal: the title of its window, a screen cleared, text turned around, a line overwritten.
+/// Control sequences that set the title of the window, clear the screen, reverse text, and overwrite a line.
 const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}b\u{9b}31mc\rd\u{200b}";
 
-/// No control character but the end of a line, and nothing that turns text around.
+/// Asserts that there is no control character except line ends, and nothing that reverses text.
 fn assert_harmless(what: &str, text: &[u8]) {
     let text = String::from_utf8(text.to_vec()).expect("text");
     let found = text
@@ -134,9 +134,9 @@ fn assert_harmless(what: &str, text: &[u8]) {
 }
 
 #[test]
-fn a_hostile_import_commands_no_terminal() {
+fn a_hostile_import_cannot_control_a_terminal() {
     let store = Store::new();
-    let fio = std::fs::read_to_string(kept("formats/captured/fio-3.33.json"));
+    let fio = std::fs::read_to_string(crate_file("formats/captured/fio-3.33.json"));
     let escaped = serde_json::to_string(HOSTILE).expect("JSON");
     let fio = fio.expect("a file").replace("\"writers\"", &escaped).replace("\"fio-3.33\"", &escaped);
     let file = store.file("fio.json", &fio);
@@ -158,16 +158,16 @@ fn a_hostile_import_commands_no_terminal() {
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         assert_harmless(&format!("{arguments:?}"), &output.stdout);
     }
-    let shown = store.told(&["show"]);
+    let shown = store.stdout_of(&["show"]);
     assert!(shown.contains("\\x1b]0;owned\\x07"), "{shown}");
-    // As JSON it is what it was.
+    // JSON preserves the text.
     let json: serde_json::Value =
-        serde_json::from_str(&store.told(&["show", "--format", "json"])).expect("JSON");
+        serde_json::from_str(&store.stdout_of(&["show", "--format", "json"])).expect("JSON");
     assert_eq!(json["sweep"]["name"], HOSTILE);
 }
 
 #[test]
-fn a_hostile_plan_commands_no_terminal() {
+fn a_hostile_plan_cannot_control_a_terminal() {
     let store = Store::new();
     let name = toml_string(HOSTILE);
     let rest = "filesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n[device]\nimage = \"/tmp/a.img\"\nsize = \"1G\"\n";
@@ -182,7 +182,7 @@ fn a_hostile_plan_commands_no_terminal() {
     }
 }
 
-/// A basic string of TOML.
+/// A TOML basic string.
 fn toml_string(text: &str) -> String {
     let letters = text.chars().map(|letter| format!("\\U{:08x}", u32::from(letter)));
     format!("\"{}\"", letters.collect::<String>())

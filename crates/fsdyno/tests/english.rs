@@ -18,18 +18,8 @@ const LATER: &[&str] = &[
     "crates/core/src/workload/steps.rs",
     "crates/core/tests",
     "crates/engine/src/workload/external",
-    "crates/formats",
-    "crates/fsdyno/benches",
-    "crates/fsdyno/tests/elsewhere.rs",
-    "crates/fsdyno/tests/imports.rs",
     "crates/fsdyno/tests/machine",
     "crates/fsdyno/tests/report",
-    "crates/fsdyno/tests/soak",
-    "crates/fuzz",
-    "crates/import",
-    "crates/store",
-    "crates/testkit",
-    "fuzz",
     "plans",
 ];
 

@@ -4,7 +4,7 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Pack
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What a crate imports of ours: in the product, and in its tests and benchmarks beside that.
+/// Which of our crates a crate imports: in the product, and additionally in its tests and benchmarks.
 struct Imports {
     of: &'static str,
     product: &'static [&'static str],
@@ -15,15 +15,15 @@ const fn imports(of: &'static str, product: &'static [&'static str]) -> Imports 
     Imports { of, product, tests: &[] }
 }
 
-/// Every edge that there is, from the floor up. The engine never learns how the filesystem was made; the testbed never learns
-/// what is timed; whoever judges and whoever renders never learns where trials are kept.
+/// Every edge, from the bottom up. The engine does not know how the filesystem was created; the testbed does
+/// not know what is timed; the crates that judge and render do not know where trials are stored.
 const IMPORTS: &[Imports] = &[
     imports("core", &[]),
     imports("stats", &[]),
     imports("sys", &[]),
     imports("formats", &["core", "stats"]),
     imports("host", &["core", "sys"]),
-    // The tests turn on what only benchmarks of `sys` need.
+    // The tests enable features that only benchmarks of `sys` need.
     Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },
     imports("telemetry", &["core"]),
     imports("testbed", &["core", "host"]),
@@ -50,7 +50,7 @@ const IMPORTS: &[Imports] = &[
             "verdict",
         ],
     ),
-    // For development only: no crate of the product imports them.
+    // For development only; no crate of the product imports them.
     imports("testkit", &["core", "stats"]),
     imports("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
 ];
@@ -63,7 +63,7 @@ fn short(name: &str) -> &str {
     name.strip_prefix("fsdyno-").unwrap_or(name)
 }
 
-/// What a crate declares of ours, of the kinds that are asked for.
+/// Which of our crates a crate declares as dependencies of the requested kinds.
 fn declared<'p>(
     package: &'p Package,
     ours: &BTreeSet<&str>,
@@ -90,18 +90,18 @@ fn imports_are_those_of_the_table() {
     }
 }
 
-/// A crate imports only what stands before it in the table, so no two import each other.
+/// A crate imports only crates above it in the table, so no two import each other.
 #[test]
 fn imports_go_one_way() {
     for (index, one) in IMPORTS.iter().enumerate() {
         for imported in one.product {
             let below = IMPORTS[..index].iter().any(|other| other.of == *imported);
-            assert!(below, "{} imports {imported}, which does not stand before it", one.of);
+            assert!(below, "{} imports {imported}, which is not above it in the table", one.of);
         }
     }
 }
 
-/// What is declared and not used would let an edge come back unseen.
+/// An unused declaration would let an edge come back unnoticed.
 #[test]
 fn every_import_is_used() {
     for package in &metadata().packages {
@@ -121,7 +121,7 @@ fn every_import_is_used() {
     }
 }
 
-/// The texts of all source files below a directory; none where it is missing.
+/// The texts of all source files below a directory; none if it does not exist.
 fn sources(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let texts = entries.flat_map(|entry| match entry.path() {

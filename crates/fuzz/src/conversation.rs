@@ -1,4 +1,4 @@
-//! A guest whose answers are all in the input, one line each, whatever it is asked.
+//! A guest that answers every request with the next line of the input.
 
 use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::Channel;
@@ -7,12 +7,13 @@ use fsdyno_host::wire::Request;
 use fsdyno_host::{EngineProcess, HostError, Result};
 use std::time::Duration;
 
-/// Where this is in an answer, the guest says where its filesystem was mounted: in a directory of a random name.
+/// A placeholder in answers for the directory where the filesystem is mounted, whose name is random.
 pub const TARGET: &str = "TARGET";
-/// So often the same is asked before the guest is lost. Who waits for a device that is busy would wait for real time to pass.
+/// How often the same request is answered before the guest is lost. Waiting for a busy device would take real
+/// time.
 const MOST_ALIKE: u32 = 3;
 
-/// The other end of a wire.
+/// The other end of a connection.
 pub struct Conversation<'a> {
     answers: &'a [u8],
     asked: Option<Request>,
@@ -26,7 +27,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn lost(&self) -> HostError {
-        HostError::Lost { host: self.end(), reason: "it has said everything".to_string() }
+        HostError::Lost { host: self.end(), reason: "it has no more answers".to_string() }
     }
 }
 

@@ -1,6 +1,7 @@
-//! What an engine says, one JSON line after another: it becomes the result of a trial, which is shown.
+//! The JSON lines of an engine, which become the result of a trial and are shown.
 //!
-//! A first line that is not JSON may name the workload of the trial, since each has tables of its own.
+//! A first line that is not JSON may name the workload of the trial, because each workload has its own
+//! tables.
 
 use crate::{lot, sample, show};
 use fsdyno_core::{EngineEvent, Outcome, TrialRecord, Workload};
@@ -8,7 +9,7 @@ use fsdyno_host::EngineOutput;
 use fsdyno_host::lines::read_line;
 use fsdyno_host::local::understand_event;
 
-/// Characters of a line that is shown because it is not understood: its beginning, and why.
+/// The maximum length of the excerpt that is shown of an invalid line, with the reason, in characters.
 const LONGEST_EXCERPT: usize = 1000;
 
 /// Lines of an engine.
@@ -19,7 +20,7 @@ pub fn lines(data: &[u8]) {
     }
 }
 
-/// What an engine has said until it was done, or said something that is no event.
+/// Reads events until the engine is done, or until a line is not an event.
 fn heard(data: &[u8]) -> TrialRecord {
     let mut trial = sample::empty();
     let (mut input, mut line) = (data, Vec::new());
@@ -36,7 +37,7 @@ fn heard(data: &[u8]) -> TrialRecord {
                 assert!(text.chars().count() < LONGEST_EXCERPT, "an excerpt is short");
                 break;
             }
-            other => panic!("no line is {other:?}"),
+            other => panic!("a line became {other:?}"),
         }
     }
     trial
@@ -71,9 +72,9 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A seed that is not understood any more would leave everything behind it to chance.
+    /// If a seed is no longer valid, fuzzing reaches the code behind it only by chance.
     #[test]
-    fn each_seed_is_understood_to_its_end() {
+    fn each_seed_is_parsed_to_its_end() {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/engine-lines");
         for kind in ["null", "fileserver", "streaming", "bonnie", "postmark", "collection"] {
             let seed = fs::read(format!("{corpus}/seed-{kind}")).expect("a seed");

@@ -1,4 +1,5 @@
-//! What a guest says: news of its engine, single answers, and all answers of a trial from the guards to the check.
+//! The messages of a guest: news of its engine, single answers, and all answers of a trial from the guards to
+//! the check.
 
 use crate::conversation::Conversation;
 use fsdyno_core::device::{Bitmap, Md, RaidLevel};
@@ -29,7 +30,7 @@ const fn on_disk(filesystem: &'static str, settings: &'static [(&'static str, &'
     Trial { filesystem, settings, on_array: false }
 }
 
-/// Trials that differ in what they ask of a guest.
+/// Trials that differ in their requests to a guest.
 const TRIALS: &[Trial] = &[
     on_disk("ext4", &[("scheduler", "mq-deadline"), ("sysctl.vm.dirty_ratio", "5")]),
     on_disk("xfs", &[("mount", "noatime")]),
@@ -39,7 +40,8 @@ const TRIALS: &[Trial] = &[
     Trial { filesystem: "ext4", settings: &[], on_array: true },
 ];
 
-/// By the first byte: news of an engine (`n`), an answer (`a`), or all answers of a trial (any other, `0` the first of [`TRIALS`]).
+/// The first byte selects news of an engine (`n`), one answer (`a`), or all answers of a trial (any other
+/// byte; `0` is the first of [`TRIALS`]).
 pub fn lines(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     match kind {
@@ -54,7 +56,7 @@ pub fn lines(data: &[u8]) {
     }
 }
 
-/// An answer, taken for one to each kind of question.
+/// Parses an answer as the answer to each kind of request.
 fn answer(line: &[u8]) {
     let host = "guest";
     drop(understand::<()>(host, line));
@@ -79,7 +81,7 @@ fn answer(line: &[u8]) {
     }
 }
 
-/// A trial on a guest, from the guards to the check.
+/// Runs a trial on a guest, from the guards to the check.
 fn trial(number: usize, guest: &mut dyn Host) -> Result<(), TestbedError> {
     let Trial { filesystem, settings, on_array } = TRIALS[number];
     let settings = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string()));
@@ -129,7 +131,7 @@ mod tests {
     use std::time::Duration;
     use std::{env, fs};
 
-    /// A machine in memory whose answers are written down.
+    /// A machine in memory whose answers are recorded.
     struct Recorder {
         host: FakeHost,
         answers: String,
@@ -172,8 +174,9 @@ mod tests {
         Recorder { host, answers: String::new(), target: None }
     }
 
-    /// A seed that stops at the first question would leave everything behind it to chance. `FSDYNO_RECORD=1` writes the seeds
-    /// anew, which a change of the protocol or of the steps of a trial asks for.
+    /// If a seed stops at the first request, fuzzing reaches the rest of a trial only by chance.
+    /// `FSDYNO_RECORD=1` records the seeds again, which is necessary after a change in the protocol or in the
+    /// steps of a trial.
     #[test]
     fn each_trial_has_a_seed_that_takes_it_to_its_check() {
         for number in 0..TRIALS.len() {

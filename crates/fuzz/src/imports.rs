@@ -5,7 +5,7 @@ use fsdyno_core::TrialRecord;
 use fsdyno_import::{File, Format, measure, trials};
 use serde_json::Value;
 
-/// A line of bonnie++ is a trial, and many are like few.
+/// Each line of bonnie++ is a trial, and showing a few is enough.
 const MOST_SHOWN: usize = 4;
 
 /// Tables of FsOpBench.
@@ -23,7 +23,7 @@ pub fn bonnie(data: &[u8]) {
     import(Format::BonnieCsv, data);
 }
 
-/// What is taken can be stored and shown.
+/// Whatever is accepted can be stored and shown.
 fn import(format: Format, data: &[u8]) {
     let Ok(file) = File::new("fuzz.txt", data.to_vec()) else { return };
     let imported = match trials(format, &[file], None) {
@@ -35,7 +35,7 @@ fn import(format: Format, data: &[u8]) {
     show::some(&imported[..imported.len().min(MOST_SHOWN)], lot(data, u64::MAX));
 }
 
-/// The store keeps integers with a sign, and JSON neither infinities nor what is not a number.
+/// Integers in the store are signed, and JSON has neither infinities nor NaN.
 fn assert_storable(trial: &TrialRecord) {
     let json = serde_json::to_value(trial).expect("a record is JSON");
     assert_fits(&json);

@@ -1,4 +1,4 @@
-//! Undo journals, which root obeys: replayed on a machine in memory.
+//! Undo journals, which root follows, replayed on a machine in memory.
 
 use crate::machine;
 use fsdyno_host::fake::Machine;
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 const NAME: &str = "00000000000000000000000000000000.journal";
 
-/// What a journal of this boot begins with.
+/// The first line of a journal of this boot.
 static HEADER: LazyLock<String> = LazyLock::new(|| {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!("{{\"fsdyno_undo_journal\":1,\"boot_id\":\"{}\",\"pid\":4194305}}\n", boot.trim())
 });
 
-/// Whatever a journal says, restoring touches nothing that is not ours. An input that begins with `!` is a whole file after that,
-/// any other one the entries of a journal of this boot.
+/// Whatever a journal says, restoring touches nothing that is not ours. An input that begins with `!` is a
+/// whole file after that character, any other input the entries of a journal of this boot.
 pub fn journal(data: &[u8]) {
     let text = match data.split_first() {
         Some((b'!', whole)) => whole.to_vec(),
@@ -46,31 +46,31 @@ pub fn journal(data: &[u8]) {
     let followed = report.aside.is_empty();
     assert!(
         followed || without_settings(&after) == without_settings(&before),
-        "it was put aside and yet followed"
+        "it was moved aside, but also followed"
     );
-    // What was left is tried again, and another entry may have made way for it.
+    // What was left is tried again; another entry may have been in its way.
     let (again, _) = restore(false);
     assert!(again.report.left.len() <= report.report.left.len(), "{again:?} after {report:?}");
     if report.report.left.is_empty() {
-        assert!(!path.exists(), "a journal of which nothing is left stays");
+        assert!(!path.exists(), "a journal stays after everything in it was undone");
     }
     if report.report.left.is_empty() && !contradict(&identities) {
         let (_, replayed) = restore(true);
         assert_eq!(
             without_settings(&replayed),
             without_settings(&after),
-            "undoing twice is not undoing once"
+            "undoing twice differs from undoing once"
         );
     }
 }
 
-/// A directory in memory, where there is such a thing: a journal is synced to its disk.
+/// A directory in memory if possible, because journals are synced to disk.
 pub fn scratch() -> TempDir {
     let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
     tempfile::tempdir_in(memory.unwrap_or_else(std::env::temp_dir)).expect("a directory")
 }
 
-/// The identities of files that the entries carry.
+/// The identities of files in the entries.
 fn identities(journal: &[u8]) -> Vec<FileIdentity> {
     let entries = journal.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     let identity = |entry| match entry {
@@ -81,12 +81,14 @@ fn identities(journal: &[u8]) -> Vec<FileIdentity> {
     entries.filter_map(identity).collect()
 }
 
-/// Whether two entries tell different things of one inode: what the first to be undone takes away, the other cannot compare.
+/// Whether two entries describe one inode differently: after the first is undone, the other has nothing to
+/// compare.
 fn contradict(identities: &[FileIdentity]) -> bool {
     identities.iter().any(|one| identities.iter().any(|other| one.inode == other.inode && one != other))
 }
 
-/// Entries of one setting may contradict each other, so that each time another one finds what it has set.
+/// A machine without its settings. Entries for one setting may contradict each other, and then each replay
+/// finds what the other one wrote.
 fn without_settings(machine: &Machine) -> Machine {
     let mut machine = machine.clone();
     machine.texts.retain(|path, _| !path.starts_with("/proc/sys") && !path.starts_with(Path::new("/sys")));
@@ -97,9 +99,9 @@ fn without_settings(machine: &Machine) -> Machine {
 mod tests {
     use super::*;
 
-    /// What fuzzing varies must be obeyed as it is, or nothing that was varied would be.
+    /// The journal that fuzzing varies must be followed, or its variations would not be followed either.
     #[test]
-    fn the_honest_seed_takes_down_all_remains() {
+    fn the_honest_seed_removes_all_remains() {
         let mut host = machine::with_remains();
         let directory = scratch();
         let seed = include_bytes!("../../../fuzz/corpus/journal/seed-honest");
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "/home' was unmounted")]
-    fn what_belongs_to_others_is_watched() {
+    fn changes_to_what_belongs_to_others_are_detected() {
         let mut host = machine::with_remains();
         let before = host.snapshot();
         host.as_somebody_else(|host| fsdyno_host::Host::unmount(host, Path::new("/home")))

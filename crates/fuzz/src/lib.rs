@@ -1,9 +1,9 @@
-//! What fuzzing feeds to fsdyno: for each kind of input that may come from a stranger or from a broken machine, a body that
-//! takes any bytes and does with them what fsdyno would do.
+//! The fuzz targets of fsdyno: for each kind of input that may come from a stranger or from a broken machine,
+//! a function that takes any bytes and does with them what fsdyno would do.
 //!
-//! `fuzz/`, a workspace of its own, puts libFuzzer around these bodies; the test suite runs them on the inputs in
-//! `fuzz/corpus`. A body panics when something is wrong: in the product, or in one of its own assertions about what must hold
-//! whatever comes in. No crate of the product imports this one.
+//! `fuzz/`, a separate workspace, runs these functions under libFuzzer; the test suite runs them on the
+//! inputs in `fuzz/corpus`. A function panics if the product does, or if one of its own assertions fails. No
+//! crate of the product imports this one.
 
 mod conversation;
 mod engine;
@@ -18,13 +18,14 @@ mod stored;
 
 /// A kind of input.
 pub struct Target {
-    /// Its name, which is also that of its directory in `fuzz/corpus`.
+    /// Its name, also that of its directory in `fuzz/corpus`.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// Runs the target on any bytes.
     pub run: fn(&[u8]),
-    /// Bytes of the longest input to try: room for one of everything. Longer ones only take longer.
+    /// The size of the longest input to try, in bytes: room for one of everything. Longer inputs only take
+    /// longer.
     pub longest: usize,
-    /// Files and directories of real inputs that are in the tree anyway, from the root of the repository.
+    /// Files and directories with real inputs, relative to the root of the repository.
     pub seeds: &'static [&'static str],
 }
 
@@ -45,12 +46,13 @@ pub const TARGETS: &[Target] = &[
     Target { name: "stored", run: stored::stored, longest: 8192, seeds: &[] },
 ];
 
-/// The target of this name.
+/// Finds a target by name.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Spreads inputs evenly over what is too slow to do with each of them. The same input always gets the same number (FNV-1a).
+/// Distributes inputs evenly over checks that are too slow to run for each of them. The same input always
+/// gets the same number (FNV-1a).
 fn lot(data: &[u8], of: u64) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     data.iter().fold(0xcbf2_9ce4_8422_2325, step) % of

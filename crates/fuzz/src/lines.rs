@@ -1,4 +1,4 @@
-//! What engines and guests say.
+//! Messages of engines and guests.
 
 use crate::{sample, show};
 use fsdyno_core::{Bytes, EngineEvent};
@@ -13,7 +13,7 @@ use fsdyno_host::{DeviceHandle, EngineOutput, Output};
 use fsdyno_sweep::{Plan, dry_run};
 use std::path::PathBuf;
 
-/// A sweep on the device that a probe is of.
+/// A sweep on the device that is probed.
 const PLAN: &str =
     "[device]\nblock = \"/dev/sdb\"\n[axes]\nfilesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n";
 
@@ -41,13 +41,13 @@ pub fn engine(data: &[u8]) {
                 }
             },
             EngineOutput::Garbage(text) => assert!(text.chars().count() < 1000, "an excerpt is short"),
-            other => panic!("no line is {other:?}"),
+            other => panic!("a line became {other:?}"),
         }
     }
     show::everything(&[trial]);
 }
 
-/// A guest's answer of each type, by the first byte, and news of its engine.
+/// An answer of a guest, of the type that the first byte selects, or news of its engine.
 pub fn guest(data: &[u8]) {
     let Some((kind, line)) = data.split_first() else { return };
     let host = "guest";
@@ -76,7 +76,7 @@ pub fn guest(data: &[u8]) {
     }
 }
 
-/// Whatever a device looks like, the guards come to a judgement.
+/// Whatever a device looks like, the guards reach a decision.
 fn judge(probe: DeviceProbe) {
     let mut host = FakeHost::new();
     host.add_block("/dev/sdb", (8, 16), Bytes(64 * Bytes::GIB));

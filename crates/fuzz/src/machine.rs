@@ -1,4 +1,4 @@
-//! A machine in memory with things of other people beside the remains of a trial.
+//! A machine in memory with the remains of a trial, and with files and devices of other people.
 
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::{FakeHost, Machine};
@@ -6,19 +6,19 @@ use fsdyno_host::probe::FileIdentity;
 use fsdyno_host::{Command, Host, LoopOptions, MountRequest};
 use std::path::{Path, PathBuf};
 
-/// The name of everything that a trial has left, in the place of 128 random bits.
+/// The random part of the names that a trial has left, in place of 128 random bits.
 const ID: &str = "00000000000000000000000000000001";
 const UUID: &str = "66736479-6e6f-8000-8000-000000000001";
 const ARRAY: &str = "01234567:89abcdef:01234567:89abcdef";
-/// A file of somebody else, and a loop device on it.
+/// A file of somebody else, which also has a loop device.
 const DIARY: &str = "/data/diary";
-/// Text of others, none of which is a setting.
+/// Text files of others; none of them is a setting.
 const OTHERS: &[(&str, &str)] =
     &[("/etc/passwd", "root:x:0:0::/root:/bin/sh\n"), ("/root/notes", "mine\n"), ("/proc/sysrq-trigger", "")];
 const OTHER_DIRECTORIES: &[&str] = &["/home", "/root", "/run/user"];
 const OTHER_MOUNT: &str = "/home";
 
-/// The machine on which a trial was killed. It panics when it is asked for a step that is never allowed.
+/// The machine on which a trial was killed. It panics if it is asked to do what is never allowed.
 pub fn with_remains() -> FakeHost {
     let mut host = FakeHost::new();
     host.add_file(DIARY, Bytes(1 << 20));
@@ -40,7 +40,7 @@ pub fn with_remains() -> FakeHost {
     host
 }
 
-/// A disk with a mount, an image on a loop device, an array, settings and directories.
+/// Leaves a disk with a mount, an image on a loop device, an array, settings and directories.
 fn leave_trial(host: &mut FakeHost) {
     let options = LoopOptions { direct_io: true, block_size: 512 };
     let image = host.create_image(Path::new("/data/fsdyno.img"), Bytes(1 << 30)).expect("an image");
@@ -103,11 +103,12 @@ pub fn assert_untouched(before: &Machine, after: &Machine) {
     let inode = before.files[diary].0.inode;
     let attached = |machine: &Machine| machine.loops.values().filter(|found| **found == inode).count();
     assert_eq!(attached(after), attached(before), "the loop device on {DIARY} was detached");
-    assert!(after.texts.keys().all(|path| before.texts.contains_key(path)), "a setting was made");
-    assert!(after.files.keys().all(|path| before.files.contains_key(path)), "a file was made");
+    assert!(after.texts.keys().all(|path| before.texts.contains_key(path)), "a setting was created");
+    assert!(after.files.keys().all(|path| before.files.contains_key(path)), "a file was created");
 }
 
-/// Whether this is the proof of ownership of a file of somebody else. Nothing tells a journal that has it from an honest one.
+/// Whether this identity is that of a file of somebody else. A journal that contains it looks like an honest
+/// one.
 pub fn is_of_others(host: &FakeHost, identity: &FileIdentity) -> bool {
     host.snapshot().files[Path::new(DIARY)].0.inode == identity.inode
 }

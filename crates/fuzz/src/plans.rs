@@ -1,14 +1,14 @@
-//! Plans: parsed, multiplied, and looked at without running them on a machine in memory.
+//! Plans: parsed, expanded into cases, and dry-run on a machine in memory.
 
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::{FakeGuests, FakeHost};
 use fsdyno_sweep::{Plan, PlanError, dry_run};
 
-/// A larger plan is as valid, and tells nothing that a smaller one does not.
+/// Larger plans are just as valid, but test nothing that smaller ones do not.
 const MOST_CASES: usize = 64;
 const MOST_TRIALS: u64 = 1000;
 
-/// Whatever a plan says, parsing it and looking at what it would do changes nothing.
+/// Whatever a plan says, parsing it and a dry run change nothing.
 pub fn plan(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let plan = match Plan::parse(text, "/nowhere/plan.toml", &[]) {
@@ -33,7 +33,7 @@ pub fn plan(data: &[u8]) {
     let _ = fsdyno_sweep::study(text, &[]);
 }
 
-/// An error says something, in one line or more, and so does its hint.
+/// An error has a text, and so has its hint.
 fn assert_helpful(error: &PlanError) {
     assert!(!error.to_string().trim().is_empty());
     if let Some(hint) = error.hint() {

@@ -1,4 +1,4 @@
-//! Everything that is shown of trials, and what must hold of it.
+//! Shows trials in every way, and checks what must hold for the output.
 
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::comparison as written;
@@ -11,18 +11,18 @@ use fsdyno_verdict::comparison::{self, Comparison, Side};
 use fsdyno_verdict::{Header, Question, Recommendation, View};
 use std::io::{self, Write};
 
-/// One HTML page for so many inputs, and the figures of a study beside one in so many that are shown in its layout: they cost
-/// more than all the rest.
+/// How many inputs there are for each HTML page, and for each side-by-side table among those shown in the
+/// layout of a study. These two cost more than everything else.
 const PAGES: u64 = 2048;
 const BESIDE: u64 = 16;
 
-/// Shows trials in one of the ways that fsdyno has, chosen by `lot`; in the course of many inputs, in all of them. A record that
-/// makes no sense may be refused with an error, and in no other way.
+/// Shows trials in one of the ways that fsdyno has, chosen by `lot`, so that many inputs cover all of them.
+/// An inconsistent record may be rejected with an error, but nothing may panic.
 pub fn some(trials: &[TrialRecord], lot: u64) {
     with_header(trials, &header("read"), lot);
 }
 
-/// The same, of a sweep that says this of itself.
+/// The same with a given header.
 pub fn with_header(trials: &[TrialRecord], header: &Header, lot: u64) {
     let wide = Style { width: 132, colour: true, blocks: true };
     match lot % 8 {
@@ -44,7 +44,7 @@ pub fn with_header(trials: &[TrialRecord], header: &Header, lot: u64) {
     }
 }
 
-/// What a sweep with trials from nowhere says of itself.
+/// A header for trials that belong to no sweep.
 pub fn header(measure: &str) -> Header {
     Header {
         id: "1".to_string(),
@@ -58,7 +58,8 @@ pub fn header(measure: &str) -> Header {
     }
 }
 
-/// Prints as fsdyno prints to a terminal, which nothing in the text commands. What cannot be printed is an error.
+/// Prints as fsdyno prints to a terminal, and checks that the text contains no control sequences. Printing
+/// may fail with an error.
 fn printed(style: Style, print: impl FnOnce(&mut dyn Write, &Style) -> io::Result<()>) {
     let mut text = Vec::new();
     let spelling = if style.colour { Spelling::Coloured } else { Spelling::Plain };
@@ -126,7 +127,7 @@ mod tests {
     /// Every way of [`with_header`], and the page.
     const LOTS: std::ops::Range<u64> = 0..8 * BESIDE * 8;
 
-    /// Replaces each number that is below a value by the largest that still makes a record.
+    /// Replaces each number below `at` by the largest that is still valid in a record.
     fn enlarge(record: &mut Value, at: &str) {
         let children: Vec<String> = match record.pointer(at) {
             Some(Value::Object(members)) => members.keys().map(|key| format!("{at}/{key}")).collect(),
@@ -138,14 +139,14 @@ mod tests {
                         return;
                     }
                 }
-                panic!("no large number is taken at {at}");
+                panic!("no large number is accepted at {at}");
             }
             _ => return,
         };
         children.iter().for_each(|child| enlarge(record, child));
     }
 
-    /// Sums stay at the largest number. Only a store that somebody has changed has such figures.
+    /// Sums saturate at the largest number. Only a store that somebody has modified has such figures.
     #[test]
     fn the_largest_figures_are_shown_in_every_way() {
         let mut record = serde_json::to_value(&sample::repeated()[0]).expect("a record is JSON");

@@ -1,5 +1,5 @@
-//! The store: records as it takes them, its fields changed behind our back, what its compressed fields hold, its file damaged,
-//! and the tables of an earlier release changed before they are converted.
+//! The store: records, modified fields, modified contents of compressed fields, a damaged file, and modified
+//! tables of an earlier release that are then converted.
 
 use crate::{journal, lot, sample, show};
 use fsdyno_core::TrialRecord;
@@ -13,21 +13,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 const TABLES: &[&str] = &["sweeps", "trials"];
-/// Those of version 8 of the schema, as far as a conversion reads them.
+/// The tables of version 8 of the schema that a conversion reads.
 const OLD_TABLES: &[&str] = &["trials", "phases", "roles", "workers", "operations", "telemetry", "warnings"];
 /// A store of that version.
 const OLD_STORE: &[u8] = include_bytes!("../../store/tests/store/version-8.db.zst");
 
-/// A store with a sweep in it, and a second connection that changes it.
+/// A store with a sweep, and a second connection that modifies it.
 struct Bench {
     store: Store,
     editor: Connection,
-    /// Tables with their columns.
+    /// The columns of all tables.
     columns: Vec<Column>,
-    /// The bytes of an old store in a file.
+    /// The contents of the file of an old store.
     old: Vec<u8>,
-    /// The bytes of such a store in a file, and where damaged ones are written.
+    /// The contents of the file of a current store.
     whole: Vec<u8>,
+    /// Where modified files are written.
     directory: TempDir,
 }
 
@@ -35,7 +36,7 @@ struct Bench {
 struct Column {
     table: &'static str,
     name: String,
-    /// Whether the old store has it, and not the new one.
+    /// Whether the old store has it, but not the new one.
     is_old: bool,
 }
 
@@ -43,8 +44,9 @@ thread_local! {
     static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
 }
 
-/// By the first byte: a record (`r`), what a document (`j`) or a bulk (`k`) decompresses to, damage (`d`), or a field. A field is
-/// its type, its name until the end of the line (or what stands for one), and its value.
+/// The first byte selects a record (`r`), the decompressed contents of a document (`j`) or of bulk data
+/// (`k`), damage (`d`), or a field. A field is its type, its name (any other text stands for some column) up
+/// to the end of the line, and its value.
 pub fn stored(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     BENCH.with_borrow_mut(|bench| {
@@ -84,15 +86,15 @@ impl Bench {
             let copy = format!("CREATE TEMP TABLE kept_{table} AS SELECT * FROM {table}");
             editor.execute_batch(&copy).expect("a copy");
         }
-        // It has read no schema yet, and so takes the one that says nothing of types.
+        // It has not read the schema yet, so it gets the one without types.
         let store = Store::open(&name).expect("a store");
         Bench { store, editor, columns, old, whole, directory }
     }
 
-    /// What the store takes, it gives back as it was, and all of that can be shown.
+    /// Whatever the store accepts, it returns unchanged, and all of it can be shown.
     fn record(&mut self, json: &[u8]) {
         let Ok(record) = serde_json::from_slice::<TrialRecord>(json) else { return };
-        // Shares of workers that nobody watched are not written.
+        // Shares of unwatched workers are not written.
         let json = serde_json::to_vec(&record).expect("a record is JSON");
         let record = serde_json::from_slice::<TrialRecord>(&json).expect("what was written is read");
         let Ok(id) = self.store.import_sweep(&sweep(), std::slice::from_ref(&record)) else { return };
@@ -100,12 +102,12 @@ impl Bench {
         let away = format!(
             "PRAGMA foreign_keys = on; DELETE FROM sweeps WHERE id = {id}; PRAGMA foreign_keys = off"
         );
-        self.editor.execute_batch(&away).expect("a sweep less");
+        self.editor.execute_batch(&away).expect("delete the sweep");
         assert_eq!(read, [record]);
         show::some(&read, lot(&json, u64::MAX));
     }
 
-    /// Gives a field of every row a value: text, bytes, an integer, a number or nothing.
+    /// Sets a field of every row to a value: text, bytes, an integer, a number or nothing.
     fn change(&self, kind: u8, data: &[u8]) {
         let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
         let (name, value) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -129,12 +131,13 @@ impl Bench {
         if self.editor.execute(&sql, [value]).is_ok() {
             read(&self.store, lot(data, u64::MAX));
         }
-        // A value that two rows may not both have changed nothing.
+        // If the value must be unique, nothing was changed.
         let whole = format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM temp.kept_{table}");
         self.editor.execute_batch(&whole).expect("what was there before");
     }
 
-    /// Changes the old store and opens it. A field that cannot be read spoils its trial, and never the store.
+    /// Modifies the old store and opens it. A field that cannot be read affects its trial, but never the
+    /// store.
     fn convert(&self, sql: &str, value: &Value, data: &[u8]) {
         let path = self.fresh("results.db", &self.old);
         let editor = Connection::open(&path).expect("a connection");
@@ -147,10 +150,10 @@ impl Bench {
         }
     }
 
-    /// The only file in the directory.
+    /// Writes a file and removes all others from the directory.
     fn fresh(&self, name: &str, bytes: &[u8]) -> PathBuf {
         for old in fs::read_dir(self.directory.path()).expect("a directory") {
-            fs::remove_file(old.expect("an entry").path()).expect("a file less");
+            fs::remove_file(old.expect("an entry").path()).expect("remove a file");
         }
         let path = self.directory.path().join(name);
         fs::write(&path, bytes).expect("memory");
@@ -161,14 +164,15 @@ impl Bench {
         self.columns.iter().position(|column| column.name == name).expect("a column of trials")
     }
 
-    /// A column by its name; by any other text some column, so that no input is wasted.
+    /// The column of this name. Any other text selects some column, so that no input is wasted.
     fn column(&self, name: &[u8]) -> &Column {
         let named = |column: &&Column| format!("{}.{}", column.table, column.name).as_bytes() == name;
         let any = || &self.columns[lot(name, self.columns.len() as u64) as usize];
         self.columns.iter().find(named).unwrap_or_else(any)
     }
 
-    /// Overwrites bytes of the file: three for a place, one for a length, and as many as that.
+    /// Overwrites bytes of the file. A patch is three bytes for a position, one for a length, and that many
+    /// bytes.
     fn damage(&self, mut patches: &[u8]) {
         let seed = lot(patches, u64::MAX);
         let mut file = self.whole.clone();
@@ -205,7 +209,7 @@ fn sweep() -> NewSweep {
     }
 }
 
-/// Takes types and checks out of the schema: a store from elsewhere has any value in any column.
+/// Removes types and checks from the schema: a store from elsewhere may have any value in any column.
 fn forget_types(editor: &Connection) {
     let schema = "PRAGMA foreign_keys = off; PRAGMA ignore_check_constraints = on; PRAGMA writable_schema = on;
         UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT, ', ''), 'STRICT', '') WHERE type = 'table';
@@ -214,7 +218,7 @@ fn forget_types(editor: &Connection) {
     editor.execute_batch(schema).expect("another schema");
 }
 
-/// An old store that takes any value, and its columns.
+/// An old store that accepts any value, and its columns.
 fn old_store(path: &Path) -> (Vec<u8>, Vec<Column>) {
     fs::write(path, zstd::decode_all(OLD_STORE).expect("a store")).expect("memory");
     let editor = Connection::open(path).expect("a connection");
@@ -235,7 +239,7 @@ fn columns(editor: &Connection, table: &'static str, is_old: bool) -> Vec<Column
     names.map(|name| Column { table, name: name.expect("a name"), is_old }).collect()
 }
 
-/// Reads all that a store has, and shows it. What is damaged is an error.
+/// Reads everything in a store, and shows it. Damage is an error.
 fn read(store: &Store, lot: u64) {
     let Ok(sweeps) = store.sweeps() else { return };
     for summary in sweeps.into_iter().take(2) {
@@ -254,7 +258,8 @@ fn read(store: &Store, lot: u64) {
 mod tests {
     use super::*;
 
-    /// Seeds by what they change, which names a column; a column that is called otherwise by now would be a wasted seed.
+    /// A seed is named after the column that it changes. After the column is renamed, the seed would be
+    /// wasted.
     #[test]
     fn each_seed_names_a_column() {
         let bench = Bench::new();

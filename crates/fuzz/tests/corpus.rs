@@ -1,11 +1,11 @@
-//! Every input that fuzzing has found worth keeping, and every real one, goes through the body of its target.
+//! Runs each target on every input that fuzzing has found worth keeping, and on every real one.
 
 use fsdyno_fuzz::TARGETS;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of all corpora: a repository is no place for more.
+/// The maximum size of all corpora in bytes; more does not belong in a repository.
 const MOST: u64 = 300_000;
 
 fn root() -> PathBuf {
@@ -31,13 +31,13 @@ fn replay(name: &str) {
     assert!(!corpus.is_empty(), "{name} has a corpus");
     let seeds = target.seeds.iter().flat_map(|seed| files(&root().join(seed)));
     for file in corpus.into_iter().chain(seeds) {
-        // The last line says which one broke something.
+        // The last line says which input caused a failure.
         eprintln!("{}", file.display());
         (target.run)(&fs::read(&file).expect("a readable file"));
     }
 }
 
-/// A test for each target, so that they run side by side and each failure has a name.
+/// A test for each target, so that they run in parallel and each failure has a name.
 macro_rules! replays {
     ($($test:ident = $name:literal;)*) => {
         $(#[test]
@@ -75,5 +75,5 @@ fn each_target_is_replayed_and_each_corpus_has_a_target() {
 fn corpora_stay_small() {
     let sizes = TARGETS.iter().flat_map(|target| files(&corpora().join(target.name)));
     let bytes: u64 = sizes.map(|file| fs::metadata(&file).expect("a file").len()).sum();
-    assert!(bytes <= MOST, "{bytes} bytes: scripts/fuzz minimise");
+    assert!(bytes <= MOST, "{bytes} bytes; run scripts/fuzz minimise");
 }

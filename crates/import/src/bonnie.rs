@@ -1,5 +1,5 @@
-//! The lines of bonnie++ as trials of the workload `external`: one trial for each line, one phase for each test that it has a
-//! figure for, read as the workload reads what bonnie++ prints there.
+//! Lines of bonnie++ as trials of the workload `external`: one trial for each line, and one phase for each
+//! test with a figure. They are read as in that workload itself.
 
 use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
@@ -14,7 +14,7 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
     let drafts: Vec<Draft> =
         lines.map(|(index, text)| draft(file, index + 1, text.trim_end())).collect::<Result<_, _>>()?;
     match drafts.is_empty() {
-        true => Err(ImportError::at(file, 1, 1, "expected a line of figures of bonnie++, found nothing")),
+        true => Err(ImportError::at(file, 1, 1, "expected a bonnie++ result line, found nothing")),
         false => Ok(drafts),
     }
 }
@@ -30,20 +30,20 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
         }
     };
     let line = Line::new(text).map_err(misread)?;
-    let (silent, told): (Vec<_>, Vec<_>) =
-        line.tests(None).map_err(misread)?.into_iter().partition(|told| told.too_quick);
-    if told.is_empty() {
-        return Err(ImportError::at(file, number, 1, "the line has no figure of any test"));
+    let (too_quick, measured): (Vec<_>, Vec<_>) =
+        line.tests(None).map_err(misread)?.into_iter().partition(|test| test.too_quick);
+    if measured.is_empty() {
+        return Err(ImportError::at(file, number, 1, "the line has no figures"));
     }
     let versions = line.versions();
     let mut warnings = vec![warning(
         file,
-        &format!("a line of bonnie++ {versions}"),
-        "nothing of filesystem, device and machine, no single operations, stalls only as the longest of each test",
+        &format!("bonnie++ {versions}"),
+        "filesystem, device, machine, single operations, or stalls other than the longest of each test",
     )];
-    if !silent.is_empty() {
-        let names: Vec<&str> = silent.iter().map(|told| told.phase.name.as_str()).collect();
-        let text = format!("bonnie++ gives no figure for what it does too quickly: {}", names.join(", "));
+    if !too_quick.is_empty() {
+        let names: Vec<&str> = too_quick.iter().map(|test| test.phase.name.as_str()).collect();
+        let text = format!("bonnie++ reports no rate for tests that were too quick: {}", names.join(", "));
         warnings.push(Warning::new(WarningKind::FigureMissing, text));
     }
     let name = line.name();
@@ -63,7 +63,7 @@ fn draft(file: &File, number: usize, text: &str) -> Result<Draft, ImportError> {
             ..Environment::default()
         },
         scheduler: String::new(),
-        phases: told.into_iter().map(|told| told.phase).collect(),
+        phases: measured.into_iter().map(|test| test.phase).collect(),
         warnings,
         finished: String::new(),
     })
@@ -80,7 +80,7 @@ mod tests {
     const OLD: &str = "rimmer,2G,18624,97,71618,31,29391,11,19722,96,85172,14,202.5,0,16,1980,94,+++++,+++,+++++,+++,2056,94,+++++,+++,5442,92";
     /// Version 1.97 of `-s 4G -n 16`.
     const MIDDLE: &str = "1.97,1.97,web1,1,1386077310,4G,,580,98,104411,13,49127,7,1290,92,116021,8,214.1,5,16,,,,,24201,30,+++++,+++,31415,32,23911,29,+++++,+++,30012,31,14892us,591ms,1022ms,20103us,98ms,622ms,291us,302us,318us,207us,21us,260us";
-    /// Version 2.00 of `-s 64m -r 0 -n 0 -f1` under strace, so that all but one part have figures.
+    /// Version 2.00 of `-s 64m -r 0 -n 0 -f1`, slowed down by strace so that all tests but one have figures.
     const NEW: &str = "1.98,2.00a,vm,1,1795323098,64M,,8192,5,33,24,88754,32,81049,29,31,23,+++++,+++,14179,181,,,,,,,,,,,,,,,,,,834ms,8613us,13306us,1139ms,291us,2912us,,,,,,";
 
     fn import(text: &str) -> Result<Vec<TrialRecord>, ImportError> {
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn each_layout_is_read_with_what_it_tells() {
+    fn each_layout_is_read_with_all_its_figures() {
         let imported = import(&format!("{OLD}\n{MIDDLE}\n\n{NEW}\n")).unwrap();
         let [old, middle, new] = &imported[..] else { panic!("three trials") };
         assert_eq!(value(old, "bonnie-write-block"), Some(71618.0 * 1024.0));
         assert_eq!(value(old, "bonnie-seeks"), Some(202.5));
         assert_eq!(value(old, "bonnie-random-delete"), Some(5442.0));
         assert_eq!(value(old, "bonnie-seq-stat"), None);
-        // The percentages are those of the line where it says how much was done.
+        // Percentages are known if the line says how much was done.
         let share = value(old, "write block/writer/cpu-share").unwrap();
         assert!((share - 0.31).abs() < 1e-9, "{share}");
         let share = value(old, "write per character/writer/cpu-share").unwrap();
@@ -131,10 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_broken_is_refused_with_its_place() {
+    fn errors_are_reported_with_their_position() {
         for (text, line, column, problem) in [
-            ("", 1, 1, "expected a line of figures"),
-            ("\n\n", 1, 1, "expected a line of figures"),
+            ("", 1, 1, "expected a bonnie++ result line"),
+            ("\n\n", 1, 1, "expected a bonnie++ result line"),
             (&format!("{OLD}\nhost,1G,3\n"), 2, 10, "expected a line of 27, 48 or 50 fields, found 3"),
             (&format!("{OLD},\n"), 1, OLD.len() + 2, "found 28"),
             (
@@ -150,13 +150,13 @@ mod tests {
             (&OLD.replace(",16,", ",many,"), 1, 64, "expected a number of files"),
             (&NEW.replace("834ms", "834 parsecs"), 1, 107, "expected a latency"),
             (&NEW.replacen("1.98", "vm", 1), 1, 1, "expected the version of the layout"),
-            ("a,,,,,,,,,,,,,,,,,,,,,,,,,,", 1, 1, "no figure of any test"),
+            ("a,,,,,,,,,,,,,,,,,,,,,,,,,,", 1, 1, "the line has no figures"),
         ] {
-            let error = import(text).map(|trials| panic!("taken: {text}: {trials:?}")).unwrap_err();
-            let ImportError::Syntax { line: at, column: place, problem: told, .. } = &error else {
+            let error = import(text).map(|trials| panic!("accepted: {text}: {trials:?}")).unwrap_err();
+            let ImportError::Syntax { line: at, column: place, problem: reported, .. } = &error else {
                 panic!("{error}")
             };
-            assert!(told.contains(problem), "{error} is not {problem}");
+            assert!(reported.contains(problem), "{error}: not {problem}");
             assert_eq!((*at, *place), (line, column), "{error}");
         }
     }

@@ -1,5 +1,5 @@
-//! A file of fio's JSON as a trial of the workload `external`: a phase for each group of jobs, read as the engine reads what
-//! fio prints there.
+//! JSON of fio as a trial of the workload `external`: one phase for each group of jobs, read as in that
+//! workload itself.
 
 use crate::{Draft, File, ImportError, place, warning};
 use fsdyno_core::Workload;
@@ -21,8 +21,8 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
     }
     let mut warnings = vec![warning(
         file,
-        "a result of fio",
-        "nothing of filesystem, device and machine, no stalls, no processor time of kernel threads",
+        "fio",
+        "filesystem, device, machine, stalls, or the processor time of kernel threads",
     )];
     warnings.extend(report.warnings);
     let ended = head.timestamp.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
@@ -44,13 +44,13 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
     }])
 }
 
-/// The document; remarks of fio may stand before it.
+/// The JSON document, which messages of fio may precede.
 fn json(file: &File) -> Result<&str, ImportError> {
     fio::document(&file.text)
-        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON of fio, found none"))
+        .ok_or_else(|| ImportError::at(file, 1, 1, "expected the JSON output of fio, found none"))
 }
 
-/// The place that serde tells is that in the document.
+/// The position in the file; serde reports the one in the document.
 fn misread(file: &File, error: &serde_json::Error) -> ImportError {
     let begin = file.text.find('{').unwrap_or(0);
     let (line, column) = place(&file.text[..begin]);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn remarks_before_the_document_move_places() {
+    fn messages_before_the_document_shift_positions() {
         let broken = PLUS.replacen("\"error\" : 0", "\"error\" : \"none\"", 1);
         let at = |text: &str| match import(text) {
             Err(ImportError::Syntax { line, column, problem, .. }) => (line, column, problem),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_refused() {
+    fn anything_but_a_result_is_rejected() {
         for bad in ["", "fio: no such job\n", "{", "{}", "{ \"jobs\": 3 }", &PLUS[..PLUS.len() / 2]] {
             assert!(matches!(import(bad), Err(ImportError::Syntax { .. })), "{bad}");
         }
@@ -111,33 +111,33 @@ mod tests {
         assert_eq!(error, "'runs/nvme.json': its job 'writers' failed with error 28");
     }
 
-    /// What is said of one figure is said of every figure of its kind.
+    /// Imports the captured file with every occurrence of a text replaced.
     fn with(from: &str, to: &str) -> Result<Vec<TrialRecord>, ImportError> {
         assert!(PLUS.contains(from), "{from}");
         import(&PLUS.replace(from, to))
     }
 
-    /// The quantiles were clamped between the two, which panicked.
+    /// Clamping the quantiles between the two would panic.
     #[test]
-    fn a_shortest_latency_above_the_longest_is_refused() {
+    fn a_minimum_latency_above_the_maximum_is_rejected() {
         let error = with("\"max\" : 2853500", "\"max\" : 5000").unwrap_err().to_string();
-        assert!(error.contains("'writers' says that its shortest latency is 5087 ns"), "{error}");
+        assert!(error.contains("'writers' has a minimum latency of 5087 ns"), "{error}");
     }
 
-    /// The format of a histogram has a sign for each count; encoding one panicked.
+    /// Counts in an encoded histogram are signed: encoding these would panic.
     #[test]
-    fn counts_that_no_histogram_holds_are_refused() {
+    fn counts_that_no_histogram_can_hold_are_rejected() {
         for count in ["9223372036854775808", "18446744073709551615", "9007199254740993"] {
             let error = with("\"5088\" : 1,", &format!("\"5088\" : {count},")).unwrap_err().to_string();
-            assert!(error.contains("the most that there can be"), "{error}");
+            assert!(error.contains("above the limit of"), "{error}");
         }
         let many = "\"5088\" : 9007199254740992, \"5089\" : 9007199254740992,";
         let error = with("\"5088\" : 1,", many).unwrap_err().to_string();
-        assert!(error.ends_with("its jobs did more than can be counted"), "{error}");
+        assert!(error.ends_with("the totals of its jobs are too large"), "{error}");
     }
 
     #[test]
-    fn figures_that_cannot_be_are_refused() {
+    fn impossible_figures_are_rejected() {
         for (from, to) in [
             ("\"iops\" : 102400.000000", "\"iops\" : -1.0"),
             ("\"iops\" : 102400.000000", "\"iops\" : 1e300"),
@@ -150,7 +150,7 @@ mod tests {
             ("\"99.990000\" :", "\"-5\" :"),
             ("\"runtime\" : 5,", "\"runtime\" : 18446744073709551615,"),
         ] {
-            let error = with(from, to).map(|_| panic!("taken: {to}")).unwrap_err();
+            let error = with(from, to).map(|_| panic!("accepted: {to}")).unwrap_err();
             assert!(matches!(error, ImportError::NoResult { .. }), "{to}: {error}");
         }
         for numjobs in ["4294967295", "4294967296", "-1"] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_without_end_is_an_error() {
+    fn deep_nesting_is_an_error() {
         let deep = format!("{{\"jobs\":{}", "[".repeat(1 << 20));
         assert!(matches!(import(&deep), Err(ImportError::Syntax { .. })));
     }

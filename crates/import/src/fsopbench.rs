@@ -1,8 +1,9 @@
 //! A table of FsOpBench as a trial of the workload `fileserver`.
 //!
-//! The title is the configuration: filesystem, disk, kernel, and every setting by the name of its axis. Counts, minimum,
-//! maximum, mean, median and deviation of each operation are there; quantiles beyond the median are not, nor what all
-//! workers moved together: its rates are those of a worker over the time that it spent in its operations.
+//! The title is the configuration: filesystem, disk, kernel, and every setting by the name of its axis. Each
+//! operation has count, minimum, maximum, mean, median and deviation, but no other quantiles. There are no
+//! rates of all workers together: the rates of a table are those of one worker over the time that it spent in
+//! its operations.
 
 use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
@@ -14,7 +15,7 @@ use fsdyno_formats::fsopbench::{Number, Row, RowValues, STATISTICS, Table, Table
 use fsdyno_stats::Distribution;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Levels that say by themselves what they are levels of.
+/// Axes whose levels are clear without the name of the axis.
 const SELF_EXPLAINING: &[&str] = &["kernel", "scheduler", "atime", "disk"];
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
@@ -34,7 +35,7 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
     let mut most: BTreeMap<Role, u32> = BTreeMap::new();
     for phase in &table.phases {
         let refuse =
-            || no_result(format!("'{}' is no time that the phase '{}' may last", phase.window, phase.name));
+            || no_result(format!("'{}' is not a valid duration of phase '{}'", phase.window, phase.name));
         let window =
             phase.window.parse::<Nanos>().ok().filter(|window| *window > Nanos(0)).ok_or_else(refuse)?;
         windows.insert(window);
@@ -46,7 +47,7 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
         phases.push(phase_result(phase, window, &workers));
     }
     let workload = Fileserver {
-        // Nothing is said of the trees, and 0 is no size that a plan may ask for.
+        // The table does not describe the trees, and no plan may request a size of 0.
         tree_size: Bytes(0),
         readers: most.get(&Role::Reader).copied().unwrap_or(0),
         writers: most.get(&Role::Writer).copied().unwrap_or(0),
@@ -71,8 +72,8 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
         phases,
         warnings: vec![warning(
             file,
-            "a table of FsOpBench",
-            "no quantiles beside the median, no rates of all workers together, no stalls, nothing of the trees",
+            "FsOpBench",
+            "quantiles other than the median, rates of all workers together, stalls, or the trees",
         )],
         finished: String::new(),
     })
@@ -112,8 +113,8 @@ pub(super) fn name(drafts: &mut [Draft]) {
         let Configuration { name, filesystem, settings } = &mut draft.configuration;
         let word = |axis: &String| {
             let level = settings.get(axis)?;
-            let speaks = SELF_EXPLAINING.contains(&axis.as_str());
-            Some(if speaks { level.clone() } else { format!("{axis}={level}") })
+            let is_clear = SELF_EXPLAINING.contains(&axis.as_str());
+            Some(if is_clear { level.clone() } else { format!("{axis}={level}") })
         };
         let mut words: Vec<String> = varying.iter().filter_map(word).collect();
         if filesystem_varies || words.is_empty() {
@@ -123,7 +124,7 @@ pub(super) fn name(drafts: &mut [Draft]) {
     }
 }
 
-/// `3 readers, 3 writers`, which the parser has held against that form.
+/// Reads `3 readers, 3 writers`, whose form the parser has checked.
 fn workers(phase: &str) -> BTreeMap<Role, u32> {
     let groups = phase.split(", ").filter_map(|group| {
         let (count, word) = group.split_once(' ')?;
@@ -142,7 +143,7 @@ fn phase_result(phase: &TablePhase, window: Nanos, workers: &BTreeMap<Role, u32>
         });
         add(&mut roles[at], row);
     }
-    // `1 readers` of the tables is `1 reader` everywhere else.
+    // `1 readers` in the tables is `1 reader` everywhere else.
     let part = |(role, count): (&Role, &u32)| format!("{count} {role}{}", if *count == 1 { "" } else { "s" });
     let name: Vec<String> = workers.iter().map(part).collect();
     PhaseResult::lasting(name.join(", "), window, roles)
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_does_not_tell_has_no_value() {
+    fn what_a_table_does_not_contain_has_no_value() {
         let imported = &trials(Format::FsOpBench, &[file(PUBLISHED[4])], None).unwrap()[0];
         let value = |name: &str| name.parse::<fsdyno_core::Measure>().unwrap().value(imported);
         assert_eq!(value("1 reader/reader/openat/count").unwrap().value, 22713.0);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_broken_is_refused_with_its_place() {
+    fn errors_are_reported_with_their_position() {
         let good = PUBLISHED[4];
         let broken =
             |text: String| trials(Format::FsOpBench, &[file(&text)], None).err().map(|e| e.to_string());
@@ -253,10 +254,10 @@ mod tests {
             (good.replacen("A read dir", "Q read dir", 1), 6, 1),
             (format!("{good}rubbish\n"), good.lines().count() + 1, 1),
         ] {
-            let error = broken(text.clone()).unwrap_or_else(|| panic!("taken:\n{text}"));
+            let error = broken(text.clone()).unwrap_or_else(|| panic!("accepted:\n{text}"));
             assert!(error.starts_with(&place(line, column)), "{error}");
         }
-        // Cut anywhere, a table is refused, or what is left is whole rows.
+        // A table that is cut off anywhere is rejected, or has only complete rows.
         for (at, _) in good.char_indices().step_by(97) {
             if let Ok(imported) = trials(Format::FsOpBench, &[file(&good[..at])], None) {
                 assert!(
@@ -264,6 +265,6 @@ mod tests {
                 );
             }
         }
-        assert!(broken(good.replace("(30s)", "(0s)")).unwrap().contains("'0s' is no time"));
+        assert!(broken(good.replace("(30s)", "(0s)")).unwrap().contains("'0s' is not a valid duration"));
     }
 }

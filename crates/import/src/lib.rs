@@ -1,11 +1,12 @@
-//! Results that were measured elsewhere, as trials: the tables of FsOpBench, the JSON of fio, the CSV of bonnie++.
+//! Imports results from other programs as trials: the tables of FsOpBench, the JSON of fio, the CSV of
+//! bonnie++.
 //!
-//! What a file tells is kept in the phases, roles and operations that a trial of ours would have, so that measures find it
-//! and everything that shows trials shows it. What it does not tell is absent, never filled in; a warning of each trial
-//! names its file and says what that is. A file that is not understood to its last character is an error with line and
-//! column, and then nothing of any file is imported.
+//! The contents of a file go into the same phases, roles and operations as in our own trials, so measures and
+//! everything that shows trials work on them. What a file does not contain is absent, never filled in; a
+//! warning of each trial names the file and says what is missing. A file that cannot be parsed completely is
+//! an error with line and column, and then nothing is imported from any file.
 //!
-//! Nothing is known of the order in which such trials ran, so that each is a block by itself: two cases of one import are
+//! The order in which such trials ran is unknown, so each is its own block: two cases of one import are
 //! independent samples.
 
 mod bonnie;
@@ -20,7 +21,7 @@ use fsdyno_core::{Configuration, DeviceSpec, Warning, WarningKind, Workload, fig
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// Who wrote the files.
+/// The format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Tables of FsOpBench, 2009.
@@ -34,16 +35,16 @@ pub enum Format {
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// As the user names it.
+    /// Its path, as the user wrote it.
     pub path: String,
-    /// What it says.
+    /// Its contents.
     pub text: String,
 }
 
-/// Why a file is not imported.
+/// Why a file cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// It is not what it should be, and where.
+    /// It does not have the expected format.
     #[error("'{file}', line {line}, column {column}: {problem}")]
     Syntax {
         /// Which file.
@@ -55,13 +56,13 @@ pub enum ImportError {
         /// What is wrong there.
         problem: String,
     },
-    /// It is larger than any result.
-    #[error("'{file}': it has more than {} MiB", File::MOST >> 20)]
+    /// It is too large for a result.
+    #[error("'{file}' is larger than {} MiB", File::MOST >> 20)]
     TooLarge {
         /// Which file.
         file: String,
     },
-    /// It is well-formed and yet no result.
+    /// It is well-formed, but not a valid result.
     #[error("'{file}': {problem}")]
     NoResult {
         /// Which file.
@@ -78,13 +79,14 @@ impl ImportError {
 }
 
 impl File {
-    /// The most bytes that a file may have: a result of fio with a thousand jobs has a few MiB.
+    /// The maximum size of a file in bytes: a result of fio with a thousand jobs has a few MiB.
     pub const MOST: u64 = 256 << 20;
 
-    /// Reads a file, from a pipe as well.
+    /// Reads a file or a pipe.
     ///
     /// # Errors
-    /// Those of `input`; what was read is refused with [`ImportError::TooLarge`], or as [`File::new`] does.
+    /// The outer error is that of `input`; the inner one is [`ImportError::TooLarge`] or that of
+    /// [`File::new`].
     pub fn read(path: impl Into<String>, input: impl Read) -> io::Result<Result<File, ImportError>> {
         let (path, mut bytes) = (path.into(), Vec::new());
         input.take(File::MOST + 1).read_to_end(&mut bytes)?;
@@ -97,7 +99,7 @@ impl File {
     /// The text of a file.
     ///
     /// # Errors
-    /// [`ImportError::Syntax`] with the first byte that is no UTF-8.
+    /// [`ImportError::Syntax`] at the first byte that is not valid UTF-8.
     pub fn new(path: impl Into<String>, bytes: Vec<u8>) -> Result<File, ImportError> {
         let path = path.into();
         match String::from_utf8(bytes) {
@@ -106,27 +108,27 @@ impl File {
                 let valid = error.utf8_error().valid_up_to();
                 let before = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
                 let (line, column) = place(&before);
-                let problem = format!("the byte 0x{:02x} is not UTF-8", error.as_bytes()[valid]);
+                let problem = format!("the byte 0x{:02x} is not valid UTF-8", error.as_bytes()[valid]);
                 Err(ImportError::Syntax { file: path, line, column, problem })
             }
         }
     }
 
-    /// The name without directory and ending.
+    /// The name without directory and extension.
     fn stem(&self) -> String {
         let path = PathBuf::from(&self.path);
         path.file_stem().map_or(self.path.clone(), |stem| stem.to_string_lossy().into_owned())
     }
 }
 
-/// Line and column of the character behind a text, from 1.
+/// Line and column of the character after a text, from 1.
 fn place(before: &str) -> (usize, usize) {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     (line, column)
 }
 
-/// A trial as far as its file tells of it.
+/// A trial, as far as its file describes it.
 struct Draft {
     configuration: Configuration,
     workload: Workload,
@@ -134,7 +136,7 @@ struct Draft {
     scheduler: String,
     phases: Vec<PhaseResult>,
     warnings: Vec<Warning>,
-    /// When it had ended, RFC 3339; empty where that is not told.
+    /// When it ended, RFC 3339; empty if unknown.
     finished: String,
 }
 
@@ -145,15 +147,17 @@ impl Draft {
     }
 }
 
-/// Bytes of a name; tables are laid out by names, and no person reads longer ones.
+/// The maximum length of a name in bytes: names determine the layout of tables, and nobody reads longer ones.
 pub const LONGEST_NAME: usize = 256;
 
-/// The trials of some files, in their order. Those of one configuration under one workload are trials of one case.
+/// Imports the trials of files, in order. Those with the same configuration and the same workload are trials
+/// of one case.
 ///
-/// `configuration` names the configuration of all of them; else the files do, as far as they can.
+/// `configuration` names the configuration of all trials; without it, the names come from the files as far as
+/// possible.
 ///
 /// # Errors
-/// [`ImportError`] of the first file that is not understood.
+/// [`ImportError`] for the first file that cannot be imported.
 pub fn trials(
     format: Format,
     files: &[File],
@@ -169,11 +173,11 @@ pub fn trials(
         if let Some(long) = of_file.iter().flat_map(Draft::names).find(|name| name.len() > LONGEST_NAME) {
             let begin: String = long.chars().take(20).collect();
             let problem =
-                format!("the name '{begin}...' has {} bytes; {LONGEST_NAME} are the most", long.len());
+                format!("the name '{begin}...' has {} bytes; the limit is {LONGEST_NAME}", long.len());
             return Err(ImportError::NoResult { file: file.path.clone(), problem });
         }
         if !of_file.iter().all(|draft| is_possible(&draft.phases)) {
-            let problem = "it has figures that nothing can measure".to_string();
+            let problem = "it contains impossible figures".to_string();
             return Err(ImportError::NoResult { file: file.path.clone(), problem });
         }
         drafts.extend(of_file);
@@ -196,7 +200,7 @@ pub fn trials(
     Ok(numbered.collect())
 }
 
-/// Whether figures are such as a measurement can have; infinities are not, and JSON has none.
+/// Whether a measurement can produce these figures. Infinities are impossible, and JSON has none.
 fn is_possible(phases: &[PhaseResult]) -> bool {
     serde_json::to_vec(phases).is_ok_and(|json| {
         figures::impossible(&json).is_none() && serde_json::from_slice::<Vec<PhaseResult>>(&json).is_ok()
@@ -229,16 +233,20 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
     }
 }
 
-/// What a summary of these trials can rank by: what their workload is ranked by, else the last rate that one of them has.
+/// The measure that a summary can rank these trials by: the usual one of their workload, otherwise the last
+/// rate that one of them has.
 pub fn measure(trials: &[TrialRecord]) -> Option<Measure> {
     let usual = trials.first()?.workload.load().default_measure().parse::<Measure>().ok();
     let usual = usual.filter(|usual| trials.iter().any(|trial| usual.value(trial).is_some()));
     usual.or_else(|| Measure::last_rate(trials.iter()))
 }
 
-/// That a trial comes from a file, and what that does not tell.
+/// Says that a trial comes from a file, and what the file does not describe.
 fn warning(file: &File, what: &str, unknown: &str) -> Warning {
-    Warning::new(WarningKind::Imported, format!("from '{}', {what}: {unknown}", file.path))
+    Warning::new(
+        WarningKind::Imported,
+        format!("from '{}' ({what}), which says nothing about {unknown}", file.path),
+    )
 }
 
 #[cfg(test)]
@@ -246,34 +254,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_refused_with_its_place() {
+    fn invalid_utf8_is_rejected_with_its_position() {
         let error = File::new("a.txt", b"ab\ncd\xff\n".to_vec()).unwrap_err();
-        assert_eq!(error.to_string(), "'a.txt', line 2, column 3: the byte 0xff is not UTF-8");
+        assert_eq!(error.to_string(), "'a.txt', line 2, column 3: the byte 0xff is not valid UTF-8");
         let error = File::new("a.txt", "\u{e9}".repeat(3).into_bytes()[..5].to_vec()).unwrap_err();
-        assert_eq!(error.to_string(), "'a.txt', line 1, column 3: the byte 0xc3 is not UTF-8");
+        assert_eq!(error.to_string(), "'a.txt', line 1, column 3: the byte 0xc3 is not valid UTF-8");
     }
 
     #[test]
-    fn figures_that_nothing_can_measure_are_refused() {
+    fn impossible_figures_are_rejected() {
         let line = |rate: &str| format!("host,300M,{rate},10,200,20,,,,,,,,,,,,,,,,,,,,,\n");
         for rate in ["9".repeat(400).as_str(), "99999999999999", "0.00000000001"] {
             let file = File { path: "a".to_string(), text: line(rate) };
             let error = trials(Format::BonnieCsv, &[file], None).unwrap_err().to_string();
-            assert_eq!(error, "'a': it has figures that nothing can measure");
+            assert_eq!(error, "'a': it contains impossible figures");
         }
         let file = File { path: "a".to_string(), text: line("100") };
         assert!(trials(Format::BonnieCsv, &[file], None).is_ok());
     }
 
     #[test]
-    fn what_has_no_end_is_refused() {
+    fn an_endless_file_is_rejected() {
         let error = File::read("-", io::repeat(b' ')).unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "'-': it has more than 256 MiB");
+        assert_eq!(error.to_string(), "'-' is larger than 256 MiB");
         assert_eq!(File::read("a", &b"text"[..]).unwrap().unwrap().text, "text");
     }
 
     #[test]
-    fn a_name_that_nobody_can_read_is_refused() {
+    fn a_name_that_is_too_long_is_rejected() {
         let named = |length: usize| {
             let text = format!("{},300M,100,10,200,20,,,,,,,,,,,,,,,,,,,,,\n", "a".repeat(length));
             trials(Format::BonnieCsv, &[File { path: "bonnie".to_string(), text }], None)
@@ -284,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broken_file_keeps_the_others_out() {
+    fn nothing_is_imported_if_one_file_is_broken() {
         let line = "host,300M,100,10,200,20,,,,,,,,,,,,,,,,,,,,,\n";
         let good = File { path: "good".to_string(), text: line.to_string() };
         assert_eq!(trials(Format::BonnieCsv, &[good.clone(), good.clone()], None).unwrap().len(), 2);

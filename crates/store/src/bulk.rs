@@ -1,21 +1,23 @@
-//! What is long in a trial, apart from the rest of it: histograms, timelines, slow operations and samples of telemetry.
+//! The bulky parts of a trial, apart from the rest of it: histograms, timelines, slow operations and
+//! telemetry samples.
 //!
-//! They are nine tenths of a trial, and few readers want them: every measure and most tables do without. The format is
-//! binary and made to be compressed. Numbers that belong together stand together, byte by byte: first the lowest byte of
-//! each, then the next. Whoever reads it trusts no length.
+//! They make up nine tenths of a trial, and few readers need them: every measure and most tables do without.
+//! The format is binary and designed to be compressed. Numbers that belong together are stored together, byte
+//! by byte: first the lowest byte of each, then the next. A reader trusts no length.
 //!
 //! ```text
 //! version  1 byte, 1
 //! count    of operations
 //! then for each operation   length and bytes of the histogram (HdrHistogram V2, compressed)
 //! then for each operation   interval_ns, and the columns count, sum_ns, max_ns and bytes
-//! then for each operation   the columns start_ns, duration_ns (difference to the one before) and length of path; the paths
+//! then for each operation   the columns start_ns, duration_ns (difference from the previous one) and length
+//!                           of path; then the paths
 //! count    of phases with telemetry
 //! then for each of these    length and bytes of the samples, a JSON list
 //! ```
 //!
-//! A single number is LEB128. A column is the number of its values and, where there are any, the bytes of the largest
-//! (1 byte) and so many planes.
+//! A single number is LEB128. A column is the number of its values and, if there are any, the size of the
+//! largest in bytes (1 byte) and that many planes.
 
 use crate::error::{Result, StoreError};
 use base64::Engine;
@@ -26,7 +28,7 @@ use fsdyno_core::{Nanos, TrialRecord};
 
 const VERSION: u8 = 1;
 
-/// Takes what is long out of a trial.
+/// Takes the bulky parts out of a trial.
 pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
     let samples: Vec<Vec<Sample>> = telemetries(record).map(std::mem::take).collect();
     let operations: Vec<OperationResult> = operations(record)
@@ -59,21 +61,21 @@ pub(crate) fn take(record: &mut TrialRecord) -> Result<Vec<u8>> {
     put(&mut bytes, samples.len() as u64);
     for samples in &samples {
         let json = serde_json::to_vec(samples)
-            .map_err(|source| StoreError::Encode { what: "samples of telemetry", source })?;
+            .map_err(|source| StoreError::Encode { what: "telemetry samples", source })?;
         put_bytes(&mut bytes, &json);
     }
     Ok(bytes)
 }
 
-/// Puts back what [`take`] took; says what is wrong with it otherwise.
+/// Puts back what [`take`] took, or says what is wrong with it.
 pub(crate) fn put_back(record: &mut TrialRecord, bytes: &[u8]) -> std::result::Result<(), String> {
     let mut from = Bytes(bytes);
     match from.byte()? {
         VERSION => {}
-        version => return Err(format!("version {version} of its bulk is not known")),
+        version => return Err(format!("unknown version {version} of its bulk data")),
     }
     if from.number()? != operations(record).count() as u64 {
-        return Err("its bulk belongs to another number of operations".to_string());
+        return Err("its bulk data belongs to a different number of operations".to_string());
     }
     for result in operations(record) {
         result.histogram = BASE64_STANDARD.encode(from.bytes()?);
@@ -91,12 +93,12 @@ pub(crate) fn put_back(record: &mut TrialRecord, bytes: &[u8]) -> std::result::R
         result.slowest = from.slowest()?;
     }
     if from.number()? != telemetries(record).count() as u64 {
-        return Err("its bulk belongs to another number of phases".to_string());
+        return Err("its bulk data belongs to a different number of phases".to_string());
     }
     for samples in telemetries(record) {
         *samples = serde_json::from_slice(from.bytes()?).map_err(|error| error.to_string())?;
     }
-    if from.0.is_empty() { Ok(()) } else { Err("its bulk is too long".to_string()) }
+    if from.0.is_empty() { Ok(()) } else { Err("its bulk data is too long".to_string()) }
 }
 
 fn operations(record: &mut TrialRecord) -> impl Iterator<Item = &mut OperationResult> {
@@ -147,10 +149,10 @@ fn put_slowest(bytes: &mut Vec<u8>, slowest: &[SlowOperation]) {
     slowest.iter().for_each(|one| bytes.extend_from_slice(one.path.as_bytes()));
 }
 
-/// The bytes that are still to be read.
+/// The bytes not yet read.
 struct Bytes<'a>(&'a [u8]);
 
-const SHORT: &str = "its bulk ends too early";
+const SHORT: &str = "its bulk data ends too early";
 
 impl<'a> Bytes<'a> {
     fn take(&mut self, length: u64) -> std::result::Result<&'a [u8], String> {
@@ -173,7 +175,7 @@ impl<'a> Bytes<'a> {
                 return Ok(number);
             }
         }
-        Err("a number in its bulk is too long".to_string())
+        Err("a number in its bulk data is too long".to_string())
     }
 
     fn bytes(&mut self) -> std::result::Result<&'a [u8], String> {
@@ -181,7 +183,7 @@ impl<'a> Bytes<'a> {
         self.take(length)
     }
 
-    /// A column has at least a byte for each of its values, so that it is never longer than what is there.
+    /// A column. It has at least one byte for each value, so it is never longer than the remaining bytes.
     fn column(&mut self) -> std::result::Result<Vec<u64>, String> {
         let length = self.number()?;
         if length == 0 {
@@ -189,7 +191,7 @@ impl<'a> Bytes<'a> {
         }
         let width = match self.byte()? {
             width @ 1..=8 => width,
-            width => return Err(format!("a number in its bulk has {width} bytes")),
+            width => return Err(format!("a number in its bulk data has {width} bytes")),
         };
         let mut values: Vec<u64> = self.take(length)?.iter().copied().map(u64::from).collect();
         for plane in 1..width {
@@ -203,7 +205,7 @@ impl<'a> Bytes<'a> {
     fn slowest(&mut self) -> std::result::Result<Vec<SlowOperation>, String> {
         let (starts, differences, lengths) = (self.column()?, self.column()?, self.column()?);
         if starts.len() != differences.len() || starts.len() != lengths.len() {
-            return Err("the columns of slow operations in its bulk differ in length".to_string());
+            return Err("the columns of slow operations in its bulk data differ in length".to_string());
         }
         let mut duration_ns = 0_u64;
         let mut slowest = Vec::with_capacity(starts.len());

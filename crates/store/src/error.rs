@@ -1,4 +1,4 @@
-//! What can go wrong between fsdyno and its file.
+//! Errors of the store.
 
 use crate::id::SweepId;
 use fsdyno_core::Operation;
@@ -90,7 +90,7 @@ pub enum StoreError {
     /// No sweep has this number or name.
     #[error("no sweep is named '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
     UnknownSweep {
-        /// As asked for.
+        /// As the user wrote it.
         selector: String,
         /// The nearest name.
         nearest: Option<String>,
@@ -112,7 +112,7 @@ pub enum StoreError {
     /// A histogram is not base64.
     #[error("histogram of '{operation}' is not valid base64")]
     Histogram {
-        /// Whose.
+        /// The operation that it belongs to.
         operation: Operation,
         /// What is wrong with it.
         source: base64::DecodeError,
@@ -122,7 +122,7 @@ pub enum StoreError {
     Keep {
         /// The trial.
         trial: u32,
-        /// What each directory said.
+        /// The error of each directory.
         reasons: Vec<String>,
     },
     /// A part of a record cannot be written as JSON.
@@ -149,16 +149,16 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A trial is longer than any that is read.
-    #[error("trial {trial} has {bytes} bytes of {part}, and the store takes {most}")]
+    /// A trial is too large to store.
+    #[error("trial {trial} has {bytes} bytes of {part}; the limit is {most}")]
     TooLong {
         /// The trial.
         trial: u32,
         /// Which part of it.
         part: &'static str,
-        /// How many bytes, before they are compressed.
+        /// Its size in bytes, before compression.
         bytes: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
     /// A trial could not be compressed.
@@ -174,7 +174,7 @@ pub enum StoreError {
     DamagedNumber {
         /// Which field.
         what: &'static str,
-        /// What stands there.
+        /// The stored text.
         text: String,
     },
 }

@@ -1,9 +1,9 @@
-//! The number by which users name a sweep.
+//! The number by which users refer to a sweep.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Number of a sweep in its store, from 1.
+/// The number of a sweep in its store, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SweepId(pub i64);

@@ -1,9 +1,9 @@
 //! Trials that could not be stored, kept in files until they can be.
 //!
-//! A disk that is full, a store that another process keeps locked, a number that no column takes: a trial of an hour is not
-//! thrown away for that. Its record goes into a file of JSON beside the store, or into another directory where there is
-//! no room either, and is added to the store later. The file says which store and which sweep it belongs to, and stays
-//! until the store has the trial.
+//! If the disk is full, another process keeps the store locked, or a number does not fit its column, an
+//! hour-long trial is not thrown away. Its record goes into a JSON file next to the store, or into another
+//! directory if there is no room there either, and is added to the store later. The file says which store and
+//! which sweep it belongs to, and stays until the store has the trial.
 
 use crate::Store;
 use crate::error::{Result, StoreError};
@@ -21,24 +21,24 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 2;
-/// Before a record was its public JSON.
+/// The version before a record was its public JSON.
 const OLDER_VERSION: u32 = 1;
 const MARK: &str = ".kept-";
 const SUFFIX: &str = ".json";
-/// Bytes of a record; the longest that were seen have less than a hundredth.
+/// The maximum size of a record in bytes; the largest seen have less than a hundredth of it.
 const LONGEST: u64 = 1 << 30;
-/// Records of one trial in one directory: of several attempts to run it.
+/// The maximum number of records of one trial in one directory, from several attempts to run it.
 const MOST: u32 = 100;
 
 /// The sweep that a process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Running {
     pub sweep: SweepId,
-    /// When it began: numbers of sweeps are given anew in a new store.
+    /// When it began; a new store uses the same numbers for other sweeps.
     pub started: String,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     fsdyno_kept_trial: u32,
@@ -48,37 +48,36 @@ struct Kept {
     record: TrialRecord,
 }
 
-/// As much of it as tells how to read the rest.
+/// The part that says how to read the rest.
 #[derive(Deserialize)]
 struct Version {
     fsdyno_kept_trial: u32,
 }
 
-/// What became of kept records.
+/// What happened to kept records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Added {
     /// What was added to the store, one line each.
     pub added: Vec<String>,
-    /// What could not be, and why, one line each; the files stay.
+    /// What could not be added, and why, one line each; the files stay.
     pub left: Vec<String>,
-    /// What has no place any more, because the store is another one now, one line each; the files stay, and no later
-    /// attempt will do better.
+    /// What can never be added, because the store has been replaced, one line each; the files stay.
     pub orphaned: Vec<String>,
 }
 
 /// Why a record was not added.
-enum Not {
-    Now(String),
-    EverAgain(String),
+enum NotAdded {
+    ForNow(String),
+    Forever(String),
 }
 
-impl From<String> for Not {
+impl From<String> for NotAdded {
     fn from(reason: String) -> Self {
-        Not::Now(reason)
+        NotAdded::ForNow(reason)
     }
 }
 
-/// The files with records that a store at this path has not taken, in its own directory and in these.
+/// The files with kept records of the store at this path, in its own directory and in `directories`.
 pub fn kept(store: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
     let Some(name) = store.file_name() else { return Vec::new() };
     let mut prefix = name.to_os_string();
@@ -99,11 +98,11 @@ pub fn kept(store: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 impl Store {
-    /// Keeps a record that [`Store::add_trial`] did not take in a file: beside the store, else in the first of these
-    /// directories that has room for it. Gives its path; the file is on disk when this returns.
+    /// Keeps a record in a file after [`Store::add_trial`] has failed: next to the store, otherwise in the
+    /// first of `directories` that has room for it. Returns its path; the file is on disk by then.
     ///
     /// # Errors
-    /// [`StoreError::Keep`] when no directory takes it.
+    /// [`StoreError::Keep`] if no directory has room for it.
     pub fn keep(&self, sweep: SweepId, record: &TrialRecord, directories: &[PathBuf]) -> Result<PathBuf> {
         let started = self.running.as_ref().filter(|running| running.sweep == sweep);
         let kept = Kept {
@@ -132,24 +131,24 @@ impl Store {
         name
     }
 
-    /// Adds the records that were kept for this store, beside it and in these directories, and removes the files of those
-    /// that it has.
+    /// Adds the records kept for this store, next to it and in `directories`, and removes the files of
+    /// records that it has.
     pub fn add_kept(&mut self, directories: &[PathBuf]) -> Added {
         let mut result = Added::default();
         for path in kept(&self.path, directories) {
-            let told = |reason| format!("kept record '{}': {reason}", path.display());
+            let about = |reason| format!("kept record '{}': {reason}", path.display());
             match self.add_one(&path) {
                 Ok(None) => {}
                 Ok(Some(line)) => result.added.push(line),
-                Err(Not::Now(reason)) => result.left.push(told(reason)),
-                Err(Not::EverAgain(reason)) => result.orphaned.push(told(reason)),
+                Err(NotAdded::ForNow(reason)) => result.left.push(about(reason)),
+                Err(NotAdded::Forever(reason)) => result.orphaned.push(about(reason)),
             }
         }
         result
     }
 
     /// `None` for the record of another store of the same name.
-    fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, Not> {
+    fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, NotAdded> {
         let Kept { store, sweep, started, record, .. } = read(path)?;
         if store != self.path {
             return Ok(None);
@@ -158,18 +157,19 @@ impl Store {
         match self.started(sweep).map_err(|error| chain(&error))? {
             Some(known) if started.as_ref().is_none_or(|started| *started == known) => {}
             Some(_) => {
-                return Err(Not::EverAgain(format!(
-                    "the store has another sweep {sweep} than it belongs to"
+                return Err(NotAdded::Forever(format!(
+                    "it belongs to a different sweep {sweep}, which the store does not have"
                 )));
             }
-            None => return Err(Not::EverAgain(format!("the store has no sweep {sweep} any more"))),
+            None => return Err(NotAdded::Forever(format!("the store no longer has sweep {sweep}"))),
         }
         match self.add_trial(sweep, &record) {
             Ok(()) => {}
             Err(StoreError::TrialExists { .. }) if self.has(sweep, &record) => {}
             Err(error) => return Err(chain(&error).into()),
         }
-        fs::remove_file(path).map_err(|error| format!("stored, but not removed: {error}"))?;
+        fs::remove_file(path)
+            .map_err(|error| format!("it is stored, but the file cannot be removed: {error}"))?;
         Ok(Some(format!("added trial {} of sweep {sweep} from '{shown}'", trial + 1)))
     }
 
@@ -190,15 +190,15 @@ fn chain(error: &StoreError) -> String {
     std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
 }
 
-/// Reads a file of our own.
+/// Reads a file that fsdyno wrote.
 fn read(path: &Path) -> std::result::Result<Kept, String> {
     let text = |error: io::Error| error.to_string();
-    // A pipe without a writer would block for ever.
+    // A pipe without a writer would block forever.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(text)?;
     let found = file.metadata().map_err(text)?;
     if !found.is_file() || found.uid() != geteuid().as_raw() {
-        return Err("it is not a file of this user".to_string());
+        return Err("it is not a regular file of this user".to_string());
     }
     let mut bytes = Vec::new();
     (&mut file).take(LONGEST + 1).read_to_end(&mut bytes).map_err(text)?;
@@ -214,12 +214,12 @@ fn read(path: &Path) -> std::result::Result<Kept, String> {
             rearrange(&mut kept["record"]);
             serde_json::from_value(kept).map_err(text)
         }
-        version => Err(format!("version {version} of the format is not known")),
+        version => Err(format!("unknown format version {version}")),
     }
 }
 
-/// Brings a record of [`OLDER_VERSION`] into the structure that it has now. What is not as it was written then stays, and is
-/// refused when the record is read.
+/// Converts a record of [`OLDER_VERSION`] to the current structure. Anything unexpected stays as it is and is
+/// rejected when the record is read.
 fn rearrange(record: &mut Value) {
     let Some(record) = record.as_object_mut() else { return };
     let mut built = record.remove("built").unwrap_or_default();
@@ -262,7 +262,7 @@ fn name_quantiles(operation: &mut Value) {
     lat_ns.insert("percentile".to_string(), known);
 }
 
-/// Writes a new file of this name, or of one like it, and syncs it with its directory.
+/// Writes a new file of this name, with a number appended if it exists, and syncs it and its directory.
 fn write_new(directory: &Path, name: &std::ffi::OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
     for attempt in 1..=MOST {
         let mut name = name.to_os_string();
@@ -277,7 +277,7 @@ fn write_new(directory: &Path, name: &std::ffi::OsStr, bytes: &[u8]) -> io::Resu
         };
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // Half a record is of no use, and its room may be wanted.
+            // Half a record is useless, and its space may be needed.
             let _ = fs::remove_file(&path);
             return Err(error);
         }

@@ -1,9 +1,10 @@
-//! Where results are kept: one SQLite file, for every sweep of a user.
+//! Stores results: one SQLite file for all sweeps of a user.
 //!
-//! Each trial is one transaction, on disk before the next trial begins: a crash of fsdyno, of the machine or of the
-//! filesystem under test loses at most the trial that ran. The file is in write-ahead mode where its filesystem can do
-//! that, so that other processes read while a sweep writes. A trial is one row: its public JSON, compressed, and beside it
-//! what is long. What queries need stands in columns. Reading gives back the record that was written.
+//! Each trial is one transaction, on disk before the next trial begins: a crash of fsdyno, of the machine or
+//! of the filesystem under test loses at most the trial that was running. The file is in write-ahead mode if
+//! its filesystem supports that, so other processes can read while a sweep writes. A trial is one row: its
+//! public JSON and its bulky parts, both compressed, and columns for queries. Reading a trial returns the
+//! record that was written.
 //!
 //! The store averages nothing, judges nothing and deletes nothing.
 
@@ -32,9 +33,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long to wait for another process that writes.
+/// How long to wait for another process to finish writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
-/// Bytes of the longest value that is written or read; the histograms of a trial have less than a thousandth of it.
+/// The maximum size of a value in bytes; the histograms of a trial have less than a thousandth of it.
 const LONGEST_VALUE: i32 = 256 << 20;
 
 /// The results of all sweeps.
@@ -42,19 +43,19 @@ const LONGEST_VALUE: i32 = 256 << 20;
 pub struct Store {
     connection: Connection,
     path: PathBuf,
-    /// The copy that was made before the schema was brought up to date.
+    /// The copy made before the schema was upgraded.
     copy: Option<PathBuf>,
     /// The sweep that this process runs.
     running: Option<kept::Running>,
 }
 
 impl Store {
-    /// Opens the store at this path; makes it and the directories above it where they are missing, and brings the schema
-    /// up to date.
+    /// Opens the store at this path. Creates it and missing directories above it, and upgrades the schema.
     ///
     /// # Errors
-    /// [`StoreError::Directory`], [`StoreError::Open`], [`StoreError::NotADatabase`], [`StoreError::Foreign`],
-    /// [`StoreError::TooNew`], [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`].
+    /// [`StoreError::Directory`], [`StoreError::Open`], [`StoreError::NotADatabase`],
+    /// [`StoreError::Foreign`], [`StoreError::TooNew`], [`StoreError::Corrupt`], [`StoreError::Copy`],
+    /// [`StoreError::Migrate`].
     pub fn open(path: &Path) -> Result<Self> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
@@ -71,24 +72,24 @@ impl Store {
         let copy = schema::copy_older(&connection, path)?;
         set_up(&connection).map_err(cannot_open)?;
         schema::bring_up_to_date(&mut connection, path, copy.as_deref())?;
-        // A store is known by its real place, wherever this process stands.
+        // A store is identified by its real path, whatever the working directory.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         Ok(Store { connection, path, copy, running: None })
     }
 
-    /// The copy of the file as it was, where opening it brought its schema up to date.
+    /// The copy of the original file, if opening it upgraded the schema.
     pub fn copy_of_older(&self) -> Option<&Path> {
         self.copy.as_deref()
     }
 }
 
-/// Whether another user owns the file: what it holds is looked through before anything of it is believed.
+/// Whether another user owns the file, so that it must be checked before it is trusted.
 fn is_somebody_elses(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.uid() != geteuid().as_raw())
 }
 
-/// A database may come from anywhere, and its schema can hold code: views, triggers, and functions in indexes. None of it
-/// gets further than ordinary reading and writing (https://sqlite.org/security.html).
+/// A database may come from anywhere, and its schema can contain code: views, triggers, and functions in
+/// indexes. None of it can do more than ordinary reading and writing (https://sqlite.org/security.html).
 fn distrust(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -107,10 +108,11 @@ fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)
 }
 
-/// Refused on filesystems without shared memory; the mode that stays is as durable, only readers wait for writers.
+/// Filesystems without shared memory do not support it; the mode that remains is just as durable, but readers
+/// wait for writers.
 ///
-/// The switch upgrades a read lock, for which SQLite asks no busy handler lest two connections wait for each other
-/// (https://sqlite.org/c3ref/busy_handler.html): whoever meets another connection at it must try again.
+/// The switch upgrades a read lock. SQLite does not call the busy handler for that, because two connections
+/// could wait for each other (https://sqlite.org/c3ref/busy_handler.html), so this tries again.
 fn switch_to_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The tables that trials had up to version 8 of the schema, read once more when a store is converted.
+//! Reads the tables of trials up to version 8 of the schema, to convert a store.
 //!
 //! A trial was a row of `trials` with rows of phases, roles, workers, operations and warnings.
 
@@ -16,7 +16,7 @@ use fsdyno_core::result::{
 use fsdyno_core::{Configuration, Nanos, Outcome, PhaseResult, Telemetry, TrialRecord, Warning};
 use rusqlite::{Connection, Params, Row};
 
-/// The quantiles that the tables have, with their columns.
+/// The quantiles in the tables, with their columns.
 const QUANTILES: &[(Quantile, &str)] = &[
     (Quantile::P50, "lat_ns_median"),
     (Quantile::P90, "lat_ns_p90"),
@@ -25,11 +25,11 @@ const QUANTILES: &[(Quantile, &str)] = &[
     (Quantile::P9999, "lat_ns_p9999"),
 ];
 
-/// Turns every trial of the tables of version 8 into a row of `whole_trials`, and removes the tables. All of it happens in
-/// the transaction that it is called in.
+/// Converts every trial of the version 8 tables to a row of `whole_trials`, and removes the tables, all in
+/// the transaction of the caller.
 ///
-/// A trial whose rows are damaged gets an empty document, which says so to whoever reads it: the other trials and sweeps are
-/// no worse for it.
+/// A trial with damaged rows gets an empty document, which is an error when that trial is read; other trials
+/// and sweeps are not affected.
 pub(crate) fn convert(connection: &Connection) -> Result<()> {
     let older = Older(connection);
     let numbers = older.each("SELECT id FROM trials ORDER BY id", [], |row| get::<i64>(row, "id"))?;
@@ -196,7 +196,7 @@ impl Older<'_> {
         })
     }
 
-    /// What `read` makes of every row that belongs to `id`.
+    /// Applies `read` to every row that belongs to `id`.
     fn each<T>(&self, sql: &str, id: impl Params, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
         let mut statement = self.0.prepare_cached(sql).trying_to(READ)?;
         let mut rows = statement.query(id).trying_to(READ)?;

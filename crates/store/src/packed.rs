@@ -1,18 +1,19 @@
-//! A trial as the store keeps it: its public JSON without what is long, and what is long, each compressed.
+//! A trial as it is stored: its public JSON without the bulky parts, and the bulky parts, each compressed.
 
 use crate::bulk;
 use crate::error::{Result, StoreError};
 use fsdyno_core::TrialRecord;
 use std::io::{self, Read};
 
-/// Most bytes of a document, uncompressed: a hundred times those of a thousand workers.
+/// The maximum size of a document in bytes, uncompressed: a hundred times that of a thousand workers.
 const DOCUMENT_MAX: usize = 32 << 20;
-/// Most bytes of what is long, uncompressed; the longest that were seen have less than a hundredth.
+/// The maximum size of the bulky parts in bytes, uncompressed; the largest seen have less than a hundredth of
+/// it.
 const BULK_MAX: usize = 128 << 20;
-/// A trial is compressed once, in some ten milliseconds. Higher levels take much longer for a hundredth less.
+/// A trial is compressed once, in about ten milliseconds. Higher levels take much longer and save only 1 %.
 const LEVEL: i32 = 9;
 
-/// What a row holds.
+/// The compressed parts of a row.
 pub(crate) struct Packed {
     pub document: Vec<u8>,
     pub bulk: Vec<u8>,
@@ -25,16 +26,17 @@ impl Packed {
         let document = serde_json::to_vec(&record)
             .map_err(|source| StoreError::Encode { what: "the record of a trial", source })?;
         Ok(Packed {
-            document: compress(record.trial, "its document", &document, DOCUMENT_MAX)?,
+            document: compress(record.trial, "JSON", &document, DOCUMENT_MAX)?,
             bulk: compress(record.trial, "histograms, timelines and samples", &bulk, BULK_MAX)?,
         })
     }
 }
 
-/// The trial without what is long, which is empty.
+/// The trial with empty bulky parts.
 pub(crate) fn outline(trial: u32, document: &[u8]) -> Result<TrialRecord> {
     if document.is_empty() {
-        let reason = "it was so when the store was converted, and the copy has what there was".to_string();
+        let reason =
+            "it was already damaged when the store was converted; the copy contains the original".to_string();
         return Err(StoreError::DamagedTrial { trial, reason });
     }
     let read = decompress(document, DOCUMENT_MAX).map_err(|error| error.to_string());
@@ -42,7 +44,7 @@ pub(crate) fn outline(trial: u32, document: &[u8]) -> Result<TrialRecord> {
     read.map_err(|reason| StoreError::DamagedTrial { trial, reason })
 }
 
-/// The trial, whole.
+/// The whole trial.
 pub(crate) fn whole(trial: u32, document: &[u8], bulk: &[u8]) -> Result<TrialRecord> {
     let mut record = outline(trial, document)?;
     let bulk = decompress(bulk, BULK_MAX).map_err(|error| error.to_string());
@@ -58,9 +60,9 @@ fn compress(trial: u32, part: &'static str, bytes: &[u8], most: usize) -> Result
     zstd::bulk::compress(bytes, LEVEL).map_err(|source| StoreError::Compress { trial, source })
 }
 
-/// A few bytes may claim to be any number: no more than `most` are made of them.
+/// A few bytes can decompress to any size; this produces at most `most`.
 fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
-    /// 128 MiB, which is as far back as our own frames reach.
+    /// 128 MiB, the largest window of our own frames.
     const WINDOW_LOG_MAX: u32 = 27;
     let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
     decoder.window_log_max(WINDOW_LOG_MAX)?;

@@ -1,16 +1,16 @@
-//! Whether the process that runs a sweep is still there.
+//! Whether the process that runs a sweep still exists.
 //!
-//! A process number alone is soon given to another process; together with its start time and the boot it names one
-//! process for good. A sweep that was killed is told from one that runs without any lock that could be left behind.
+//! A process ID alone is soon reused; together with its start time and the boot it identifies one process for
+//! good. So a killed sweep can be distinguished from a running one without a lock that could be left behind.
 
 use std::fs;
 
-/// Names this process: `boot:pid:start`.
+/// The name of this process: `boot:pid:start`.
 pub(crate) fn this() -> String {
     of(std::process::id()).unwrap_or_default()
 }
 
-/// Whether the process of this name is still there.
+/// Whether the process of this name still exists.
 pub(crate) fn is_alive(name: &str) -> bool {
     let pid = name.split(':').nth(1).and_then(|pid| pid.parse().ok());
     pid.and_then(of).is_some_and(|found| found == name)
@@ -22,8 +22,9 @@ fn of(pid: u32) -> Option<String> {
     Some(format!("{}:{pid}:{}", boot.trim(), start(&stat)?))
 }
 
-/// The start time in clock ticks since boot, field 22 of `/proc/PID/stat`, and `None` for a zombie. The second field is
-/// the name in parentheses, which may itself contain blanks and parentheses (proc_pid_stat(5)).
+/// The start time in clock ticks since boot, field 22 of `/proc/PID/stat`, and `None` for a zombie. The
+/// second field is the name in parentheses, which may itself contain blanks and parentheses
+/// (proc_pid_stat(5)).
 fn start(stat: &str) -> Option<&str> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     fields.next().filter(|state| *state != "Z")?;
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_of_the_same_number_is_not_the_same() {
+    fn another_process_with_the_same_id_is_not_the_same() {
         let name = this();
         assert!(!is_alive(&format!("{name}0")));
         assert!(!is_alive(&format!("0{name}")));
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_is_found_behind_a_strange_name() {
+    fn the_start_is_found_after_a_strange_name() {
         let stat =
             "42 (a) b) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 5 18446744073709551615";
         assert_eq!(start(stat), Some("98765"));

@@ -1,4 +1,4 @@
-//! Fields of rows.
+//! Reads and writes fields of rows.
 
 use crate::error::{Result, StoreError, Trying};
 use rusqlite::types::FromSql;
@@ -13,13 +13,13 @@ pub(crate) fn get<T: FromSql>(row: &Row<'_>, column: &'static str) -> Result<T> 
     row.get(column).trying_to(READ)
 }
 
-/// A number that is stored as decimal text, because SQLite's integers have a sign.
+/// A number that is stored as decimal text, because SQLite's integers are signed.
 pub(crate) fn number<T: FromStr>(row: &Row<'_>, column: &'static str) -> Result<T> {
     let text: String = get(row, column)?;
     text.parse().map_err(|_| StoreError::DamagedNumber { what: column, text })
 }
 
-/// A word of the vocabulary: what serialises as a string.
+/// A value that serialises as a string.
 pub(crate) fn word<T: DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T> {
     let text: String = get(row, column)?;
     serde_json::from_value(text.into()).map_err(|source| StoreError::Damaged { what: column, source })
@@ -42,7 +42,7 @@ pub(crate) fn from_json_or_none<T: DeserializeOwned>(
 /// The columns of a row with their values.
 pub(crate) type Columns<'a> = &'a [(&'a str, &'a dyn ToSql)];
 
-/// Inserts a row and gives its number.
+/// Inserts a row and returns its number.
 pub(crate) fn insert(connection: &Connection, table: &str, columns: Columns<'_>) -> rusqlite::Result<i64> {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let places = vec!["?"; columns.len()].join(", ");

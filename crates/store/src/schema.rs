@@ -1,4 +1,5 @@
-//! The schema and its versions. Version N is the result of the first N scripts; a script that was released never changes.
+//! The schema and its versions. Version N is the result of the first N scripts; a released script never
+//! changes.
 
 use crate::error::{Result, StoreError};
 use crate::older;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// "fsdy": marks the file as ours (`PRAGMA application_id`, shown by `file`).
 const APPLICATION_ID: i64 = 0x6673_6479;
 
-/// Where trials became documents.
+/// The script with which trials become documents.
 const WHOLE_TRIALS: &str = include_str!("schema/9.sql");
 
 const SCRIPTS: &[&str] = &[
@@ -35,14 +36,15 @@ fn migrations() -> Migrations<'static> {
     Migrations::new(SCRIPTS.iter().map(migration).collect())
 }
 
-/// What a file says of itself.
+/// How a file identifies itself.
 struct Identity {
     application_id: i64,
     version: i64,
     tables: i64,
 }
 
-/// Refuses, before anything is written, what is not ours or was written by a newer fsdyno. An empty file is ours.
+/// Rejects a file that is not ours or was written by a newer fsdyno, before anything is written to it. An
+/// empty file is ours.
 pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
     let path = path.to_path_buf();
     let identity = match identity(connection) {
@@ -62,7 +64,7 @@ pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tables in a new file and brings an older one up to date, of which there is a copy.
+/// Creates the tables in a new file, or upgrades an older one, of which there is a copy.
 pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: Option<&Path>) -> Result<()> {
     let is_latest = |connection: &Connection| {
         identity(connection).is_ok_and(|identity| identity.version == SCRIPTS.len() as i64)
@@ -78,7 +80,8 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
     match migrations().to_latest(connection) {
         Ok(()) => {
             if was_older {
-                // What the older tables had is free now, nine tenths of the file. Without room for a copy it stays so.
+                // The older tables have freed nine tenths of the file. If there is no room for a copy, the
+                // file keeps its size.
                 let _ = connection.execute_batch("VACUUM");
             }
             Ok(())
@@ -91,7 +94,8 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
     }
 }
 
-/// Copies a store of an older version, once it is known to be whole, before anything is written to it; gives the copy.
+/// Checks and copies a store of an older version before anything is written to it; returns the path of the
+/// copy.
 pub(crate) fn copy_older(connection: &Connection, path: &Path) -> Result<Option<PathBuf>> {
     let latest = SCRIPTS.len() as i64;
     let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
@@ -103,7 +107,7 @@ pub(crate) fn copy_older(connection: &Connection, path: &Path) -> Result<Option<
     copy(connection, path, latest)
 }
 
-/// Looks for damage in the structure of the whole file.
+/// Checks the structure of the whole file for damage.
 pub(crate) fn check(connection: &Connection, path: &Path) -> Result<()> {
     let corrupt = |reason: String| StoreError::Corrupt { path: path.to_path_buf(), reason };
     let found = connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0));
@@ -114,8 +118,8 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<()> {
     }
 }
 
-/// Copies a store beside itself, `results.db.before-v8`; nothing where a copy of that name is there already, which another
-/// process has made, or an attempt before this one: it is the older state.
+/// Copies a store to the same directory, as `results.db.before-v8`. A copy of that name is kept: another
+/// process or an earlier attempt made it from the same older state.
 fn copy(connection: &Connection, path: &Path, latest: i64) -> Result<Option<PathBuf>> {
     let mut name = path.as_os_str().to_os_string();
     name.push(format!(".before-v{latest}"));
@@ -129,8 +133,8 @@ fn copy(connection: &Connection, path: &Path, latest: i64) -> Result<Option<Path
     }
 }
 
-/// SQLite follows links and writes into what is there, so that the copy is made in a new directory that only this user may
-/// enter, and gets its name once it is whole.
+/// SQLite follows links and writes into existing files, so the copy is made in a new directory that only this
+/// user can enter, and renamed when it is complete.
 fn copy_to(connection: &Connection, copy: &Path) -> std::result::Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let directory = copy.parent().filter(|directory| !directory.as_os_str().is_empty());
@@ -143,7 +147,7 @@ fn copy_to(connection: &Connection, copy: &Path) -> std::result::Result<(), Stri
         .tempdir_in(directory)
         .map_err(|error| text(&error))?;
     let unfinished = room.path().join("copy");
-    let name = unfinished.to_str().ok_or("its path is not UTF-8")?;
+    let name = unfinished.to_str().ok_or("its path is not valid UTF-8")?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| text(&error))?;
     let file = std::fs::File::open(&unfinished).map_err(|error| text(&error))?;
     file.sync_all().map_err(|error| text(&error))?;
@@ -152,7 +156,7 @@ fn copy_to(connection: &Connection, copy: &Path) -> std::result::Result<(), Stri
     directory.sync_all().map_err(|error| text(&error))
 }
 
-/// Why root makes no copy in a directory: somebody else could put another one in its place meanwhile.
+/// Why root makes no copy in a directory: somebody else could replace it in the meantime.
 fn belongs_to_others(directory: &Path) -> std::io::Result<Option<String>> {
     const OTHERS_MAY_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
@@ -161,13 +165,13 @@ fn belongs_to_others(directory: &Path) -> std::io::Result<Option<String>> {
     let others = rustix::process::geteuid().is_root() && (found.uid() != 0 || open);
     Ok(others.then(|| {
         format!(
-            "root makes none in '{}', which others may change: run fsdyno as its owner",
+            "other users can write to '{}', so root makes no copy there; run fsdyno as its owner",
             directory.display()
         )
     }))
 }
 
-/// All of it at one moment: another process may just be making the tables.
+/// Read in one transaction, because another process may be creating the tables.
 fn identity(connection: &Connection) -> rusqlite::Result<Identity> {
     let moment = connection.unchecked_transaction()?;
     let tables = moment.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Sweeps: beginning, ending, finding.
+//! Begins, ends and finds sweeps.
 
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
@@ -12,28 +12,28 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A sweep that begins.
+/// A new sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSweep {
     /// The name of the plan.
     pub name: String,
     /// The plan, as the user wrote it.
     pub plan_toml: String,
-    /// What the command line changed about it: `path=value`.
+    /// What the command line changed in it: `path=value`.
     pub overrides: Vec<String>,
-    /// The seed that all seeds of trials come from.
+    /// The seed from which the seeds of all trials derive.
     pub seed: u64,
-    /// Name of the measure that the summary ranks by.
+    /// The name of the measure that the summary ranks by.
     pub measure: String,
     /// The machine, as far as it is known before the first trial.
     pub environment: Option<Environment>,
-    /// Cases of the plan.
+    /// The number of cases.
     pub cases: u32,
-    /// Trials that are planned in all.
+    /// The number of planned trials.
     pub trials: u32,
 }
 
-/// How far a sweep is.
+/// The state of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SweepState {
@@ -41,7 +41,7 @@ pub enum SweepState {
     Running,
     /// It was stopped, or its process was killed; it can be resumed.
     Interrupted,
-    /// Every trial that was planned is stored.
+    /// Every planned trial is stored.
     Finished,
 }
 
@@ -73,28 +73,28 @@ pub struct SweepSummary {
     pub started: String,
     /// When it finished or was last interrupted; absent while it runs and after a kill.
     pub finished: Option<String>,
-    /// How far it is.
+    /// Its state.
     pub state: SweepState,
-    /// Cases of its plan.
+    /// The number of cases.
     pub cases: u32,
-    /// Trials planned.
+    /// The number of planned trials.
     pub trials: u32,
-    /// Trials stored that were measured.
+    /// The number of stored trials that were measured.
     pub measured: u32,
-    /// Trials stored that were skipped.
+    /// The number of stored trials that were skipped.
     pub skipped: u32,
-    /// Trials stored that failed.
+    /// The number of stored trials that failed.
     pub failed: u32,
 }
 
 impl SweepSummary {
-    /// Trials stored, however they ended.
+    /// The number of stored trials, however they ended.
     pub fn done(&self) -> u32 {
         self.measured + self.skipped + self.failed
     }
 }
 
-/// A sweep with all that is needed to show it or to go on with it.
+/// A sweep with all that is needed to show or resume it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// Its line in the list.
@@ -111,7 +111,7 @@ pub struct Sweep {
     pub environment: Option<Environment>,
 }
 
-/// The word that selects the sweep that began last.
+/// The word that selects the sweep that started last.
 const LATEST: &str = "latest";
 
 const SUMMARY: &str =
@@ -123,7 +123,7 @@ const SUMMARY: &str =
     FROM sweeps LEFT JOIN trials ON trials.sweep_id = sweeps.id";
 
 impl Store {
-    /// Begins a sweep in the name of this process.
+    /// Begins a sweep that this process runs.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
@@ -134,7 +134,7 @@ impl Store {
         Ok(id)
     }
 
-    /// Stores a sweep that was not run here with all of its trials: everything, or nothing at all.
+    /// Stores a sweep that was run elsewhere, with all of its trials or not at all.
     ///
     /// # Errors
     /// Those of [`Store::create_sweep`] and [`Store::add_trial`].
@@ -151,7 +151,7 @@ impl Store {
         Ok(id)
     }
 
-    /// Notes that a sweep has come to plan so many trials: those of a further block among them.
+    /// Records the number of planned trials, including those of a further block.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
@@ -161,7 +161,7 @@ impl Store {
         self.connection.execute(sql, values).map(drop).trying_to("plan a further block")
     }
 
-    /// Notes that every planned trial of a sweep is stored.
+    /// Records that every planned trial of a sweep is stored.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
@@ -169,7 +169,7 @@ impl Store {
         self.end_sweep(id, SweepState::Finished)
     }
 
-    /// Notes that a sweep stopped before its end.
+    /// Records that a sweep was interrupted.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
@@ -181,11 +181,11 @@ impl Store {
         end(&self.connection, id, state).trying_to("end a sweep")
     }
 
-    /// Takes a sweep that was interrupted, or whose process was killed, into the name of this process. It goes on with
-    /// the trials that are not stored; those that failed are stored and stay as they are.
+    /// Resumes a sweep that was interrupted, or whose process was killed, in this process. It continues with
+    /// the trials that are not stored; failed trials are stored and stay as they are.
     ///
     /// # Errors
-    /// [`StoreError::Running`] when another process runs it; [`StoreError::Sql`].
+    /// [`StoreError::Running`] if another process is running it; [`StoreError::Sql`].
     pub fn resume_sweep(&mut self, id: SweepId) -> Result<()> {
         let action = "resume a sweep";
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
@@ -225,8 +225,8 @@ impl Store {
         Ok(sweeps)
     }
 
-    /// The sweep that a user means: nothing or `latest` is the one that began last, a number is its number, a name the
-    /// latest of that name.
+    /// The sweep that a user selects by its number or name (the latest of that name); `None` or `latest`
+    /// selects the one that started last.
     ///
     /// # Errors
     /// [`StoreError::NoSweeps`]; [`StoreError::UnknownSweep`] with the nearest name; [`StoreError::Sql`].

@@ -1,4 +1,4 @@
-//! Writing a trial and reading it back: one row.
+//! Writes and reads trials, one row each.
 
 use crate::Store;
 use crate::error::{Result, StoreError, Trying};
@@ -14,14 +14,14 @@ const STORE: &str = "store a trial";
 impl Store {
     /// Stores a trial that has ended, whole or not at all. It is on disk when this returns.
     ///
-    /// A trial is stored once. A sweep that is resumed runs the trials that are not stored, so that an earlier attempt of
-    /// the same number is there only if it came to an end, be it a failure, and then it stays.
+    /// A trial is stored once. A resumed sweep runs only the trials that are not stored; an earlier attempt
+    /// is stored only if it ended, even by failing, and then it stays.
     ///
     /// # Errors
-    /// [`StoreError::TrialExists`]; [`StoreError::Histogram`]; [`StoreError::Encode`]; [`StoreError::TooLong`];
-    /// [`StoreError::Sql`].
+    /// [`StoreError::TrialExists`]; [`StoreError::Histogram`]; [`StoreError::Encode`];
+    /// [`StoreError::TooLong`]; [`StoreError::Sql`].
     pub fn add_trial(&mut self, sweep: SweepId, trial: &TrialRecord) -> Result<()> {
-        // No other process has to wait for the compression.
+        // Before the transaction, so that no other process has to wait for the compression.
         let packed = Packed::new(trial)?;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(STORE)?;
@@ -29,36 +29,36 @@ impl Store {
         transaction.commit().trying_to(STORE)
     }
 
-    /// The trials of a sweep that are stored, in their order. None for a sweep that does not exist.
+    /// The stored trials of a sweep, in order. Empty if the sweep does not exist.
     ///
     /// # Errors
-    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] when a row was changed behind our back.
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
         let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
         self.each(sql, [sweep.0], whole)
     }
 
-    /// The trials of a sweep in outline, which is read ten times as fast: their histograms, timelines, slow operations
-    /// and samples of telemetry are empty, whatever was measured; every measure has its value.
+    /// The trials of a sweep in outline, which is ten times as fast to read: histograms, timelines, slow
+    /// operations and telemetry samples are always empty; every measure has its value.
     ///
     /// # Errors
-    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] when a row was changed behind our back.
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
         let sql = "SELECT trial, document FROM trials WHERE sweep_id = ? ORDER BY trial";
         self.each(sql, [sweep.0], |row| packed::outline(get(row, "trial")?, &bytes(row, "document")?))
     }
 
-    /// The trials of one case of a sweep, in their order.
+    /// The trials of one case of a sweep, in order.
     ///
     /// # Errors
-    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] when a row was changed behind our back.
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
         let sql =
             "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
         self.each(sql, [sweep.0, i64::from(case)], whole)
     }
 
-    /// The numbers of the trials that are stored.
+    /// The numbers of the stored trials.
     ///
     /// # Errors
     /// [`StoreError::Sql`].
@@ -67,7 +67,7 @@ impl Store {
         self.each(sql, [sweep.0], |row| get(row, "trial")).map(BTreeSet::from_iter)
     }
 
-    /// What `read` makes of every row.
+    /// Applies `read` to every row.
     fn each<T>(
         &self,
         sql: &str,

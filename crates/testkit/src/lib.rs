@@ -1,7 +1,7 @@
-//! For tests only: trials made by hand.
+//! Handmade trials, for tests only.
 //!
-//! The story: three configurations in two blocks. `ext4/bfq` has a writer that is blocked over both edges of the window in
-//! trial 4; `btrfs/bfq` cannot run here; the second trial of `xfs/bfq` fails.
+//! [`trials`] has three configurations in two blocks. In trial 4, `ext4 bfq` has a writer that is blocked
+//! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};
@@ -18,7 +18,7 @@ use fsdyno_stats::Distribution;
 
 const WINDOW: Nanos = Nanos::from_secs(30);
 
-/// The sample of an operation: each of `values_ns` once, as the engine reports it.
+/// The result of an operation with each of `values_ns` once, as the engine reports it.
 pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {
     let mut distribution = Distribution::empty();
     values_ns.iter().for_each(|value| distribution.record(*value));
@@ -136,7 +136,7 @@ pub fn writers(workers: u32, mb_per_s: f64) -> RoleResult {
     )
 }
 
-/// One writer of `role` is blocked in `mkdirat` from before the window until after the drain.
+/// Blocks one writer of `role` in `mkdirat` from before the window until after the drain.
 pub fn block_writer(role: &mut RoleResult) {
     let blocked = InFlight {
         worker: 0,
@@ -187,7 +187,7 @@ pub fn phases(mb_per_s: f64) -> Vec<PhaseResult> {
     ]
 }
 
-/// A configuration of a filesystem and a scheduler, named by both.
+/// A configuration of a filesystem and a scheduler, named after both.
 pub fn configuration(filesystem: &str, scheduler: &str) -> Configuration {
     Configuration {
         name: format!("{filesystem} {scheduler}"),
@@ -196,7 +196,7 @@ pub fn configuration(filesystem: &str, scheduler: &str) -> Configuration {
     }
 }
 
-/// A measured trial with everything in it.
+/// A measured trial with all parts.
 pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb_per_s: f64) -> TrialRecord {
     let filesystem = configuration.filesystem.clone();
     let scheduler = configuration.level("scheduler").unwrap_or("none").to_string();
@@ -266,7 +266,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
     }
 }
 
-/// The trials of the story.
+/// The trials described above.
 pub fn trials() -> Vec<TrialRecord> {
     let ext4 = |number, block, rate| trial(number, block, 0, configuration("ext4", "bfq"), rate);
     let xfs = |number, block, rate| trial(number, block, 1, configuration("xfs", "bfq"), rate);
@@ -295,7 +295,7 @@ pub fn trials() -> Vec<TrialRecord> {
     vec![ext4(0, 0, 60.0), xfs(1, 0, 48.0), skipped, xfs(3, 1, 50.0), blocked, failed]
 }
 
-/// A sweep of many configurations with long names and wide numbers, one of them without any interval.
+/// A sweep of configurations with long names and wide numbers, one of them without any interval.
 pub fn wide_trials() -> Vec<TrialRecord> {
     let mut trials = Vec::new();
     for (case, name) in (0..).zip([
@@ -333,8 +333,8 @@ pub fn rated(name: &str, role_name: Role, bytes_per_s: f64, items_per_s: f64) ->
     phase(name, vec![result])
 }
 
-/// Filesystems under schedulers: bonnie on `xfs bfq` twice, without its rewrite; `xfs mq-deadline` under another workload;
-/// `jfs bfq`, which is skipped; `btrfs bfq`, which no study measured.
+/// Filesystems with schedulers: bonnie on `xfs bfq` twice, without its rewrite; `xfs mq-deadline` with
+/// another workload; `jfs bfq`, which is skipped; `btrfs bfq`, which no study measured.
 pub fn scheduler_trials() -> Vec<TrialRecord> {
     let bonnie = |number: u32, filesystem: &str, kib_per_s: f64| {
         let mut trial = trial(number, number, 0, configuration(filesystem, "bfq"), 1.0);
@@ -443,7 +443,7 @@ fn activity() -> DeviceActivity {
     }
 }
 
-/// So many blocks of one configuration, each block at its own level.
+/// `count` blocks of one configuration, each block at its own level.
 pub fn blocks(case: u32, name: &str, count: u32, factor: f64) -> Vec<TrialRecord> {
     let of_block = |block: u32| {
         let mut configuration = configuration("ext4", "bfq");

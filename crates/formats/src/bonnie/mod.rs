@@ -1,6 +1,6 @@
-//! bonnie++: the line of figures that it prints ([`Line`]), and its tables ([`Run`]).
+//! bonnie++: the result line that it prints ([`Line`]), and its tables ([`Run`]).
 //!
-//! Version 2.00 names the layout of its line 1.98 in the first field.
+//! Version 2.00 prints layout 1.98, and says so in the first field of the line.
 
 mod read;
 mod write;
@@ -15,32 +15,33 @@ use fsdyno_core::units::Bytes;
 /// The layout that version 2.00 prints, and its number of fields.
 const LAYOUT: &str = "1.98";
 const FIELDS: usize = 50;
-/// How many tests are of the large file; they are the first of [`fsdyno_core::workload::bonnie::TESTS`].
+/// The number of tests on the large file; they are the first of [`fsdyno_core::workload::bonnie::TESTS`].
 pub const LARGE: usize = 6;
 
-/// What a run of version 2.00 printed. `characters`: how much of the file it moved one byte at a time, where that is known.
+/// Reads the output of version 2.00. `characters`: how much of the file it moved one byte at a time, if
+/// known.
 ///
 /// # Errors
-/// Why that is no result.
+/// Why the output is not a result.
 pub fn output(stdout: &str, characters: Option<Bytes>) -> Result<Results, String> {
     let line = stdout.lines().find(|line| line.starts_with(LAYOUT));
-    let line = line.ok_or_else(|| format!("it printed no line of figures in the layout {LAYOUT}"))?;
+    let line = line.ok_or_else(|| format!("it printed no result line in layout {LAYOUT}"))?;
     let fields = line.split(',').count();
     if fields != FIELDS {
-        return Err(format!("its line of figures has {fields} fields instead of {FIELDS}"));
+        return Err(format!("its result line has {fields} fields instead of {FIELDS}"));
     }
     let tests = Line::new(line).and_then(|line| line.tests(characters)).map_err(|error| error.to_string())?;
     let silent: Vec<&str> =
-        tests.iter().filter(|told| told.too_quick).map(|told| told.phase.name.as_str()).collect();
+        tests.iter().filter(|test| test.too_quick).map(|test| test.phase.name.as_str()).collect();
     let mut report = Results::default();
     if !silent.is_empty() {
         let text = format!(
-            "bonnie++ gives no figure for what it does in less than half a second: {}; give it more to do",
+            "bonnie++ reports no rate for tests that take less than half a second: {}; give it more work",
             silent.join(", ")
         );
         report.warn(WarningKind::FigureMissing, text);
     }
-    report.phases = tests.into_iter().map(|told| told.phase).collect();
+    report.phases = tests.into_iter().map(|test| test.phase).collect();
     Ok(report)
 }
 
@@ -49,7 +50,8 @@ mod tests {
     use super::*;
     use fsdyno_core::{Nanos, Role};
 
-    /// `bonnie++ -q -d . -s 64m -r 0 -n 0 -u root -f1` under strace, so that all but one part have figures.
+    /// `bonnie++ -q -d . -s 64m -r 0 -n 0 -u root -f1`, slowed down by strace so that all tests but one have
+    /// figures.
     const SLOWED: &str = "1.98,2.00a,vm,1,1795323098,64M,,8192,5,33,24,88754,32,81049,29,31,23,+++++,+++,14179,181,,,,,,,,,,,,,,,,,,834ms,8613us,13306us,1139ms,291us,2912us,,,,,,\n";
     /// `-s 0 -n 4` on a disk.
     const FILES: &str = "1.98,2.00a,fsdyno,1,5,,,,,,,,,,,,,,,,,4,10000,100,,4,5120,31,+++++,+++,40960,62,4812,30,+++++,+++,16384,58,,,,,,,15ms,383us,418us,4058us,73us,3s\n";
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_too_quick_has_no_figure_and_a_warning() {
+    fn a_test_that_was_too_quick_has_no_figure_and_a_warning() {
         let report = output(FILES, None).unwrap();
         let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
         let [create, stat, delete, _, _, last] = &names[..] else { panic!("{names:?}") };
@@ -94,23 +96,23 @@ mod tests {
         assert_eq!(report.phases[0].roles[0].rates.items, 4096);
         assert_eq!(report.phases[0].window_ns, Nanos::from_millis(800));
         assert_eq!(report.phases[5].roles[0].longest_stall_ns, Nanos::from_secs(3));
-        // How much it was and how long the longest took is known; how long all of it took is not.
+        // The amount and the longest operation are known, but not the total time.
         let (silent, role) = (&report.phases[1], &report.phases[1].roles[0]);
         assert_eq!((silent.window_ns, role.rates.items, role.rates.items_per_s), (Nanos(0), 4096, 0.0));
         assert_eq!(role.longest_stall_ns, Nanos(383_000));
         assert_eq!(report.warnings.len(), 1);
         assert!(report.warnings[0].text.contains("stat sequential, stat random"), "{:?}", report.warnings);
-        // Nobody watched the workers, so nothing is said of single operations.
+        // The workers were not watched, so single operations have no figures.
         assert!(report.phases.iter().all(|phase| !phase.roles[0].is_watched()));
     }
 
     #[test]
-    fn what_is_no_line_of_figures_is_an_error() {
+    fn anything_but_a_result_line_is_an_error() {
         for bad in ["", "Can't write block.: No space left on device\n", "1.98,2.00a,vm,1\n"] {
             assert!(output(bad, None).is_err(), "{bad}");
         }
         let error = output(&SLOWED.replace("88754", "eight"), None).unwrap_err();
-        assert_eq!(error, "field 12 of its line of figures is 'eight'");
+        assert_eq!(error, "field 12 of its result line is 'eight'");
         assert!(output(&SLOWED.replace("834ms", "834 parsecs"), None).is_err());
     }
 }

@@ -1,10 +1,11 @@
-//! The line of figures that bonnie++ prints: how much each of its tests did, and how fast.
+//! The result line that bonnie++ prints: how much each of its tests did, and how fast.
 //!
-//! Three layouts are told apart by their number of fields: 27 (version 1.03, which begins with the name of the machine), 48
-//! (1.96 and 1.97, with latencies) and 50 (1.98, which 2.00 prints, with the number of seeks). What a test took follows from
-//! its rate and from how much it did, where that is known; only then does its percentage of a processor mean something: one
-//! for both modes, it stands as system time. `+++++` stands for what took less than half a second: such a test has no window
-//! and no rate, only its latency. Latencies are the longest single operation of each test, so they are the longest stalls.
+//! The three layouts differ in their number of fields: 27 (version 1.03, which begins with the name of the
+//! machine), 48 (1.96 and 1.97, with latencies) and 50 (1.98, which 2.00 prints, with the number of seeks).
+//! How long a test took follows from its rate and from how much it did, if that is known. Only then can its
+//! percentage of a processor be converted to time; it covers both modes and is reported as system time.
+//! `+++++` means less than half a second: such a test has no window and no rate, only a latency. The latency
+//! of a test is that of its longest operation, and so its longest stall.
 
 use super::LARGE;
 use crate::nanos;
@@ -14,13 +15,13 @@ use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::workload::bonnie::{FILE_UNIT, READ_CHAR, SEEKS, TESTS, WRITE_CHAR};
 use fsdyno_core::{PhaseResult, Role};
 
-/// Where a layout has what.
+/// The positions of fields in a layout, from 0.
 #[derive(Debug)]
 struct Layout {
     fields: usize,
-    /// What it is called in a warning.
+    /// The versions that print it, for warnings.
     versions: &'static str,
-    /// First field of a layout that begins with its version.
+    /// Whether the first field is the version.
     begins_with_version: bool,
     name: usize,
     copies: Option<usize>,
@@ -28,15 +29,15 @@ struct Layout {
     chunk: Option<usize>,
     seeks: Option<usize>,
     seekers: Option<usize>,
-    /// Rate and percentage of the tests of the large file follow each other from here.
+    /// The first field with figures of the large file: rate and percentage of each test.
     large: usize,
     files: usize,
-    /// Largest and smallest size, directories, where they have fields of their own.
+    /// The first of the fields for largest size, smallest size and directories, if there are any.
     shape: Option<usize>,
-    /// Rate and percentage of the tests of the small files.
+    /// The first field with figures of the small files: rate and percentage of each test.
     small: usize,
     latencies: Option<usize>,
-    /// Whether the whole file is moved one byte at a time; else the line does not say how much of it is.
+    /// Whether the whole file is moved one byte at a time; otherwise the line does not say how much of it is.
     whole_file_by_character: bool,
 }
 
@@ -101,43 +102,43 @@ pub struct Line<'t> {
     layout: &'static Layout,
 }
 
-/// What a line says of a test.
+/// A test as reported in a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestResult {
-    /// Its figures, as far as there are any.
+    /// Its figures, as far as the line has them.
     pub phase: PhaseResult,
     /// Whether it was too quick for a rate.
     pub too_quick: bool,
 }
 
-/// Why a line is not understood.
+/// Why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// No layout has so many fields.
-    #[error("its line of figures has {found} fields instead of 27, 48 or 50")]
+    /// No layout has this number of fields.
+    #[error("its result line has {found} fields instead of 27, 48 or 50")]
     Fields {
-        /// How many there are.
+        /// How many the line has.
         found: usize,
     },
-    /// A field does not say what stands there.
-    #[error("field {number} of its line of figures is '{found}'")]
+    /// A field is not valid.
+    #[error("field {number} of its result line is '{found}'")]
     Field {
         /// Its number, from 1.
         number: usize,
         /// The column where it begins, in characters, from 1.
         column: usize,
-        /// What stands there.
+        /// What was expected.
         expected: &'static str,
-        /// What it says.
+        /// What was found.
         found: String,
     },
 }
 
 impl<'t> Line<'t> {
-    /// A line, without its end.
+    /// Parses a line, without its line end.
     ///
     /// # Errors
-    /// [`LineError`] when it is of no layout.
+    /// [`LineError`] if it has none of the layouts.
     pub fn new(text: &'t str) -> Result<Self, LineError> {
         let fields: Vec<&str> = text.split(',').collect();
         let layout = LAYOUTS.iter().find(|layout| layout.fields == fields.len());
@@ -149,17 +150,17 @@ impl<'t> Line<'t> {
         Ok(line)
     }
 
-    /// The versions that print its layout.
+    /// The versions that print this layout.
     pub fn versions(&self) -> &'static str {
         self.layout.versions
     }
 
-    /// What it calls the machine; may be empty.
+    /// The name of the machine; may be empty.
     pub fn name(&self) -> &'t str {
         self.fields[self.layout.name].trim()
     }
 
-    /// What bonnie++ must have been told: `-s 64M:8192 -n 16:100000:16:64 -c 2`.
+    /// The arguments that bonnie++ must have been given: `-s 64M:8192 -n 16:100000:16:64 -c 2`.
     pub fn arguments(&self) -> String {
         let layout = self.layout;
         let mut words = Vec::new();
@@ -178,8 +179,8 @@ impl<'t> Line<'t> {
         words.join(" ")
     }
 
-    /// The tests that it tells of, in their order. `characters`: how much of the file is moved one byte at a time, where that
-    /// is known and not all of it.
+    /// The tests that were run, in order. `characters`: how much of the file was moved one byte at a time, if
+    /// that is known and was not all of it.
     ///
     /// # Errors
     /// [`LineError::Field`].
@@ -197,8 +198,8 @@ impl<'t> Line<'t> {
             seekers: self.whole(self.layout.seekers, "a number of seekers")?.unwrap_or(1) as f64,
             files: self.files()?,
         };
-        let told = TESTS.into_iter().enumerate().map(|(index, test)| self.test(index, test, &whole));
-        told.filter_map(Result::transpose).collect()
+        let tests = TESTS.into_iter().enumerate().map(|(index, test)| self.test(index, test, &whole));
+        tests.filter_map(Result::transpose).collect()
     }
 
     fn test(&self, index: usize, test: PhaseSpec, whole: &Amounts) -> Result<Option<TestResult>, LineError> {
@@ -239,7 +240,7 @@ impl<'t> Line<'t> {
         LineError::Field { number: at + 1, column, expected, found: self.fields[at].to_string() }
     }
 
-    /// A field that a layout has and that says something, with its place.
+    /// A field that the layout has and that is not empty, with its position.
     fn field(&self, at: Option<usize>) -> Option<(usize, &'t str)> {
         at.map(|at| (at, self.fields[at].trim())).filter(|(_, text)| !text.is_empty())
     }
@@ -264,7 +265,7 @@ impl<'t> Line<'t> {
         text.parse().map(Some).map_err(|_| self.error(at, expected))
     }
 
-    /// `300M`, `2G`, `2G:8k`: without a suffix MiB.
+    /// `300M`, `2G`, `2G:8k`; in MiB without a suffix.
     fn file_bytes(&self) -> Result<Option<f64>, LineError> {
         let Some((at, text)) = self.field(Some(self.layout.size)) else { return Ok(None) };
         let size = text.split(':').next().unwrap_or_default().trim();
@@ -279,7 +280,7 @@ impl<'t> Line<'t> {
         bytes.map(Some).ok_or_else(|| self.error(at, "the size of a file, such as 300M or 2G"))
     }
 
-    /// In units of 1024; version 1.03 may have the sizes behind it (`16:100000:16/64`).
+    /// In units of 1024; in version 1.03, sizes may follow (`16:100000:16/64`).
     fn files(&self) -> Result<Option<f64>, LineError> {
         let Some((at, text)) = self.field(Some(self.layout.files)) else { return Ok(None) };
         let number = text.split([':', '/']).next().unwrap_or_default().trim();
@@ -287,7 +288,8 @@ impl<'t> Line<'t> {
         Ok(Some(units as f64 * FILE_UNIT as f64))
     }
 
-    /// `15828us`, `834ms`, `3s`; nothing where the layout has no latencies, or there was none (`BonTimer::print_latency`).
+    /// `15828us`, `834ms`, `3s`; 0 if the layout has no latencies or the test has none
+    /// (`BonTimer::print_latency`).
     fn latency(&self, at: Option<usize>) -> Result<Nanos, LineError> {
         let Some((at, text)) = self.field(at) else { return Ok(Nanos(0)) };
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -302,7 +304,7 @@ impl<'t> Line<'t> {
     }
 }
 
-/// What a field says.
+/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Field {
     Absent,
@@ -310,10 +312,10 @@ enum Field {
     Value(f64),
 }
 
-/// How much there is for each copy to do, as far as it is known.
+/// How much work each copy has to do, as far as it is known.
 struct Amounts {
     copies: f64,
-    /// Bytes that are moved one at a time.
+    /// Bytes moved one at a time.
     by_character: Option<f64>,
     /// Bytes of the large file.
     file: Option<f64>,

@@ -1,10 +1,11 @@
 //! The tables of bonnie++ 2.00, and the line of 50 fields that its `bon_csv2html` reads.
 //!
-//! Layout and rounding are those of its bon_time.cpp, `+++++` for what took less than half a second included. Three slips of
-//! the original are not repeated. Its table has for files per second whatever lies in a register (an `int` format for a
-//! `double`); here it is the rate, as in its line of fields. Its line has the number of directories one field too late, and
-//! never the sizes of chunks; here they stand where its own header and `bon_csv2html` have them. And %CPU of the seeks counts
-//! each seeker once, where the original's threads each count all of them.
+//! Layout and rounding are those of its bon_time.cpp, including `+++++` for less than half a second. Three
+//! errors of the original are not repeated. Its table prints garbage for files per second (an `int` format
+//! for a `double`); here it is the rate, as in its line of fields. Its line has the number of directories one
+//! field too late and never the sizes of chunks; here they are where its own header and `bon_csv2html` have
+//! them. And its %CPU of the seeks counts all seekers once in each of their threads; here each seeker counts
+//! once.
 
 use super::{LARGE, LAYOUT};
 use fsdyno_core::Bytes;
@@ -14,39 +15,39 @@ use fsdyno_core::workload::external::bonnie::Links;
 use std::io::{self, Write};
 use std::ops::Range;
 
-/// The version of the program that prints so.
+/// The version of bonnie++ that prints this format.
 const VERSION: &str = "2.00a";
-/// What took less than this has no rate, in seconds.
+/// A test that took less time than this has no rate, in seconds.
 pub const SHORTEST_S: f64 = 0.5;
 const DEFAULT_CHUNK: Bytes = Bytes(8192);
 const DEFAULT_SEEKS: u64 = 8192;
 const DEFAULT_SEEKERS: u32 = 5;
 
-/// What a run was asked for, and what came of it.
+/// The parameters and the results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run<'a> {
-    /// What the machine is called.
+    /// The name of the machine.
     pub name: &'a str,
-    /// What was asked for.
+    /// The parameters of the workload.
     pub parameters: &'a Bonnie,
-    /// Links in place of files.
+    /// Links instead of files.
     pub links: Option<Links>,
-    /// How many programs ran at once.
+    /// How many copies ran at once.
     pub copies: u32,
-    /// What random orders derive from.
+    /// The seed of random orders.
     pub seed: u64,
-    /// Size of the large file; 0 where there was none.
+    /// Size of the large file; 0 if there was none.
     pub size: Bytes,
-    /// One for each of [`TESTS`]; `None` for one that was left out.
+    /// One for each of [`TESTS`]; `None` if it was not run.
     pub tests: [Option<TestFigures>; TESTS.len()],
 }
 
-/// What came of one test.
+/// The results of one test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestFigures {
-    /// How fast it was; `None` where it was too quick for that.
+    /// How fast it was; `None` if it was too quick for a rate.
     pub speed: Option<Speed>,
-    /// How long the longest operation took; 0 where that is not known.
+    /// How long the longest operation took; 0 if unknown.
     pub longest_ns: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct Speed {
 }
 
 impl Run<'_> {
-    /// Writes the table of the large file and that of the small files, as far as there were any.
+    /// Writes the tables of the large file and of the small files, if there were any.
     ///
     /// # Errors
     /// Those of `out`.
@@ -74,7 +75,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The line of fields, without its end.
+    /// The line of fields, without its line end.
     pub fn line(&self) -> String {
         fields(self).join(",")
     }
@@ -88,7 +89,7 @@ fn large_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
     )?;
     writeln!(out, "Name:Size etc       {}", [" /sec %CP"; LARGE].join(" "))?;
     let (name, parameters) = (run.name, run.parameters);
-    // Size, chunk, copies, seeks and seekers, the usual ones left out.
+    // Size, chunk, copies, seeks and seekers, each left blank if it is the default.
     let unless = |usual: bool, text: String| if usual { String::new() } else { text };
     let etc = [
         mebibytes(run.size),
@@ -134,7 +135,7 @@ fn small_table(out: &mut dyn Write, run: &Run<'_>) -> io::Result<()> {
     rows(out, run, LARGE..TESTS.len())
 }
 
-/// The rest of the row of rates, and that of latencies.
+/// The rest of the row of rates, and the row of latencies.
 fn rows(out: &mut dyn Write, run: &Run<'_>, tests: Range<usize>) -> io::Result<()> {
     for test in tests.clone() {
         let [rate, cpu] = rate_and_cpu(run.tests[test], |speed| rate_in_table(test, speed.rate));
@@ -145,7 +146,7 @@ fn rows(out: &mut dyn Write, run: &Run<'_>, tests: Range<usize>) -> io::Result<(
     writeln!(out)
 }
 
-/// `test` is the index among [`TESTS`].
+/// `test` is an index into [`TESTS`].
 fn rate_in_table(test: usize, rate: f64) -> String {
     let mib = rate / 1024.0;
     match rate {
@@ -218,13 +219,13 @@ fn latency(figures: Option<TestFigures>) -> String {
     }
 }
 
-/// Whole MiB, or GiB where they are whole.
+/// In MiB, or in GiB if that is a whole number.
 fn mebibytes(size: Bytes) -> String {
     let mib = size.0 / Bytes::MIB;
     if mib > 0 && mib.is_multiple_of(1024) { format!("{}G", mib / 1024) } else { format!("{mib}M") }
 }
 
-/// Bytes, KiB or MiB, whatever is whole.
+/// In the largest of bytes, KiB and MiB in which it is a whole number.
 fn bytes(size: Bytes) -> String {
     match size.0 {
         size if size.is_multiple_of(Bytes::MIB) => format!("{}m", size / Bytes::MIB),
@@ -239,7 +240,8 @@ mod tests {
     use crate::bonnie::{Line, TestResult};
     use fsdyno_core::Nanos;
 
-    /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
+    /// The rates, %CPU and latencies that bonnie++ 2.00a itself printed
+    /// (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
     const PRINTED: &str = "\
 Version 2.00a       ------Sequential Output------ --Sequential Input- --Random-
                     -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--
@@ -252,7 +254,7 @@ files:max:min        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
         1:2000:16/4 +++++ +++ +++++ +++  1426   5 +++++ +++ +++++ +++  1774   7
 Latency              8137us      48us    5451us    4120us     112us    7601us
 ";
-    /// Its line, with the number of directories where its header has it.
+    /// The line of the same run, with the number of directories in the field that its header gives it.
     const LINE: &str = "1.98,2.00a,host,1,42,64M,,8192,5,1690,94,+++++,+++,+++++,+++,1993,71,+++++,+++,+++++,+++,1,2000,16,4,,+++++,\
                         +++,+++++,+++,1426,5,+++++,+++,+++++,+++,1774,7,8939us,128us,67us,26993us,2228us,8058us,8137us,48us,\
                         5451us,4120us,112us,7601us\n";
@@ -331,7 +333,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
     }
 
     #[test]
-    fn what_was_left_out_stays_blank() {
+    fn tests_that_were_not_run_stay_blank() {
         let parameters = Bonnie { files: 0, chunk: Bytes(16384), seekers: 7, ..parameters() };
         let mut run = run(&parameters);
         for test in [0, 3].into_iter().chain(LARGE..TESTS.len()) {
@@ -348,7 +350,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
     }
 
     #[test]
-    fn a_name_ends_no_field() {
+    fn a_name_cannot_end_a_field() {
         let parameters = parameters();
         let run = Run { name: "a,b\nc", ..run(&parameters) };
         assert!(run.line().starts_with("1.98,2.00a,a b c,1,"), "{}", run.line());

@@ -1,10 +1,11 @@
 //! fio: the JSON that it prints, `json` and `json+`.
 //!
-//! A phase is a group of jobs as fio groups them (`new_group`, `stonewall`), with what its jobs read as readers and what
-//! they write as writers. The distribution of latency comes from fio's own bins, 64 to each power of two, so that its
-//! quantiles are good to 0.8 %; minimum, maximum, mean and deviation are exact. With `lat_percentiles=1` it is that of the
-//! whole latency, else that of the completion (`clat`). A job file may tell fio to leave samples or percentiles out
-//! (`gtod_reduce`, `clat_percentiles=0`): then there are rates and no latencies, and the reader is told.
+//! A phase is a group of jobs as fio groups them (`new_group`, `stonewall`): what its jobs read appears as
+//! readers, what they write as writers. Latency distributions come from fio's own bins, 64 to each power of
+//! two, so quantiles are accurate to 0.8 %; minimum, maximum, mean and deviation are exact. With
+//! `lat_percentiles=1` the distribution is that of the total latency, otherwise of the completion latency
+//! (`clat`). If a job file tells fio to omit samples or percentiles (`gtod_reduce`, `clat_percentiles=0`),
+//! there are rates but no latencies, and a warning says so.
 
 mod sane;
 
@@ -17,7 +18,7 @@ use fsdyno_stats::Distribution as Histogram;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a document says beside its jobs.
+/// What a document contains besides its jobs.
 #[derive(Debug, Deserialize)]
 pub struct Head {
     /// `fio-3.33`.
@@ -27,10 +28,10 @@ pub struct Head {
     pub timestamp: Option<i64>,
 }
 
-/// The head of a JSON document of fio.
+/// Reads the head of a JSON document of fio.
 ///
 /// # Errors
-/// Where it is no JSON.
+/// If it is not JSON.
 pub fn head(json: &str) -> serde_json::Result<Head> {
     serde_json::from_str(json)
 }
@@ -53,7 +54,7 @@ struct Job {
     write: Direction,
     #[serde(default)]
     sync: Sync,
-    /// Milliseconds of all its clones together, as the percentages below are of it.
+    /// Milliseconds of all its clones together, to which the percentages below refer.
     job_runtime: f64,
     usr_cpu: f64,
     sys_cpu: f64,
@@ -91,7 +92,8 @@ struct Distribution {
     stddev: f64,
     #[serde(default)]
     bins: BTreeMap<String, u64>,
-    /// What fio prints without bins: the value below which so many hundredths lie.
+    /// What fio prints without bins: percentages, each with the value below which that share of the samples
+    /// is.
     #[serde(default)]
     percentile: BTreeMap<String, u64>,
 }
@@ -104,23 +106,25 @@ impl Job {
 
 impl Direction {
     fn distribution(&self) -> &Distribution {
-        if self.lat_ns.tells_quantiles() { &self.lat_ns } else { &self.clat_ns }
+        if self.lat_ns.has_quantiles() { &self.lat_ns } else { &self.clat_ns }
     }
 }
 
 impl Distribution {
-    fn tells_quantiles(&self) -> bool {
+    fn has_quantiles(&self) -> bool {
         !self.bins.is_empty() || !self.percentile.is_empty()
     }
 
-    /// Whether it tells below what this share of its sample lies: with bins any, else those of fio's `percentile_list`.
-    fn tells(&self, share: f64) -> bool {
+    /// Whether the value at this share of the samples is known: any with bins, otherwise those of fio's
+    /// `percentile_list`.
+    fn knows(&self, share: f64) -> bool {
         let is_it = |percent: f64| (percent / 100.0 - share).abs() < 1e-9;
         !self.bins.is_empty() || self.percentile.keys().any(|text| text.parse().is_ok_and(is_it))
     }
 
-    /// Values and how often each was seen. Without bins, what lies between two percentiles counts for the upper one, and
-    /// what lies beyond the last for the maximum: then the percentiles that fio prints are exact, and others not known.
+    /// Values and how often each was seen. Without bins, samples between two percentiles count for the upper
+    /// one, and those above the last for the maximum: the percentiles that fio prints are then exact, and
+    /// others unknown.
     fn counts(&self) -> Vec<(u64, u64)> {
         if !self.bins.is_empty() {
             let bin = |(value, times): (&String, &u64)| (value.parse().unwrap_or(u64::MAX), *times);
@@ -142,31 +146,31 @@ impl Distribution {
     }
 }
 
-/// Why a text is no result of fio.
+/// Why a text is not a result of fio.
 #[derive(Debug, thiserror::Error)]
 pub enum FioError {
-    /// No JSON, or none of fio.
-    #[error("its JSON is not understood: {0}")]
+    /// It is not JSON, or not JSON of fio.
+    #[error("cannot parse its JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// One of its jobs failed.
     #[error("{0}")]
     Job(String),
 }
 
-/// The document in what fio printed, before which remarks may stand.
+/// The JSON document in the output of fio; messages may precede it.
 pub fn document(printed: &str) -> Option<&str> {
     printed.find('{').map(|begin| &printed[begin..])
 }
 
-/// What a run printed.
+/// Reads the output of a run.
 ///
 /// # Errors
-/// Why that is no result.
+/// Why the output is not a result.
 pub fn output(stdout: &str) -> Result<Results, String> {
     read(document(stdout).ok_or("it printed no JSON")?).map_err(|error| error.to_string())
 }
 
-/// What a JSON document of fio says of its jobs.
+/// Reads the jobs of a JSON document of fio.
 ///
 /// # Errors
 /// [`FioError`].
@@ -192,8 +196,7 @@ pub fn read(json: &str) -> Result<Results, FioError> {
             .filter_map(|role| role_of(role, &jobs, &document.global))
             .collect();
         if roles.is_empty() {
-            let text =
-                format!("the jobs of '{name}' neither read nor wrote, so there are no figures of them");
+            let text = format!("the jobs of '{name}' neither read nor wrote, so they have no figures");
             report.warn(WarningKind::FigureMissing, text);
             continue;
         }
@@ -201,8 +204,8 @@ pub fn read(json: &str) -> Result<Results, FioError> {
             |role: &RoleResult| role.operations.iter().any(|result| result.operation != Operation::Fsync);
         for role in roles.iter().filter(|role| !timed(role)) {
             let text = format!(
-                "fio does not tell how the latencies of the {}s of '{name}' are distributed, so there are none here; it does \
-                 without gtod_reduce, disable_clat and clat_percentiles=0",
+                "fio reports no latency distribution for the {}s of '{name}', so they have no latencies; remove \
+                 gtod_reduce, disable_clat and clat_percentiles=0 from the job",
                 role.role
             );
             report.warn(WarningKind::FigureMissing, text);
@@ -231,7 +234,7 @@ fn role_of(which: Role, jobs: &[&Job], global: &BTreeMap<String, String>) -> Opt
         result.rates.aggregate_bytes_per_s += direction.bw_bytes;
         result.rates.operations_per_s += direction.iops;
         result.rates.bytes += direction.io_bytes;
-        // A job that does both is counted in one role only.
+        // The processor time of a job that does both counts in one role only.
         if which == Role::Writer || job.write.total_ios == 0 {
             let of = |percent: f64| nanos(job.job_runtime / 1e3 * percent / 100.0);
             result.cpu = result.cpu + CpuTime { user_ns: of(job.usr_cpu), system_ns: of(job.sys_cpu) };
@@ -251,7 +254,7 @@ fn option<'a>(job: &'a Job, global: &'a BTreeMap<String, String>, key: &str) -> 
     job.options.get(key).or(global.get(key)).map(String::as_str)
 }
 
-/// Clones of a job are listed one by one, or the first stands for all of them (`group_reporting`).
+/// Clones of a job are listed one by one, or the first represents all of them (`group_reporting`).
 fn clones(job: &Job, group: &[&Job], global: &BTreeMap<String, String>) -> u32 {
     match group.iter().filter(|other| other.jobname == job.jobname).count() {
         1 => option(job, global, "numjobs").and_then(|count| count.parse().ok()).unwrap_or(1),
@@ -259,7 +262,7 @@ fn clones(job: &Job, group: &[&Job], global: &BTreeMap<String, String>) -> u32 {
     }
 }
 
-/// The system call behind an I/O, by the engine that does it; fio's own default is `psync`.
+/// The system call of an I/O engine; fio's own default is `psync`.
 fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Operation {
     let writes = which == Role::Writer;
     match option(job, global, "ioengine").unwrap_or("psync") {
@@ -272,10 +275,10 @@ fn operation_of(which: Role, job: &Job, global: &BTreeMap<String, String>) -> Op
     }
 }
 
-/// Several distributions as one. `None` without any, and where one has no sample or does not tell its median: of a part of
-/// the operations nothing follows for all.
+/// Merges distributions. `None` if there are none, or if one has no samples or no known median: a part of the
+/// operations says nothing about all of them.
 fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationResult> {
-    if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.tells(Quantile::P50.fraction())) {
+    if parts.is_empty() || !parts.iter().all(|part| part.count > 0 && part.knows(Quantile::P50.fraction())) {
         return None;
     }
     let mut histogram = Histogram::up_to((1 << LATENCY_BITS) - 1);
@@ -295,8 +298,8 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationR
         .sum::<f64>();
     let min = parts.iter().map(|part| part.min).min().unwrap_or(0);
     let max = parts.iter().map(|part| part.max).max().unwrap_or(0);
-    // 0 is below the median, and so is not known ([`Latency::known`]).
-    let quantile = |share: f64| match parts.iter().all(|part| part.tells(share)) {
+    // 0 is below the median, which marks it as unknown ([`Latency::known`]).
+    let quantile = |share: f64| match parts.iter().all(|part| part.knows(share)) {
         true => histogram.quantile(share).unwrap_or(0).clamp(min, max),
         false => 0,
     };
@@ -323,7 +326,8 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationR
 mod tests {
     use super::*;
 
-    /// `fio --output-format=json+` of version 3.33 with two groups: two writers reported as one, and a mixed job.
+    /// `fio --output-format=json+` of version 3.33 with two groups: two writers reported as one, and a mixed
+    /// job.
     const CAPTURED: &str = include_str!("../../captured/fio-3.33.json");
 
     #[test]
@@ -369,7 +373,7 @@ mod tests {
 
     /// The same run as `--output-format=json` prints it: percentiles and no bins.
     #[test]
-    fn without_bins_the_percentiles_of_fio_stand() {
+    fn without_bins_the_percentiles_of_fio_are_used() {
         let mut document: serde_json::Value = serde_json::from_str(CAPTURED).unwrap();
         let mut strip = |direction: &str, kind: &str| {
             let jobs = document["jobs"].as_array_mut().unwrap();
@@ -392,7 +396,7 @@ mod tests {
         }
     }
 
-    /// The captured run, with something changed in what it says of the latencies of every job.
+    /// The captured run, with a change to the latencies of every job.
     fn captured_with(change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) -> Results {
         let mut document: serde_json::Value = serde_json::from_str(CAPTURED).unwrap();
         for job in document["jobs"].as_array_mut().unwrap() {
@@ -405,9 +409,9 @@ mod tests {
         read(&document.to_string()).unwrap()
     }
 
-    /// `gtod_reduce=1` and `disable_lat=1` leave samples out, `clat_percentiles=0` what is told of them.
+    /// `gtod_reduce=1` and `disable_lat=1` omit samples, `clat_percentiles=0` omits their percentiles.
     #[test]
-    fn latencies_that_fio_was_told_to_leave_out_are_absent_and_told() {
+    fn latencies_that_fio_omits_are_absent_with_a_warning() {
         for without in ["N", "bins"] {
             let report = captured_with(|latency| match without {
                 "N" => latency.clear(),
@@ -418,7 +422,7 @@ mod tests {
             assert!((writers.roles[0].rates.operations_per_s - 102_400.0).abs() < 0.5);
             let syncs: Vec<Operation> =
                 mixed.roles[0].operations.iter().map(|result| result.operation).collect();
-            assert_eq!(syncs, [Operation::Fsync], "what is told of syncs stays");
+            assert_eq!(syncs, [Operation::Fsync], "the latencies of syncs stay");
             assert_eq!(report.warnings.len(), 3, "{:?}", report.warnings);
             let text = &report.warnings[0].text;
             assert!(text.contains("'writers'") && text.contains("gtod_reduce"), "{text}");
@@ -427,7 +431,7 @@ mod tests {
 
     /// `percentile_list=50:99` without bins.
     #[test]
-    fn percentiles_that_are_not_listed_are_not_known() {
+    fn percentiles_that_are_not_listed_are_unknown() {
         let report = captured_with(|latency| {
             latency.remove("bins");
             if let Some(percentiles) = latency.get_mut("percentile") {
@@ -445,9 +449,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_an_error() {
+    fn anything_but_a_result_is_an_error() {
         assert_eq!(output("fio: no such job\n").unwrap_err(), "it printed no JSON");
-        assert!(output("{ \"jobs\": 3 }").unwrap_err().starts_with("its JSON is not understood"));
+        assert!(output("{ \"jobs\": 3 }").unwrap_err().starts_with("cannot parse its JSON"));
         let failed = CAPTURED.replacen("\"error\" : 0", "\"error\" : 28", 1);
         assert_eq!(output(&failed).unwrap_err(), "its job 'writers' failed with error 28");
     }

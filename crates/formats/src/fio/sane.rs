@@ -1,15 +1,16 @@
-//! Whether the figures of a result can be at all. A file of fio's may come from anybody, and may have been edited or cut.
+//! Checks that the figures of a result are possible. A file may come from anybody, and may have been edited
+//! or cut off.
 
 use super::{Direction, Distribution, Document, Job};
 use std::collections::BTreeMap;
 
-/// Most that any figure of a job may be, and all jobs of a file together: bytes, operations, nanoseconds, or a rate of them.
-/// Sums of it stay within what a histogram can hold.
+/// The limit for every figure of a job, and for the totals of a file: bytes, operations, nanoseconds, or
+/// rates of them. A histogram can hold sums up to this limit.
 const MOST: u64 = fsdyno_core::figures::LARGEST;
-/// Milliseconds are nanoseconds everywhere else.
+/// The same limit in milliseconds.
 const MOST_MS: u64 = MOST / 1_000_000;
 
-/// Refuses figures that contradict each other or that nothing can count; gives which.
+/// Rejects figures that contradict each other or exceed the limit, and says which.
 pub(super) fn check(document: &Document) -> Result<(), String> {
     for job in &document.jobs {
         check_job(job).map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
@@ -19,12 +20,12 @@ pub(super) fn check(document: &Document) -> Result<(), String> {
     };
     let most = u128::from(MOST);
     match all(|one| one.io_bytes) > most || all(|one| one.total_ios) > most || samples(document) > most {
-        true => Err("its jobs did more than can be counted".to_string()),
+        true => Err("the totals of its jobs are too large".to_string()),
         false => Ok(()),
     }
 }
 
-/// Latencies of all jobs together.
+/// The number of latencies of all jobs together.
 fn samples(document: &Document) -> u128 {
     let distributions = document.jobs.iter().flat_map(|job| {
         [&job.read.clat_ns, &job.read.lat_ns, &job.write.clat_ns, &job.write.lat_ns, &job.sync.lat_ns]
@@ -37,7 +38,7 @@ fn check_job(job: &Job) -> Result<(), String> {
     let rates = [&job.read, &job.write].map(|one| [one.bw_bytes, one.iops]);
     let numbers = rates.into_iter().flatten().chain([job.usr_cpu, job.sys_cpu]);
     numbers.chain([job.job_runtime]).try_for_each(number)?;
-    // As nanoseconds of a processor.
+    // The processor time in nanoseconds.
     number(job.job_runtime * (job.usr_cpu + job.sys_cpu) * 1e4)?;
     for direction in [&job.read, &job.write] {
         whole(direction.io_bytes, MOST)?;
@@ -50,17 +51,14 @@ fn check_job(job: &Job) -> Result<(), String> {
 }
 
 fn distribution(one: &Distribution) -> Result<(), String> {
-    // Without a sample the shortest is whatever fio begins with.
+    // Without samples, the minimum is the value that fio starts with.
     if one.count == 0 && one.bins.is_empty() && one.percentile.is_empty() {
         return Ok(());
     }
     [one.min, one.max, one.count].into_iter().try_for_each(|value| whole(value, MOST))?;
     [one.mean, one.stddev].into_iter().try_for_each(number)?;
     if one.min > one.max {
-        return Err(format!(
-            "says that its shortest latency is {} ns, and its longest {} ns",
-            one.min, one.max
-        ));
+        return Err(format!("has a minimum latency of {} ns, above its maximum of {} ns", one.min, one.max));
     }
     one.percentile.values().chain(one.bins.values()).try_for_each(|value| whole(*value, MOST))?;
     keys(&one.bins, "a latency in ns", |text| text.parse::<u64>().is_ok())?;
@@ -76,14 +74,10 @@ fn keys(of: &BTreeMap<String, u64>, what: &str, fits: impl Fn(&str) -> bool) -> 
 }
 
 fn whole(value: u64, most: u64) -> Result<(), String> {
-    if value <= most {
-        Ok(())
-    } else {
-        Err(format!("has a figure of {value}, and {most} is the most that there can be"))
-    }
+    if value <= most { Ok(()) } else { Err(format!("has a figure of {value}, above the limit of {most}")) }
 }
 
 fn number(value: f64) -> Result<(), String> {
     let fits = (0.0..=MOST as f64).contains(&value);
-    if fits { Ok(()) } else { Err(format!("has a figure of {value:e}, which cannot be")) }
+    if fits { Ok(()) } else { Err(format!("has a figure of {value:e}, which is out of range")) }
 }

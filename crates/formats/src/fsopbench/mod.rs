@@ -1,8 +1,8 @@
-//! FsOpBench (2009): its tables, read ([`parse`]) and written ([`Table`]'s `Display`).
+//! FsOpBench (2009): reads its tables ([`parse`]) and writes them ([`Table`]'s `Display`).
 //!
-//! A table is a line that names the configuration, a rule of stars, and the phases, each with its name, a rule of dashes and
-//! one block of rows for each role. What our own tables add is understood, too: `>=` before a lower bound, and `-` where there
-//! is no figure.
+//! A table is a line that names the configuration, a rule of stars, and the phases. Each phase has its name,
+//! a rule of dashes, and a block of rows for each role. The reader also accepts the additions of our own
+//! tables: `>=` before a lower bound, and `-` for a missing figure.
 
 mod read;
 #[cfg(test)]
@@ -18,23 +18,23 @@ use fsdyno_core::{Operation, Role};
 pub struct Table {
     /// The first line.
     pub title: Title,
-    /// In their order.
+    /// The phases, in order.
     pub phases: Vec<TablePhase>,
 }
 
-/// What the first line says: `Linux 2.6.31.2-test relatime barrier=0 fs=ext3 disk=areca RAID6 journal=ext`.
+/// The first line: `Linux 2.6.31.2-test relatime barrier=0 fs=ext3 disk=areca RAID6 journal=ext`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Title {
     /// `2.6.31.2-test`.
     pub kernel: String,
-    /// The words that have no `=`: `relatime`.
+    /// The words without `=`: `relatime`.
     pub flags: Vec<String>,
-    /// The words that have one, in their order: `fs` and `ext3`, `disk` and `areca RAID6`.
+    /// The words with `=`, in order: `fs` and `ext3`, `disk` and `areca RAID6`.
     pub settings: Vec<(String, String)>,
 }
 
 impl Title {
-    /// What it says of a setting.
+    /// The value of a setting.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -47,7 +47,7 @@ pub struct TablePhase {
     pub name: String,
     /// How long it was measured, as written: `30s`.
     pub window: String,
-    /// In their order.
+    /// The rows, in order.
     pub rows: Vec<Row>,
 }
 
@@ -56,29 +56,29 @@ pub struct TablePhase {
 pub struct Row {
     /// `A read dir`.
     pub label: &'static str,
-    /// Whose row it is.
+    /// The role that it belongs to.
     pub role: Role,
-    /// What it says.
+    /// Its figures.
     pub values: RowValues,
 }
 
-/// What a row says.
+/// The figures of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowValues {
     /// The latency of an operation, in milliseconds.
     Latency {
-        /// Which operation.
+        /// The operation.
         operation: Operation,
-        /// How many.
+        /// How many there were.
         count: u64,
         /// Minimum, maximum, mean, median and standard deviation.
         milliseconds: [Option<Number>; STATISTICS.len()],
     },
-    /// Rates in MB/s: of the data alone, and with everything that had to be done for it.
+    /// Rates in MB/s: of the data alone, and including the operations around it.
     Rate {
-        /// Data alone.
+        /// The data alone.
         data: Option<Number>,
-        /// With everything.
+        /// Including the operations around it.
         with_overhead: Option<Number>,
     },
 }
@@ -92,23 +92,23 @@ pub struct Number {
     pub at_least: bool,
 }
 
-/// The names of [`RowValues::Latency`]'s numbers, in their order.
+/// The names of the numbers of [`RowValues::Latency`], in order.
 pub const STATISTICS: [&str; 5] = ["min", "max", "avg", "med", "std"];
 
 /// The rows of a role.
 #[derive(Debug)]
 pub struct RoleRows {
-    /// Whose they are.
+    /// The role.
     pub role: Role,
-    /// Letter and name as published, and the operation behind them.
+    /// Letter and name as published, and the operation that they stand for.
     pub latencies: [(&'static str, Operation); 4],
-    /// Letter and name of the rates, the last row.
+    /// Letter and name of the last row, the rates.
     pub rate: &'static str,
-    /// What the second rate counts beside the data.
+    /// What the second rate includes.
     overhead: &'static str,
 }
 
-/// The roles that have rows, and which.
+/// The roles that have rows, and their rows.
 pub const ROWS: [RoleRows; 2] = [
     RoleRows {
         role: Role::Reader,

@@ -1,12 +1,12 @@
-//! The text that FsOpBench printed, read back: one or more tables.
+//! Reads the output of FsOpBench: one or more tables.
 //!
-//! The rules of the published files are of any length, and so are blanks. Nothing is skipped: a line that is none of a table's
-//! is an error with its place.
+//! Rules and blanks may have any length, as in the published files. Nothing is skipped: a line that is not
+//! part of a table is an error with its position.
 
 use super::{Number, ROWS, Row, RowValues, STATISTICS, Table, TablePhase, Title};
 use fsdyno_core::Operation;
 
-/// Why a text is no table of FsOpBench, and where.
+/// Why a text is not a table of FsOpBench, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: expected {expected}, found {found}")]
 pub struct ParseError {
@@ -14,16 +14,16 @@ pub struct ParseError {
     pub line: usize,
     /// In characters, from 1.
     pub column: usize,
-    /// What should have stood there.
+    /// What was expected.
     pub expected: String,
-    /// What stands there.
+    /// What was found.
     pub found: String,
 }
 
 /// Reads every table of a text.
 ///
 /// # Errors
-/// The first line that does not belong there.
+/// [`ParseError`] for the first thing that does not belong there.
 pub fn parse(text: &str) -> Result<Vec<Table>, ParseError> {
     let mut lines = Lines { lines: text.lines().collect(), at: 0 };
     let mut tables = Vec::new();
@@ -38,10 +38,10 @@ pub fn parse(text: &str) -> Result<Vec<Table>, ParseError> {
     }
 }
 
-/// The lines that are still to be read.
+/// The lines of a text, and how many of them have been read.
 struct Lines<'t> {
     lines: Vec<&'t str>,
-    /// Index of the next.
+    /// The index of the next line.
     at: usize,
 }
 
@@ -50,9 +50,10 @@ impl<'t> Lines<'t> {
         self.lines.get(self.at).copied()
     }
 
-    /// The next line as words, for a line that must be there.
+    /// The next line, which must exist.
     fn next(&mut self, expected: &str) -> Result<Words<'t>, ParseError> {
-        let text = self.peek().ok_or_else(|| ParseError::at(self.at + 1, 1, expected, "the end"))?;
+        let text =
+            self.peek().ok_or_else(|| ParseError::at(self.at + 1, 1, expected, "the end of the text"))?;
         self.at += 1;
         Ok(Words { line: self.at, text, at: 0 })
     }
@@ -63,7 +64,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// A rule of one character.
+    /// Reads a rule, a line of one repeated character.
     fn rule(&mut self, character: char) -> Result<(), ParseError> {
         let expected = format!("a rule of '{character}'");
         let words = self.next(&expected)?;
@@ -101,7 +102,7 @@ fn table(lines: &mut Lines<'_>) -> Result<Table, ParseError> {
     }
 }
 
-/// `Linux 2.6.31.2-test relatime barrier=0 fs=ext3 disk=areca RAID6 journal=ext`: values may have blanks.
+/// `Linux 2.6.31.2-test relatime barrier=0 fs=ext3 disk=areca RAID6 journal=ext`: values may contain blanks.
 fn title_line(words: &Words<'_>, expected: &str) -> Result<Title, ParseError> {
     let refuse = || ParseError::at(words.line, 1, expected, describe(words.text));
     let mut rest = words.text.split_whitespace();
@@ -153,7 +154,7 @@ fn phase(lines: &mut Lines<'_>) -> Result<TablePhase, ParseError> {
     }
 }
 
-/// Whether a line begins as a row does: with a letter and a blank. `Linux` and `3 readers` do not.
+/// Whether a line begins like a row, with a capital letter and a blank; `Linux` and `3 readers` do not.
 pub(super) fn begins_row(line: &str) -> bool {
     let mut characters = line.chars();
     characters.next().is_some_and(|c| c.is_ascii_uppercase()) && characters.next() == Some(' ')
@@ -184,7 +185,7 @@ fn latency(words: &mut Words<'_>, operation: Operation) -> Result<RowValues, Par
     for (index, name) in STATISTICS.into_iter().enumerate() {
         words.word(name)?;
         milliseconds[index] = words.figure()?;
-        // The standard deviation stands without its unit.
+        // The standard deviation has no unit.
         if index + 1 < STATISTICS.len() {
             words.word("ms")?;
         }
@@ -220,7 +221,7 @@ impl<'t> Words<'t> {
         &self.text[self.at..]
     }
 
-    /// Goes past `expected` if it stands there.
+    /// Consumes `expected` if it comes next.
     fn take(&mut self, expected: &str) -> bool {
         let found = self.rest().starts_with(expected);
         if found {
@@ -257,7 +258,7 @@ impl<'t> Words<'t> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.error("the end of the line")) }
     }
 
-    /// That something else should stand here.
+    /// The error that something else was expected here.
     fn error(&mut self, expected: impl Into<String>) -> ParseError {
         let rest = self.rest();
         let found = rest.split_whitespace().next().map_or("the end of the line".into(), |w| format!("'{w}'"));

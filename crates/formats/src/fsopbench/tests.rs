@@ -1,10 +1,10 @@
-//! The published tables, and what is none.
+//! Tests the reader with the published tables and with texts that are not tables.
 
 use super::read::begins_row;
 use super::*;
 use proptest::prelude::*;
 
-/// The published tables, which the report has as a study.
+/// The published tables, which the report contains as a study.
 const PUBLISHED: &[(&str, &str)] = &[
     ("00", include_str!("../../../report/published/fsopbench-2009/00.txt")),
     ("01", include_str!("../../../report/published/fsopbench-2009/01.txt")),
@@ -53,7 +53,7 @@ fn figures_and_settings_are_those_of_the_text() {
 }
 
 #[test]
-fn what_does_not_belong_there_is_named_with_its_place() {
+fn whatever_does_not_belong_there_is_reported_with_its_position() {
     let good = PUBLISHED[0].1;
     for (old, new, place, expected) in [
         ("cnt  31375", "cnt  many", "line 6, column 24: ", "a count"),
@@ -76,9 +76,9 @@ fn what_does_not_belong_there_is_named_with_its_place() {
 }
 
 proptest! {
-    /// A text that is cut off anywhere is read up to there or refused, and never breaks the reader.
+    /// A text that is cut off anywhere is read up to there or rejected, and never makes the reader panic.
     #[test]
-    fn no_text_is_too_strange(cut in 0usize..2600, noise in "\\PC{0,12}") {
+    fn no_text_makes_the_reader_panic(cut in 0usize..2600, noise in "\\PC{0,12}") {
         let text: String = PUBLISHED[1].1.chars().take(cut).chain(noise.chars()).collect();
         if let Err(error) = parse(&text) {
             prop_assert!(error.line >= 1 && error.column >= 1, "{error}");

@@ -1,15 +1,15 @@
-//! The table as FsOpBench printed it, column by column: a reader can hold today's result against a published one.
+//! Writes a table as FsOpBench printed it, column by column, so that it can be compared with a published one.
 //!
-//! The layout is the published one to the byte; the widths below are its `printf` widths, and longer numbers push their
-//! line out as they did then. Two things are added where the old tables had nothing to say. A lower bound carries `>=` and
-//! takes the room for it from the blanks before it. A statistic of no operations is `-`.
+//! The layout is the published one to the byte: the widths below are its `printf` widths, and longer numbers
+//! make their line longer, as they did there. Two things are added. A lower bound has `>=`, which takes the
+//! place of blanks before it. A statistic of no operations is `-`.
 
 use super::{Number, ROWS, Row, RowValues, STATISTICS, Table, Title};
 use std::fmt;
 
 /// Length of the rule below the name of a phase.
 const PHASE_RULE: usize = 70;
-/// Columns that each of [`STATISTICS`] takes.
+/// The width of each of [`STATISTICS`].
 const WIDTHS: [usize; STATISTICS.len()] = [5, 8, 6, 5, 7];
 
 impl fmt::Display for Table {
@@ -71,8 +71,9 @@ impl fmt::Display for Number {
     }
 }
 
-/// Three blanks, a name, a blank and a number in `width`. A lower bound needs two columns more: it takes them from the
-/// blanks before the name, and at last from the one behind it, so that the columns after it stay where they are.
+/// Three blanks, a name, a blank and a number in `width`. A lower bound needs two more columns: it takes them
+/// from the blanks before the name, and as a last resort the one after it, so that the following columns stay
+/// in place.
 fn column(name: &str, width: usize, value: &str) -> String {
     if !value.starts_with(">=") {
         return format!("   {name} {value:>width$}");
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operations_are_no_zeros() {
+    fn a_statistic_of_no_operations_is_not_zero() {
         assert_eq!(
             mkdir(0, [None; 5]).to_string(),
             "I mkdir           cnt      0   min     - ms   max        - ms   avg      - ms   med     - ms   std       -"
@@ -148,7 +149,7 @@ mod tests {
     }
 
     fn printed_number() -> impl Strategy<Value = Option<Number>> {
-        // Thousandths are what is printed.
+        // Three decimals are printed.
         let number = |(thousandths, at_least)| Number { value: f64::from(thousandths) / 1e3, at_least };
         prop::option::of((0..u32::MAX, any::<bool>()).prop_map(number))
     }
@@ -168,7 +169,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written is read back, to the last digit that is printed.
+        /// Whatever is written is read back, to the last digit printed.
         #[test]
         fn what_is_written_is_read_back(readers in rows(&ROWS[0]), writers in rows(&ROWS[1])) {
             let table = Table {

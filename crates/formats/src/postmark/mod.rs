@@ -1,4 +1,4 @@
-//! postmark: its terse report, read ([`output`]), and its full one, written ([`Figures`]' `Display`).
+//! postmark: reads its terse report ([`output`]) and writes its full one ([`Figures`]' `Display`).
 
 mod read;
 mod write;

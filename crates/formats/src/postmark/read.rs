@@ -1,9 +1,10 @@
-//! The two reports of what postmark did.
+//! Reads the terse report of postmark.
 //!
-//! It reports in whole seconds and in two forms, of which the terse one is the finer: rates with two decimals over whole
-//! seconds, which multiplied by the seconds are the counts again, up to 100 s exactly, beyond that to half a hundredth for
-//! each second. What its transactions are, `show` says beforehand.
-//! A part that takes no second counts as one, and so does the whole run: its seconds are no sum of those of its parts.
+//! postmark has two reports, both in whole seconds. The terse one is more precise: its rates have two
+//! decimals, so a rate multiplied by the seconds gives the count, exactly up to 100 s, and beyond that with
+//! an error of at most 0.005 per second. `show` prints the number of files and transactions beforehand. A
+//! part that takes less than a second counts as one second, and so does the whole run: its seconds are not
+//! the sum of those of its parts.
 
 use crate::{Results, nanos};
 use fsdyno_core::result::RoleResult;
@@ -11,19 +12,19 @@ use fsdyno_core::workload::external::postmark;
 use fsdyno_core::workload::postmark as native;
 use fsdyno_core::{PhaseResult, Role, WarningKind};
 
-/// Below this, whole seconds are coarser than one in ten.
+/// Below this, whole seconds are coarser than 10 %.
 const FINE_SECONDS: f64 = 10.0;
-/// Numbers of the terse report.
+/// How many numbers the terse report has.
 const NUMBERS: usize = 13;
 
-/// What a run printed with `set report terse` and `show`.
+/// Reads the output of a run with `set report terse` and `show`.
 ///
 /// # Errors
-/// What it did not say.
+/// The error that postmark printed, or what it did not print.
 pub fn output(stdout: &str) -> Result<Results, String> {
-    // It carries on after an error.
+    // postmark continues after an error.
     if let Some(line) = stdout.lines().find(|line| line.contains("Error:") || line.contains("Eh?")) {
-        return Err(format!("it said '{}'", line.trim()));
+        return Err(format!("it printed '{}'", line.trim()));
     }
     let number: f64 = shown(stdout, "The base number of files is ")?;
     let transactions: f64 = shown(stdout, "Transactions: ")?;
@@ -45,7 +46,7 @@ pub fn output(stdout: &str) -> Result<Results, String> {
     ] = all;
     let count = |rate: f64, seconds: f64| (rate * seconds).round() as u64;
     let mixed = |rate: f64| count(rate, transaction_seconds);
-    // The terse report has the files created and deleted in all, but not alone.
+    // The terse report gives the total of files created and deleted, but not how many outside transactions.
     let in_pool = count(created, seconds).saturating_sub(mixed(created_mixed));
     let deleted_last = count(deleted, seconds).saturating_sub(mixed(deleted_mixed));
     let counted = |which: Role, items: u64, rate: f64, counts: &[(&str, u64)]| {
@@ -60,7 +61,7 @@ pub fn output(stdout: &str) -> Result<Results, String> {
         ("read", mixed(read)),
         ("appended", mixed(appended)),
         ("deleted", mixed(deleted_mixed)),
-        // Of the whole run, making the pool included.
+        // Of the whole run, including the creation of the pool.
         ("bytes read", count(bytes_read, seconds)),
         ("bytes written", count(bytes_written, seconds)),
         (postmark::SECONDS, seconds as u64),
@@ -80,8 +81,8 @@ pub fn output(stdout: &str) -> Result<Results, String> {
     };
     if transaction_seconds < FINE_SECONDS {
         let text = format!(
-            "postmark counts whole seconds, and its transactions took {transaction_seconds}: the rate is coarse; give it \
-             more transactions"
+            "postmark counts whole seconds, and its transactions took only {transaction_seconds} s, so their rate is \
+             coarse; use more transactions"
         );
         report.warn(WarningKind::FigureMissing, text);
     }
@@ -94,8 +95,9 @@ fn shown(stdout: &str, label: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("it did not print '{}'", label.trim()))
 }
 
-/// Seconds and seconds of transactions; rates of transactions, files created, created alone, created with transactions,
-/// read, appended, deleted, deleted alone, deleted with transactions, bytes read, bytes written.
+/// Total seconds and seconds of transactions; rates of transactions, files created, created alone, created
+/// with transactions, read, appended, deleted, deleted alone, deleted with transactions, bytes read, bytes
+/// written.
 fn terse(stdout: &str) -> Option<[f64; NUMBERS]> {
     stdout.lines().rev().find_map(|line| {
         let numbers: Vec<f64> =
@@ -155,7 +157,7 @@ Deleting files...Done
     }
 
     #[test]
-    fn seconds_make_counts_of_rates() {
+    fn counts_follow_from_rates_and_seconds() {
         // 20,000 transactions on 1,000 files in 37 s, 41 s in all.
         let line =
             "41 37 540.54 268.29 500.00 270.27 269.35 271.19 268.29 487.50 271.59 160292.12 2854642.44";
@@ -172,7 +174,7 @@ Deleting files...Done
     }
 
     #[test]
-    fn what_it_does_not_say_is_an_error() {
+    fn a_missing_part_of_the_output_is_an_error() {
         assert_eq!(output("").unwrap_err(), "it did not print 'The base number of files is'");
         let text = CAPTURED.replace("1 1 50.00", "1 one 50.00");
         assert_eq!(output(&text).unwrap_err(), "it printed no terse report");

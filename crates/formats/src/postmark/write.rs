@@ -1,36 +1,37 @@
-//! The report of postmark 1.5, line by line, with fractions where the original has whole seconds.
+//! Writes the report of postmark 1.5, line by line, with fractions where the original has whole seconds.
 //!
-//! The original counts no second as one, and rates per second as whole numbers. Here times are as measured and rates have
-//! two decimals; a phase without files has the rate 0. Its line `deleted` shows the files created (corrected in 1.53);
-//! ours shows the files deleted, and the two are always the same. Megabytes are 2^20 bytes, as in the original.
+//! The original counts less than a second as one second, and prints rates as whole numbers. Here times are as
+//! measured and rates have two decimals; a phase without files has the rate 0. Its line `deleted` shows the
+//! files created (corrected in 1.53); ours shows the files deleted, which is always the same number.
+//! Megabytes are 2^20 bytes, as in the original.
 
 use fsdyno_core::figures::total;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a run did.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures<'a> {
-    /// How long all of it took.
+    /// How long the whole run took.
     pub total_s: f64,
-    /// Decimals of seconds: the original has none.
+    /// Decimals of seconds; the original has none.
     pub decimals: usize,
-    /// Making the pool of files.
+    /// Creating the pool of files.
     pub create: PhaseFigures<'a>,
     /// The transactions.
     pub transactions: PhaseFigures<'a>,
-    /// Deleting what is left.
+    /// Deleting the remaining files.
     pub delete: PhaseFigures<'a>,
 }
 
-/// What one of the three phases did.
+/// The results of one of the three phases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseFigures<'a> {
     /// How long it took.
     pub seconds: f64,
-    /// Its files or transactions.
+    /// The number of its files or transactions.
     pub items: u64,
-    /// What it counted: `created`, `read`, `appended`, `deleted`, `bytes read`, `bytes written`.
+    /// Its counts: `created`, `read`, `appended`, `deleted`, `bytes read`, `bytes written`.
     pub counts: &'a BTreeMap<String, u64>,
 }
 
@@ -83,7 +84,7 @@ fn rate(count: u64, seconds: f64) -> String {
     format!("{per_s:.2}")
 }
 
-/// As the original's `scalef`.
+/// Scales like the original's `scalef`.
 fn scaled(bytes: f64) -> String {
     const KILOBYTE: f64 = 1024.0;
     const MEGABYTE: f64 = KILOBYTE * KILOBYTE;
@@ -147,7 +148,8 @@ Data:
         );
     }
 
-    /// The terse report of a run says what its full one says: read, and written, it has the same counts and rates.
+    /// The terse and the full report of a run agree: reading the one and writing the other gives the same
+    /// counts and rates.
     #[test]
     fn the_terse_report_of_a_run_becomes_its_full_one() {
         let terse = "The base number of files is 500\nTransactions: 50\n\

@@ -1,4 +1,4 @@
-//! How a sweep ends: by a signal, or because what it stands on goes away or fills up.
+//! How a sweep ends: by a signal, or because what it depends on disappears or fills up.
 
 use crate::ground::{Filler, Ground, Scratch, described};
 use crate::plan::{Device, SmallPlan};
@@ -10,11 +10,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
-/// A sweep that nobody disturbs takes about as long, in milliseconds.
+/// About how long an undisturbed sweep takes, in milliseconds.
 const SWEEP_MS: u64 = 1500;
-/// One in a guest takes as long.
+/// About how long one in a guest takes.
 const GUEST_MS: u64 = 40_000;
-/// A sweep that has not ended by then hangs, in seconds.
+/// A sweep that takes longer than this has hung, in seconds.
 const LIMIT_S: u64 = 300;
 
 /// What happens to a sweep at a random moment.
@@ -26,11 +26,11 @@ pub enum Ending {
     Terminate,
     /// Loop devices are detached underneath it, as `losetup -D` does.
     Detach,
-    /// What is behind a disk is gone.
+    /// The storage behind a disk disappears.
     Remove,
-    /// Whatever holds the images is full.
+    /// The filesystem that holds the images is full.
     DiskFull,
-    /// Whatever holds the store and the undo journals is full.
+    /// The filesystem that holds the store and the undo journals is full.
     StoreFull,
     /// Nothing.
     Whole,
@@ -56,7 +56,7 @@ impl Ending {
         *all.choose(random).expect("a list")
     }
 
-    /// Runs a plan until it ends, this way or before.
+    /// Runs a plan until it ends, in this way or before.
     pub fn run(
         self,
         random: &mut Xoshiro256PlusPlus,
@@ -96,7 +96,7 @@ impl Ending {
             _ => None,
         };
         if let Some(signal) = signal {
-            // Until it is waited for, its number is nobody else's.
+            // Its process ID is not reused until it is waited for.
             kill(Pid::from_raw(child.id().cast_signed()), signal).expect("a process of ours");
         }
         match self {
@@ -119,11 +119,11 @@ impl Ending {
         let known: &[Option<i32>] = match self {
             Ending::Kill => &[None, Some(0), Some(1), Some(3)],
             Ending::HangUp | Ending::Interrupt | Ending::Terminate => {
-                // Before its handlers stand, a signal ends it as it ends any program.
+                // Before its handlers are installed, a signal ends it like any program.
                 &[None, Some(0), Some(1), Some(130)]
             }
             Ending::Whole => &[Some(0), Some(1)],
-            // 4 tells of what restore then undoes; 2 of a store that cannot be written.
+            // 4: something is left for restore to undo; 2: the store cannot be written.
             Ending::Detach | Ending::Remove | Ending::DiskFull | Ending::StoreFull => {
                 &[Some(0), Some(1), Some(2), Some(3), Some(4)]
             }
@@ -135,7 +135,7 @@ impl Ending {
     }
 }
 
-/// What a sweep came to; nothing where it had to be killed.
+/// The output of a sweep; `None` if it had to be killed.
 fn ended(child: Child) -> Option<Output> {
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -143,7 +143,7 @@ fn ended(child: Child) -> Option<Output> {
     match receiver.recv_timeout(Duration::from_secs(LIMIT_S)) {
         Ok(output) => Some(output.expect("reap the sweep")),
         Err(_) => {
-            // Not reaped yet, so that the number is still its own.
+            // It has not been reaped, so the process ID is still its own.
             let _ = kill(pid, Signal::SIGKILL);
             None
         }

@@ -1,4 +1,5 @@
-//! The directory of a soak: small filesystems for images and for the store, scratch disks, decoys, and a look at the machine.
+//! The directory of a soak: small filesystems for images and for the store, scratch disks, decoys, and the
+//! state of the machine.
 
 use crate::plan::Device;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -9,30 +10,31 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Bytes of the filesystem that holds images, itself sparse; a full one is one of the endings.
+/// The size in bytes of the filesystem that holds images, itself sparse; filling it is one of the endings.
 const SCRATCH_BYTES: u64 = 3 << 30;
-/// Room for the store and the undo journals, in memory: they are synced all the time.
+/// The size of the filesystem for the store and the undo journals, which is in memory because they are synced
+/// all the time.
 const STATE_ROOM: &str = "48M";
 /// Where a sweep mounts.
 const MOUNT_PREFIX: &str = "/run/fsdyno-";
-/// Where records go that a full store does not take, and how they are called.
+/// Where records are kept that a full store cannot take, and what marks their names.
 const RUN: &str = "/run";
 const KEPT: &str = ".kept-";
 const DECOY_BYTES: usize = 8 << 20;
-/// No filesystem here has smaller ones.
+/// No filesystem here has smaller blocks.
 const BLOCK: u64 = 1024;
 const DISK_BYTES: u64 = 400 << 20;
 
-/// The directory, with everything that is there before a run and after it.
+/// The directory, with everything that exists before and after a run.
 pub struct Ground {
     directory: PathBuf,
-    /// What the filesystem of the images is on.
+    /// The disk of the filesystem that holds the images.
     below: Option<Disk>,
     decoys: Vec<Disk>,
 }
 
 impl Ground {
-    /// Sets it up, after what an earlier soak may have left of it.
+    /// Sets it up, after removing what an earlier soak may have left.
     pub fn new(directory: &Path) -> Self {
         let directory = directory.canonicalize().expect("a directory").join("ground");
         let mut ground = Ground { directory, below: None, decoys: Vec::new() };
@@ -50,7 +52,7 @@ impl Ground {
         let below = Disk::attach(image);
         run("mount", &[&below.node, &text(&ground.path("scratch"))]);
         ground.below = Some(below);
-        // A binary of its own: whoever runs it belongs to the soak.
+        // A separate copy of the binary: every process that runs it belongs to the soak.
         fs::copy(env!("CARGO_BIN_EXE_fsdyno"), ground.binary()).expect("copy the binary");
         for name in ["decoy.random", "decoy.ext4"] {
             let file = ground.path(name);
@@ -76,13 +78,13 @@ impl Ground {
         self.directory.join("state")
     }
 
-    /// The binary with a state of its own.
+    /// The binary with its own state directory.
     pub fn fsdyno<T: AsRef<std::ffi::OsStr>>(&self, arguments: &[T]) -> Command {
-        // A hangup is one of the endings, even where the soak itself ignores it, as under nohup.
+        // A hangup is one of the endings, even if the soak itself ignores it, as under nohup.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(self.binary()).args(arguments);
         command.env("XDG_STATE_HOME", self.state()).current_dir(&self.directory);
-        // Ctrl-C is for the soak, which lets the run end.
+        // Ctrl-C is meant for the soak, which lets the run end.
         command.process_group(0);
         command
     }
@@ -93,7 +95,7 @@ impl Ground {
         text(&path)
     }
 
-    /// New disks for a run, and a file of somebody else beside the images.
+    /// Creates disks for a run, and a file of somebody else next to the images.
     pub fn scratch(&self, device: Device) -> Scratch {
         let directory = self.directory.join("scratch");
         fs::write(directory.join("precious"), noise(4096)).expect("a decoy");
@@ -105,7 +107,7 @@ impl Ground {
         Scratch { disks: (0..device.disks()).map(disk).collect(), directory }
     }
 
-    /// What a sweep has left, after it was restored.
+    /// What a sweep has left after it was restored.
     pub fn left(&self, scratch: &Scratch) -> Vec<String> {
         let mut left = Vec::new();
         let names = |path: &Path| {
@@ -137,7 +139,7 @@ impl Ground {
         left
     }
 
-    /// Processes that run the binary of the soak, or that have a file of it in their arguments.
+    /// Processes that run the binary of the soak or have one of its files in their arguments.
     fn processes(&self) -> Vec<String> {
         let mut found = Vec::new();
         let scratch = text(&self.directory.join("scratch"));
@@ -196,7 +198,7 @@ impl Ground {
         Look(facts)
     }
 
-    /// Takes down what a run with a fault has left of this directory, so that the next one begins clean.
+    /// Removes what a run with findings has left in this directory, so that the next one starts clean.
     pub fn clean_up(&self) {
         let ours = attached_below(&self.path("scratch"));
         for (target, source) in mounts_with_sources() {
@@ -213,7 +215,7 @@ impl Ground {
         }
     }
 
-    /// Forgets the results of a run: only the room for them is small.
+    /// Deletes the results of a run, because there is little room for them.
     pub fn forget_results(&self) {
         for entry in fs::read_dir(self.path("state/fsdyno")).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
@@ -240,11 +242,12 @@ impl Drop for Ground {
     }
 }
 
-/// A look at the machine.
+/// The state of the machine at one moment.
 pub struct Look(BTreeMap<String, String>);
 
 impl Look {
-    /// What is different now. A loop node that was made meanwhile stays as a free one, and its settings are nobody's.
+    /// What has changed. A loop device that was created in the meantime stays as a free one; its settings do
+    /// not matter.
     pub fn differences(&self, now: &Look) -> Vec<String> {
         let both = self.0.iter().filter_map(|(key, old)| Some((key, old, now.0.get(key)?)));
         let changed = both.filter(|(_, old, new)| old != new);
@@ -265,7 +268,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where images lie.
+    /// Where images are.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -275,15 +278,16 @@ impl Scratch {
         self.disks.iter().map(|disk| disk.node.clone()).collect()
     }
 
-    /// Detaches every loop device on a file in this directory; one in use goes when its last user does.
+    /// Detaches every loop device on a file in this directory; one in use is detached when its last user
+    /// closes it.
     pub fn detach_all(&self) {
         attached_below(&self.directory).iter().for_each(Disk::detach);
     }
 
-    /// Takes everything away that is behind a loop device on a file in this directory.
+    /// Truncates every file in this directory that has a loop device.
     pub fn truncate_all(&self) {
         for disk in attached_below(&self.directory) {
-            // It may have gone meanwhile.
+            // It may be gone already.
             let _ = OpenOptions::new().write(true).open(&disk.file).and_then(|file| file.set_len(0));
         }
     }
@@ -314,7 +318,7 @@ impl Disk {
     }
 
     fn detach(&self) {
-        // It may have gone meanwhile; what is left is looked for afterwards.
+        // It may be gone already; anything left is detected later.
         let _ = Command::new("losetup").args(["--detach", &self.node]).output();
     }
 }
@@ -332,7 +336,7 @@ fn attached_below(directory: &Path) -> Vec<Disk> {
     disks
 }
 
-/// What keeps a filesystem full while it lasts.
+/// Keeps a filesystem full until it is dropped.
 pub struct Filler(PathBuf);
 
 impl Filler {
@@ -360,7 +364,7 @@ fn mounts() -> Vec<String> {
     mounts_with_sources().into_iter().map(|(target, _)| target).collect()
 }
 
-/// Where, and what (proc(5), `/proc/[pid]/mountinfo`).
+/// Mount points with their sources (proc(5), `/proc/[pid]/mountinfo`).
 fn mounts_with_sources() -> Vec<(String, String)> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let one = |line: &str| {
@@ -370,8 +374,8 @@ fn mounts_with_sources() -> Vec<(String, String)> {
     text.lines().filter_map(one).collect()
 }
 
-/// Recent kernels (seen with 6.18) set the readahead of a loop device anew when a file is attached, so that the first use of
-/// one leaves it changed, whoever it was.
+/// Recent kernels (seen with 6.18) reset the readahead of a loop device when a file is attached, so the first
+/// use of a loop device changes it, whoever uses it.
 fn use_loop_devices_once(file: &Path) {
     File::create(file).and_then(|file| file.set_len(1 << 20)).expect("a file");
     for block in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
@@ -392,7 +396,7 @@ fn hash(path: &Path) -> String {
     Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes that are the same each time, and nothing that a filesystem would write.
+/// Bytes that are the same each time and that no filesystem would write.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -402,7 +406,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Runs a tool that must succeed; gives what it said.
+/// Runs a tool that must succeed; returns its output.
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().expect(program);
     assert!(output.status.success(), "{program} {arguments:?}: {}", described(&output));
@@ -413,7 +417,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// An exit code and what was said.
+/// An exit code and the output.
 pub fn described(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
     format!("{}\n{out}{err}", output.status)

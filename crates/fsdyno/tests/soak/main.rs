@@ -1,10 +1,11 @@
-//! A soak on the real machine: random small sweeps on loop devices beside decoys, each ended in a random way, then
-//! `fsdyno restore`. After each, the decoys are byte for byte as before, nothing is left, and settings are as they were.
+//! A soak test on the real machine: random small sweeps on loop devices, next to decoys, each ended in a
+//! random way, then `fsdyno restore`. After each, the decoys must be unchanged byte for byte, nothing may be
+//! left, and settings must be as they were.
 //!
-//! `scripts/soak real` runs it; as a part of the suite it does nothing. It goes on where an earlier run of the same
-//! directory stopped, stops between two runs at Ctrl-C, and ends with what it found. A run follows from the seed and its
-//! number alone: `--seed S --first N --runs 1` replays it. Needs root; touches nothing outside its own directory, but for
-//! loop devices on files of its own.
+//! `scripts/soak real` runs it; as part of the suite it does nothing. It continues where an earlier soak in
+//! the same directory stopped, stops between two runs on Ctrl-C, and finally prints what it found. A run
+//! depends only on the seed and its number: `--seed S --first N --runs 1` replays it. Needs root; touches
+//! nothing outside its own directory except loop devices on its own files.
 
 #![allow(
     clippy::print_stdout,
@@ -29,15 +30,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tally::Tally;
 
-/// What was asked on the command line.
+/// The options on the command line.
 struct Asked {
     runs: u64,
-    /// Another one than that of the state begins anew.
+    /// A seed other than the stored one starts from the beginning.
     seed: Option<u64>,
-    /// Begins at this run, and keeps no state.
+    /// Starts at this run, and keeps no state.
     first: Option<u64>,
     guest: bool,
-    /// Where everything happens, beside the state of the soak.
+    /// The directory of the soak and of its state.
     directory: PathBuf,
 }
 
@@ -67,7 +68,7 @@ impl Asked {
 
 fn main() -> ExitCode {
     let Some(asked) = Asked::from_args() else {
-        println!("not part of the suite: scripts/soak");
+        println!("this is not part of the suite; run scripts/soak");
         return ExitCode::SUCCESS;
     };
     let interrupt = Arc::new(AtomicBool::new(false));
@@ -108,7 +109,7 @@ fn main() -> ExitCode {
     if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// One run; gives what it found.
+/// Performs one run; returns what it found.
 fn one(ground: &Ground, tally: &mut Tally, guest: bool) -> Vec<String> {
     let number = tally.next;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(tally.seed.wrapping_add(number));
@@ -121,12 +122,12 @@ fn one(ground: &Ground, tally: &mut Tally, guest: bool) -> Vec<String> {
     let restore = || ground.fsdyno(&["restore"]).output().expect("run fsdyno");
     let restored = restore();
     let mut findings = ended.findings;
-    // A record that was kept for a full store waits for room, and the machine is restored all the same.
+    // A record kept because the store was full waits for room, but the machine is restored anyway.
     let waits = ending == Ending::StoreFull && ground::described(&restored).contains("kept record '");
     if !restored.status.success() && !waits {
         findings.push(format!("restore: {}", ground::described(&restored)));
     }
-    // What fills a disk stays until everything was restored beside it.
+    // The disk stays full until everything has been restored.
     for filler in [ended.filler, None] {
         let again = restore();
         if String::from_utf8_lossy(&again.stdout).trim() != "nothing to restore" {

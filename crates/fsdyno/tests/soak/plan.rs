@@ -1,11 +1,11 @@
-//! Small plans that change all that a sweep can change on a machine.
+//! Small plans that change everything that a sweep can change on a machine.
 
 use crate::ground::Scratch;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a plan makes filesystems on.
+/// What a plan creates filesystems on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Device {
     Image,
@@ -26,7 +26,7 @@ impl Device {
         *[Image, Image, Images, Images, Block, Block, Blocks, Directory].choose(random).expect("a list")
     }
 
-    /// How many disks have to be there.
+    /// How many disks it needs.
     pub fn disks(self) -> usize {
         match self {
             Device::Block => 1,
@@ -36,7 +36,7 @@ impl Device {
     }
 }
 
-/// A plan, and what else the command line needs.
+/// A plan, and the further arguments that it needs.
 pub struct SmallPlan {
     pub text: String,
     pub arguments: Vec<String>,

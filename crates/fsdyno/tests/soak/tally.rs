@@ -1,4 +1,4 @@
-//! How far a soak has come, kept in a file so that it can go on, and what it has counted.
+//! The progress of a soak, kept in a file so that it can continue, and its counts.
 
 use crate::ending::Ending;
 use crate::plan::Device;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Seed of a soak that nobody gave one.
+/// The default seed.
 const SEED: u64 = 20_261_122;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Tally {
         Tally { seed, next, seconds: 0.0, devices, endings, findings: Vec::new() }
     }
 
-    /// Goes on where an earlier soak stopped, unless another seed was asked for.
+    /// Continues where an earlier soak stopped, unless another seed is requested.
     pub fn resume(file: &Path, seed: Option<u64>) -> Self {
         let kept = fs::read(file).ok().and_then(|text| serde_json::from_slice::<Tally>(&text).ok());
         match kept {
@@ -38,7 +38,7 @@ impl Tally {
         }
     }
 
-    /// Written beside and renamed, so that a crash leaves the old one.
+    /// Writes a new file and renames it, so that a crash leaves the old one.
     pub fn keep(&self, file: &Path) {
         let new = file.with_extension("new");
         fs::write(&new, serde_json::to_vec_pretty(self).expect("JSON")).expect("write the state");
@@ -51,7 +51,7 @@ impl Tally {
         *statuses.entry(status.to_string()).or_default() += 1;
     }
 
-    /// For a person.
+    /// The summary.
     pub fn text(&self, part: &str) -> String {
         let mut text = format!("{part}: seed {}, {} runs in {:.0} s\n", self.seed, self.next, self.seconds);
         let devices: Vec<String> =

@@ -1,7 +1,7 @@
 //! Stores of earlier releases, whose trials were rows of several tables.
 //!
-//! `version-8.db.zst` was written by a release with version 8 of the schema, shortened since, and `version-8.json.zst` is what
-//! the same release printed of its trials.
+//! `version-8.db.zst` was written by a release with version 8 of the schema and shortened afterwards;
+//! `version-8.json.zst` is what that release printed for its trials.
 
 use fsdyno_core::TrialRecord;
 use fsdyno_store::{Store, StoreError, SweepId};
@@ -22,7 +22,7 @@ fn old_store(directory: &Path) -> PathBuf {
     path
 }
 
-/// The same with many more trials.
+/// The same store with many more trials.
 fn large_old_store(directory: &Path, trials: u32) -> PathBuf {
     let path = old_store(directory);
     let database = Connection::open(&path).unwrap();
@@ -61,24 +61,24 @@ fn a_store_of_version_8_has_the_same_trials_afterwards() {
     let store = Store::open(&path).unwrap();
     let trials = store.trials(SWEEP).unwrap();
     let mut expected: Vec<Value> = serde_json::from_slice(&zstd::decode_all(OLD_JSON).unwrap()).unwrap();
-    // Only the store had the recipe then.
+    // That release did not print the recipe.
     for (expected, trial) in expected.iter_mut().zip(&trials) {
         expected["recipe"] = serde_json::to_value(&trial.built.recipe).unwrap();
     }
     assert_eq!(serde_json::to_value(&trials).unwrap(), Value::Array(expected.clone()));
     let read: Vec<TrialRecord> = serde_json::from_value(Value::Array(expected)).unwrap();
-    assert_eq!(read, trials, "the public JSON of an earlier release is read, too");
+    assert_eq!(read, trials, "the public JSON of an earlier release can be read");
     let summary = &store.sweeps().unwrap()[0];
     assert_eq!((summary.measured, summary.skipped, summary.failed), (1, 1, 1));
     let copy = store.copy_of_older().unwrap().to_path_buf();
     drop(store);
     assert_eq!((version(&path), version(&copy), count(&copy)), (9, 8, 3));
-    assert!(std::fs::metadata(&path).unwrap().len() < before, "what the tables had is given back");
+    assert!(std::fs::metadata(&path).unwrap().len() < before, "the space of the tables is freed");
     assert_eq!(Store::open(&path).unwrap().copy_of_older(), None);
 }
 
 #[test]
-fn a_damaged_row_of_an_old_store_spoils_its_own_trial_only() {
+fn a_damaged_row_of_an_old_store_affects_only_its_own_trial() {
     let directory = tempfile::tempdir().unwrap();
     let path = old_store(directory.path());
     Connection::open(&path).unwrap().execute("UPDATE trials SET settings = '{' WHERE trial = 1", []).unwrap();
@@ -89,7 +89,7 @@ fn a_damaged_row_of_an_old_store_spoils_its_own_trial_only() {
     assert_eq!(store.trial_numbers(SWEEP).unwrap(), [0, 1, 2].into());
 }
 
-/// This test program again, as another process that does only `child_converts`; `before` is done by a shell first.
+/// Runs only `child_converts` of this test program in another process; a shell runs `before` first.
 fn child(path: &Path, before: &str) -> Command {
     let mut shell = Command::new("sh");
     let program = std::env::current_exe().unwrap();
@@ -124,7 +124,7 @@ fn a_conversion_that_is_killed_leaves_the_old_store_or_the_new_one() {
         let store = Store::open(&path).unwrap();
         assert_eq!(store.outlines(SWEEP).unwrap().len(), TRIALS as usize);
     }
-    assert!(old > 0, "every conversion was over before it was killed");
+    assert!(old > 0, "every conversion finished before it was killed");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_conversion_without_room_leaves_the_old_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = large_old_store(directory.path(), 400);
     let before = std::fs::metadata(&path).unwrap().len();
-    // The copy has its room, and what is written after it has none: no file may grow beyond 256 KiB.
+    // There is room for the copy, but not for what is written after it: no file can grow beyond 256 KiB.
     std::fs::copy(&path, directory.path().join("results.db.before-v9")).unwrap();
     let status = child(&path, "trap '' XFSZ; ulimit -f 512").status().unwrap();
     assert!(!status.success());

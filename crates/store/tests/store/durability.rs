@@ -11,7 +11,7 @@ use std::time::Duration;
 const STORE: &str = "FSDYNO_STORE_TEST";
 const SWEEP: SweepId = SweepId(1);
 
-/// This test program again, as another process that does only `child`.
+/// Runs only `child` of this test program in another process.
 fn spawn(child: &str, store: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("durability::{child}"), "--nocapture"])
@@ -22,12 +22,12 @@ fn spawn(child: &str, store: &Path) -> Child {
         .unwrap()
 }
 
-/// Where the parent wants the child to work; `None` in an ordinary run of the suite, in which a child has nothing to do.
+/// The store on which the child works; `None` in an ordinary run of the suite, where it does nothing.
 fn store_of_the_child() -> Option<PathBuf> {
     std::env::var_os(STORE).map(PathBuf::from)
 }
 
-/// The trials that the child says are stored. It ends itself when nobody listens any more.
+/// The trials that the child reports as stored. It ends when nobody reads its output.
 fn stored(child: &mut Child) -> impl Iterator<Item = u32> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("stored ")?.parse().ok())
@@ -60,7 +60,11 @@ fn every_trial_that_was_stored_survives_a_kill() {
 
         let mut store = Store::open(&path).unwrap();
         let trials = store.trials(SWEEP).unwrap();
-        assert!(trials.len() as u32 > last, "trial {last} was stored, {} are there", trials.len());
+        assert!(
+            trials.len() as u32 > last,
+            "trial {last} was stored, but only {} trials are there",
+            trials.len()
+        );
         for (number, trial) in (0..).zip(&trials) {
             assert_eq!(*trial, usual_trial(number));
         }
@@ -74,7 +78,7 @@ fn every_trial_that_was_stored_survives_a_kill() {
 fn child_dies_in_mid_transaction() {
     let Some(path) = store_of_the_child() else { return };
     let database = Connection::open(path).unwrap();
-    // With so small a cache the rows are in the write-ahead log long before the end.
+    // With a cache this small, the rows reach the write-ahead log long before the end.
     database
         .execute_batch("PRAGMA cache_size = 5; BEGIN IMMEDIATE; UPDATE trials SET configuration = 'bent'")
         .unwrap();
@@ -90,7 +94,7 @@ fn child_dies_in_mid_transaction() {
 }
 
 #[test]
-fn half_a_trial_is_no_trial() {
+fn half_a_trial_is_not_stored() {
     let (directory, mut store, id) = store_with_sweep();
     let path = directory.path().join("results.db");
     store.add_trial(id, &usual_trial(0)).unwrap();

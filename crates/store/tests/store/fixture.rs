@@ -1,4 +1,4 @@
-//! Trials with every field filled at random, and a store to put them in.
+//! Trials with random values in every field, and a store for them.
 
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::*;
@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tempfile::TempDir;
 
-/// A new store in a directory of its own.
+/// A new store in its own directory.
 pub fn store() -> (TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(&directory.path().join("results.db")).unwrap();
@@ -42,7 +42,7 @@ pub fn sweep(name: &str) -> NewSweep {
     }
 }
 
-/// A trial whose every field comes from the seed, among them all variants and extremes.
+/// A trial with every field derived from the seed, including all variants and extremes.
 pub fn trial(number: u32, seed: u64) -> TrialRecord {
     TrialRecord { trial: number, ..Dice::new(seed).trial() }
 }
@@ -70,7 +70,7 @@ impl Dice {
         Dice(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// All magnitudes, up to the largest that the store holds.
+    /// All magnitudes, up to the largest that the store can hold.
     fn int(&mut self) -> u64 {
         let magnitude = self.0.random_range(0..=63);
         if magnitude == 63 { i64::MAX as u64 } else { self.0.random_range(0..=1 << magnitude) }
@@ -300,7 +300,7 @@ impl Dice {
         }
     }
 
-    /// Without watched workers nobody knows how long they were in operations.
+    /// Without watched workers, the time that they spent in operations is unknown.
     fn role(&mut self) -> RoleResult {
         let watched = self.some(3, Dice::worker);
         let share = |dice: &mut Dice| if watched.is_empty() { 0.0 } else { dice.float() };
@@ -386,7 +386,7 @@ impl Dice {
         }
     }
 
-    /// Every quantile is known, or those above the median are not.
+    /// Either every quantile is known, or only the median.
     fn latency(&mut self) -> Latency {
         let (mut least, known) = (self.int(), self.coin());
         let mut quantiles = Quantiles::default();

@@ -1,4 +1,4 @@
-//! Records that the store did not take, kept in files and added later.
+//! Records that could not be stored, kept in files and added later.
 
 use crate::fixture::{sweep, trial};
 use fsdyno_store::{Store, StoreError, kept};
@@ -24,7 +24,7 @@ impl Lab {
 }
 
 #[test]
-fn a_kept_record_is_added_later_and_its_file_goes() {
+fn a_kept_record_is_added_later_and_its_file_removed() {
     let lab = Lab::new();
     let mut store = lab.open();
     let id = store.create_sweep(&sweep("full")).unwrap();
@@ -42,7 +42,7 @@ fn a_kept_record_is_added_later_and_its_file_goes() {
 }
 
 #[test]
-fn where_there_is_no_room_beside_the_store_another_directory_takes_it() {
+fn without_room_next_to_the_store_another_directory_is_used() {
     let lab = Lab::new();
     let other = lab.path("other");
     fs::create_dir(&other).unwrap();
@@ -50,7 +50,7 @@ fn where_there_is_no_room_beside_the_store_another_directory_takes_it() {
     fs::create_dir(&state).unwrap();
     let mut store = Store::open(&state.join("results.db")).unwrap();
     let id = store.create_sweep(&sweep("full")).unwrap();
-    // As good as a full disk: no file can be made there, not even by root.
+    // This works like a full disk: nobody can create a file there, not even root.
     fs::rename(&state, lab.path("moved")).unwrap();
     let error = store.keep(id, &trial(0, 1), &[]).unwrap_err();
     assert!(matches!(error, StoreError::Keep { trial: 0, .. }), "{error}");
@@ -69,7 +69,7 @@ fn nothing_kept_is_lost_or_added_to_the_wrong_sweep() {
     let first = store.keep(id, &trial(0, 1), &[]).unwrap();
     let second = store.keep(id, &trial(0, 2), &[]).unwrap();
     assert_ne!(first, second, "a record does not replace another one");
-    // Another attempt was stored meanwhile: it stays, and so do the files.
+    // Another attempt has been stored: it stays, and so do the files.
     store.add_trial(id, &trial(0, 3)).unwrap();
     let added = store.add_kept(&[]);
     assert_eq!((added.added.len(), added.left.len()), (0, 2), "{added:?}");
@@ -81,7 +81,7 @@ fn nothing_kept_is_lost_or_added_to_the_wrong_sweep() {
     let mut store = lab.open();
     let id = store.create_sweep(&sweep("two")).unwrap();
     let added = store.add_kept(&[]);
-    assert!(added.orphaned.iter().all(|line| line.contains("has another sweep 1")), "{added:?}");
+    assert!(added.orphaned.iter().all(|line| line.contains("belongs to a different sweep 1")), "{added:?}");
     assert_eq!((added.orphaned.len(), added.left.len()), (2, 0), "{added:?}");
     assert!(store.trials(id).unwrap().is_empty() && first.exists());
 }
@@ -95,12 +95,12 @@ fn a_record_whose_store_is_gone_is_an_orphan() {
     drop(store);
     fs::remove_file(lab.path("results.db")).unwrap();
     let added = lab.open().add_kept(&[]);
-    assert!(added.orphaned.len() == 1 && added.orphaned[0].contains("no sweep 1 any more"), "{added:?}");
+    assert!(added.orphaned.len() == 1 && added.orphaned[0].contains("no longer has sweep 1"), "{added:?}");
     assert!(added.left.is_empty() && path.exists(), "{added:?}");
 }
 
 #[test]
-fn a_file_that_is_no_record_stays_and_is_told() {
+fn a_file_that_is_not_a_record_stays_and_is_reported() {
     let lab = Lab::new();
     let mut store = lab.open();
     let path = |name: &str| lab.path(name);

@@ -1,4 +1,4 @@
-//! The store as its users see it: what goes in comes out, whatever dies in between.
+//! Tests of the store as its users see it: what goes in comes out, whatever crashes in between.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

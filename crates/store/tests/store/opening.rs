@@ -1,4 +1,4 @@
-//! Opening: new files, old ones, strange ones.
+//! Opening new files, old ones, and files of others.
 
 use crate::fixture::{sweep, trial};
 use fsdyno_store::{Store, StoreError};
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// The schema as version 1 made it, and the version that this build makes.
+/// The schema of version 1, and the version that this build creates.
 const VERSION_1: &str = include_str!("../../src/schema/1.sql");
 const LATEST_VERSION: i64 = 9;
 
@@ -15,7 +15,7 @@ fn version(path: &std::path::Path) -> i64 {
 }
 
 #[test]
-fn a_new_store_is_made_with_its_directories() {
+fn a_new_store_is_created_with_its_directories() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state/fsdyno/results.db");
     let store = Store::open(&path).unwrap();
@@ -51,7 +51,7 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     .unwrap();
     drop(old);
     let mut store = Store::open(&path).unwrap();
-    // As it was, it is beside the new one.
+    // The original is next to the new one.
     let copy = directory.path().join(format!("results.db.before-v{LATEST_VERSION}"));
     assert_eq!(store.copy_of_older(), Some(copy.as_path()));
     assert_eq!(version(&copy), 1);
@@ -64,7 +64,7 @@ fn a_store_of_version_1_is_brought_up_to_date() {
     assert_eq!(version(&path), LATEST_VERSION);
 }
 
-/// Somebody else could make it a link to any file of root's.
+/// Somebody else could replace it with a link to any of root's files.
 #[test]
 fn root_makes_no_copy_where_others_may_write() {
     if !rustix::process::geteuid().is_root() {
@@ -77,12 +77,12 @@ fn root_makes_no_copy_where_others_may_write() {
     let set = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
     set(0o777);
     let error = Store::open(&path).unwrap_err().to_string();
-    assert!(error.contains("which others may change"), "{error}");
+    assert!(error.contains("other users can write to"), "{error}");
     set(0o755);
     std::os::unix::fs::chown(directory.path(), Some(65534), None).unwrap();
     assert!(Store::open(&path).unwrap_err().to_string().contains("run fsdyno as its owner"));
     let names = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name());
-    assert_eq!(names.collect::<Vec<_>>(), ["results.db"], "nothing was made there");
+    assert_eq!(names.collect::<Vec<_>>(), ["results.db"], "something was created there");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn what_a_newer_fsdyno_wrote_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_database_is_left_alone() {
+fn a_file_that_is_not_a_database_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("letter.txt");
     let letter = "Dear Sir or Madam, ".repeat(100);
@@ -121,7 +121,7 @@ fn the_database_of_another_program_is_left_alone() {
 }
 
 #[test]
-fn a_place_where_nothing_can_be_made_is_named() {
+fn a_path_that_cannot_be_created_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("file"), "").unwrap();
     let error = Store::open(&directory.path().join("file/results.db")).unwrap_err();
@@ -152,7 +152,7 @@ fn older(path: &std::path::Path) {
 
 #[test]
 fn a_store_that_cannot_be_copied_stays_as_it_is() {
-    // Only root makes no copy where others may write.
+    // Only root refuses to make a copy where others can write.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -195,7 +195,7 @@ fn code_in_a_schema_is_not_run() {
 }
 
 #[test]
-fn an_older_store_that_is_damaged_is_told_and_left_alone() {
+fn a_damaged_older_store_is_reported_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");
     older(&path);

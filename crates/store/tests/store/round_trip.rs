@@ -1,4 +1,4 @@
-//! What goes in comes out, and people can read it in between.
+//! What goes in comes out, and damage in between is reported.
 
 use crate::fixture::{store_with_sweep, trial, usual_trial};
 use fsdyno_core::{Outcome, TrialRecord};
@@ -21,7 +21,7 @@ proptest! {
     }
 }
 
-/// The random trials must reach what they are there to cover.
+/// The random trials must cover what they are meant to cover.
 #[test]
 fn random_trials_have_every_outcome_and_all_parts() {
     let trials: Vec<TrialRecord> = (0..200).map(|seed| trial(0, seed)).collect();
@@ -48,7 +48,7 @@ fn trials_of_the_usual_size_come_back_too() {
 }
 
 #[test]
-fn an_outline_is_a_trial_without_what_is_long() {
+fn an_outline_is_a_trial_without_its_bulky_parts() {
     let (_directory, mut store, id) = store_with_sweep();
     let written: Vec<TrialRecord> = (0..40).map(|number| trial(number, u64::from(number))).collect();
     for trial in &written {
@@ -120,7 +120,7 @@ fn a_damaged_trial_is_named() {
     let database = Connection::open(directory.path().join("results.db")).unwrap();
     let small = |length: u64| zstd::encode_all(std::io::repeat(b' ').take(length), 19).unwrap();
     for (column, bytes, reason) in [
-        ("document", vec![], "it was so when the store was converted"),
+        ("document", vec![], "it was already damaged when the store was converted"),
         ("document", b"{".to_vec(), ""),
         ("document", small(3), "EOF while parsing"),
         ("document", small(1 << 30), "it has more than 33554432 bytes"),
@@ -134,7 +134,7 @@ fn a_damaged_trial_is_named() {
 }
 
 #[test]
-fn damaged_bulk_is_an_error_and_no_panic() {
+fn damaged_bulk_data_is_an_error_and_not_a_panic() {
     let (directory, mut store, id) = store_with_sweep();
     store.add_trial(id, &trial(0, 5)).unwrap();
     let database = Connection::open(directory.path().join("results.db")).unwrap();

@@ -87,7 +87,7 @@ fn an_imported_sweep_is_stored_whole_or_not_at_all() {
     let id = store.import_sweep(&sweep("imported"), &trials).unwrap();
     assert_eq!(store.trials(id).unwrap(), trials);
     assert_eq!(store.sweep(id).unwrap().summary.state, SweepState::Finished);
-    // The last is there already.
+    // The last trial exists already.
     trials[3].trial = 0;
     let error = store.import_sweep(&sweep("twice"), &trials).unwrap_err();
     assert!(matches!(error, StoreError::TrialExists { trial: 0, .. }), "{error}");
