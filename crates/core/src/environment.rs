@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_of_an_earlier_version_says_nothing_of_confinement() {
+    fn an_environment_of_an_earlier_version_has_no_confinement() {
         let mut stored = serde_json::to_value(Environment::default()).expect("JSON");
         assert!(stored.get("confinement").is_none());
         stored["confinement"] = serde_json::json!({"landlock_abi": 0, "refused": [], "not_refused": []});
