@@ -3,11 +3,11 @@
 //! recorded.
 //!
 //! The three take turns within one run, in a new random order each round. Ratios are taken within a round,
-//! and the result is their median over all rounds, because absolute times of a shared machine drift. `perf
-//! stat` counts user instructions over runs with few and with many files, so that start and end cancel out.
-//! If the processor's counters are not available, as in most virtual machines, the benchmark single-steps
-//! itself (`ptrace`) and counts the steps. That is exact except for string instructions, of which each
-//! repetition counts. Both are nearly free of noise.
+//! and the result is their median over all rounds, because absolute times of a shared machine drift.
+//! `perf stat` counts user instructions over runs with few and with many files, so that start and end cancel
+//! out. If the processor's counters are not available, as in most virtual machines, the benchmark
+//! single-steps itself (`ptrace`) and counts the steps. That is exact except for string instructions, of
+//! which each repetition counts. Both are nearly free of noise.
 //!
 //! `cargo bench -p fsdyno-engine --bench overhead [-- --rounds N] [-- --keep]`; `--keep` writes the output to
 //! `benches/runs/<date>-<kernel>-<host>/overhead.txt`.

@@ -257,9 +257,8 @@ fn warnings(phase: &PhaseResult) -> Vec<Warning> {
         let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
         let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
         if role.role == Role::Reader && rounds > 0 {
-            let text = format!(
-                "phase '{name}': readers reached the end of their data {times} and started again"
-            );
+            let text =
+                format!("phase '{name}': readers reached the end of their data {times} and started again");
             warnings.push(Warning::new(WarningKind::ReaderPasses, text));
         }
         if role.role == Role::Writer && rounds > 0 {

@@ -8,9 +8,11 @@
 //! of the thread that does the I/O (of the process for dd); the work of kernel threads is the same for all.
 //!
 //! As root, everything runs on ext4 on a loop device over memory, which is removed at the end, otherwise in a
-//! temporary directory. fio must be installed. `cargo bench -p fsdyno-engine --bench streaming [-- --rounds
-//! N] [-- --only TEXT] [-- --keep]`; `--only` runs the tasks with this text in their names, `--keep` writes
-//! the output to `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
+//! temporary directory. fio must be installed.
+//!
+//! `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --only TEXT] [-- --keep]`;
+//! `--only` runs the tasks with this text in their names, `--keep` writes the output to
+//! `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 mod ground;

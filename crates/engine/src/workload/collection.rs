@@ -3,8 +3,7 @@
 //! There are four tests, one worker each, with empty caches before each. The collection has to exist before
 //! it can be read, so writing comes first, with generated content or from a real directory. The other tests
 //! walk the files in the order in which the filesystem lists them, as `cp -r` and `rm -r` do, so no list of
-//! files is
-//! kept. The collection is deleted; its copy stays.
+//! files is kept. The collection is deleted; its copy stays.
 
 use crate::aside;
 use crate::content::{Content, FileIdentity};
