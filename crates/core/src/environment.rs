@@ -39,7 +39,7 @@ pub struct Environment {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
-    /// What the filesystem says of its own geometry, as its tool prints it.
+    /// The geometry of the filesystem, as its tool prints it.
     pub geometry: String,
 }
 

@@ -180,14 +180,14 @@ fn impossible_parameters_are_refused_by_name() {
 fn keeping_the_cache_causes_a_warning() {
     let directory = scratch();
     let (_, events) = events(directory.path(), small(IoEngine::Sync, &[Stage::Write]));
-    let told = events.iter().any(|event| {
+    let described = events.iter().any(|event| {
         matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::CachesNotDropped)
     });
-    assert!(told);
+    assert!(described);
 }
 
 /// The events of an engine as text, without the signs of life.
-fn told(events: &[EngineEvent]) -> Vec<String> {
+fn described(events: &[EngineEvent]) -> Vec<String> {
     let name = |event: &EngineEvent| match event {
         EngineEvent::Hello { .. } => Some("hello".to_string()),
         EngineEvent::Prepared { .. } => Some("prepared".to_string()),
@@ -211,8 +211,8 @@ fn the_parts_of_the_workload_together_do_what_the_whole_does() {
     result.expect("the first part");
     let (result, second) = part(parted.path(), streaming(), SECOND);
     result.expect("the second part");
-    assert_eq!(told(&first), ["hello", "write", "done"]);
-    assert_eq!(told(&second), ["hello", "read", "random-read", "layout of 2 files", "done"]);
+    assert_eq!(described(&first), ["hello", "write", "done"]);
+    assert_eq!(described(&second), ["hello", "read", "random-read", "layout of 2 files", "done"]);
     phases(whole.path(), streaming());
     assert!(files(parted.path()) == files(whole.path()));
     // The estimate during the first part includes the window of the second.
@@ -229,10 +229,10 @@ fn files_that_are_only_read_are_created_by_the_first_part() {
     let directory = scratch();
     let (result, first) = part(directory.path(), streaming(), FIRST);
     result.expect("the first part");
-    assert_eq!(told(&first), ["hello", "prepared", "done"]);
+    assert_eq!(described(&first), ["hello", "prepared", "done"]);
     let (result, second) = part(directory.path(), streaming(), SECOND);
     result.expect("the second part");
-    assert_eq!(told(&second), ["hello", "read", "layout of 2 files", "done"]);
+    assert_eq!(described(&second), ["hello", "read", "layout of 2 files", "done"]);
 }
 
 #[test]

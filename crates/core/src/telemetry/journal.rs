@@ -13,7 +13,7 @@ pub struct JournalActivity {
     pub log: Log,
 }
 
-/// Differences of what a filesystem says of its journal.
+/// Differences of the journal statistics of a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Log {
