@@ -321,7 +321,7 @@ pub fn find(name: &str) -> Result<&'static Axis, AxisError> {
     })
 }
 
-/// A level in canonical form, with a note where an old name was mapped to today's.
+/// A level in canonical form, with a note if an old name was mapped to the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
     /// The canonical text.
@@ -396,8 +396,8 @@ impl Axis {
         }
     }
 
-    /// The level that this filesystem has when the plan sets none, in canonical form; `None` where that is
-    /// not the same everywhere.
+    /// The level that this filesystem has if the plan sets none, in canonical form; `None` if it depends on
+    /// the machine or the device.
     pub fn default_level(&self, filesystem: &str) -> Option<&'static str> {
         let own = filesystem::find(filesystem).and_then(|known| known.own_axis(self.name));
         match own {
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sets_has_a_level_all_the_same() {
+    fn an_unset_axis_has_the_default_of_its_filesystem() {
         let commit = find("commit").unwrap();
         assert_eq!(commit.default_level("ext4"), Some("5"));
         assert_eq!((commit.default_level("btrfs"), commit.default_level("xfs")), (Some("30"), None));
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sysctl_is_an_axis_of_its_own_name() {
+    fn a_sysctl_key_is_an_axis() {
         assert!(find("sysctl.vm.dirty_ratio").is_ok());
         for bad in ["sysctl.", "sysctl./some/dir/file", "sysctl.vm/dirty_ratio", "sysctl...", "sysctl.vm..x"]
         {

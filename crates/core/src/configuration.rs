@@ -26,7 +26,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The level of an axis, `None` where the plan leaves it to the defaults.
+    /// The level of an axis, `None` if the plan leaves it to the defaults.
     pub fn level(&self, axis: &str) -> Option<&str> {
         self.settings.get(axis).map(String::as_str).filter(|level| *level != DEFAULT)
     }

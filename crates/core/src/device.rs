@@ -180,7 +180,7 @@ impl Bitmap {
 }
 
 impl DeviceSpec {
-    /// The path that the plan names, of a stack that of its first disk.
+    /// The path that the plan names; for a stack, the path of its first disk.
     pub fn path(&self) -> &Path {
         match self {
             DeviceSpec::Image { path, .. }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_holds_what_its_level_leaves() {
+    fn the_capacity_of_a_stack_depends_on_its_level() {
         let cases = [
             (RaidLevel::Raid0, [4, 6, 8, 8], 26),
             (RaidLevel::Raid1, [4, 6, 8, 8], 4),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_are_told_by_what_they_are_of() {
+    fn a_stack_is_displayed_with_its_members() {
         let delay = Delay { read: Nanos::from_millis(5), ..Delay::default() };
         let slow = DeviceSpec::Delayed(Delayed { delay, disk: Box::new(image("/b", 4 << 30)) });
         let disks = vec![image("/a", 4 << 30), slow];
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_can_stand_on_other_disks() {
+    fn a_stack_can_move_to_other_disks() {
         let one = md(RaidLevel::Raid5, &[1, 1, 1]);
         let block =
             |_: &DeviceSpec| Ok::<_, ()>(DeviceSpec::Block { path: "/dev/vda".into(), identity: None });

@@ -39,7 +39,7 @@ pub struct Environment {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
-    /// What the filesystem says of its own geometry, as its tool prints it.
+    /// The geometry of the filesystem, as its tool prints it.
     pub geometry: String,
 }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_of_an_earlier_version_says_nothing_of_confinement() {
+    fn an_environment_of_an_earlier_version_has_no_confinement() {
         let mut stored = serde_json::to_value(Environment::default()).expect("JSON");
         assert!(stored.get("confinement").is_none());
         stored["confinement"] = serde_json::json!({"landlock_abi": 0, "refused": [], "not_refused": []});

@@ -37,7 +37,7 @@ pub fn impossible(json: &[u8]) -> Option<String> {
         let length = rest.iter().position(|byte| !is_of_number(*byte)).unwrap_or(rest.len());
         let (number, later) = rest.split_at(length);
         let text = String::from_utf8_lossy(number);
-        // What is no number is refused by whoever reads the document.
+        // The parser of the document rejects what is not a number.
         if text.parse().is_ok_and(|number| !is_possible(number)) {
             return Some(text.into_owned());
         }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_never_begins_again_at_zero() {
+    fn a_sum_never_wraps_around() {
         assert_eq!((total([]), total([1, 2]), total([u64::MAX, 2, 3])), (0, 3, u64::MAX));
         let mut sum = u64::MAX - 1;
         grow(&mut sum, 1);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_held_against_what_can_be_measured() {
+    fn impossible_figures_are_found() {
         for fine in [
             "",
             "{\"a\":[0,-1,9007199254740992,0.30000000000000004,1e15]}",

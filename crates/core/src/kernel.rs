@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The level of the axis `kernel` that means the machine's own.
 pub const HOST_KERNEL: &str = "host";
-/// What stands before the version of a kernel that Debian has packaged.
+/// The prefix of the version of a kernel that Debian has packaged.
 pub const DEBIAN_PREFIX: &str = "debian:";
 
 /// Where the kernel of a guest comes from.

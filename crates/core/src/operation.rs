@@ -46,7 +46,7 @@ operations! {
     Readdir = "readdir", Moves::Nothing;
     /// Attributes of one name, links not followed.
     Statx = "statx", Moves::Nothing;
-    /// Opening a file, or creating and opening it where the role writes.
+    /// Opening a file, or creating and opening it if the role writes.
     Openat = "openat", Moves::Nothing;
     /// The first `read` after opening, of one byte (one block with direct I/O).
     ReadFirstByte = "read first byte", Moves::Reads;
@@ -56,15 +56,15 @@ operations! {
     WriteFirstByte = "write first byte", Moves::Writes;
     /// A `write` of the rest, one buffer at a time.
     Write = "write", Moves::Writes;
-    /// A `pread64` at a random place.
+    /// A `pread64` at a random position.
     Pread = "pread64", Moves::Reads;
-    /// A `pwrite64` at a random place.
+    /// A `pwrite64` at a random position.
     Pwrite = "pwrite64", Moves::Writes;
     /// A read through a ring, from the submission until its completion is seen.
     UringRead = "io_uring read", Moves::Reads;
     /// A write through a ring, likewise.
     UringWrite = "io_uring write", Moves::Writes;
-    /// Moving the position in an open file.
+    /// Setting the position in an open file.
     Lseek = "lseek", Moves::Nothing;
     /// Attributes of an open file.
     Fstat = "fstat", Moves::Nothing;
@@ -72,7 +72,7 @@ operations! {
     Fsync = "fsync", Moves::Nothing;
     /// Syncing the whole filesystem to the device.
     Syncfs = "syncfs", Moves::Nothing;
-    /// Creating and opening a file, where this is distinguished from opening one.
+    /// Creating and opening a file, if this is distinguished from opening one.
     Create = "openat create", Moves::Nothing;
     /// Opening an existing file to write at its end.
     OpenAppend = "openat append", Moves::Nothing;
@@ -97,7 +97,7 @@ impl fmt::Display for Operation {
 /// Declares the roles once: variant and printed name.
 macro_rules! roles {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// A group of workers that does the same.
+        /// A group of workers that do the same.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Role {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
@@ -118,15 +118,15 @@ macro_rules! roles {
 roles! {
     /// Reads files.
     Reader = "reader";
-    /// Makes files and writes them.
+    /// Creates and writes files.
     Writer = "writer";
     /// Reads blocks of a file, changes them and writes them back.
     Rewriter = "rewriter";
-    /// Goes to random places of a file.
+    /// Reads at random positions of a file, and writes some of the blocks back.
     Seeker = "seeker";
-    /// Makes files.
+    /// Creates files.
     Creator = "creator";
-    /// Looks at the attributes of files.
+    /// Examines the attributes of files.
     Examiner = "examiner";
     /// Removes files.
     Deleter = "deleter";

@@ -37,22 +37,22 @@ impl Outcome {
 pub struct Failure {
     /// The step of the trial (`mkfs`, `mount`, `prepare`) or the phase.
     pub step: String,
-    /// The operation that failed, where it was one.
+    /// The operation that failed, if there was one.
     pub operation: Option<Operation>,
     /// What it was done to.
     pub path: Option<String>,
-    /// The error number, where the kernel gave one.
+    /// The error number, if the kernel gave one.
     pub errno: Option<i32>,
     /// One line: the chain of causes.
     pub message: String,
-    /// What the tool printed, and what is left behind.
+    /// What the tool printed, and what was left behind.
     pub details: String,
     /// The next step for the user.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure of a step with nothing known but its message.
+    /// A failure of a step of which only the message is known.
     pub fn new(step: impl Into<String>, message: impl Into<String>) -> Self {
         Failure {
             step: step.into(),

@@ -22,7 +22,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 pub struct EngineRequest {
     /// [`PROTOCOL_VERSION`] of the sender.
     pub version: u32,
-    /// An existing directory; the engine makes and removes only what is below it.
+    /// An existing directory; the engine creates and removes only what is below it.
     pub directory: PathBuf,
     /// What to do there.
     pub workload: Workload,
@@ -41,7 +41,7 @@ pub struct EngineRequest {
     /// The block device below that directory, for a workload that reads it directly.
     #[serde(default)]
     pub device: Option<PathBuf>,
-    /// What to sample while phases are measured; nothing when absent.
+    /// What to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
 }
@@ -76,11 +76,11 @@ pub enum EngineEvent {
     },
     /// The filesystem has been filled and aged as requested.
     Filled(Filled),
-    /// The trees are there.
+    /// The trees have been created.
     Prepared {
         /// How long it took.
         duration_ns: Nanos,
-        /// What was made.
+        /// What was created.
         trees: TreeSummary,
     },
     /// A phase has ended.
@@ -101,11 +101,11 @@ pub enum EngineEvent {
 pub enum Stage {
     /// Filling and ageing the filesystem.
     Fill,
-    /// Making the trees.
+    /// Creating the trees.
     Prepare,
     /// Syncing and dropping caches.
     Settle,
-    /// The load runs, nothing counts.
+    /// The load runs, but nothing counts yet.
     Ramp,
     /// The window.
     Measure,

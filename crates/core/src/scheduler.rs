@@ -5,9 +5,9 @@
 pub struct Scheduler {
     /// The level of the axis, and the kernel's name.
     pub name: &'static str,
-    /// The kernel module that has it; absent where every kernel has it.
+    /// The kernel module that provides it; absent if every kernel has it.
     pub module: Option<&'static str>,
-    /// Names of earlier kernels that it stands for now, each with the reason.
+    /// Names in earlier kernels for which it is the replacement, each with the reason.
     pub renamed_from: &'static [(&'static str, &'static str)],
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn renamed(name: &str) -> Option<(&'static Scheduler, &'static str)> 
     })
 }
 
-/// The kernel module of a scheduler; of one that is not in the table, its name.
+/// The kernel module of a scheduler; for one that is not in the table, its name.
 pub fn module(name: &str) -> Option<&str> {
     SCHEDULERS.iter().find(|scheduler| scheduler.name == name).map_or(Some(name), |found| found.module)
 }

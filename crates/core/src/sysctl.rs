@@ -4,7 +4,7 @@
 //! `kernel.modprobe`) or can take the machine down (`vm.overcommit_memory`, `vm.min_free_kbytes`). So a plan
 //! may set those in [`KNOWN`] freely, and any other only if its key is also given on the command line.
 
-/// Sysctls that filesystem benchmarks vary, and of which the machine survives every value
+/// Sysctls that filesystem benchmarks vary and that cannot bring the machine down, whatever the value
 /// (Documentation/admin-guide/sysctl/vm.rst, fs.rst; Documentation/admin-guide/xfs.rst).
 ///
 /// Omitted on purpose: those that decide who gets memory (`vm.overcommit_*`, `vm.min_free_kbytes`,
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_nothing_but_names_joined_by_dots() {
+    fn a_key_consists_of_names_joined_by_dots() {
         for good in ["vm.dirty_ratio", "vm.page-cluster", "fs.aio-max-nr", "net.ipv4.tcp_rmem", "a1"] {
             assert!(is_key(good), "{good}");
         }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn every_known_key_is_a_key_of_its_own() {
+    fn every_known_key_is_valid_and_harmless() {
         assert!(KNOWN.iter().all(|key| is_key(key)));
         assert!(KNOWN.is_sorted_by(|one, next| one < next));
         for dangerous in ["kernel.core_pattern", "kernel.modprobe", "vm.overcommit_memory", "vm.drop_caches"]

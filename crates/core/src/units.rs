@@ -71,7 +71,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// The number of bytes, when the whole is `whole`.
+    /// The number of bytes if the whole is `whole`.
     pub fn of(self, whole: Bytes) -> Bytes {
         match self {
             Size::Absolute(bytes) => bytes,

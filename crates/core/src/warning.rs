@@ -1,9 +1,9 @@
-//! Confounders that a reader of a result must know.
+//! Confounders that a reader of a result must know about.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Declares the kinds of warning once: variant, printed name, and what it means.
+/// Declares the kinds of warning once: variant, printed name, and meaning.
 macro_rules! warnings {
     ($($variant:ident = $name:literal: $meaning:literal;)*) => {
         /// What kind of confounder.
@@ -33,38 +33,40 @@ warnings! {
     CachesNotDropped = "caches-not-dropped":
         "the page cache could not be dropped, so reads may come from memory";
     NotRemounted = "not-remounted":
-        "the filesystem stayed mounted where the workload would have it unmounted and mounted again";
+        "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again";
     TreeSmallerThanMemory = "tree-smaller-than-memory":
         "the tree fits into memory, so later passes may come from the page cache";
-    ReaderPasses = "reader-passes": "readers reached the end of what they read and started again";
+    ReaderPasses = "reader-passes": "readers reached the end of their data and started again";
     WriterRounds = "writer-rounds":
         "writers used up their space and removed what they had written to continue";
     OptionNotInForce = "option-not-in-force": "an option that was requested is not in force";
     NameMapped = "name-mapped": "a name in the plan was mapped to its successor";
     NearestEquivalent = "nearest-equivalent":
-        "the plan repeats a study, and this is the nearest to what the study had";
-    Censored = "censored": "some operations had not ended when the drain limit passed";
+        "the plan reproduces a study, and this setting is the closest available to the one in the study";
+    Censored = "censored": "some operations had not ended at the drain limit";
     SlowTimer = "slow-timer": "the timer is not the TSC, so timing costs more";
-    FigureMissing = "figure-missing": "a program gave no figure, or only a coarse one, for part of its work";
+    FigureMissing = "figure-missing":
+        "a program reported no figure, or only a coarse one, for part of its work";
     Imported = "imported":
         "the trial was not run by fsdyno; its figures come from a file, which does not contain everything";
     Durability = "durability": "the settings weaken what survives a power cut";
-    PageCache = "page-cache": "bytes that were read came from the page cache and not from the device";
-    LazyInitialisation = "lazy-initialisation": "the kernel initialised a filesystem in the background";
+    PageCache = "page-cache": "bytes were read from the page cache instead of the device";
+    LazyInitialisation = "lazy-initialisation":
+        "the kernel initialised a filesystem in the background during the measurement";
     ProcessorsSaturated = "processors-saturated": "the workers used all processors";
-    StealTime = "steal-time": "a hypervisor gave processor time to others";
+    StealTime = "steal-time": "a hypervisor gave processor time to other guests";
     OtherIo = "other-io": "other processes read and wrote block devices";
-    SharedDisk = "shared-disk": "others use other partitions of the disk";
+    SharedDisk = "shared-disk": "other partitions of the disk are in use";
     Compression = "compression": "the filesystem compresses, and the content compresses well";
     WriteCache = "write-cache": "a volatile write cache is not flushed, or its state is unknown";
     StillWide = "still-wide":
-        "a case was repeated as often as the plan allows, and its interval is still wider than the plan asks for";
-    CheckFailed = "check-failed": "the filesystem check found something";
-    NotChecked = "not-checked": "the filesystem has no check, so nothing says whether it came out sound";
+        "a case was repeated as often as the plan allows, and its interval is still wider than the plan requires";
+    CheckFailed = "check-failed": "the filesystem check found errors";
+    NotChecked = "not-checked": "the filesystem has no check, so it is unknown whether it is still consistent";
     GarbageCollection = "garbage-collection": "the filesystem's garbage collector did not run";
     Emulation = "emulation":
         "a guest ran on emulated processors; only ratios between such guests are meaningful";
-    LeftBehind = "left-behind": "something could not be undone";
+    LeftBehind = "left-behind": "a change to the machine could not be undone";
 }
 
 impl fmt::Display for WarningKind {
@@ -78,7 +80,7 @@ impl fmt::Display for WarningKind {
 pub struct Warning {
     /// What kind.
     pub kind: WarningKind,
-    /// One line for a person.
+    /// One line of text.
     pub text: String,
 }
 

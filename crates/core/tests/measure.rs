@@ -1,4 +1,4 @@
-//! Measures on trials made by hand.
+//! Measures of trials built by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 const WINDOW: Nanos = Nanos::from_secs(30);
 
-/// A worker that did nothing worth telling, but was watched.
+/// A worker that was watched but has no notable results.
 fn watched_worker() -> WorkerResult {
     WorkerResult {
         completed: 1,
@@ -84,7 +84,7 @@ fn latency() -> Latency {
     }
 }
 
-/// The fileserver workload with phases named as nobody would expect.
+/// A trial of the fileserver workload with unusual phase names.
 fn trial() -> TrialRecord {
     let mut reader_under_write = role(Role::Reader, 3, 30e6);
     reader_under_write.operations.push(sample(Operation::ReadFirstByte, latency()));
@@ -121,7 +121,7 @@ fn value_in(trial: &TrialRecord, measure: &str) -> Option<Value> {
 }
 
 fn value(measure: &str) -> f64 {
-    let value = value_in(&trial(), measure).unwrap_or_else(|| panic!("no {measure}"));
+    let value = value_in(&trial(), measure).unwrap_or_else(|| panic!("no value for {measure}"));
     assert!(!value.at_least, "{measure}");
     value.value
 }
@@ -151,7 +151,7 @@ fn phases_of_another_workload_are_found_by_their_own_names() {
     assert_eq!((value("streaming-write"), value("streaming-read")), (Some(1e6), Some(2e6)));
     assert_eq!((value("streaming-mixed-write"), value("streaming-mixed-read")), (Some(3e6), Some(4e6)));
     assert_eq!(value("streaming-random-read"), None);
-    // A reader of large files is no reader of trees.
+    // A reader of large files is not a reader of trees.
     assert_eq!((value("read"), value("read-under-write"), value("write")), (None, None, None));
     assert_eq!(value("1 reader/reader/rate"), Some(2e6));
 }
@@ -180,7 +180,7 @@ fn processor_time_is_a_share_of_the_window() {
 }
 
 #[test]
-fn what_a_workload_counts_is_a_rate_of_its_whole_run() {
+fn counts_are_divided_by_the_time_of_the_whole_run() {
     let mut counting = trial();
     counting.workload = Workload::of_kind("postmark").unwrap();
     assert_eq!(value_in(&counting, "postmark-read"), None);
@@ -194,7 +194,7 @@ fn what_a_workload_counts_is_a_rate_of_its_whole_run() {
 }
 
 #[test]
-fn what_a_trial_does_not_have_has_no_value() {
+fn absent_figures_have_no_value() {
     for measure in [
         "1 reader/reader/data-rate",
         "1 reader/writer/rate",
@@ -208,7 +208,7 @@ fn what_a_trial_does_not_have_has_no_value() {
 }
 
 #[test]
-fn a_trial_that_did_not_end_well_has_no_measures() {
+fn a_failed_trial_has_no_measures() {
     let failed =
         TrialRecord { outcome: Outcome::Failed { error: Failure::new("umount", "busy") }, ..trial() };
     assert_eq!(value_in(&failed, "read"), None);
@@ -216,7 +216,7 @@ fn a_trial_that_did_not_end_well_has_no_measures() {
 }
 
 #[test]
-fn what_hangs_on_censored_operations_is_a_lower_bound() {
+fn what_depends_on_censored_operations_is_a_lower_bound() {
     let at_least = |measure| value_in(&trial(), measure).is_some_and(|value| value.at_least);
     assert!(at_least("c/reader/read first byte/max"));
     assert!(at_least("c/reader/read first byte/p99.99"));
@@ -233,7 +233,7 @@ fn a_stall_that_fills_the_window_is_a_lower_bound() {
 }
 
 #[test]
-fn a_trial_has_figures_beside_its_phases() {
+fn a_trial_has_figures_besides_its_phases() {
     let mut built = trial();
     assert_eq!(value_in(&built, "umount-time"), None);
     built.lifecycle_ns.umount = Some(Nanos::from_millis(3));
@@ -245,9 +245,9 @@ fn a_trial_has_figures_beside_its_phases() {
     assert_eq!((measure.unit(), measure.direction()), (Unit::Extents, Direction::LowerIsBetter));
 }
 
-/// A program that is not ours may tell its longest operation, or nothing of stalls at all.
+/// An external program may report its longest operation, or nothing about stalls.
 #[test]
-fn what_nobody_watched_has_no_stalls_but_those_that_were_told() {
+fn unwatched_workers_have_only_the_stalls_that_were_reported() {
     let mut told = trial();
     for role in told.phases.iter_mut().flat_map(|phase| &mut phase.roles) {
         (role.longest_stall_ns, role.worker_results) = (Nanos(0), Vec::new());
@@ -305,7 +305,7 @@ fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
 }
 
 #[test]
-fn a_program_that_tells_nothing_apart_has_one_figure_of_processor_time() {
+fn a_program_without_separate_phases_has_one_figure_of_processor_time() {
     let mut trial = trial();
     trial.phases.truncate(2);
     let second = Nanos::from_secs(1).0;
@@ -327,7 +327,7 @@ fn a_program_that_tells_nothing_apart_has_one_figure_of_processor_time() {
     trial.phases.push(whole);
     // 1 s and 1 s of the program, 3 s of a kernel thread, for 1000 MB.
     assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 5_000_000.0, at_least: false }));
-    // What was too quick for it to tell counts neither here nor there; what it does not tell at all cannot be counted.
+    // A phase too short for the program to measure is ignored; without any processor time there is no value.
     let telemetry = trial.phases.pop().and_then(|whole| whole.telemetry);
     trial.phases[0].telemetry = telemetry.clone();
     (trial.phases[1].telemetry, trial.phases[1].window_ns) = (telemetry, Nanos(0));
@@ -358,7 +358,7 @@ fn each_measure_knows_its_unit_direction_and_mean() {
 }
 
 #[test]
-fn every_word_that_is_offered_is_understood() {
+fn every_known_word_is_accepted() {
     for (name, _) in Measure::named() {
         assert_eq!(name.parse::<Measure>().unwrap().to_string(), name);
     }
@@ -374,7 +374,7 @@ fn every_word_that_is_offered_is_understood() {
 }
 
 #[test]
-fn a_wrong_word_is_named_with_the_nearest_known_one() {
+fn an_error_names_the_wrong_word_and_the_nearest_known_one() {
     for (text, wrong, nearest) in [
         ("read-under-wriet", "measure 'read-under-wriet'", "read-under-write"),
         ("1 reader/raeder/rate", "role 'raeder'", "reader"),
@@ -400,7 +400,7 @@ fn a_measure_is_a_string_in_json() {
 
 proptest! {
     #[test]
-    fn no_text_is_too_strange(text in "[a-z0-9 /,.%-]{0,40}|\\PC{0,20}") {
+    fn no_text_causes_a_panic(text in "[a-z0-9 /,.%-]{0,40}|\\PC{0,20}") {
         if let Ok(measure) = text.parse::<Measure>() {
             measure.value(&trial());
         }
@@ -408,7 +408,7 @@ proptest! {
 }
 
 #[test]
-fn a_measure_named_after_a_workload_is_of_that_workload_alone() {
+fn a_measure_named_after_a_workload_applies_only_to_it() {
     let mut trial = trial();
     trial.phases = vec![phase("delete", vec![role(Role::Deleter, 1, 0.0)])];
     let value = |trial: &TrialRecord| "postmark-delete".parse::<Measure>().unwrap().value(trial);

@@ -1,13 +1,13 @@
-//! What timing costs: the same small-file operations on tmpfs in a plain loop, in a loop that reads the clock
-//! before and after each system call and adds up the difference, and through the engine with everything
+//! The cost of timing: the same small-file operations on tmpfs in a plain loop, in a loop that reads the
+//! clock before and after each system call and adds up the difference, and through the engine with everything
 //! recorded.
 //!
-//! The three take turns within one run, in a new random order each round; ratios are taken within a round,
-//! and their median over rounds is what counts, because absolute times of a shared machine drift. User
-//! instructions are counted by `perf stat` over runs with few and with many files, so that start and end
-//! cancel out. Where the processor's counters are out of reach, as in most virtual machines, the benchmark
-//! single-steps itself (`ptrace`) and counts the steps: that is exact, but for string instructions, of which
-//! each repetition counts. Both are nearly free of noise.
+//! The three take turns within one run, in a new random order each round. Ratios are taken within a round,
+//! and the result is their median over all rounds, because absolute times of a shared machine drift.
+//! `perf stat` counts user instructions over runs with few and with many files, so that start and end cancel
+//! out. If the processor's counters are not available, as in most virtual machines, the benchmark
+//! single-steps itself (`ptrace`) and counts the steps. That is exact except for string instructions, of
+//! which each repetition counts. Both are nearly free of noise.
 //!
 //! `cargo bench -p fsdyno-engine --bench overhead [-- --rounds N] [-- --keep]`; `--keep` writes the output to
 //! `benches/runs/<date>-<kernel>-<host>/overhead.txt`.
@@ -57,7 +57,7 @@ const STEPS: &[Operation] = &[
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loop {
-    /// Names only: what the benchmark itself costs.
+    /// Names only: the cost of the benchmark itself.
     Nothing,
     Plain,
     Timed,
@@ -82,7 +82,7 @@ impl Loop {
     }
 }
 
-/// What stands around each system call.
+/// The instrumentation around each system call.
 trait Instrument {
     fn call<T>(
         &mut self,
@@ -171,7 +171,7 @@ fn name_of(bytes: &[u8; 10]) -> &CStr {
     CStr::from_bytes_with_nul(bytes).unwrap()
 }
 
-/// All parts one after the other, `between` in front of each and at the end. The directories and the work on
+/// All parts one after the other, with `between` before each and at the end. The directories and the work on
 /// them are the same for every instrument.
 fn run(
     instrument: &mut impl Instrument,
@@ -230,7 +230,7 @@ fn worker(mode: Loop, top: &Path, files: usize, timer: Timer, barrier: &Barrier)
     let directory = rustix::fs::open(top, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
     let mut times = Vec::with_capacity(PARTS.len() + 1);
     let between = || {
-        // The clock is read before and after waiting for the others: waiting belongs to no part.
+        // The clock is read before and after waiting for the others: the wait belongs to no part.
         let end = (clock_ns(ClockId::Monotonic), clock_ns(ClockId::ThreadCPUTime));
         barrier.wait();
         times.push((end, (clock_ns(ClockId::Monotonic), clock_ns(ClockId::ThreadCPUTime))));
@@ -366,7 +366,7 @@ enum Count {
 }
 
 impl Count {
-    /// User instructions of a run with so many files, and some that do not depend on their number.
+    /// User instructions of a run with this many files, plus some that do not depend on their number.
     fn of(self, mode: Loop, files: usize) -> Option<f64> {
         match self {
             Count::Perf => by_perf(mode, files),
@@ -395,7 +395,7 @@ fn by_perf(mode: Loop, files: usize) -> Option<f64> {
     text.lines().find(|line| line.contains("instructions"))?.split(',').next()?.parse().ok()
 }
 
-/// Steps through the part of a child between two stops that it makes itself.
+/// Single-steps through the part of a child between two stops that the child makes itself.
 fn by_steps(mode: Loop, files: usize) -> Option<f64> {
     let mut child = Command::new(std::env::current_exe().ok()?)
         .args(["--step", mode.name(), &files.to_string()])
@@ -421,17 +421,18 @@ fn by_steps(mode: Loop, files: usize) -> Option<f64> {
     whole.then_some(steps as f64)
 }
 
-/// What the child does that is stepped through: the parts, between two stops.
+/// The code of the child that is single-stepped: the parts, between two stops.
 fn be_stepped(mode: Loop, files: usize, timer: Timer) {
     let top = tempfile::tempdir_in("/dev/shm").unwrap();
     let directory = rustix::fs::open(top.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
     let names = names(files);
     let mut meter = Meter::alone(timer, Role::Writer, STEPS, 3_600_000_000_000);
     let steps = if mode == Loop::Engine { STEPS.len() as u32 } else { 0 };
-    // As after a long run: the list of the slowest is full, and what follows does not get into it.
+    // As after a long run: the list of the slowest operations is full, and the following ones are not slow
+    // enough.
     for step in 0..steps {
         for _ in 0..64 {
-            // Longer than an operation that is stepped through, also on a busy machine.
+            // Longer than a single-stepped operation, even on a busy machine.
             let pause = || {
                 std::thread::sleep(std::time::Duration::from_millis(25));
                 Ok(())

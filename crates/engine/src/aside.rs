@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// How long cancelled work may take to notice.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread reports, and what it is told.
+/// What the thread reports, and whether it is to stop.
 #[derive(Default)]
 pub(crate) struct Gauge {
     done: AtomicU64,
@@ -61,8 +61,8 @@ enum Word<T> {
 /// it lasts, and whenever the work requests it; it returns whether to go on waiting.
 ///
 /// # Errors
-/// [`EngineError::Stopped`] if the engine is to stop or `look` lost patience: the thread is told, and left
-/// behind if it does not react. [`EngineError::Worker`] if it panicked.
+/// [`EngineError::Stopped`] if the engine is to stop or `look` lost patience: the thread is asked to stop,
+/// and left behind if it does not react. [`EngineError::Worker`] if it panicked.
 pub(crate) fn run<'b, T: Send + 'static>(
     step: &str,
     bounds: impl Into<Bounds<'b>>,

@@ -4,7 +4,7 @@
 //! threads that Landlock confines to the directory of the request. The workers are not confined: whenever a
 //! file is opened, created, removed or renamed, Landlock checks each directory from the file up to the one
 //! that was granted, which adds a sixth to a half to the time of these operations in memory. The coordinating
-//! thread is not confined either, because it reads facts about other processes that the kernel shows to no
+//! thread is not confined either, because it reads facts about other processes that the kernel hides from a
 //! confined one. Both see the filesystems through a mount namespace in which every other mount is read-only;
 //! this costs nothing, because the kernel checks that flag of a mount anyway.
 
@@ -34,7 +34,7 @@ pub(crate) struct Bounds<'a> {
 /// request can be changed, if the kernel and the privileges allow that.
 pub(crate) fn enter_view(request: &EngineRequest) -> Result<(), EngineError> {
     let cache = request.drop_caches.then_some(Path::new(DROP_CACHES));
-    // A missing directory is for the work to detect, which can say what it was needed for.
+    // A missing directory is detected by the work itself, which can say what it was needed for.
     let writable: Vec<&Path> =
         [directory(request), cache].into_iter().flatten().filter(|path| path.exists()).collect();
     let reads_device = matches!(request.workload, Workload::DeviceRead(_));
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(directory(&request), None);
         let filled = Precondition { fill_percent: 50, age_rounds: 0 };
         let request = EngineRequest { precondition: Some(filled), ..request };
-        assert_eq!(directory(&request), Some(Path::new("/")), "a fill makes files");
+        assert_eq!(directory(&request), Some(Path::new("/")), "a fill creates files");
     }
 
     #[test]

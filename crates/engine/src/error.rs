@@ -62,14 +62,14 @@ pub enum EngineError {
         /// How many there are.
         parts: u32,
     },
-    /// A file that an earlier part of the workload created has changed.
+    /// The size of a file that an earlier part of the workload created has changed.
     #[error("'{}' has {found_bytes} bytes, but was written with {expected_bytes}", path.display())]
     Changed {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its size now.
         found_bytes: u64,
-        /// Its size as it was made.
+        /// The size with which it was written.
         expected_bytes: u64,
     },
     /// There is no block device to read.
@@ -90,7 +90,7 @@ pub enum EngineError {
     System {
         /// What was tried, as an infinitive.
         action: &'static str,
-        /// What it was tried on.
+        /// The object of the action.
         path: PathBuf,
         /// What the kernel said.
         #[source]
@@ -101,7 +101,7 @@ pub enum EngineError {
     Operation {
         /// `prepare` or the phase.
         step: String,
-        /// Which and why.
+        /// The system call and the kernel's error.
         failure: OperationFailure,
         /// What the kernel said.
         #[source]
@@ -110,14 +110,14 @@ pub enum EngineError {
     /// A program that the workload runs did not do what it should.
     #[error("{program}: {problem}")]
     Program {
-        /// Which.
+        /// The program.
         program: &'static str,
         /// What is wrong.
         problem: String,
         /// The end of what it printed.
         printed: String,
     },
-    /// What the fill has left is not enough for the workload.
+    /// After the fill, there is not enough space left for the workload.
     #[error(
         "filled to {percent} %, the filesystem has {free_bytes} bytes left, but the workload prepares {needed_bytes}"
     )]
@@ -126,7 +126,7 @@ pub enum EngineError {
         percent: u32,
         /// What is left for a user.
         free_bytes: u64,
-        /// What the workload makes before it measures.
+        /// What the workload creates before it measures.
         needed_bytes: u64,
     },
     /// A thread of the engine panicked or could not be started.

@@ -1,10 +1,10 @@
 //! Filling a filesystem, and ageing it, before anything is measured.
 //!
 //! Filling creates trees of the model `home` until the filesystem itself reports that the level is reached.
-//! Each step leaves a tenth of the remaining way, because metadata takes its share. A round of ageing removes
-//! a random half of all these files and creates new ones up to the level. Which files are removed follows
-//! from the seed and their numbers, so that only one small record per tree is kept: the same seed creates the
-//! same files.
+//! Each step leaves a tenth of the remaining space, because metadata also takes space. A round of ageing
+//! removes a random half of all these files and creates new ones up to the level. Which files are removed
+//! follows from the seed and their numbers, so that only one small record per tree is kept: the same seed
+//! creates the same files.
 
 use crate::aside::Gauge;
 use crate::content::Content;

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_written_in_pieces_lies_in_pieces() {
+    fn a_file_written_in_pieces_is_fragmented() {
         let base = tempfile::tempdir_in("/var/tmp").unwrap();
         let (one, other) = (base.path().join("one"), base.path().join("other"));
         let files = [File::create(&one).unwrap(), File::create(&other).unwrap()];

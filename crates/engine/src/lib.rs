@@ -7,7 +7,7 @@
 //! never left out.
 //!
 //! It never subtracts its own cost from a result, keeps no list of files, touches nothing outside its own
-//! directory, and does not wait for ever for a filesystem that hangs.
+//! directory, and does not wait forever for a filesystem that hangs.
 
 mod aside;
 mod bounds;
@@ -69,11 +69,11 @@ pub fn serve(
             .and_then(|()| output.write_all(b"\n"))
             .and_then(|()| output.flush());
         if written.is_err() {
-            // Nobody listens any more.
+            // Nobody is listening any more.
             stop.store(true, Ordering::Relaxed);
         }
     };
-    // Before there is any other thread, so that all of them are in it.
+    // Before any other thread starts, so that all of them are in the namespace.
     let in_view = |request: EngineRequest| bounds::enter_view(&request).map(|()| request);
     let request = match read_request(input).and_then(in_view) {
         Ok(request) => request,
@@ -196,7 +196,7 @@ fn execute(
     result.and(tidied)
 }
 
-/// Whether the workload can be run, and has such parts.
+/// Whether the workload can run, and has the requested part.
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
     load.check().map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;

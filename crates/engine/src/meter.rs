@@ -1,7 +1,7 @@
 //! The hot loop: one operation between two timestamps, and its record after them.
 //!
 //! [`timed`] surrounds every timed system call of every workload. Between its timestamps there is the call
-//! and one store, which tells the coordinator since when the worker has been in it. Everything else follows
+//! and one store, which shows the coordinator since when the worker has been in it. Everything else follows
 //! after the second timestamp, costs a few dozen instructions, allocates nothing and shares nothing. Paths
 //! are assembled only for operations that are among the slowest so far, and for errors.
 //!
@@ -155,7 +155,7 @@ impl Meter {
     /// workload counts.
     #[inline(always)]
     pub(crate) fn item(&self) {
-        // Without a ramp there is nothing to leave out, not even an item that took no operation at all.
+        // Without a ramp, every item counts, even one that took no operation at all.
         if self.window.end_ns == u64::MAX || self.record.tally.any(self.window) {
             self.record.items.add(1);
         }
@@ -246,7 +246,7 @@ impl Meter {
         Ok(())
     }
 
-    /// The operation of a slot has failed.
+    /// Clears a slot whose operation has failed, and returns why the loop ends.
     pub(crate) fn crash(&self, slot: usize, place: Place<'_>, errno: Errno) -> Halt {
         let slot = &self.record.slots()[slot];
         slot.leave();

@@ -116,8 +116,8 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Runs a phase to its end. Adds to `left_behind` the workers that hang in the kernel, however the phase
-/// ends.
+/// Runs a phase until it ends, and adds the number of workers that hang in the kernel to `left_behind`,
+/// however the phase ends.
 ///
 /// # Errors
 /// [`EngineError::Operation`] if a worker failed, [`EngineError::Stopped`] if the parent wants the engine to
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_observer_sees_the_window_and_nothing_beside_it() {
+    fn the_observer_sees_only_the_window() {
         let (ramp, window) = (Nanos::from_millis(150), Nanos::from_millis(350));
         let timed = Span::Timed { ramp, window, drain_limit: Nanos::from_secs(1) };
         for (span, operations) in
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_stopped_leaves_no_result() {
+    fn a_stopped_phase_has_no_result() {
         let phase = Phase {
             name: "work".to_string(),
             span: Span::Whole { operations: 1000 },

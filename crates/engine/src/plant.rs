@@ -85,7 +85,7 @@ impl Path {
     }
 }
 
-/// Makes and opens a directory.
+/// Creates and opens a directory.
 pub(crate) fn make_directory(parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::mkdirat(parent, name, DIRECTORY_MODE)?;
     rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())

@@ -19,7 +19,7 @@ use std::path::Path;
 /// Scans a directory.
 ///
 /// # Errors
-/// [`EngineError::System`] when the directory itself cannot be read.
+/// [`EngineError::System`] if the directory itself cannot be read.
 pub fn scan(directory: &Path) -> Result<Profile, EngineError> {
     let fail = |errno| EngineError::system("read the directory", directory)(errno);
     // The directory itself may be given as a link.
@@ -46,8 +46,8 @@ struct Scan {
 }
 
 impl Scan {
-    /// One directory and everything below it. Only reading this very directory can fail; what is unreadable
-    /// below it is counted.
+    /// One directory and everything below it. The only error is that this very directory cannot be read; what
+    /// is unreadable below it is counted.
     fn directory(&mut self, directory: &OwnedFd, depth: u64) -> Result<(), Errno> {
         let (mut files, mut below) = (0, Vec::new());
         let mut buffer = vec![MaybeUninit::uninit(); ENTRIES];
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_refused() {
+    fn a_file_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = scan(file.path()).unwrap_err();
         assert!(matches!(error, EngineError::System { errno: Errno::NOTDIR, .. }), "{error:?}");

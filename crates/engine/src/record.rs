@@ -151,7 +151,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// What comes next.
+    /// Stores the next operation.
     #[inline(always)]
     pub(crate) fn announce(&self, step: Step) {
         self.step.store(step.0, Ordering::Release);
@@ -173,7 +173,7 @@ impl Slot {
         (Step(self.step.load(Ordering::Relaxed)), self.start_ticks.load(Ordering::Relaxed))
     }
 
-    /// What the worker is in, and since when.
+    /// The worker's current operation, and since when it has been in it.
     pub(crate) fn look(&self) -> Option<(Step, u64)> {
         loop {
             let start = self.start_ticks.load(Ordering::Acquire);

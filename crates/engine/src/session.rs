@@ -37,15 +37,15 @@ pub(crate) struct Session<'a, 'e> {
     pub(crate) request: &'a EngineRequest,
     pub(crate) timer: Timer,
     pub(crate) stop: &'a AtomicBool,
-    /// Of everything that is not measured.
+    /// For everything that is not measured.
     pub(crate) bounds: Bounds<'a>,
     pub(crate) progress: &'a mut Progress<'e>,
     pub(crate) observer: &'a mut dyn Observer,
-    /// The engine's own directory, once it is made.
+    /// The engine's own directory, once it has been created.
     base: Option<PathBuf>,
     /// Threads that hang in the kernel.
     left_behind: u32,
-    /// Files and directories that were made before the phases.
+    /// Files and directories that were created before the phases.
     names: u64,
 }
 
@@ -257,9 +257,8 @@ fn warnings(phase: &PhaseResult) -> Vec<Warning> {
         let rounds: u64 = role.worker_results.iter().map(|worker| worker.rounds).sum();
         let (name, times) = (&phase.name, if rounds == 1 { "once" } else { &format!("{rounds} times") });
         if role.role == Role::Reader && rounds > 0 {
-            let text = format!(
-                "phase '{name}': readers reached the end of what they read {times} and started again"
-            );
+            let text =
+                format!("phase '{name}': readers reached the end of their data {times} and started again");
             warnings.push(Warning::new(WarningKind::ReaderPasses, text));
         }
         if role.role == Role::Writer && rounds > 0 {

@@ -31,13 +31,13 @@ pub struct Window {
 pub(crate) enum Standing {
     /// Ended before it.
     Before,
-    /// In flight when it began, ended inside: no sample.
+    /// In flight when it began, ended inside: not a sample.
     AcrossBegin,
     /// Started and ended inside: a sample and a completion.
     Inside,
     /// Started inside, ended in the drain: a sample.
     AcrossEnd,
-    /// In flight at both edges: no sample.
+    /// In flight at both edges: not a sample.
     Spanning,
     /// Started after it.
     After,
@@ -49,7 +49,7 @@ impl Window {
         self.end_ns - self.begin_ns
     }
 
-    /// Where an operation stands.
+    /// The position of an operation relative to the window.
     pub(crate) fn standing(&self, start_ns: u64, end_ns: u64) -> Standing {
         match (start_ns < self.begin_ns, end_ns < self.end_ns) {
             (true, _) if end_ns < self.begin_ns => Standing::Before,
@@ -76,7 +76,7 @@ pub(crate) struct Tally {
     over_1s_ns: Counter,
 }
 
-/// The verdict on one worker.
+/// The stalls of one worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stalls {
     pub(crate) longest_ns: u64,
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// Sets the clock to the beginning of the window.
+    /// Records that the window has begun.
     pub(crate) fn begin(&self, window: Window) {
         self.last_completion_ns.set(window.begin_ns);
     }
@@ -130,7 +130,7 @@ impl Tally {
         }
     }
 
-    /// The result, when the window has ended, for a worker that may have had `depth` operations in flight at
+    /// The result at the end of the window, for a worker that may have had `depth` operations in flight at
     /// once.
     pub(crate) fn verdict(&self, window: Window, depth: u64) -> Stalls {
         let share = |counter: &Counter| counter.get() as f64 / window.length_ns() as f64 / depth as f64;
@@ -222,7 +222,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn every_operation_stands_in_one_place(start in 0..30 * SECOND, duration in 0..30 * SECOND) {
+        fn every_operation_has_one_position(start in 0..30 * SECOND, duration in 0..30 * SECOND) {
             let end = start + duration;
             let inside = WINDOW.begin_ns..WINDOW.end_ns;
             let sample = inside.contains(&start);

@@ -1,4 +1,5 @@
-//! The bonnie workload as a library, end to end in memory: every byte, file and call that its parameters fix.
+//! The bonnie workload as a library, end to end in memory: every byte, file and call that its parameters
+//! determine.
 
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, RoleResult};
@@ -29,7 +30,7 @@ fn small() -> Bonnie {
 struct Run {
     phases: Vec<PhaseResult>,
     warnings: Vec<WarningKind>,
-    /// What is left in the engine's directory.
+    /// The number of entries left in the engine's directory.
     left: usize,
 }
 
@@ -98,11 +99,11 @@ fn every_phase_has_its_name_role_and_longest_item() {
         assert!(role.rates.items_per_s > 0.0);
     }
     assert!(run.warnings.contains(&WarningKind::TreeSmallerThanMemory));
-    assert_eq!(run.left, 0, "the files are gone, also without cleaning up");
+    assert_eq!(run.left, 0, "the files are gone, even without cleaning up");
 }
 
 #[test]
-fn the_large_file_moves_what_its_size_says() {
+fn the_bytes_moved_follow_from_the_size_of_the_large_file() {
     let run = run(small(), 2);
     let (size, characters, chunks) = (2 * MIB, 64 << 10, 2 * MIB / CHUNK);
     let closed = [(Operation::Fsync, 1), (Operation::Close, 1)];
@@ -132,7 +133,7 @@ fn the_large_file_moves_what_its_size_says() {
 }
 
 #[test]
-fn the_small_files_are_made_looked_at_and_removed() {
+fn the_small_files_are_created_examined_and_removed() {
     let run = run(small(), 3);
     for (create, stat, delete) in [
         (bonnie::SEQ_CREATE, bonnie::SEQ_STAT, bonnie::SEQ_DELETE),
@@ -142,7 +143,7 @@ fn the_small_files_are_made_looked_at_and_removed() {
             assert_eq!(run.role(test).rates.items, 1024, "{}", test.name);
         }
         let written = run.role(create).rates.bytes;
-        assert_eq!(written, run.role(stat).rates.bytes, "all that was written is read");
+        assert_eq!(written, run.role(stat).rates.bytes, "everything that was written is read");
         assert!((written as f64 / (1024.0 * 10_008.0) - 1.0).abs() < 0.06, "{written} bytes");
         let (made, seen) = (run.counts(create), run.counts(stat));
         assert_eq!(made[&Operation::Write], seen[&Operation::Read], "in chunks both times");
@@ -150,7 +151,8 @@ fn the_small_files_are_made_looked_at_and_removed() {
         assert_eq!(made[&Operation::Syncfs], 1);
         assert!(!made.contains_key(&Operation::Fsync));
     }
-    // In sequence each of the four directories is opened, listed with its two dots, found to end, and closed.
+    // Sequentially, each of the four directories is opened, listed with its two dots, read to the end, and
+    // closed.
     let seen = run.counts(bonnie::SEQ_STAT);
     assert_eq!((seen[&Operation::Readdir], seen[&Operation::Statx]), (1024 + 3 * 4, 1024));
     assert_eq!((seen[&Operation::Openat], seen[&Operation::Close]), (1024 + 4, 1024 + 4));
@@ -192,7 +194,7 @@ fn either_part_can_be_left_out() {
 }
 
 #[test]
-fn the_same_seed_does_the_same() {
+fn the_same_seed_gives_the_same_run() {
     let totals = |seed| -> Vec<(u64, u64)> {
         let sums = |phase: &PhaseResult| (phase.roles[0].rates.bytes, phase.roles[0].rates.items);
         run(small(), seed).phases.iter().map(sums).collect()

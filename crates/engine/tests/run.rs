@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A directory in memory where there is one: writing back a disk that others use takes its time.
+/// A directory in memory if there is one: writing back to a disk that others also use takes time.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
@@ -175,7 +175,7 @@ fn a_full_pass_has_the_counts_of_the_published_tables() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_files() {
+fn the_same_seed_creates_the_same_files() {
     let trees = |seed| {
         let directory = scratch();
         let workload = Fileserver { writers: 0, ramp: Nanos(0), window: Nanos(1), ..small() };
@@ -264,14 +264,14 @@ fn an_error_names_operation_path_and_errno() {
     let first = request(directory.path(), Workload::Fileserver(small()));
     events(&first).0.unwrap();
     let (result, events) = events(&first);
-    assert!(matches!(result, Err(EngineError::System { .. })), "the directory of the seed exists");
+    assert!(matches!(result, Err(EngineError::System { .. })), "the directory of this seed already exists");
     let Some(EngineEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
     assert_eq!(failure.errno, Some(17));
     assert!(failure.path.as_ref().unwrap().ends_with("fsdyno-000000000000002a"), "{failure:?}");
 }
 
 #[test]
-fn the_null_workload_tells_what_the_tool_costs() {
+fn the_null_workload_shows_the_cost_of_the_tool() {
     let directory = scratch();
     let null = Null { workers: 2, ..Null::default() };
     let (result, events) = events(&request(directory.path(), Workload::Null(null)));
@@ -294,7 +294,7 @@ fn another_version_of_the_protocol_is_refused() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_with_a_failure() {
+fn an_invalid_request_is_answered_with_a_failure() {
     for (input, message) in
         [("", "received no request"), ("{\"version\": 1}\n", "the request is not valid: ")]
     {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 const BLOCK: u64 = 64 * Bytes::KIB;
 const BLOCKS: u64 = 33;
 
-/// A directory in memory where there is one: writing back a disk that others use takes its time.
+/// A directory in memory if there is one: writing back to a disk that others also use takes time.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
@@ -20,7 +20,7 @@ fn scratch() -> tempfile::TempDir {
 
 fn small(io: IoEngine, stages: &[Stage]) -> Streaming {
     Streaming {
-        // The last block is not whole.
+        // The last block is not complete.
         file_size: Bytes(BLOCKS * BLOCK - 4096),
         streams: 2,
         bs: Bytes(BLOCK),
@@ -71,7 +71,7 @@ fn counts(role: &RoleResult) -> Vec<(Operation, u64)> {
     role.operations.iter().map(|row| (row.operation, row.lat_ns.count)).collect()
 }
 
-/// The files that a run has left, by name.
+/// The files that a run has left behind, by name.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = |directory: &Path| -> Vec<_> {
         let entries = std::fs::read_dir(directory).expect("a readable directory");
@@ -114,7 +114,8 @@ fn every_block_is_written_and_read_once() {
         }
         contents.push(files(directory.path()));
     }
-    // Whichever way the blocks went, they are the same and in their places, and no two files are alike.
+    // Whichever way the blocks were written, they are the same and in the right places, and no two files are
+    // alike.
     let one = &contents[0];
     assert_eq!(one[0].1.len() as u64, BLOCKS * BLOCK - 4096);
     assert!(contents.iter().all(|other| other == one) && one.len() == 2 && one[0].1 != one[1].1);
@@ -151,11 +152,12 @@ fn stages_with_a_window_work_until_it_ends() {
                 assert_eq!(operation, expected, "{}", phase.name);
                 let per_worker: u64 = role.worker_results.iter().map(|worker| worker.completed).sum();
                 assert!(per_worker > 0 && count >= per_worker, "{count} {per_worker}");
-                // Beside those that were finished, at most what was in flight at the end.
+                // In addition to those that were finished, at most what was in flight at the end.
                 assert!(count - per_worker <= 8 * u64::from(role.workers), "{count} {per_worker}");
             }
         }
-        // Files that were made beforehand and written again in parts are what writing them once makes.
+        // Files that were created beforehand and partly written again are the same as after writing them
+        // once.
         let again = scratch();
         self::phases(again.path(), small(IoEngine::Sync, &[Stage::Write]));
         assert!(files(directory.path())[2..] == files(again.path())[..]);
@@ -163,7 +165,7 @@ fn stages_with_a_window_work_until_it_ends() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_parameter() {
+fn impossible_parameters_are_refused_by_name() {
     let directory = scratch();
     let odd = Streaming { bs: Bytes(5000), direct: true, ..small(IoEngine::IoUring, &[Stage::Write]) };
     let (result, _) = events(directory.path(), odd);
@@ -175,17 +177,17 @@ fn what_cannot_be_is_refused_with_its_parameter() {
 }
 
 #[test]
-fn whoever_keeps_the_cache_is_told() {
+fn keeping_the_cache_causes_a_warning() {
     let directory = scratch();
     let (_, events) = events(directory.path(), small(IoEngine::Sync, &[Stage::Write]));
-    let told = events.iter().any(|event| {
+    let described = events.iter().any(|event| {
         matches!(event, EngineEvent::Warning(warning) if warning.kind == WarningKind::CachesNotDropped)
     });
-    assert!(told);
+    assert!(described);
 }
 
-/// What the events of an engine are, without the signs of life.
-fn told(events: &[EngineEvent]) -> Vec<String> {
+/// The events of an engine as text, without the signs of life.
+fn described(events: &[EngineEvent]) -> Vec<String> {
     let name = |event: &EngineEvent| match event {
         EngineEvent::Hello { .. } => Some("hello".to_string()),
         EngineEvent::Prepared { .. } => Some("prepared".to_string()),
@@ -202,18 +204,18 @@ const FIRST: Part = Part { number: 0, of: 2 };
 const SECOND: Part = Part { number: 1, of: 2 };
 
 #[test]
-fn the_parts_of_the_workload_do_together_what_the_whole_does() {
+fn the_parts_of_the_workload_together_do_what_the_whole_does() {
     let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read, Stage::RandomRead]);
     let (parted, whole) = (scratch(), scratch());
     let (result, first) = part(parted.path(), streaming(), FIRST);
     result.expect("the first part");
     let (result, second) = part(parted.path(), streaming(), SECOND);
     result.expect("the second part");
-    assert_eq!(told(&first), ["hello", "write", "done"]);
-    assert_eq!(told(&second), ["hello", "read", "random-read", "layout of 2 files", "done"]);
+    assert_eq!(described(&first), ["hello", "write", "done"]);
+    assert_eq!(described(&second), ["hello", "read", "random-read", "layout of 2 files", "done"]);
     phases(whole.path(), streaming());
     assert!(files(parted.path()) == files(whole.path()));
-    // The window of the second part is told of while the first lasts.
+    // The estimate during the first part includes the window of the second.
     let left = first.iter().find_map(|event| match event {
         EngineEvent::Progress { left_ns, .. } => Some(*left_ns),
         _ => None,
@@ -222,19 +224,19 @@ fn the_parts_of_the_workload_do_together_what_the_whole_does() {
 }
 
 #[test]
-fn files_that_are_only_read_are_made_by_the_first_part() {
+fn files_that_are_only_read_are_created_by_the_first_part() {
     let streaming = || small(IoEngine::IoUring, &[Stage::Read]);
     let directory = scratch();
     let (result, first) = part(directory.path(), streaming(), FIRST);
     result.expect("the first part");
-    assert_eq!(told(&first), ["hello", "prepared", "done"]);
+    assert_eq!(described(&first), ["hello", "prepared", "done"]);
     let (result, second) = part(directory.path(), streaming(), SECOND);
     result.expect("the second part");
-    assert_eq!(told(&second), ["hello", "read", "layout of 2 files", "done"]);
+    assert_eq!(described(&second), ["hello", "read", "layout of 2 files", "done"]);
 }
 
 #[test]
-fn a_later_part_refuses_files_that_are_not_what_was_made() {
+fn a_later_part_refuses_files_that_have_changed() {
     let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read]);
     let directory = scratch();
     let refused = || {
@@ -264,7 +266,7 @@ fn a_later_part_refuses_files_that_are_not_what_was_made() {
 }
 
 #[test]
-fn a_part_that_the_workload_has_not_is_refused() {
+fn a_part_that_the_workload_does_not_have_is_refused() {
     let directory = scratch();
     for (asked, stages) in [
         (SECOND, vec![Stage::Write]),

@@ -8,21 +8,6 @@ use std::path::{Path, PathBuf};
 /// The maximum width of a comment or of a line on a page, in characters.
 const WIDTH: usize = 110;
 
-/// Directories and files that do not pass yet, below the root of the repository. The tests skip them; remove
-/// an entry once its text has been rewritten.
-const LATER: &[&str] = &[
-    "crates/core/src/filesystem",
-    "crates/core/src/measure",
-    "crates/core/src/result",
-    "crates/core/src/warning.rs",
-    "crates/core/src/workload/steps.rs",
-    "crates/core/tests",
-    "crates/engine/src/workload/external",
-    "crates/fsdyno/tests/machine",
-    "crates/fsdyno/tests/report",
-    "plans",
-];
-
 /// Files that no person writes, or that must contain the phrases.
 const EXEMPT: &[&str] = &["benches", "crates/fsdyno/tests/english.rs", "docs/reference", "target"];
 
@@ -87,13 +72,6 @@ fn no_banned_phrase_comes_back() {
     assert!(found.is_empty(), "not plain English:\n{}", found.join("\n"));
 }
 
-#[test]
-fn the_list_of_what_is_left_is_up_to_date() {
-    for place in LATER.iter().chain(EXEMPT).filter(|place| **place != "target") {
-        assert!(root().join(place).exists(), "'{place}' does not exist any more");
-    }
-}
-
 /// Whether the width of a line matters: comments, and pages except for tables and addresses.
 fn counts(path: &Path, line: &str) -> bool {
     let line = line.trim_start();
@@ -135,7 +113,7 @@ fn collect(directory: &Path, found: &mut Vec<(PathBuf, String)>) {
     let entries = fs::read_dir(root().join(directory)).expect("a directory of the repository");
     for entry in entries.flatten() {
         let path = directory.join(entry.file_name());
-        let skipped = LATER.iter().chain(EXEMPT).any(|place| path == Path::new(place));
+        let skipped = EXEMPT.iter().any(|place| path == Path::new(place));
         if skipped || entry.file_name().to_string_lossy().starts_with('.') {
             continue;
         }

@@ -1,13 +1,14 @@
 //! The order of trials: randomised complete blocks with a sentinel.
 //!
 //! A block contains every case once, in an order drawn from the plan's seed; there are as many blocks as
-//! repetitions. Within a block every case has the same seed, so that all see the same trees, filesystem UUID
-//! and hash seed, and a ratio within a block compares the cases rather than their luck; the next block has
-//! another seed. Each block is preceded by the *sentinel*: one more trial of the first case that can run,
-//! always with the same seed, so that a drift of the machine shows as a change of the one thing that does not
-//! change. A plan with a single case needs no sentinel. A plan that repeats until intervals are narrow enough
-//! adds blocks of the cases that need them, in the order of the complete block. The order is a function of
-//! the plan alone, so that an interrupted sweep can find its missing trials again.
+//! repetitions. Within a block every case has the same seed, and so the same trees and the same hash seed: a
+//! ratio within a block compares the cases rather than their luck. UUIDs also depend on the device and the
+//! filesystem. The next block has another seed. Each block is preceded by the *sentinel*: one more trial of
+//! the first case that can run, always with the same seed, so that a drift of the machine shows as a change
+//! of the one thing that does not change. A plan with a single case needs no sentinel. A plan that repeats
+//! until intervals are narrow enough adds blocks of the cases that need them, in the order of the complete
+//! block. The order is a function of the plan alone, so that an interrupted sweep can find its missing trials
+//! again.
 
 use crate::plan::{Plan, Planned};
 use rand::SeedableRng;

@@ -81,7 +81,7 @@ fn stalls(earlier: &Stalls, later: &Stalls) -> Stalls {
     }
 }
 
-/// A journal that did not exist before has no difference.
+/// A journal that did not exist at the earlier reading has no difference.
 fn journals(earlier: &[JournalActivity], later: &[JournalActivity]) -> Vec<JournalActivity> {
     let difference = |journal: &JournalActivity| {
         let before = earlier.iter().find(|before| before.name == journal.name)?;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::parse::disks;
 
-    /// Two readings 0.61 s apart, and what `iostat -x` of sysstat 12.6.1 made of them.
+    /// Two readings 0.61 s apart, and what `iostat -x` of sysstat 12.6.1 computed from them.
     #[test]
     fn counters_become_what_iostat_prints() {
         let earlier = "254 0 vda 5782559 1350427 551784339 3766676 1193655 977153 450872375 1825426 0 748304 5756054 \
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_wrap_around_and_counters_that_restart_are_nothing() {
+    fn milliseconds_wrap_around_and_restarted_counters_count_as_zero() {
         let disk = |reads, busy_ms| {
             let mut disk = DiskCounters { busy_ms, ..DiskCounters::default() };
             disk.reads.completed = reads;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_has_just_come_has_no_difference() {
+    fn a_journal_that_has_just_appeared_has_no_difference() {
         let journal = |transactions| JournalActivity {
             name: "loop0-8".to_string(),
             log: Log::Jbd2(fsdyno_core::telemetry::Jbd2 { transactions, ..Default::default() }),

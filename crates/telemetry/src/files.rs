@@ -4,7 +4,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Far more than any file that is read here; the rest is ignored.
+/// Far more than any file read here contains; the rest is ignored.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Reads small text files into one buffer.
@@ -46,7 +46,7 @@ impl Files {
         }
     }
 
-    /// The names in a directory; none when it cannot be read.
+    /// The names in a directory; none if it cannot be read.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.root.join(path)) else { return Vec::new() };
         entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()

@@ -31,7 +31,8 @@ impl Stack {
         self.names.is_empty() || self.names.iter().any(|name| is_or_is_part(device, name))
     }
 
-    /// The same for `major:minor` of a whole disk. The numbers of a disk that was never seen are unknown.
+    /// The same for `major:minor` of a whole disk. The numbers of a disk that has not been seen yet are
+    /// unknown.
     fn contains_number(&self, number: &str) -> bool {
         self.numbers.is_empty() || self.numbers.iter().any(|known| known == number)
     }
@@ -52,7 +53,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The queue that a shared worker works for, empty if it has not worked yet; `None` for any other thread.
+/// The queue that a shared worker works for, empty if it has not worked yet; `None` for all other threads.
 /// `kworker/u8:12-loop0`, `kworker/1:1H+xfs-log/loop0`, `kworker/R-btrfs-worker`.
 pub(crate) fn queue(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("kworker/")?;
@@ -71,7 +72,7 @@ pub(crate) fn of_kernel_thread(name: &str, stack: &Stack) -> TaskKind {
     if ours { kind } else { TaskKind::Kernel }
 }
 
-/// The device that a name holds.
+/// The device that a name contains.
 enum Device<'a> {
     Unknown,
     Name(&'a str),
@@ -96,7 +97,7 @@ fn by_work(work: &str) -> (TaskKind, Device<'_>) {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| work.starts_with(prefix));
     let behind_slash = || work.split_once('/').map_or(Device::Unknown, |(_, device)| Device::Name(device));
     if let Some(number) = work.strip_prefix("flush-") {
-        // btrfs has an anonymous device number, which says nothing about a device.
+        // btrfs has an anonymous device number, which does not identify a device.
         let device = if number.contains(':') { Device::Number(number) } else { Device::Unknown };
         return (TaskKind::Writeback, device);
     }
@@ -153,7 +154,7 @@ mod tests {
 
     /// Names as `/proc/PID/stat` of Linux 6.18 shows them.
     #[test]
-    fn names_tell_what_a_thread_is() {
+    fn the_kind_of_a_thread_follows_from_its_name() {
         for (name, kind) in [
             ("kworker/u8:0-flush-254:0", TaskKind::Writeback),
             ("kworker/u8:0+flush-btrfs-1", TaskKind::Writeback),
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_other_devices_are_none_of_ours() {
+    fn threads_of_other_devices_do_not_count() {
         for name in [
             "jbd2/loop1-8",
             "jbd2/vdb1-8",
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_told_from_other_disks() {
+    fn partitions_are_distinguished_from_other_disks() {
         for (device, disk, part) in [
             ("vda1", "vda", true),
             ("vdab", "vda", false),

@@ -1,4 +1,4 @@
-//! Telemetry: reads /proc and /sys while the engine measures, and keeps what an administrator would look at.
+//! Telemetry: reads /proc and /sys while the engine measures, and keeps what an administrator would check.
 //!
 //! The thread that coordinates a phase calls a [`Sampler`] when the window begins, about every interval, and
 //! when it ends. A reading costs some milliseconds of CPU on a machine with few processes; its cost is stored

@@ -72,7 +72,7 @@ fn counted<T>(parsed: Parsed<T>, unparsed: &mut u64) -> T {
 pub(crate) fn journals(files: &Files, stack: &Stack) -> Vec<JournalFile> {
     let mut found = Vec::new();
     for name in sorted(files.names("proc/fs/jbd2")) {
-        // `loop0-8` is the journal in inode 8 of loop0, `loop1` one on a device of its own.
+        // `loop0-8` is the journal in inode 8 of loop0, `loop1` one on a separate device.
         let device = name.rsplit_once('-').map_or(name.as_str(), |(device, _inode)| device);
         if stack.contains(device) || stack.contains(&name) {
             let path = format!("proc/fs/jbd2/{name}/info");

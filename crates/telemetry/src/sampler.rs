@@ -38,9 +38,9 @@ struct Window {
     stack: Stack,
     journals: Vec<JournalFile>,
     tasks: Tasks,
-    /// CPU time of every task so far, by number and name.
+    /// CPU time of every task so far, by PID and name.
     times: HashMap<(Option<u32>, String), TaskTime>,
-    /// Reads and writes so far of every process that is not fsdyno's.
+    /// Reads and writes so far of every process that does not belong to fsdyno.
     others: HashMap<u32, ProcessIo>,
     telemetry: Telemetry,
 }
@@ -223,7 +223,7 @@ mod tests {
     use std::fs;
     use std::time::{Duration, Instant};
 
-    /// Neither a machine that shows nothing at all nor one that shows nonsense is a reason to fail.
+    /// Neither a machine that reports nothing nor one that reports nonsense is a reason to fail.
     #[test]
     fn an_empty_machine_gives_an_empty_telemetry() {
         let root = tempfile::tempdir().expect("a directory");
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(telemetry.unparsed_lines, 0);
     }
 
-    /// On the real machine: this thread works, and the numbers must show it.
+    /// On the real machine: this thread works, and the figures must show that.
     #[test]
     fn this_machine_shows_what_this_thread_does() {
         let mut sampler = Sampler::new(Nanos::from_millis(50), Vec::new());

@@ -18,7 +18,7 @@ const MOST_ANCESTORS: usize = 64;
 pub(crate) struct Activity {
     /// Tasks that ran.
     pub times: Vec<TaskTime>,
-    /// Processes that are not fsdyno's and read or wrote block devices.
+    /// Processes other than fsdyno's that read or wrote block devices.
     pub others: Vec<ProcessIo>,
     pub unparsed: u64,
 }
@@ -45,7 +45,7 @@ struct Task {
     io: TaskIo,
     /// The reading in which it was last seen.
     seen: u64,
-    /// What it did since the reading before.
+    /// Its activity since the previous reading.
     new_cpu_ns: u64,
     new_io: TaskIo,
 }
@@ -108,11 +108,11 @@ impl Tasks {
             });
             task.cpu_ns = exact.unwrap_or(task.cpu_ns);
         } else {
-            // Not readable for every user: then there is nothing to report.
+            // Not every user may read it; if not, nothing is reported.
             let io = files.read(&format!("proc/{pid}/io")).and_then(|text| parse::task_io(&text));
             task.io = io.unwrap_or_default();
         }
-        // A reused number belongs to a task that began since then.
+        // A reused PID belongs to a task that began since then.
         let before = self.known.get(&pid).filter(|before| before.start_ticks == task.start_ticks);
         let (cpu_ns, io) = before.map_or((0, TaskIo::default()), |before| (before.cpu_ns, before.io));
         task.new_cpu_ns = task.cpu_ns.saturating_sub(cpu_ns);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_told_by_who_used_it() {
+    fn processor_time_is_attributed_to_its_tasks() {
         let mut machine = Machine::new();
         machine.process(50, 1, "fsdyno", 3, [0, 0]);
         machine.process(100, 50, "fsdyno", 10, [0, 0]);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_given_anew_is_another_task() {
+    fn a_reused_pid_is_another_task() {
         let mut machine = Machine::new();
         machine.process(300, 1, "first", 500, [1 << 20, 0]);
         machine.look();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_of_others_are_told_once() {
+    fn reads_and_writes_of_others_are_reported_once() {
         let mut machine = Machine::new();
         machine.process(100, 1, "fsdyno", 0, [0, 0]);
         machine.process(200, 1, "bash", 0, [0, 0]);
@@ -323,7 +323,7 @@ mod tests {
             |read_bytes, write_bytes| ProcessIo { pid: 201, name: "dd".to_string(), read_bytes, write_bytes };
         assert_eq!(machine.look().others, [dd(7 << 20, 1 << 20)]);
 
-        // It ends, and its parent, which has waited for it, inherits everything: of that, 1 MiB is new.
+        // It ends, and its parent, which has waited for it, inherits everything; only 1 MiB of that is new.
         machine.ends(201);
         machine.process(200, 1, "bash", 0, [8 << 20, 1 << 20]);
         let bash = ProcessIo { pid: 200, name: "bash".to_string(), read_bytes: 1 << 20, write_bytes: 0 };
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_makes_no_sense_is_counted() {
+    fn an_invalid_task_is_counted() {
         let mut machine = Machine::new();
         fs::write(machine.directory(9).join("stat"), "9 nonsense\n").expect("written");
         machine.directory(10);

@@ -198,7 +198,8 @@ fn mount_volume(
         .warnings
         .extend(volume.devices().flat_map(Device::disks).filter_map(|disk| shared(disk, &settings)));
     if filesystem.check(&volume.targets()).is_none() {
-        let text = format!("{} has no check, so nothing says whether it came out sound", filesystem.name());
+        let text =
+            format!("{} has no check, so it is unknown whether it is still consistent", filesystem.name());
         trial.warnings.push(Warning::new(WarningKind::NotChecked, text));
     }
     trial.built.mount_command = request.line();

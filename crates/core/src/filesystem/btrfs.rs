@@ -21,7 +21,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     has_journal: false,
     barrier_off: &["nobarrier"],
     threads: &[
-        // Kernels before 5.17 cut the name of `btrfs-transaction`.
+        // Kernels before 5.17 truncate the name of `btrfs-transaction`.
         ThreadName::anonymous(TaskKind::Journal, "btrfs-transacti"),
         ThreadName::of_device(TaskKind::Filesystem, "btrfs-"),
     ],

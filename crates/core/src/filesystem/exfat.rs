@@ -8,7 +8,7 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     module: "exfat",
     debian_kernel: "6.1",
     tools: &Tool::of_package("exfatprogs", "-V", ["mkfs.exfat", "tune.exfat", "fsck.exfat"]),
-    // mkfs.exfat takes what fits the size of the device.
+    // mkfs.exfat chooses a size that suits the device.
     axes: &[sized("block_size")],
     has_journal: false,
     barrier_off: &[],

@@ -58,7 +58,7 @@ const EXT: Descriptor = Descriptor {
 const PACKAGE: &str = "e2fsprogs";
 const VERSION: &str = "-V";
 
-/// From 512 MiB on.
+/// On devices of 512 MiB and more.
 const BLOCK_SIZE: OwnAxis = axis("block_size", "4k");
 const BARRIER: OwnAxis = axis("barrier", "1");
 const JOURNAL: OwnAxis = axis("journal", "internal");

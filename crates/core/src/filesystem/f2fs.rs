@@ -1,4 +1,4 @@
-//! F2FS, which is a log itself.
+//! F2FS, a log-structured filesystem.
 
 use super::{Descriptor, Identifier, ThreadName, Tool, axis};
 use crate::telemetry::TaskKind;

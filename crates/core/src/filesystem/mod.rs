@@ -1,13 +1,15 @@
-//! The filesystems: what is known of each without a machine, declared once.
+//! The filesystems: everything about each that does not depend on a machine, declared once.
 //!
-//! A filesystem is a descriptor here, and a type that knows the words of its tools in the testbed. Axes, the names of kernel
-//! threads, what switches barriers off, the reference and the tests all follow from the descriptor. Both halves have a file
-//! of the same name, and one line in [`for_each_filesystem`] registers both.
+//! A filesystem consists of a descriptor here and a type in the testbed that knows the command lines of its
+//! tools. Axes, the names of kernel threads, the options that switch barriers off, the reference and the
+//! tests all follow from the descriptor. Each half has a file of the same name, and one line in
+//! [`for_each_filesystem`] registers both.
 
 use crate::telemetry::TaskKind;
 
-/// Calls a macro with the modules of every family of filesystems, the most usual ones first. A module of this name lies in
-/// `core/src/filesystem/` and another one in `testbed/src/filesystem/`; each exports its `FAMILY`.
+/// Calls a macro with the modules of all families of filesystems, the most common ones first. There is a
+/// module of this name in `core/src/filesystem/` and another one in `testbed/src/filesystem/`; each exports
+/// its `FAMILY`.
 #[macro_export]
 macro_rules! for_each_filesystem {
     ($register:ident) => {
@@ -34,33 +36,33 @@ macro_rules! register {
 }
 for_each_filesystem!(register);
 
-/// What is known of a filesystem without a machine.
+/// What is known about a filesystem without looking at a machine.
 #[derive(Debug, PartialEq)]
 pub struct Descriptor {
     /// Its name in plans, and the one by which libblkid knows it.
     pub name: &'static str,
-    /// Its type in the kernel, by which it is mounted (`/proc/filesystems`).
+    /// Its type in the kernel, with which it is mounted (`/proc/filesystems`).
     pub kernel_type: &'static str,
     /// The kernel's module for it.
     pub module: &'static str,
-    /// A version of Debian's kernel that has it.
+    /// A version of Debian's kernel that supports it.
     pub debian_kernel: &'static str,
     /// The programs that it needs; the first is its mkfs.
     pub tools: &'static [Tool],
-    /// The axes that not every filesystem has, and those whose default is its own.
+    /// The axes that not every filesystem has, and those for which it has a default of its own.
     pub axes: &'static [OwnAxis],
-    /// Whether it has a journal or a log that is apart from the rest, so that one can say where.
+    /// Whether it has a separate journal or log, whose location can be chosen.
     pub has_journal: bool,
-    /// Mount options by which it does not flush the disk's write cache any more (Linux, Documentation/filesystems).
+    /// Mount options that stop it from flushing the disk's write cache (Linux, Documentation/filesystems).
     pub barrier_off: &'static [&'static str],
     /// What its kernel threads are called.
     pub threads: &'static [ThreadName],
-    /// What mkfs gives it, so that it is known again.
+    /// The kind of identifier that mkfs gives it, by which it is recognised later.
     pub identifier: Identifier,
 }
 
-/// An axis that a filesystem has, with the level it has when the plan sets none; `None` where that depends on the machine or
-/// the device.
+/// An axis that a filesystem has, and the level that it has if the plan sets none; `None` if that depends on
+/// the machine or the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnAxis {
     /// The axis.
@@ -91,14 +93,14 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Programs of one package, which print their versions at the same argument.
+    /// Programs of one package that print their versions with the same argument.
     const fn of_package<const N: usize>(
         package: &'static str,
         version_argument: &'static str,
         programs: [&'static str; N],
     ) -> [Tool; N] {
         let mut tools = [Tool { program: "", package, version_argument }; N];
-        // No iterator runs in a constant.
+        // Iterators do not work in constants.
         let mut index = 0;
         while index < N {
             tools[index].program = programs[index];
@@ -108,14 +110,14 @@ impl Tool {
     }
 }
 
-/// How the name of a kernel thread begins, or that of the queue which a shared worker works for.
+/// How the name of a kernel thread begins, or that of the queue for which a shared worker works.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThreadName {
     /// Its beginning.
     pub prefix: &'static str,
     /// What such a thread does.
     pub kind: TaskKind,
-    /// Whether the name of the device follows after the first slash, where there is one.
+    /// Whether the name of the device follows after the first slash, if there is one.
     pub names_device: bool,
 }
 
@@ -151,12 +153,12 @@ impl Identifier {
     }
 }
 
-/// Every filesystem that fsdyno builds, the most usual ones first.
+/// Every filesystem that fsdyno builds, the most common ones first.
 pub fn all() -> impl Iterator<Item = &'static Descriptor> + Clone {
     FAMILIES.iter().copied().flatten()
 }
 
-/// The names of all.
+/// The names of all filesystems.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     all().map(|filesystem| filesystem.name)
 }
@@ -166,8 +168,8 @@ pub fn find(name: &str) -> Option<&'static Descriptor> {
     all().find(|filesystem| filesystem.name == name)
 }
 
-/// Whether one of these mount options keeps this filesystem from flushing the disk's write cache. Of a filesystem that
-/// fsdyno does not know, the options of all others count.
+/// Whether one of these mount options stops this filesystem from flushing the disk's write cache. For a
+/// filesystem that fsdyno does not know, the options of all others count.
 pub fn switches_barriers_off<'a>(name: &str, options: impl IntoIterator<Item = &'a str>) -> bool {
     let known = find(name);
     let off = |option: &str| match known {
@@ -178,7 +180,7 @@ pub fn switches_barriers_off<'a>(name: &str, options: impl IntoIterator<Item = &
 }
 
 impl Descriptor {
-    /// What it has instead of the general rule for an axis.
+    /// Its own entry for an axis, which overrides the general one.
     pub(crate) fn own_axis(&self, name: &str) -> Option<&'static OwnAxis> {
         self.axes.iter().find(|axis| axis.name == name)
     }
@@ -190,7 +192,7 @@ mod tests {
     use crate::axis;
 
     #[test]
-    fn no_name_is_taken_twice_and_every_axis_exists() {
+    fn names_are_unique_and_every_axis_exists() {
         for (index, filesystem) in all().enumerate() {
             assert!(names().take(index).all(|name| name != filesystem.name), "{}", filesystem.name);
             assert!(!filesystem.tools.is_empty());
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filesystem_has_its_own_word_for_no_barriers() {
+    fn filesystems_switch_barriers_off_with_different_options() {
         assert!(switches_barriers_off("ext4", ["rw", "nobarrier"]));
         assert!(switches_barriers_off("ext4", ["barrier=0"]));
         assert!(switches_barriers_off("reiserfs", ["barrier=none"]));

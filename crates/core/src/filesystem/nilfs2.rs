@@ -1,4 +1,4 @@
-//! NILFS2, which is a log itself.
+//! NILFS2, a log-structured filesystem.
 
 use super::{Descriptor, Identifier, ThreadName, Tool, axis};
 use crate::telemetry::TaskKind;

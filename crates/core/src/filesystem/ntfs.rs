@@ -1,4 +1,5 @@
-//! NTFS, by the kernel's own driver, ntfs3, since Linux 5.15. Debian builds that since 6.12. It writes no journal.
+//! NTFS with ntfs3, the kernel's own driver since Linux 5.15, which Debian builds since 6.12. ntfs3 does not
+//! write to the journal.
 
 use super::{Descriptor, Identifier, Tool, axis};
 

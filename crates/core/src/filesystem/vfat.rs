@@ -9,10 +9,10 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
     debian_kernel: "6.1",
     tools: &[
         Tool { program: "mkfs.vfat", package: "dosfstools", version_argument: "--help" },
-        // It has no such argument, and begins with its version whatever it is to check.
+        // There is no such argument. Whatever it is given to check, its output begins with the version.
         Tool { program: "fsck.vfat", package: "dosfstools", version_argument: "/dev/null" },
     ],
-    // mkfs.vfat takes what fits the size of the device.
+    // mkfs.vfat chooses a size that suits the device.
     axes: &[sized("block_size")],
     has_journal: false,
     barrier_off: &[],

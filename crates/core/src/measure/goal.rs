@@ -1,18 +1,18 @@
-//! Goals: what a person wants, and the measure that tells it under a workload.
+//! Goals: what a user wants to optimise, and the measure for it under each workload.
 
 use super::{Measure, MeasureError};
 use crate::workload::Workload;
 use std::fmt;
 use std::str::FromStr;
 
-/// What the choice of a configuration is for.
+/// What a configuration is chosen for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
-    /// Much work done: bytes, or what the workload counts.
+    /// High throughput: bytes, or whatever the workload counts.
     Throughput,
-    /// Single operations that do not take long, the slowest of a thousand.
+    /// Low latency, even of the slowest operation in a thousand.
     Latency,
-    /// No long time in which nothing comes back.
+    /// Short stalls: times in which nothing completes.
     Stalls,
     /// Little processor time.
     Cpu,
@@ -20,7 +20,7 @@ pub enum Goal {
     Measure(Measure),
 }
 
-/// The goals that have a word of their own.
+/// The goals that have a name.
 const WORDS: [(&str, Goal); 4] = [
     ("throughput", Goal::Throughput),
     ("latency", Goal::Latency),
@@ -29,12 +29,12 @@ const WORDS: [(&str, Goal); 4] = [
 ];
 
 impl Goal {
-    /// Those that have a word of their own, in the order in which they are shown.
+    /// The goals that have a name, in the order in which they are shown.
     pub fn words() -> impl Iterator<Item = (&'static str, Goal)> {
         WORDS.into_iter()
     }
 
-    /// The measure that tells it under a workload; `None` where the workload has none.
+    /// The measure for it under a workload; `None` if the workload has none.
     pub fn measure(&self, workload: &Workload) -> Option<Measure> {
         let load = workload.load();
         let name = match self {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_measures_of_every_workload_exist() {
+    fn the_goals_of_every_workload_have_existing_measures() {
         for workload in Workload::KINDS.iter().filter_map(|kind| Workload::of_kind(kind)) {
             let latency = workload.load().latency();
             assert!(latency.is_none() == Goal::Latency.measure(&workload).is_none(), "{latency:?}");

@@ -1,9 +1,10 @@
 //! Measures: the single numbers by which plans, summaries and comparisons rank configurations.
 //!
-//! A measure is a pure function of one [`TrialRecord`]. It has a name that a plan can write, a unit, a direction, and a
-//! way in which it is averaged over trials. The short names (`read-under-write`) find their phase by what runs in it, not
-//! by its name; any single figure of a result can be named in full as `phase/role/operation/statistic` or
-//! `phase/role/figure`. A trial that was not measured to its end has no measures: half a trial is no replication.
+//! A measure is a pure function of one [`TrialRecord`]. It has a name that a plan can use, a unit, a
+//! direction, and a way in which it is averaged over trials. The short names (`read-under-write`) find their
+//! phase by its workers, not by its name; any single figure of a result can be named in full as
+//! `phase/role/operation/statistic` or `phase/role/figure`. A trial that was not measured completely has no
+//! measures, because half a trial is not a replication.
 
 mod goal;
 mod name;
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// One number of a trial, and everything that is needed to average, compare and print it.
+/// One number of a trial, and everything needed to average, compare and print it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Measure {
@@ -41,26 +42,26 @@ enum Source {
     Role(Phase, Role, Figure),
     /// A statistic of one operation of a role.
     Operation(Phase, Role, Operation, Statistic),
-    /// What a workload counts by name, per second of all its phases together.
+    /// What a workload counts under a name, per second of all its phases together.
     CountRate(&'static str),
-    /// Bytes of all roles over the windows of the phases that moved any.
+    /// Bytes of all roles over the windows of the phases that moved data.
     Throughput,
     /// The longest stall of any role in any phase.
     LongestStall,
-    /// Processor time of workers and kernel threads over the bytes moved, of all phases together.
+    /// Processor time of workers and kernel threads over the bytes moved, in all phases together.
     CpuPerMegabyte,
-    /// How long the steps outside the phases took that have this measure.
+    /// The duration of the steps outside the phases that belong to this measure.
     Lifecycle(&'static str),
-    /// Into how many extents files are divided after the load.
+    /// Mean number of extents per file after the load.
     ExtentsPerFile,
 }
 
-/// How a phase is found in a trial.
+/// How to find a phase in a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
-    /// The first in which one reader is alone.
+    /// The first in which one reader works alone.
     OneReader,
-    /// The first in which several readers are alone.
+    /// The first in which several readers work alone.
     ManyReaders,
     /// The first with both readers and writers.
     ReadersAndWriters,
@@ -75,7 +76,8 @@ enum Phase {
 pub struct Value {
     /// In the base unit: bytes per second, nanoseconds, a count, a share from 0 to 1.
     pub value: f64,
-    /// Whether it is only a lower bound, because it hangs on operations whose end nobody saw. Printed with `>=`.
+    /// Whether it is only a lower bound, because it depends on operations whose end was not seen. Printed
+    /// with `>=`.
     pub at_least: bool,
 }
 
@@ -99,7 +101,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What stands behind a shown number.
+    /// The unit as printed after a number.
     pub const fn symbol(self) -> &'static str {
         match self {
             Unit::BytesPerSecond => "MB/s",
@@ -112,7 +114,7 @@ impl Unit {
         }
     }
 
-    /// The base unit in documents for programs, and at the end of a column's name.
+    /// The base unit as it appears in documents for programs and at the end of column names.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::BytesPerSecond => "bytes_per_s",
@@ -153,8 +155,8 @@ pub enum Direction {
 pub enum Averaging {
     /// Times, counts and shares.
     Arithmetic,
-    /// Rates: the mean of equal amounts of work (J. E. Smith, "Characterizing computer performance with a single
-    /// number", CACM 31(10), 1988).
+    /// Rates: the mean for equal amounts of work (J. E. Smith, "Characterizing computer performance with a
+    /// single number", CACM 31(10), 1988).
     Harmonic,
 }
 
@@ -185,8 +187,8 @@ enum Statistic {
 }
 
 impl Measure {
-    /// The short names, each with one line for the reference. Beside them stands every `phase/role/operation/statistic`
-    /// and `phase/role/figure`.
+    /// The short names, each with one line for the reference. In addition, every
+    /// `phase/role/operation/statistic` and `phase/role/figure` is a measure.
     pub fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
         NAMED.iter().map(|named| (named.name, &*named.help))
     }
@@ -196,8 +198,9 @@ impl Measure {
         Measure::named().filter_map(|(name, _)| name.parse().ok())
     }
 
-    /// What decides under a workload of which these are the trials: this measure where one of them has a value of it, else
-    /// the workload's own, else the last rate that there is. What jobs of the user's make is known only when they have run.
+    /// The measure that decides under the workload of these trials: this one if any of the trials has a value
+    /// for it, else the workload's own, else the last available rate. Which figures the user's own jobs have
+    /// is known only after they have run.
     pub fn deciding<'a>(
         &self,
         workload: &Workload,
@@ -211,7 +214,7 @@ impl Measure {
         own.or_else(|| Measure::last_rate(trials.clone())).unwrap_or_else(|| self.clone())
     }
 
-    /// The rate of the last role of the last phase that has one.
+    /// The rate of the last role that has one, in the last phase that has one.
     pub fn last_rate<'a>(trials: impl Iterator<Item = &'a TrialRecord>) -> Option<Measure> {
         let phases = trials.flat_map(|trial| trial.phases.iter().rev().map(move |phase| (trial, phase)));
         let roles =
@@ -226,7 +229,7 @@ impl Measure {
             .map(|(_, measure)| measure)
     }
 
-    /// Whether it is a figure of a whole trial beside its phases: the same for every workload.
+    /// Whether it describes the whole trial rather than its phases, and so exists for every workload.
     pub fn is_of_lifecycle(&self) -> bool {
         matches!(self.source, Source::Lifecycle(_) | Source::ExtentsPerFile)
     }
@@ -277,19 +280,20 @@ impl Measure {
         }
     }
 
-    /// Whether it sums up what other measures tell phase by phase.
+    /// Whether it sums up what other measures show for each phase.
     pub fn is_sum(&self) -> bool {
         matches!(self.source, Source::Throughput)
     }
 
-    /// Whether a workload of this kind can have it. A name that begins with a kind is of that kind, or of the program
-    /// that it follows, run as it is: phases of one name are not the same thing in two workloads.
+    /// Whether a workload of this kind can have it. A name that begins with a workload's name applies to that
+    /// workload and to `external`, which runs the original program: phases with the same name mean different
+    /// things in different workloads.
     fn is_for(&self, kind: &str) -> bool {
         let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
         Workload::KINDS.iter().find(begins).is_none_or(|own| [*own, "external"].contains(&kind))
     }
 
-    /// The value in one trial; `None` when the trial was not measured or has no such phase, role or sample.
+    /// The value in one trial; `None` if the trial was not measured or has no such phase, role or sample.
     pub fn value(&self, trial: &TrialRecord) -> Option<Value> {
         if trial.outcome != Outcome::Measured || !self.is_for(trial.workload.kind()) {
             return None;
@@ -326,7 +330,7 @@ impl Measure {
 impl Phase {
     fn find<'a>(&self, trial: &'a TrialRecord) -> Option<&'a PhaseResult> {
         let of_fileserver = matches!(self, Phase::OneReader | Phase::ManyReaders | Phase::ReadersAndWriters);
-        // Phases of other workloads have readers and writers, too, but are not about the same.
+        // Phases of other workloads also have readers and writers, but they measure something else.
         let may = !of_fileserver || matches!(trial.workload, Workload::Fileserver(_));
         trial.phases.iter().find(|phase| may && self.is(phase))
     }
@@ -360,7 +364,7 @@ fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
 }
 
 fn throughput(phases: &[PhaseResult]) -> Option<Value> {
-    // A program may tell how much it moved and not how fast.
+    // A program may report how much it moved but not how fast.
     let told = |phase: &&PhaseResult| phase.roles.iter().any(|role| role.rates.aggregate_bytes_per_s > 0.0);
     let moving =
         || phases.iter().filter(|phase| phase.bytes() > 0 && phase.window_ns > Nanos(0)).filter(told);
@@ -378,8 +382,8 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     (!counts.is_empty() && seconds > 0.0).then_some(Value { value, at_least: false })
 }
 
-/// Nanoseconds per 10^6 bytes. What the kernel's threads did cannot be told without telemetry, and then there is no value.
-/// A phase of which a program tells nothing but its longest operation counts neither here nor there.
+/// Nanoseconds per 10^6 bytes. Without telemetry the time of kernel threads is unknown, so there is no value.
+/// Phases of which a program reports only the longest operation are ignored.
 fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     let is_told = |phase: &PhaseResult| phase.window_ns > Nanos(0);
     let mut watched = Watched::of(phases);
@@ -395,7 +399,8 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     (bytes > 0.0).then(|| Value { value: cpu_ns / (bytes / 1e6), at_least: false })
 }
 
-/// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower bound.
+/// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower
+/// bound.
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
     let stall = role.known_stall_ns()?;
     Some(Value { value: stall.0 as f64, at_least: role.is_watched() && stall >= phase.window_ns })
@@ -414,7 +419,7 @@ impl Figure {
 
     fn of(self, role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
         let exact = |value| Value { value, at_least: false };
-        // What a program does not tell is no rate of zero.
+        // If a program does not report a rate, that is not a rate of zero.
         let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| exact(rate));
         match self {
             Figure::Rate => told(role.rates.aggregate_bytes_per_s),
@@ -422,7 +427,7 @@ impl Figure {
             Figure::OverheadRate => role.rates.with_overhead_bytes_per_s.map(exact),
             Figure::OperationRate => told(role.rates.operations_per_s),
             Figure::ItemRate => told(role.rates.items_per_s),
-            // Of all workers together, so that several may use more than one processor.
+            // The sum over all workers, so it may exceed one processor.
             Figure::CpuShare if phase.window_ns.0 == 0 => None,
             Figure::CpuShare if !role.is_watched() && role.cpu.total().0 == 0 => None,
             Figure::CpuShare => Some(exact(role.cpu.total().0 as f64 / phase.window_ns.0 as f64)),
@@ -438,10 +443,11 @@ impl Figure {
 }
 
 impl Statistic {
-    /// The statistic of a latency distribution of which `censored` operations are known only to be at least so long.
+    /// The statistic of a latency distribution in which `censored` operations are known only to take at least
+    /// that long.
     ///
-    /// Without a sample there may still be an operation that covered the whole window. It is then all that is known, and
-    /// it bounds the maximum and every quantile from below.
+    /// Even without a sample there may be an operation that covered the whole window. Then nothing else is
+    /// known, and it is a lower bound of the maximum and of every quantile.
     fn of(self, latency: &Latency, censored: u64) -> Option<Value> {
         let value_ns = match self {
             Statistic::Count => return Some(Value { value: latency.count as f64, at_least: false }),

@@ -1,4 +1,4 @@
-//! What the name of a measure means.
+//! Parsing the names of measures.
 
 use super::named::NAMED;
 use super::{Figure, Measure, Phase, Source, Statistic};
@@ -21,7 +21,7 @@ pub(super) const FIGURES: &[(&str, Figure)] = &[
     ("cpu-per-operation", Figure::CpuPerOperation),
 ];
 
-/// Those beside the quantiles; `median` is another name of one of them.
+/// Those other than the quantiles; `median` is an alias of one quantile.
 const STATISTICS: &[(&str, Statistic)] = &[
     ("count", Statistic::Count),
     ("min", Statistic::Min),
@@ -36,7 +36,7 @@ pub(super) fn statistics() -> impl Iterator<Item = (&'static str, Statistic)> + 
     STATISTICS.iter().copied().chain(quantiles)
 }
 
-/// Why a text names no measure.
+/// Why a text does not name a measure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
     /// Neither a short name nor a full one.

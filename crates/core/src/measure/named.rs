@@ -1,4 +1,4 @@
-//! The measures that have a short name: a table, one entry each.
+//! The table of measures with a short name.
 
 use super::{Figure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
@@ -33,7 +33,7 @@ const fn of_phase(name: &'static str, help: &'static str, phase: PhaseSpec, figu
 pub(super) static NAMED: LazyLock<Vec<Named>> =
     LazyLock::new(|| of_load().into_iter().chain(of_lifecycle()).chain([extents_per_file()]).collect());
 
-/// The durations of steps; what is measured together is described together.
+/// The durations of steps. Steps that share a measure are described together.
 fn of_lifecycle() -> Vec<Named> {
     let mut names: Vec<&'static str> = LifecycleStep::ALL.iter().filter_map(|step| step.measure()).collect();
     names.dedup();
@@ -48,14 +48,14 @@ fn of_lifecycle() -> Vec<Named> {
 fn extents_per_file() -> Named {
     Named {
         name: "extents-per-file",
-        help: "mean number of extents of the files that the load has left".into(),
+        help: "mean number of extents of the files that the load left behind".into(),
         source: Source::ExtentsPerFile,
     }
 }
 
 fn of_load() -> Vec<Named> {
     vec![
-    role("read", "bytes per second of one reader alone", Phase::OneReader, Role::Reader, Figure::Rate),
+    role("read", "bytes per second of a single reader", Phase::OneReader, Role::Reader, Figure::Rate),
     role(
         "read-many",
         "bytes per second of several readers together",
@@ -89,25 +89,25 @@ fn of_load() -> Vec<Named> {
     },
     streaming(
         "streaming-write",
-        "bytes per second of all streams writing in sequence",
+        "bytes per second of all streams writing sequentially",
         Stage::Write,
         Role::Writer,
     ),
     streaming(
         "streaming-read",
-        "bytes per second of all streams reading in sequence",
+        "bytes per second of all streams reading sequentially",
         Stage::Read,
         Role::Reader,
     ),
     streaming(
         "streaming-random-write",
-        "bytes per second of all streams writing at random places",
+        "bytes per second of all streams writing at random positions",
         Stage::RandomWrite,
         Role::Writer,
     ),
     streaming(
         "streaming-random-read",
-        "bytes per second of all streams reading at random places",
+        "bytes per second of all streams reading at random positions",
         Stage::RandomRead,
         Role::Reader,
     ),
@@ -125,31 +125,31 @@ fn of_load() -> Vec<Named> {
     ),
     Named {
         name: "throughput",
-        help: "bytes per second that all workers move, reading and writing, over all phases that move any".into(),
+        help: "bytes per second that all workers read and write, over all phases that move data".into(),
         source: Source::Throughput,
     },
     Named {
         name: "longest-stall",
-        help: "longest time in which some worker, of any role in any phase, completed nothing".into(),
+        help: "longest time in which a worker, of any role in any phase, completed nothing".into(),
         source: Source::LongestStall,
     },
     Named {
         name: "cpu-per-mb",
-        help: "user and system time for each MB moved in all phases: of the workers, and of the kernel threads that \
-               worked for them (writeback, journal, filesystem, reclaim, loop, block)".into(),
+        help: "user and system time for each MB moved in all phases: that of the workers, and of the kernel threads \
+               that worked for them (writeback, journal, filesystem, reclaim, loop, block)".into(),
         source: Source::CpuPerMegabyte,
     },
     Named {
         name: "postmark-read",
-        help: "bytes that postmark read per second of its whole run".into(),
+        help: "bytes that postmark read per second of the whole run".into(),
         source: Source::CountRate("bytes read"),
     },
     Named {
         name: "postmark-write",
-        help: "bytes that postmark wrote per second of its whole run".into(),
+        help: "bytes that postmark wrote per second of the whole run".into(),
         source: Source::CountRate("bytes written"),
     },
-    of_phase("bonnie-write-char", "bytes per second written one by one", bonnie::WRITE_CHAR, Figure::Rate),
+    of_phase("bonnie-write-char", "bytes per second written one at a time", bonnie::WRITE_CHAR, Figure::Rate),
     of_phase("bonnie-write-block", "bytes per second written in chunks", bonnie::WRITE_BLOCK, Figure::Rate),
     of_phase(
         "bonnie-rewrite",
@@ -159,46 +159,46 @@ fn of_load() -> Vec<Named> {
     ),
     of_phase(
         "device-read-cached",
-        "bytes per second of the device's first block, from memory",
+        "bytes per second when reading the device's first block from memory",
         device_read::CACHED,
         Figure::Rate,
     ),
     of_phase(
         "device-read-buffered",
-        "bytes per second of the device, one block after the other",
+        "bytes per second when reading the device sequentially",
         device_read::BUFFERED,
         Figure::Rate,
     ),
-    of_phase("bonnie-read-char", "bytes per second read one by one", bonnie::READ_CHAR, Figure::Rate),
+    of_phase("bonnie-read-char", "bytes per second read one at a time", bonnie::READ_CHAR, Figure::Rate),
     of_phase("bonnie-read-block", "bytes per second read in chunks", bonnie::READ_BLOCK, Figure::Rate),
     of_phase("bonnie-seeks", "random seeks per second", bonnie::SEEKS, Figure::ItemRate),
     of_phase(
         "bonnie-seq-create",
-        "files per second made in the order of their names",
+        "files per second created in order of their names",
         bonnie::SEQ_CREATE,
         Figure::ItemRate,
     ),
     of_phase(
         "bonnie-seq-stat",
-        "files per second looked at and read in the order of the directory",
+        "files per second examined and read in directory order",
         bonnie::SEQ_STAT,
         Figure::ItemRate,
     ),
     of_phase(
         "bonnie-seq-delete",
-        "files per second removed in the order of the directory",
+        "files per second removed in directory order",
         bonnie::SEQ_DELETE,
         Figure::ItemRate,
     ),
     of_phase(
         "bonnie-random-create",
-        "files per second made with names in no order",
+        "files per second created in random order",
         bonnie::RANDOM_CREATE,
         Figure::ItemRate,
     ),
     of_phase(
         "bonnie-random-stat",
-        "files per second looked at and read in random order",
+        "files per second examined and read in random order",
         bonnie::RANDOM_STAT,
         Figure::ItemRate,
     ),
@@ -210,31 +210,31 @@ fn of_load() -> Vec<Named> {
     ),
     of_phase(
         "collection-write",
-        "bytes per second of writing a collection of files",
+        "bytes per second when writing a collection of files",
         collection::WRITE,
         Figure::Rate,
     ),
     of_phase(
         "collection-read",
-        "bytes per second of reading a collection of files",
+        "bytes per second when reading a collection of files",
         collection::READ,
         Figure::Rate,
     ),
     of_phase(
         "collection-copy",
-        "bytes per second of copying a collection within the filesystem",
+        "bytes per second when copying a collection within the filesystem",
         collection::COPY,
         Figure::Rate,
     ),
     of_phase(
         "collection-delete",
-        "files per second of deleting a collection",
+        "files per second when deleting a collection",
         collection::DELETE,
         Figure::ItemRate,
     ),
     of_phase(
         "postmark-tps",
-        "transactions of postmark per second of transactions",
+        "postmark transactions per second of the transaction phase",
         postmark::TRANSACTIONS,
         Figure::ItemRate,
     ),

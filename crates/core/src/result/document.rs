@@ -1,8 +1,8 @@
-//! How a trial is written. This is the public JSON of a trial, and what the store keeps of it.
+//! How a trial is serialised: the public JSON of a trial, and what the store keeps of it.
 //!
-//! Keys are only ever added within a version of the documents that contain trials. Times are nanoseconds, sizes bytes,
-//! shares 0 to 1. A field that a reader needs and that follows from others is written with them and ignored when it is read:
-//! the kernel of the configuration, and the columns of iostat.
+//! Within a version of the documents that contain trials, keys are only added. Times are nanoseconds, sizes
+//! bytes, shares 0 to 1. Fields that are derived from others but that a reader needs (the kernel of the
+//! configuration, the columns of iostat) are written, and ignored when read.
 
 use super::{
     Built, CheckResult, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, TimerFacts, TreeSummary,
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 impl Serialize for TrialRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Named one by one, so that a new field cannot be forgotten.
+        // All fields by name, so that a new one cannot be forgotten.
         let TrialRecord {
             trial,
             block,
@@ -82,7 +82,7 @@ impl Serialize for TrialRecord {
     }
 }
 
-/// What was built, in one place: what the plan asks for, and what tools and kernel made of it.
+/// What was built, in one place: what the plan asks for, and what the tools and the kernel made of it.
 #[derive(Serialize, Deserialize)]
 struct Configured<'a> {
     name: Cow<'a, str>,
@@ -127,7 +127,7 @@ impl<'a> Configured<'a> {
     }
 }
 
-/// A workload as its kind, and its parameters as a plan names them.
+/// A workload as its kind and its parameters, with the names from plans.
 struct Parameterised<'a>(Cow<'a, Workload>);
 
 #[derive(Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl Serialize for Parameterised<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut parameters = match serde_json::to_value(&self.0).map_err(S::Error::custom)? {
             Value::Object(parameters) => parameters,
-            _ => return Err(S::Error::custom("a workload is an object")),
+            _ => return Err(S::Error::custom("a workload must be an object")),
         };
         parameters.remove("kind");
         KindAndParameters { kind: self.0.kind().to_string(), parameters }.serialize(serializer)
@@ -240,7 +240,7 @@ impl TryFrom<Read> for TrialRecord {
     }
 }
 
-/// Stalls and shares are null where nobody watched the workers.
+/// Stalls and shares are null if the workers were not watched.
 impl Serialize for RoleResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let RoleResult {
@@ -275,7 +275,7 @@ impl Serialize for RoleResult {
     }
 }
 
-/// Reads null as nothing.
+/// Reads null as the default value.
 pub(super) fn or_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {

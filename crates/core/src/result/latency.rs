@@ -1,6 +1,7 @@
-//! Latency distributions and the quantiles that are kept of them.
+//! Latency distributions and the quantiles that are kept from them.
 //!
-//! [`Quantile`] is the only list of quantiles: statistics, tables, columns of exports and the JSON derive from it.
+//! [`Quantile`] is the only list of quantiles: statistics, tables, columns of exports and the JSON derive
+//! from it.
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
@@ -65,7 +66,7 @@ impl fmt::Display for Quantile {
 pub struct Quantiles([u64; Quantile::ALL.len()]);
 
 impl Quantiles {
-    /// What a function says of each quantile.
+    /// The quantiles as a function computes them.
     pub fn of(value_ns: impl Fn(Quantile) -> u64) -> Self {
         let mut quantiles = Quantiles::default();
         for quantile in Quantile::ALL {
@@ -97,16 +98,17 @@ pub struct Latency {
     pub count: u64,
     /// Exact.
     pub min: u64,
-    /// Exact, or the longest time seen so far where [`Latency::is_bound`]. An operation that covered the whole window
-    /// counts here, although it is not part of the sample.
+    /// Exact, or the longest time seen so far if [`Latency::is_bound`]. An operation that covered the whole
+    /// window counts here, although it is not part of the sample.
     pub max: u64,
     /// Exact.
     pub mean: f64,
-    /// Exact, of the population.
+    /// Exact; the standard deviation of the population.
     pub stddev: f64,
     /// From the histogram, 3 digits. A quantile below the median is unknown ([`Latency::known`]).
     pub quantiles: Quantiles,
-    /// Every value from this one up is a lower bound: it falls on operations whose end was not seen.
+    /// Values from this one upwards are lower bounds, because they depend on operations whose end was not
+    /// seen.
     pub at_least_from: Option<u64>,
 }
 
@@ -116,7 +118,8 @@ impl Latency {
         self.quantiles[Quantile::P50]
     }
 
-    /// A quantile, if it is known: a result from elsewhere may lack some, and then has a value below its median.
+    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then below the
+    /// median.
     pub fn known(&self, quantile: Quantile) -> Option<u64> {
         let value_ns = self.quantiles[quantile];
         (value_ns >= self.median()).then_some(value_ns)
@@ -128,8 +131,8 @@ impl Latency {
     }
 }
 
-/// The structure of fio's `lat_ns`, so that parsers made for fio fit: `percentile` has the quantiles that are known, and
-/// `median` the one that fio has there, too.
+/// Has the structure of fio's `lat_ns`, so that parsers written for fio work: `percentile` contains the known
+/// quantiles, and `median` the one that fio also has there.
 impl Serialize for Latency {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Latency { count, min, max, mean, stddev, quantiles: _, at_least_from } = self;
@@ -175,13 +178,13 @@ impl From<Read> for Latency {
     fn from(read: Read) -> Self {
         let Read { count, min, max, mean, stddev, quantiles, at_least_from } = read;
         let mut latency = Latency { count, min, max, mean, stddev, quantiles, at_least_from };
-        // One way to say that a quantile is unknown, so that what is written again is the same.
+        // Unknown quantiles are all stored the same way, so that writing the result again changes nothing.
         latency.quantiles = Quantiles::of(|quantile| latency.known(quantile).unwrap_or(0));
         latency
     }
 }
 
-/// A quantile of another release is ignored, and one that is absent is unknown.
+/// Quantiles of another release are ignored; absent ones are unknown.
 impl<'de> Deserialize<'de> for Quantiles {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ByName;
@@ -214,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_label_and_fraction_say_the_same() {
+    fn name_label_and_fraction_agree() {
         assert!(Quantile::ALL.is_sorted_by(|a, b| a.fraction() < b.fraction()));
         for quantile in Quantile::ALL {
             let percent: f64 = quantile.label().strip_prefix('p').unwrap().parse().unwrap();

@@ -3,11 +3,11 @@
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Declares the steps once: key in the JSON, label in tables, what it is, and the measure of its duration, if any. Steps with
-/// the same measure are measured together.
+/// Declares the steps once: key in the JSON, label in tables, description, and the measure of its duration,
+/// if any. Steps with the same measure are added up.
 macro_rules! lifecycle {
     ($($key:ident = $variant:ident, $label:literal, $help:literal, $measure:expr;)*) => {
-        /// Durations of the steps of a trial outside its windows; absent when the step did not happen.
+        /// Durations of the steps of a trial outside its windows; absent if the step did not happen.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Lifecycle {
             $(#[doc = $help] #[serde(default)] pub $key: Option<Nanos>,)*
@@ -20,7 +20,7 @@ macro_rules! lifecycle {
         }
 
         impl LifecycleStep {
-            /// Every step, in the order of a trial; the whole trial is the last.
+            /// Every step, in the order of a trial; the whole trial comes last.
             pub const ALL: &'static [LifecycleStep] = &[$(LifecycleStep::$variant),*];
 
             /// The key in `lifecycle_ns`.
@@ -48,7 +48,7 @@ macro_rules! lifecycle {
                 match self { $(LifecycleStep::$variant => lifecycle.$key,)* }
             }
 
-            /// Where a trial keeps how long it took.
+            /// The field of its duration.
             pub const fn of_mut(self, lifecycle: &mut Lifecycle) -> &mut Option<Nanos> {
                 match self { $(LifecycleStep::$variant => &mut lifecycle.$key,)* }
             }
@@ -57,13 +57,13 @@ macro_rules! lifecycle {
 }
 
 lifecycle! {
-    boot = Boot, "boot of the guest", "starting the guest, until its agent answers", Some("boot-time");
-    mkfs = Mkfs, "mkfs", "making the filesystem", Some("mkfs-time");
+    boot = Boot, "boot of the guest", "starting the guest until its agent answers", Some("boot-time");
+    mkfs = Mkfs, "mkfs", "creating the filesystem", Some("mkfs-time");
     mount = Mount, "mount", "mounting it", Some("mount-time");
-    prepare = Prepare, "prepare", "making the trees", None;
+    prepare = Prepare, "prepare", "creating the trees", None;
     umount_between = UmountBetween, "unmount within the load", "unmounting it between writing and reading", Some("remount-time");
     mount_between = MountBetween, "mount again", "mounting it again", Some("remount-time");
-    umount = Umount, "unmount after the load", "unmounting it after the load, writing back included", Some("umount-time");
+    umount = Umount, "unmount after the load", "unmounting it after the load, including writeback", Some("umount-time");
     check = Check, "check", "checking it after the load", Some("check-time");
     total = Total, "total", "the whole trial", None;
 }

@@ -120,7 +120,7 @@ impl fmt::Display for Column {
 
 impl DeviceActivity {
     /// A column of `iostat -x` over a sample of this length (sysstat 12, `iostat.c`, `write_plain_ext_stat`,
-    /// and `rd_stats.c`, `compute_ext_disk_stats`). As in iostat, a mean over nothing is 0.
+    /// and `rd_stats.c`, `compute_ext_disk_stats`). As in iostat, the mean of no requests is 0.
     pub fn value(&self, column: Column, length: Nanos) -> f64 {
         let rate = |count: u64| ratio(count as f64, length.as_secs_f64());
         let kib = |bytes: u64| rate(bytes) / 1024.0;

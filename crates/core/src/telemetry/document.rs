@@ -1,4 +1,4 @@
-//! How telemetry is written: each sample with what iostat would have shown, which follows from it.
+//! How telemetry is serialised: each sample with the columns of iostat, which are derived from it.
 
 use super::{Column, DeviceActivity, Sample, Telemetry};
 use serde::Serialize;
@@ -31,7 +31,7 @@ impl Serialize for Telemetry {
     }
 }
 
-/// Differences of counters, and what iostat makes of them.
+/// Differences of counters, and what iostat computes from them.
 #[derive(Serialize)]
 struct WithIostat<'a> {
     #[serde(flatten)]

@@ -13,7 +13,7 @@ pub struct JournalActivity {
     pub log: Log,
 }
 
-/// Differences of what a filesystem says of its journal.
+/// Differences of the journal statistics of a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Log {
@@ -54,13 +54,13 @@ pub struct Jbd2 {
 pub struct XfsLog {
     /// Log buffers written.
     pub writes: u64,
-    /// Bytes of them.
+    /// Bytes in them.
     pub bytes: u64,
-    /// Times somebody found all log buffers busy.
+    /// How often a task found all log buffers busy.
     pub no_buffer: u64,
     /// Forced log writes (fsync, and waiting for a pinned buffer).
     pub forces: u64,
-    /// Of them those that had to wait.
+    /// How many of them had to wait.
     pub force_sleeps: u64,
     /// Transactions that had to wait for space in the log.
     pub space_sleeps: u64,
@@ -105,7 +105,8 @@ impl Log {
                 grow(&mut log.commit_ns, next.commit_ns);
                 log.commit_ns_max = log.commit_ns_max.max(next.commit_ns_max);
             }
-            // A name is that of one filesystem; after the device is formatted again, it starts from zero.
+            // A name belongs to one filesystem; after the device is formatted again, the counters start from
+            // zero.
             (log, next) => *log = *next,
         }
     }

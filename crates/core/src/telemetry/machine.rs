@@ -88,7 +88,7 @@ impl Memory {
     }
 }
 
-/// Pressure stall information (Documentation/accounting/psi.rst); absent where the kernel keeps none.
+/// Pressure stall information (Documentation/accounting/psi.rst); absent if the kernel does not keep it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
     /// For block devices.

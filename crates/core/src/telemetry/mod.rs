@@ -22,11 +22,11 @@ use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Tasks kept in one sample, those with most CPU time first.
+/// Tasks kept in one sample, those with the most CPU time first.
 pub const SAMPLE_TASKS: usize = 5;
 /// Tasks kept for the whole window.
 pub const WINDOW_TASKS: usize = 12;
-/// Samples kept of one phase. When there are more, pairs are merged and the interval doubles.
+/// Samples kept of one phase. If there are more, pairs are merged and the interval doubles.
 pub(crate) const MOST_SAMPLES: usize = 300;
 
 /// What is to be sampled while phases are measured.
@@ -51,7 +51,8 @@ pub struct Telemetry {
     pub window: Sample,
     /// One after the other, without gaps.
     pub samples: Vec<Sample>,
-    /// Processes other than fsdyno's that read or wrote block devices in the window, by bytes, most first.
+    /// Processes other than fsdyno's that read or wrote block devices in the window, those with the most
+    /// bytes first.
     pub other_processes: Vec<ProcessIo>,
     /// What sampling itself cost.
     pub cost: SamplingCost,
@@ -90,7 +91,7 @@ pub struct Sample {
     /// CPU time by kind of task, of all tasks and not only of those in `tasks`.
     #[serde(default)]
     pub task_ns: BTreeMap<TaskKind, u64>,
-    /// The tasks with most CPU time, the first the busiest.
+    /// The tasks with the most CPU time, busiest first.
     pub tasks: Vec<TaskTime>,
     /// Journals and logs of filesystems on the devices.
     pub journals: Vec<JournalActivity>,
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happened_in_no_time() {
+    fn rates_over_no_time_are_zero() {
         for column in Column::ALL {
             assert_eq!(DeviceActivity::default().value(*column, Nanos(0)), 0.0, "{column}");
         }

@@ -20,7 +20,7 @@ pub enum TaskKind {
     Loop,
     /// Kernel: issues and completes requests (`kworker kblockd`).
     Block,
-    /// Kernel: initialises in the background what mkfs has omitted (`ext4lazyinit`), for any filesystem.
+    /// Kernel: initialises in the background what mkfs omitted (`ext4lazyinit`), for any filesystem.
     LazyInit,
     /// Kernel: everything else, including everything named after a device that is not in the stack.
     Kernel,
@@ -97,7 +97,7 @@ pub struct TaskTime {
 }
 
 /// Reads and writes of block devices that a process caused, from `/proc/PID/io`, which does not say on which
-/// devices. Writes count when a page becomes dirty, not when it is written.
+/// devices. A write counts when the page becomes dirty, not when it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIo {
     /// Its process.

@@ -46,7 +46,7 @@ steps! {
     removal { UNLINKAT = Unlinkat, RMDIR = Rmdir, FSYNC = Fsync }
 }
 
-/// The files are created, from memory or from a real directory.
+/// The files are created, with generated content or as copies of a real directory.
 pub const WRITE: PhaseSpec = PhaseSpec { name: "write", role: Role::Writer, steps: files::STEPS };
 /// They are read.
 pub const READ: PhaseSpec =

@@ -7,8 +7,8 @@ use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
 parameters! {
-    /// Reads of the block device below the filesystem: the same block from memory, then one block after the
-    /// other from the device. Sizes in bytes, times in nanoseconds.
+    /// Reads of the block device below the filesystem: the same block from memory, then sequentially from the
+    /// device. Sizes in bytes, times in nanoseconds.
     DeviceRead {
         block: Bytes = Bytes(2 * Bytes::MIB), "size of each read";
         window: Nanos = Nanos::from_secs(3), "length of the measured part of each phase";
@@ -23,7 +23,7 @@ steps! {
 
 /// One block is read again and again, from memory.
 pub const CACHED: PhaseSpec = PhaseSpec { name: "cached reads", role: Role::Reader, steps: reading::STEPS };
-/// One block is read after the other.
+/// The blocks are read sequentially.
 pub const BUFFERED: PhaseSpec =
     PhaseSpec { name: "buffered reads", role: Role::Reader, steps: reading::STEPS };
 

@@ -106,7 +106,7 @@ impl Load for Fileserver {
     }
 
     fn title(&self) -> String {
-        // No plan sets 0: this is a result that was measured elsewhere.
+        // A plan cannot set 0: this result was imported.
         let trees = match self.tree_size {
             Bytes(0) => "unknown trees".to_string(),
             size => format!("{size} of trees"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_of_many_readers_needs_many() {
+    fn a_single_reader_has_no_phase_of_many_readers() {
         let windows =
             |readers, writers| Fileserver { readers, writers, ..Default::default() }.timing().windows;
         assert_eq!((windows(3, 3), windows(3, 0), windows(1, 1), windows(1, 0)), (3, 2, 2, 1));

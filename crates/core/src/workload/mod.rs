@@ -72,7 +72,7 @@ pub trait Load {
     fn latency(&self) -> Option<String> {
         None
     }
-    /// What it requires of the machine apart from a filesystem.
+    /// What it requires of the machine besides a filesystem.
     fn needs(&self) -> &'static [Need] {
         &[]
     }
@@ -164,9 +164,9 @@ macro_rules! workloads {
 workloads! {
     /// Readers of trees of small files, then writers alongside them (FsOpBench, 2009).
     Fileserver = "fileserver",
-    /// Large files written and read in sequence, and blocks of them in random order (aiod, aio-stress).
+    /// Large files written and read sequentially, and blocks of them in random order (aiod, aio-stress).
     Streaming = "streaming",
-    /// A large file in chunks and at random, then many small files (bonnie++ 2.00).
+    /// A large file in chunks and at random positions, then many small files (bonnie++ 2.00).
     Bonnie = "bonnie",
     /// A pool of small files, transactions on it, and its removal (PostMark 1.5).
     Postmark = "postmark",
@@ -266,7 +266,7 @@ pub struct Profile {
     pub directories: u64,
     /// Sum of the sizes of regular files, in bytes.
     pub bytes: u64,
-    /// Names and directories that could not be read, and so are missing.
+    /// Names and directories that could not be read and so are missing.
     #[serde(default)]
     pub unreadable: u64,
     /// Files by size in bytes.
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_make_sense_and_have_a_measure() {
+    fn defaults_are_valid_and_have_a_measure() {
         for kind in Workload::KINDS {
             let workload = Workload::of_kind(kind).unwrap();
             assert_eq!(workload.kind(), *kind);

@@ -59,7 +59,7 @@ pub enum ParameterError {
     Expected(String),
     /// Something else is expected of this key inside the value.
     ExpectedInside(&'static str, String),
-    /// A key inside the value that it does not take.
+    /// A key inside the value that is not supported.
     UnknownInside(String, &'static [&'static str]),
     /// An unknown word: its kind, the word, and the known words.
     UnknownWord(&'static str, String, Vec<&'static str>),

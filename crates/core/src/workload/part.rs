@@ -1,4 +1,4 @@
-//! Parts of a workload, between which the filesystem is mounted anew.
+//! Parts of a workload, between which the filesystem is mounted again.
 
 use serde::{Deserialize, Serialize};
 

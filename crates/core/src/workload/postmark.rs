@@ -43,7 +43,7 @@ steps! {
     removal { UNLINKAT = Unlinkat }
 }
 
-/// The pool is made.
+/// The pool is created.
 pub const CREATE: PhaseSpec =
     PhaseSpec { name: "create", role: Role::Creator, steps: up_to(transaction::STEPS, transaction::CLOSE) };
 /// Transactions are performed on it.

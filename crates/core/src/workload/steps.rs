@@ -1,4 +1,4 @@
-//! What the roles of a workload perform: declared once, with the place of each operation in its list.
+//! The operations that the roles of a workload perform, declared once, with the position of each in its list.
 
 use crate::operation::{Operation, Role};
 
@@ -13,24 +13,25 @@ pub struct PhaseSpec {
     pub name: &'static str,
     /// Who works in it.
     pub role: Role,
-    /// What they perform.
+    /// The operations that they perform.
     pub steps: &'static [Operation],
 }
 
 impl PhaseSpec {
-    /// The name of the measure that is the 99.9th percentile of an operation in it.
+    /// The name of the measure that is the 99.9th percentile of one of its operations.
     pub(crate) fn p999(self, operation: Operation) -> String {
         format!("{}/{}/{operation}/p99.9", self.name, self.role)
     }
 }
 
-/// The beginning of a list, up to this step, for a role that performs no more. Steps have the same places in both.
+/// The beginning of a list, up to and including this step, for a role that performs only these. The positions
+/// of the steps stay the same.
 pub const fn up_to(steps: &'static [Operation], last: Step) -> &'static [Operation] {
     steps.split_at(last.0 as usize + 1).0
 }
 
-/// Declares what a role performs: a module with the list and, for each operation, its place in it. A place that is typed by
-/// hand could file one system call under the name of another.
+/// Declares the operations of a role: a module with the list and, for each operation, its position. A
+/// position typed by hand could file one system call under the name of another.
 macro_rules! steps {
     ($($(#[$doc:meta])* $module:ident { $($step:ident = $operation:ident),+ $(,)? })+) => {$(
         $(#[$doc])*
@@ -41,10 +42,10 @@ macro_rules! steps {
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
             enum Place { $($step),+ }
 
-            /// The list.
+            /// The operations in order.
             pub const STEPS: &[Operation] = &[$(Operation::$operation),+];
             $(
-                #[doc = concat!("The place of [`Operation::", stringify!($operation), "`].")]
+                #[doc = concat!("The position of [`Operation::", stringify!($operation), "`].")]
                 pub const $step: Step = Step(Place::$step as u32);
             )+
         }
@@ -58,12 +59,12 @@ mod tests {
     use super::*;
 
     steps! {
-        /// For the test.
+        /// A list to test.
         declared { READ = Read, CREATE = Create, UNLINK = Unlinkat }
     }
 
     #[test]
-    fn a_step_is_the_place_of_its_operation() {
+    fn a_step_is_the_position_of_its_operation() {
         assert_eq!(declared::READ, Step(0));
         assert_eq!(declared::STEPS[declared::CREATE.0 as usize], Operation::Create);
         assert_eq!(declared::STEPS[declared::UNLINK.0 as usize], Operation::Unlinkat);

@@ -20,22 +20,22 @@ words! {
 words! {
     /// A part of the workload.
     Stage, "stage" {
-        /// Every file is written once, from its beginning to its end.
+        /// Every file is written once, sequentially.
         Write = "write",
-        /// The filesystem is unmounted and mounted again; then every file is read once, from its beginning to
-        /// its end.
+        /// The filesystem is unmounted and mounted again; then every file is read once, sequentially.
         Read = "read",
-        /// Blocks of the files in random order are written for the length of the window.
+        /// Blocks of the files are written in random order until the window ends.
         RandomWrite = "random-write",
-        /// Blocks of the files in random order are read for the length of the window.
+        /// Blocks of the files are read in random order until the window ends.
         RandomRead = "random-read",
-        /// Readers read files in sequence while writers write others, for the length of the window.
+        /// Readers read some files sequentially while writers write others, until the window ends.
         Mixed = "mixed",
     }
 }
 
 parameters! {
-    /// Large files in sequence, and blocks of them in random order. Sizes in bytes, times in nanoseconds.
+    /// Large files accessed sequentially, and blocks of them in random order. Sizes in bytes, times in
+    /// nanoseconds.
     Streaming {
         file_size: Bytes = Bytes(4 * Bytes::GIB), "size of each file; a percentage such as `50%` is relative to the device";
         streams: u32 = 1, "number of files, each with its own worker";
@@ -44,7 +44,7 @@ parameters! {
         direct: bool = false, "`true`: use `O_DIRECT`";
         io: IoEngine = IoEngine::Sync, "`sync`, or `io_uring` with registered buffers and files";
         iodepth: u32 = 32, "requests that each worker keeps in flight, with `io_uring`";
-        batch: u32 = 1, "requests that must complete before a worker collects them and submits new ones, with `io_uring`; each waits for the last of its batch, and its latency includes that; never more than are in flight";
+        batch: u32 = 1, "requests that must complete before a worker collects them and submits new ones, with `io_uring`; latencies include the wait for the last request of the batch; limited to the number in flight";
         stages: Vec<Stage> = vec![Stage::Write, Stage::Read], "stages to run, in this order: `write`, `read`, `random-write`, `random-read`, `mixed`";
         readers: u32 = 1, "number of readers in the stage `mixed`";
         writers: u32 = 1, "number of writers in the stage `mixed`";
@@ -57,15 +57,15 @@ parameters! {
 }
 
 steps! {
-    /// Reading in sequence.
+    /// Reading sequentially.
     read { MOVE = Read }
-    /// Reading at random places.
+    /// Reading at random positions.
     pread { MOVE = Pread }
     /// Reading through a ring.
     uring_read { MOVE = UringRead }
-    /// Writing in sequence.
+    /// Writing sequentially.
     write { MOVE = Write, SYNC = Fsync }
-    /// Writing at random places.
+    /// Writing at random positions.
     pwrite { MOVE = Pwrite, SYNC = Fsync }
     /// Writing through a ring.
     uring_write { MOVE = UringWrite, SYNC = Fsync }
@@ -102,7 +102,7 @@ impl Streaming {
         }
     }
 
-    /// Bytes of all files that the streams have.
+    /// Bytes of all files of the streams.
     fn all_bytes(&self) -> u64 {
         self.file_bytes().saturating_mul(self.streams.into())
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_in_sequence_begins_a_part_of_its_own() {
+    fn reading_sequentially_begins_a_new_part() {
         use Stage::{Mixed, RandomRead, Read, Write};
         let parts = |stages: &[Stage]| -> Vec<Vec<Stage>> {
             let streaming = Streaming { stages: stages.to_vec(), ..Streaming::default() };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_files_have_whole_blocks() {
+    fn direct_io_uses_whole_blocks() {
         let odd = Streaming { file_size: Bytes(10_000_000), ..Streaming::default() };
         assert_eq!(odd.file_bytes(), 10_000_000);
         assert_eq!(Streaming { direct: true, ..odd }.file_bytes(), 9_998_336);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Keeps the text of a run under this name; tells where.
+/// Keeps the text of a run under this name, and returns its path.
 pub fn keep(name: &str, text: &str) -> std::io::Result<PathBuf> {
     let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_string());
     let date = jiff::Zoned::now().strftime("%F").to_string();

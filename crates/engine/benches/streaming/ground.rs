@@ -1,4 +1,4 @@
-//! Where everything happens.
+//! Where the benchmark runs.
 
 use crate::task::LARGE;
 use rand::{RngExt, SeedableRng};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Goes on, as root, in a mount namespace of its own: what is mounted there ends with this process, however
-/// that ends.
+/// If root, continues in a new mount namespace, so that the mounts there end with this process, however it
+/// ends.
 pub fn alone() {
     const WITHIN: &str = "--within";
     if rustix::process::geteuid().is_root() && std::env::args().all(|argument| argument != WITHIN) {
@@ -18,7 +18,7 @@ pub fn alone() {
     }
 }
 
-/// Where the file lies: ext4 on a loop device, unmounted at the end, or a temporary directory.
+/// Where the file is: ext4 on a loop device, unmounted at the end, or a temporary directory.
 pub struct Ground {
     directory: tempfile::TempDir,
     mounted: Option<Mounted>,
@@ -29,8 +29,8 @@ struct Mounted {
     scheduler: Scheduler,
 }
 
-/// A device that has no scheduler until it gets its own back. A loop device keeps the one that somebody else
-/// gave it, also when it is attached again, and bfq costs seven times what is compared here.
+/// A device with scheduler `none` until its own is restored. A loop device keeps the scheduler that somebody
+/// else has set, even if it is attached again, and bfq costs seven times what is compared here.
 struct Scheduler {
     setting: PathBuf,
     before: String,
@@ -73,7 +73,7 @@ impl Ground {
             if run(Command::new("mkfs.ext4").args(["-q", "-F", "-E", lazy]).arg(&image))
                 && run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&point))
             {
-                // The loop device has it open; so it goes with the mount.
+                // The loop device holds it open, so it disappears with the mount.
                 std::fs::remove_file(&image).unwrap();
                 let scheduler = Scheduler::none(&point);
                 return Ground { directory, mounted: Some(Mounted { point, scheduler }) };
@@ -107,16 +107,16 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         if let Some(Mounted { point, scheduler }) = self.mounted.take() {
-            // While the device is there to be asked.
+            // While the device still exists.
             drop(scheduler);
-            // The kernel lets go of what a ring had open some time after the ring has ended.
+            // The kernel releases what a ring had open some time after the ring has ended.
             let umount =
                 || Command::new("umount").arg(&point).output().is_ok_and(|output| output.status.success());
             let unmounted = (0..250).any(|attempt| {
                 std::thread::sleep(Duration::from_millis(if attempt == 0 { 0 } else { 20 }));
                 umount()
             });
-            assert!(unmounted, "'{}' stays mounted", point.display());
+            assert!(unmounted, "'{}' is still mounted", point.display());
         }
     }
 }

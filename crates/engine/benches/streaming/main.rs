@@ -1,16 +1,18 @@
-//! What a stream costs: fsdyno, which times and records every I/O, against a bare io_uring loop, a plain loop
-//! of system calls, fio with its best settings, and dd, on the same file.
+//! The cost of a stream: fsdyno, which times and records every I/O, compared with a bare io_uring loop, a
+//! plain loop of system calls, fio with its best settings, and dd, on the same file.
 //!
-//! They take turns, in a new random order each round; ratios are taken within a round, and their median over
-//! rounds counts, with its 95 % interval (by order statistics), because absolute rates of a shared machine
-//! drift. The file is small where the tools are compared: with a large one most of the time goes into the
-//! kernel's cache misses, the same for all; one row shows that, too. Processor time is that of the thread
-//! that does the I/O (of the process for dd); what kernel threads do for it is the same for all.
+//! They take turns, in a new random order each round. Ratios are taken within a round, and the result is
+//! their median over all rounds, with its 95 % interval (by order statistics), because absolute rates of a
+//! shared machine drift. The tools are compared on a small file: with a large one, most of the time goes into
+//! cache misses of the kernel, which are the same for all; one row shows that as well. Processor time is that
+//! of the thread that does the I/O (of the process for dd); the work of kernel threads is the same for all.
 //!
-//! As root everything happens on ext4 on a loop device over memory, which goes when this ends, else in a
-//! temporary directory. fio needs to be installed. `cargo bench -p fsdyno-engine --bench streaming [--
-//! --rounds N] [-- --only TEXT] [-- --keep]`; `--only` runs what has the text in its name, `--keep` writes
-//! the output to `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
+//! As root, everything runs on ext4 on a loop device over memory, which is removed at the end, otherwise in a
+//! temporary directory. fio must be installed.
+//!
+//! `cargo bench -p fsdyno-engine --bench streaming [-- --rounds N] [-- --only TEXT] [-- --keep]`;
+//! `--only` runs the tasks with this text in their names, `--keep` writes the output to
+//! `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
 mod ground;
@@ -64,7 +66,7 @@ fn rounds(task: Task, path: &Path, count: usize, timer: Timer) -> Vec<Vec<Cost>>
         Tool::PlainFio => fio(task, path, false).unwrap(),
         Tool::Dd => dd(task, path),
     };
-    // Once for nothing, so that everything is in memory.
+    // One run that does not count, so that everything is in memory.
     for tool in &tools {
         once(*tool);
     }
@@ -74,7 +76,7 @@ fn rounds(task: Task, path: &Path, count: usize, timer: Timer) -> Vec<Vec<Cost>>
             order.shuffle(&mut random);
             let mut costs = vec![Cost { seconds: 0.0, cpu_seconds: 0.0 }; tools.len()];
             for index in order {
-                // What one has written must not be written back on the time of the next.
+                // Writeback of one tool's data must not slow down the next one.
                 rustix::fs::syncfs(std::fs::File::open(path).unwrap()).unwrap();
                 costs[index] = once(tools[index]);
             }

@@ -1,4 +1,4 @@
-//! What came of a task, as a table.
+//! The results of a task as a table.
 
 use crate::task::{LARGE, Task, Tool};
 use crate::tools::Cost;
@@ -55,11 +55,11 @@ pub fn table(out: &mut String, task: Task, rounds: &[Vec<Cost>]) {
     }
 }
 
-/// Below this share of an aim a median is no noise, however wide its interval.
+/// Below this share of an aim, a median is not noise, however wide its interval.
 const NEAR: f64 = 0.95;
 
-/// The aim and what came of it: missed when the whole interval is below; when only the median is, it is
-/// within noise if it is near, and else nothing can be said.
+/// The aim and the result: missed if the whole interval is below it. If only the median is below, it is
+/// within noise if it is near, and otherwise unclear.
 fn verdict(task: Task, tool: Tool, (middle, _, high): (f64, f64, f64)) -> (String, &'static str) {
     let Some((_, aim)) = task.aims.iter().find(|(of, _)| *of == tool) else { return Default::default() };
     let verdict = match () {

@@ -1,4 +1,4 @@
-//! What is run, by which tools, and what should come of it.
+//! The tasks: what runs, with which tools, and the aims.
 
 use crate::tools::has_fio;
 
@@ -10,13 +10,13 @@ pub const LARGE: u64 = MIB;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     Fsdyno,
-    /// Nothing but the system calls.
+    /// A loop of system calls and nothing else.
     Bare,
-    /// The same through a ring, where the others make one system call after the other.
+    /// The same through a ring, in tasks in which the others make one system call at a time.
     BareRing,
     /// With its best settings.
     Fio,
-    /// As it comes: it submits every request separately.
+    /// With default settings: it submits every request separately.
     PlainFio,
     Dd,
 }
@@ -34,7 +34,7 @@ impl Tool {
     }
 }
 
-/// What all do.
+/// What every tool does.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
     pub name: &'static str,
@@ -43,9 +43,9 @@ pub struct Task {
     pub direct: bool,
     /// 0: one system call after the other.
     pub depth: u32,
-    /// Completions that each tool waits for before it hands on more.
+    /// Completions that each tool waits for before it submits more.
     pub batch: u32,
-    /// The same of fio with its best settings, where that is something else.
+    /// The same for fio with its best settings, if it differs.
     pub batch_of_fio: Option<u32>,
     pub block: u64,
     pub file_bytes: u64,
@@ -53,12 +53,12 @@ pub struct Task {
     /// Writes nothing but zeros, as dd does: random bytes cost more on some processors, 10 % on an AMD EPYC.
     pub zeros: bool,
     pub tools: &'static [Tool],
-    /// What the median ratio of rates should be at least, by tool.
+    /// The minimum for the median ratio of rates, by tool.
     pub aims: &'static [(Tool, f64)],
 }
 
 impl Task {
-    /// The tools that are at hand.
+    /// The tools that are available.
     pub fn usable(&self) -> Vec<Tool> {
         let fio = has_fio();
         self.tools.iter().copied().filter(|tool| !matches!(tool, Tool::Fio | Tool::PlainFio) || fio).collect()
@@ -72,7 +72,7 @@ const READ: Task = Task {
     direct: false,
     depth: DEPTH,
     batch: 1,
-    // From the page cache all end at once.
+    // In the page cache all requests complete at once.
     batch_of_fio: Some(DEPTH),
     block: SMALL,
     file_bytes: 16 * MIB,
@@ -82,9 +82,9 @@ const READ: Task = Task {
     aims: &[],
 };
 
-/// All tools wait for as many completions. Where that is one, the bare loop hands on each request by itself
-/// as soon as there is a place for it, as fio does when it is not told otherwise: quicker than to look at all
-/// that ended first.
+/// All tools wait for the same number of completions. If that is one, the bare loop submits each request
+/// separately as soon as there is a slot for it, as fio does by default. That is faster than examining all
+/// completions first.
 const DIRECT: Task = Task {
     direct: true,
     batch_of_fio: None,
@@ -110,7 +110,7 @@ pub const TASKS: &[Task] = &[
         depth: 0,
         count: 500_000,
         tools: &[Tool::Fsdyno, Tool::Bare, Tool::BareRing, Tool::Fio],
-        // A plain loop, which reads no clock, is beside them to show what the two readings cost.
+        // A plain loop, which reads no clock, runs as well, to show the cost of the two readings.
         aims: &[(Tool::BareRing, 1.0), (Tool::Fio, 1.0)],
         ..READ
     },

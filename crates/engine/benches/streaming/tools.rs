@@ -1,4 +1,4 @@
-//! The tools, each of which runs a task once and tells what it took.
+//! The tools. Each runs a task once and returns its cost.
 
 use crate::task::Task;
 use fsdyno_core::workload::Content;
@@ -23,7 +23,7 @@ pub struct Cost {
     pub cpu_seconds: f64,
 }
 
-/// The positions of a task, the same for every tool of ours.
+/// The positions of a task, the same for each of our own loops.
 struct Positions {
     task: Task,
     random: Xoshiro256PlusPlus,
@@ -53,8 +53,7 @@ fn open(task: Task, file: &Path) -> OwnedFd {
     rustix::fs::open(file, access | direct, Mode::empty()).unwrap()
 }
 
-/// What one of our own loops takes on its thread, without what makes it ready: fio and dd leave that out,
-/// too.
+/// The cost of one of our own loops on its thread, without its preparation, which fio and dd also leave out.
 struct Stopwatch(Cost);
 
 impl Stopwatch {
@@ -71,7 +70,7 @@ impl Stopwatch {
     }
 }
 
-/// Runs one of our own loops on a thread of its own.
+/// Runs one of our own loops on a separate thread.
 fn ours(work: impl FnOnce(&mut Stopwatch) + Send) -> Cost {
     let run = || {
         let mut stopwatch = Stopwatch(Cost { seconds: 0.0, cpu_seconds: 0.0 });
@@ -86,11 +85,11 @@ pub fn bare(task: Task, path: &Path) -> Cost {
     let mut positions = Positions::new(task);
     let length = task.block as usize;
     let one_by_one = |stopwatch: &mut Stopwatch, positions: &mut Positions| {
-        // On a page boundary, as the buffers of all others are: copying is quicker so.
+        // On a page boundary, like the buffers of all others, because that makes copying faster.
         let mut memory = vec![0; length + PAGE];
         let begin = memory.as_ptr().align_offset(PAGE);
         let buffer = &mut memory[begin..][..length];
-        // Zeros are written, too: memory that nobody has touched is not there yet.
+        // Zeros are written as well, because untouched memory has no pages yet.
         let content = if task.zeros { 0..=0 } else { 0..=u8::MAX };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         buffer.fill_with(|| random.random_range(content.clone()));
@@ -109,7 +108,7 @@ pub fn bare(task: Task, path: &Path) -> Cost {
     ours(|stopwatch| match task.depth {
         0 => one_by_one(stopwatch, &mut positions),
         depth => {
-            // What comes from the page cache is done when it is handed on: then one call for all is quickest.
+            // Requests from the page cache complete on submission, so one call for all is fastest.
             let (want, each) = (task.batch as usize, task.direct && task.batch == 1);
             let reads = Reads { depth, want, each, length, count: task.count };
             let ready = reads.ready(file.as_fd()).unwrap();
@@ -118,7 +117,7 @@ pub fn bare(task: Task, path: &Path) -> Cost {
     })
 }
 
-/// What a worker of the workload does, its loop and its content.
+/// The loop and the content of a worker of the workload.
 pub fn fsdyno(task: Task, path: &Path, timer: Timer) -> Cost {
     let Task { writes, direct, depth, batch, block, file_bytes, count, .. } = task;
     let pass = StreamingPass {
@@ -141,8 +140,8 @@ pub fn fsdyno(task: Task, path: &Path, timer: Timer) -> Cost {
     })
 }
 
-/// fio, as quick as its settings make it: no timestamps but at the ends, no map of blocks, all of the queue
-/// at once.
+/// fio as fast as its settings allow: no timestamps except at the ends, no block map, the whole queue at
+/// once.
 pub fn fio(task: Task, path: &Path, batches: bool) -> Option<Cost> {
     let rw = match (task.random, task.writes) {
         (true, false) => "randread",
@@ -181,7 +180,7 @@ pub fn fio(task: Task, path: &Path, batches: bool) -> Option<Cost> {
     let part = &job[if task.writes { "write" } else { "read" }];
     assert_eq!(part["total_ios"].as_u64(), Some(task.count));
     let number = |value: &serde_json::Value| value.as_f64().unwrap();
-    // The rate is computed from microseconds, where the run time is printed in milliseconds.
+    // The rate is computed from microseconds, whereas the run time is printed in milliseconds.
     let seconds = task.count as f64 / number(&part["iops"]);
     let share = (number(&job["usr_cpu"]) + number(&job["sys_cpu"])) / 100.0;
     Some(Cost { seconds, cpu_seconds: share * seconds })

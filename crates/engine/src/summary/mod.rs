@@ -21,7 +21,7 @@ pub(crate) struct Finished {
     stalls: Stalls,
     active_ns: u64,
     cpu: CpuTime,
-    /// It has done all its work, in whatever time that took.
+    /// It has finished all its work, however long that took.
     whole: bool,
 }
 
@@ -305,8 +305,8 @@ mod tests {
         roles.remove(0)
     }
 
-    /// A worker that keeps several reads of one byte in flight, by slot; given up at `now_ns`, where what has
-    /// not ended is still in flight.
+    /// A worker that keeps several reads of one byte in flight, by slot. It is given up at `now_ns`, and what
+    /// has not ended by then is still in flight.
     fn queued(slots: &[Vec<(u64, u64)>], window: Window, timer: Timer, now_ns: u64) -> RoleResult {
         let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
         record.deadline_ns.set(window.end_ns);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_began_after_the_window_is_no_sample() {
+    fn an_operation_that_began_after_the_window_is_not_a_sample() {
         let timer = Timer::monotonic();
         let window = Window { begin_ns: 0, end_ns: 1 };
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_with_many_in_flight_is_as_fast_as_it_is() {
+    fn rates_of_a_worker_with_many_in_flight_are_right() {
         const STEPS: &[Operation] = &[Operation::UringRead];
         let timer = Timer::monotonic();
         let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
@@ -419,10 +419,11 @@ mod tests {
     }
 
     #[test]
-    fn of_many_in_flight_the_one_that_hangs_is_censored_and_the_others_count() {
+    fn with_many_in_flight_only_the_one_that_hangs_is_censored() {
         let timer = Timer::monotonic();
         let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
-        // 32 slots; each reads every 10 ms from before the window on, but one hangs from its middle on.
+        // 32 slots. Each starts a read every 10 ms from before the window on, but one hangs from the middle
+        // on.
         let slots: Vec<Vec<(u64, u64)>> = (0..32)
             .map(|slot| {
                 let end = if slot == 7 { 1500 } else { 2000 };

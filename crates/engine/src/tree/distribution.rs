@@ -12,7 +12,7 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// `None` when no value can be drawn.
+    /// `None` if no value can be drawn.
     pub(super) fn new(bins: &[Bin]) -> Option<Self> {
         let mut total = 0_u64;
         let mut cumulative = Vec::with_capacity(bins.len());
@@ -105,7 +105,7 @@ pub(super) struct Tail {
 }
 
 impl Size {
-    /// exp(normal(mu, sigma)), with a Pareto tail where there is one.
+    /// exp(normal(mu, sigma)), with a Pareto tail if there is one.
     pub(super) fn log_normal(mu: f64, sigma: f64, tail: Option<Tail>) -> Self {
         Size::LogNormal { body: LogNormal::new(mu, sigma).expect("sigma is finite"), tail }
     }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_tree_is_as_the_published_tables_imply() {
+    fn a_home_tree_has_the_shape_that_the_published_tables_imply() {
         let model = Model::new(&TreeModel::Home).unwrap();
         for seed in [1, 2, 3, 42] {
             let (mut files, mut directories, mut bytes) = (0_u64, 1_u64, 0_u64);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_have_exactly_the_size_asked_for_and_no_name_twice() {
+    fn trees_have_exactly_the_requested_size_and_unique_names() {
         for model in models() {
             for multiple in [1, 4096] {
                 let limits = Limits::new(50_000_000 / multiple * multiple, multiple);
@@ -285,7 +285,7 @@ mod tests {
             }
         }
         let share = empty as f64 / files as f64;
-        assert!((share - 0.10).abs() < 0.01, "{share} of the files are empty, 0.10 in the profile");
+        assert!((share - 0.10).abs() < 0.01, "the share of empty files is {share}, in the profile 0.10");
         let per_directory = files as f64 / directories as f64;
         let expected = 15.0 * 6.5 / 20.0;
         assert!((per_directory / expected - 1.0).abs() < 0.05, "{per_directory} files per directory");

@@ -31,7 +31,7 @@ impl Model {
     /// Prepares a model.
     ///
     /// # Errors
-    /// [`EngineError::Parameter`] for a profile from which no tree can be made.
+    /// [`EngineError::Parameter`] if no tree can be created from a profile.
     pub fn new(model: &TreeModel) -> Result<Self, EngineError> {
         match model {
             TreeModel::Home => Ok(home()),

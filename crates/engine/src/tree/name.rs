@@ -1,4 +1,4 @@
-//! Names of generated files and directories: letters, a number that makes them unique, an ending.
+//! Names of generated files and directories: letters, a number that makes them unique, and an extension.
 
 use rand::Rng;
 use std::ffi::CStr;
@@ -7,7 +7,7 @@ use std::fmt;
 /// The longest name that Linux filesystems accept, in bytes.
 const LONGEST: usize = 255;
 
-/// Endings of files. Their shares do not matter; that names differ in length and kind does.
+/// Extensions of files. Their shares do not matter, only that names differ in length and kind.
 const ENDINGS: [&[u8]; 16] = [
     b".txt", b".jpg", b".html", b".c", b".h", b".pdf", b".png", b".o", b".py", b".xml", b".doc", b".gif",
     b".js", b".log", b"", b"",
@@ -60,9 +60,9 @@ impl Name {
         self.length += 1;
     }
 
-    /// The name as system calls want it.
+    /// The name as a C string, for system calls.
     pub fn as_c_str(&self) -> &CStr {
-        // The bytes behind the name are zero.
+        // The bytes after the name are zero.
         CStr::from_bytes_with_nul(&self.bytes[..=usize::from(self.length)]).unwrap_or(c"_")
     }
 }

@@ -1,9 +1,9 @@
 //! `collection` (RAID 1 study, 2008): files are written, read, copied within the filesystem, and deleted.
 //!
 //! There are four tests, one worker each, with empty caches before each. The collection has to exist before
-//! it can be read, so writing comes first: from memory, or from a real directory. The other tests walk the
-//! files in the order in which the filesystem lists them, as `cp -r` and `rm -r` do, so no list of files is
-//! kept. The collection is deleted; its copy stays.
+//! it can be read, so writing comes first, with generated content or from a real directory. The other tests
+//! walk the files in the order in which the filesystem lists them, as `cp -r` and `rm -r` do, so no list of
+//! files is kept. The collection is deleted; its copy stays.
 
 use crate::aside;
 use crate::content::{Content, FileIdentity};
@@ -67,7 +67,7 @@ pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Res
     Ok(())
 }
 
-/// What there is to write; a real directory is scanned for it.
+/// The size of what is to be written; a real directory is scanned for it.
 fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<TreeSummary, EngineError> {
     let begin = Instant::now();
     let found = match &parameters.source {
@@ -190,7 +190,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes the collection from memory.
+    /// Writes the collection with generated content.
     fn make(
         &mut self,
         meter: &mut Meter,
@@ -320,7 +320,7 @@ impl Worker {
         Ok(directory)
     }
 
-    /// Makes a directory and goes into it.
+    /// Creates a directory and goes into it.
     fn enter(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
         let place = Place { directory: &self.path, name };
         timed(meter, MKDIRAT, place, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
@@ -338,7 +338,7 @@ impl Worker {
 /// Writes as many of these bytes as one call accepts.
 fn put(meter: &mut Meter, place: Place<'_>, to: &OwnedFd, bytes: &[u8]) -> Result<u64, Halt> {
     let write = || match rustix::io::write(to, bytes) {
-        // No progress without an error would never end.
+        // No progress without an error would loop forever.
         Ok(0) => Err(Errno::IO),
         other => other,
     };

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// Runs the workload.
 pub(crate) fn run(parameters: &DeviceRead, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let device = session.request.device.clone().ok_or(EngineError::NoDevice)?;
-    // The caches are settled through the filesystem of the engine's own directory.
+    // The caches are dropped by way of the engine's own directory.
     session.make_base()?;
     let window_ns = parameters.window.0;
     for (spec, cached, after_ns) in [(CACHED, true, window_ns), (BUFFERED, false, 0)] {

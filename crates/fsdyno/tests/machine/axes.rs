@@ -1,8 +1,8 @@
-//! Every level of every axis on every filesystem: built, mounted, read back as asked, and clean at the check; or reported as
-//! what this kernel does not have. That no level is forgotten is checked against the axes themselves.
+//! Every level of every axis on every filesystem is built, mounted, read back and checked, or reported as
+//! unsupported by this kernel. A test compares the rows with the axes, so that no level is forgotten.
 //!
-//! ext2, ext3, ext4, xfs and btrfs are required. The others are built where this kernel and its tools have them; what is
-//! refused of them is tried everywhere, and the rest in guests (`guests_filesystems`).
+//! ext2, ext3, ext4, xfs and btrfs are required. The others are built if this kernel and its tools support
+//! them, and otherwise in guests (`guests_filesystems`). Rows that must be rejected are tried everywhere.
 
 use crate::support::{MAKING_FILESYSTEMS, Test};
 use fsdyno_core::axis::{AXES, Levels};
@@ -25,32 +25,33 @@ pub fn tests() -> Vec<Test> {
         test("axes::levels_of_ext_are_in_force", || run(&ext())),
         test("axes::levels_of_xfs_are_in_force", || run(&xfs())),
         test("axes::levels_of_btrfs_are_in_force", || run(&btrfs())),
-        test("axes::levels_of_other_filesystems_are_in_force_where_they_are", || run(&others())),
+        test("axes::levels_of_other_filesystems_are_in_force_if_supported", || run(&others())),
         test("axes::no_level_is_forgotten", no_level_is_forgotten),
         test("axes::block_devices_serve_trial_after_trial", block_devices_serve_trial_after_trial),
     ]
 }
 
-/// How to see, from outside of the testbed, that a row is as asked.
+/// How to verify, from outside the testbed, that a row is in force.
 #[derive(Debug, Clone, Copy)]
 enum Evidence {
     /// The mount shows this option.
     Option(&'static str),
     /// The mount does not show it.
     NoOption(&'static str),
-    /// The tools' description of the filesystem holds this, runs of white space counted as one.
+    /// The tools' description of the filesystem contains this, with any run of white space counted as one
+    /// space.
     Geometry(&'static str),
-    /// It does not.
+    /// It does not contain this.
     NoGeometry(&'static str),
     /// statfs(2).
     BlockSize(u64),
-    /// A file below the queue directory of the device holds this.
+    /// A file below the queue directory of the device contains this.
     Queue(&'static str, &'static str),
-    /// A sysctl is this.
+    /// A sysctl has this value.
     Sysctl(&'static str, &'static str),
-    /// It is not run, for a reason with this in it.
+    /// It is skipped, for a reason that contains this.
     Unmet(&'static str),
-    /// The plan is refused, for a reason with this in it.
+    /// The plan is rejected, for a reason that contains this.
     Contradiction(&'static str),
 }
 
@@ -59,7 +60,7 @@ use Evidence::{
 };
 use std::sync::atomic::AtomicBool;
 
-/// One filesystem to make: settings, and how to see them.
+/// One filesystem to create: settings, and how to verify them.
 struct Row {
     filesystem: &'static str,
     settings: Vec<(&'static str, &'static str)>,
@@ -73,7 +74,7 @@ fn row(filesystem: &'static str, settings: &[(&'static str, &'static str)], evid
 fn common(name: &'static str) -> Vec<Row> {
     let words = filesystem::find(name).expect("a filesystem").mkfs_words().iter();
     let mut flags = words.filter(|(takes, _)| matches!(takes, Takes::Nothing)).flat_map(|(_, names)| *names);
-    // How much its mkfs says changes nothing else.
+    // The verbosity of mkfs changes nothing else.
     let verbosity = flags.find(|flag| ["-q", "-v"].contains(*flag)).expect("a flag");
     vec![
         row(name, &[("block_size", "4k"), ("mkfs", verbosity)], &[BlockSize(4096)]),
@@ -265,7 +266,7 @@ fn btrfs() -> Vec<Row> {
     ]
 }
 
-/// Those that not every kernel has.
+/// The filesystems that not every kernel supports.
 fn others() -> Vec<Row> {
     vec![
         row("f2fs", &[("barrier", "0")], &[Shows("nobarrier")]),
@@ -330,12 +331,14 @@ fn all() -> impl Iterator<Item = Row> {
     common.chain(ext()).chain(xfs()).chain(btrfs()).chain(others())
 }
 
-/// Every word and switch of every axis, and at least one level of each other axis, on every filesystem that has it.
+/// Every word and switch of every axis, and at least one level of each other axis, on every filesystem that
+/// supports it.
 fn no_level_is_forgotten() {
     let of_row = |row: Row| row.settings.into_iter().map(move |(axis, level)| (row.filesystem, axis, level));
     let tried: BTreeSet<(&str, &str, &str)> = all().flat_map(of_row).collect();
     let mut forgotten = Vec::new();
-    // What the engine reaches before the load is tested with it (`lifecycle`), other kernels with guests.
+    // What the engine does before the load is tested with the engine (`lifecycle`), other kernels with
+    // guests.
     let elsewhere = ["filesystem", "kernel", "fill", "age"];
     for axis in AXES.iter().filter(|axis| !elsewhere.contains(&axis.name)) {
         let levels: &[&str] = match axis.levels {
@@ -366,15 +369,15 @@ fn no_level_is_forgotten() {
 fn run(rows: &[Row]) {
     let mut failures = Vec::new();
     for row in rows {
-        let asked = format!("{} {:?}", row.filesystem, row.settings);
-        failures.extend(try_row(row).into_iter().map(|failure| format!("{asked}: {failure}")));
+        let wanted = format!("{} {:?}", row.filesystem, row.settings);
+        failures.extend(try_row(row).into_iter().map(|failure| format!("{wanted}: {failure}")));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What is not as asked, one line each.
+/// What is not as requested, one line each.
 fn try_row(row: &Row) -> Vec<String> {
-    // In memory where there is room: hundreds of filesystems are made.
+    // In memory if there is room, because hundreds of filesystems are created.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let image = |name: &str, mib: u64| DeviceSpec::Image {
         path: directory.path().join(name),
@@ -398,7 +401,7 @@ fn try_row(row: &Row) -> Vec<String> {
         return if found {
             Vec::new()
         } else {
-            vec![format!("'{word}' in the contradictions {contradictions:?}")]
+            vec![format!("expected '{word}' in the contradictions {contradictions:?}")]
         };
     }
     if !contradictions.is_empty() {
@@ -410,7 +413,7 @@ fn try_row(row: &Row) -> Vec<String> {
         return if found {
             Vec::new()
         } else {
-            vec![format!("'{word}' in the unmet requirements {unmet:?}")]
+            vec![format!("expected '{word}' in the unmet requirements {unmet:?}")]
         };
     }
     if !unmet.is_empty() && !REQUIRED.contains(&row.filesystem) && !is_here(&mut host, row.filesystem) {
@@ -426,10 +429,10 @@ fn try_row(row: &Row) -> Vec<String> {
     failures
 }
 
-/// Filesystems that the machine has, or none of these tests is run.
+/// Filesystems that the machine must have for any of these tests to run.
 const REQUIRED: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-/// Whether the kernel and the tools of this machine have a filesystem.
+/// Whether the kernel and the tools of this machine support a filesystem.
 fn is_here(host: &mut LocalHost, name: &str) -> bool {
     let filesystem = filesystem::find(name).expect("a filesystem");
     kernel_support(host, filesystem) != KernelSupport::Absent
@@ -475,7 +478,7 @@ fn trial(
         };
         if !seen {
             failures.push(format!(
-                "{one:?} is not seen; options {options}; geometry {geometry}; queue {queue:?}"
+                "{one:?} is not in force; options {options}; geometry {geometry}; queue {queue:?}"
             ));
         }
     }
@@ -497,8 +500,8 @@ fn sysctl(path: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(path)).expect("a sysctl").trim().to_string()
 }
 
-/// Named block devices, one for the filesystem and one for its journal: signatures of the trials before are the sweep's
-/// own, settings come back, and a third device is never touched.
+/// Named block devices, one for the filesystem and one for its journal: the sweep recognises signatures of
+/// its earlier trials, settings are restored, and a third device is never touched.
 fn block_devices_serve_trial_after_trial() {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let attached = Attached(
@@ -536,7 +539,7 @@ fn block_devices_serve_trial_after_trial() {
     }
     journal.close().expect("close the journal");
     let again = Testbed::verify(&mut host, &devices, &configurations, Bytes(0), &confirmation);
-    assert!(again.is_ok(), "another sweep knows what this one left");
+    assert!(again.is_ok(), "another sweep recognises what this one left");
 }
 
 /// Loop devices that last as long as their test.

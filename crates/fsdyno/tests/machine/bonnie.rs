@@ -1,13 +1,14 @@
-//! The native bonnie beside the real bonnie++, on the same image: equal work, and rates side by side.
+//! The native bonnie compared with the real bonnie++ on the same kind of image: the same work, and rates side
+//! by side.
 //!
-//! One sweep runs both. The original's work is counted by strace on one more image of the kind, the
-//! native one by its own results: what the parameters fix agrees exactly, the calls of the whole run, some of which hang on
-//! what is drawn at random, within 2 %. The characters are left out of that (`-f`): tracing a million calls of a byte each
-//! takes longer than all the rest of the suite.
+//! One sweep runs both. The original's work is counted by strace on another image of the same kind, the
+//! native one's by its own results. What the parameters determine agrees exactly; the calls of the whole run,
+//! some of which depend on random choices, agree within 2 %. The phases that move single bytes are left out
+//! of the traced run (`-f`), because tracing a million calls takes longer than the rest of the suite.
 //!
-//! What the original prints within the sweep is kept, too, for what is stored of it is held against that. It gives no rate
-//! for what takes it less than half a second, so it has three million characters to write and read: a call for each, of
-//! which none takes less than 0.17 us.
+//! The test also keeps what the original prints within the sweep, and compares the stored results with it.
+//! The original prints no rate for parts that take less than half a second, so it writes and reads three
+//! million bytes one at a time: one call for each, and no call takes less than 0.17 us.
 
 use crate::support::{Requirement, Sandbox, Test, describe, install};
 use serde_json::Value;
@@ -67,7 +68,7 @@ fn native_and_original_do_the_same_work() {
     let sandbox = Sandbox::new();
     let image = sandbox.path("data.img").display().to_string();
     let plan = sandbox.write("plan.toml", &PLAN.replace("IMAGE", &image).replace("OPTIONS", OPTIONS));
-    let printed = overheard_sweep(&sandbox, &plan);
+    let printed = recorded_sweep(&sandbox, &plan);
     let document = sandbox.stored();
 
     let original = original(&sandbox);
@@ -78,27 +79,28 @@ fn native_and_original_do_the_same_work() {
     };
     let (native, real) = (of("bonnie"), of("external"));
     assert_eq!((native.len(), real.len(), printed.len()), (1, 1, 1));
-    // Both are in the order in which they ran.
-    real.iter().zip(&printed).for_each(|(real, line)| real.is_what_was_printed(line));
+    // Both lists are in the order in which they ran.
+    real.iter().zip(&printed).for_each(|(real, line)| real.matches_what_was_printed(line));
     for native in native {
-        native.holds_what_the_parameters_fix();
+        native.has_the_determined_amounts();
         native.agrees_with(&original.calls);
         let real = real.iter().find(|real| real.configuration() == native.configuration());
-        native.stands_beside(real.expect("a trial of the original"));
+        native.compares_with(real.expect("a trial of the original"));
     }
     tables_and_fields(&sandbox, &original);
 }
 
-/// Runs a plan where the original has another program in its place, which starts it and keeps what it prints. Gives its lines
-/// of figures, one for each run.
-fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
+/// Runs a plan with a wrapper in place of the original, which starts it and keeps what it prints. Returns the
+/// printed lines of figures, one for each run.
+fn recorded_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
     let place = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"]
         .map(|path| Path::new(path).join("bonnie++"));
     let place = place.iter().find(|place| place.exists()).expect("bonnie++");
     let (original, heard) = (sandbox.path("original"), sandbox.path("heard-").display().to_string());
     install(place, &original);
-    // What the engine starts can write to no file outside of the trial's directory, and inherits none. So it stands by with what
-    // was printed as its last word, until somebody has seen that and says so. Its process number is the same in each trial.
+    // A process that the engine starts can write to no file outside the trial's directory, and inherits none.
+    // So the wrapper waits, with the output as its last argument, until the listener has read that and
+    // creates a file. Its PID is the same in each trial.
     let script = format!(
         "#!/bin/sh\nsaid=$({} \"$@\") || exit\nprintf '%s\\n' \"$said\"\n\
          read -r unique < /proc/sys/kernel/random/uuid\n\
@@ -107,7 +109,7 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
     );
     let in_its_place = sandbox.path("in-its-place");
     install(&sandbox.write("script", &script), &in_its_place);
-    // The mount is seen by nobody else, and ends with the sweep.
+    // The mount is not visible elsewhere, and ends with the sweep.
     let mut sweep = Command::new("unshare");
     sweep
         .args(["--mount", "sh", "-c"])
@@ -127,7 +129,8 @@ fn overheard_sweep(sandbox: &Sandbox, plan: &Path) -> Vec<String> {
     said.lines().filter(|line| line.starts_with("1.98,")).map(str::to_string).collect()
 }
 
-/// What processes have as their last word that stand by for a file of this prefix, until it is over.
+/// Collects the last arguments of the processes that wait for a file with this prefix, until the sweep is
+/// over.
 fn listen(heard: &str, over: &AtomicBool) -> String {
     let mut said = String::new();
     while !over.load(Ordering::Relaxed) {
@@ -149,7 +152,7 @@ fn listen(heard: &str, over: &AtomicBool) -> String {
     said
 }
 
-/// Where the original's line has the rate of each part.
+/// The field with the rate of each part in the original's line.
 const RATES: [(&str, usize); 12] = [
     ("write per character", 9),
     ("write block", 11),
@@ -173,9 +176,9 @@ impl Stored<'_> {
         self.0["configuration"]["name"].as_str().expect("a name")
     }
 
-    /// Of the original, the rate that it printed of each part, and none where it printed `+++++` for what took it less than
-    /// half a second. Byte by byte nothing is that quick.
-    fn is_what_was_printed(&self, line: &str) {
+    /// The stored rates of the original are those that it printed; there is none if it printed `+++++` for a
+    /// part that took less than half a second. Moving single bytes always takes longer.
+    fn matches_what_was_printed(&self, line: &str) {
         let fields: Vec<&str> = line.split(',').collect();
         for (phase, field) in RATES {
             let printed = fields[field];
@@ -193,14 +196,14 @@ impl Stored<'_> {
         }
     }
 
-    /// The same amounts on the same image, and the rates in KiB, seeks or files per second.
-    fn stands_beside(&self, real: &Stored<'_>) {
+    /// Compares the amounts, and prints the rates in KiB, seeks or files per second.
+    fn compares_with(&self, real: &Stored<'_>) {
         for phase in real.0["phases"].as_array().expect("phases") {
             let name = phase["name"].as_str().expect("a name");
             let figure =
                 |trial: &Stored<'_>, unit: &str| trial.role(name)["rates"][unit].as_f64().expect(unit);
             let of_file = figure(real, "items") == 0.0;
-            // How much is in files of random size only the native one tells.
+            // Only the native one reports how many bytes are in files of random size.
             let amount = if of_file { "bytes" } else { "items" };
             assert_eq!(figure(self, amount), figure(real, amount), "{}: {name}", self.configuration());
             let rate = |trial: &Stored<'_>| match of_file {
@@ -234,7 +237,7 @@ impl Stored<'_> {
         self.role(phase)["rates"][figure].as_u64().expect("a number")
     }
 
-    /// How often an operation was performed in all phases but those of characters.
+    /// How often an operation was performed in all phases except those that move single bytes.
     fn calls(&self, operations: &[&str]) -> u64 {
         let phases = self.0["phases"].as_array().expect("phases").iter();
         let phases =
@@ -244,7 +247,7 @@ impl Stored<'_> {
         rows.map(|row| row["lat_ns"]["N"].as_u64().expect("a count")).sum()
     }
 
-    fn holds_what_the_parameters_fix(&self) {
+    fn has_the_determined_amounts(&self) {
         for (phase, bytes, items) in [
             ("write per character", CHARACTERS, CHARACTERS / CHUNK),
             ("read per character", CHARACTERS, CHARACTERS / CHUNK),
@@ -260,28 +263,33 @@ impl Stored<'_> {
                 assert_eq!(self.figure(&format!("{what} {order}"), "items"), FILES, "{what} {order}");
             }
             let (made, read) = (format!("create {order}"), format!("stat {order}"));
-            assert_eq!(self.figure(&made, "bytes"), self.figure(&read, "bytes"), "all that is there is read");
+            assert_eq!(
+                self.figure(&made, "bytes"),
+                self.figure(&read, "bytes"),
+                "everything written is read"
+            );
         }
         assert!(self.role("random seeks")["longest_item_ns"].as_u64().is_some_and(|longest| longest > 0));
     }
 
-    /// The calls of the whole run against those that strace saw.
+    /// Compares the calls of the whole run with those that strace counted.
     fn agrees_with(&self, original: &BTreeMap<String, u64>) {
         let configuration = &self.0["configuration"]["name"];
         let of =
             |names: &[&str]| names.iter().map(|name| original.get(*name).copied().unwrap_or(0)).sum::<u64>();
-        // Each file is removed once; the large file is removed outside of the phases, by the original several times.
+        // Each file is removed once; the large file is removed outside of the phases, by the original several
+        // times.
         let files = 2 * FILES;
         assert_eq!(self.calls(&["unlinkat"]), files, "{configuration}");
         assert!(of(&["unlink"]).abs_diff(files) <= 8, "{}", of(&["unlink"]));
         assert_eq!(self.calls(&["unlinkat dir"]), of(&["rmdir"]), "{configuration}: directories");
         assert_eq!(self.calls(&["syncfs"]), of(&["sync"]), "{configuration}: writing back");
-        assert_eq!(self.calls(&["openat create"]), files, "{configuration}: files made");
-        // The original syncs the large file at every close, ours wherever a phase ends: 5 phases and 5 seekers, and one
-        // more when it has told the seekers what to do.
+        assert_eq!(self.calls(&["openat create"]), files, "{configuration}: files created");
+        // The original syncs the large file at every close, ours at the end of each phase: 5 phases and 5
+        // seekers, and the original once more after it has sent the seekers their work.
         assert!(of(&["fsync"]).abs_diff(self.calls(&["fsync"])) <= 2, "{} fsyncs", of(&["fsync"]));
-        // The seekers of the original read a ticket for each seek from a pipe, and one more each that ends them. What it
-        // tells the user is some of its writes.
+        // The original's seekers read a ticket from a pipe for each seek, and one more each to end. Some of
+        // its writes are its messages to the user.
         let tickets = SEEKS + SEEKERS;
         for (call, beside) in [("read", tickets), ("write", 0), ("lseek", 0)] {
             let (ours, theirs) = (self.calls(&[call]) as f64, of(&[call]).saturating_sub(beside) as f64);
@@ -292,7 +300,7 @@ impl Stored<'_> {
 }
 
 struct Original {
-    /// Of the whole run, by name.
+    /// Calls of the whole run, by name.
     calls: BTreeMap<String, u64>,
     /// What it printed.
     printed: String,
@@ -334,7 +342,7 @@ fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", describe(&output));
 }
 
-/// Both print the same lines but for their figures, and the original's own reader takes ours.
+/// Both print the same lines except for the figures, and the original's own parser accepts our line.
 fn tables_and_fields(sandbox: &Sandbox, original: &Original) {
     let shown = sandbox.run(&["show"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();

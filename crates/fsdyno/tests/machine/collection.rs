@@ -1,4 +1,5 @@
-//! collection: what was written is what is read, copied and deleted, on every filesystem, made or brought in.
+//! collection: what was written is read, copied and deleted, on every filesystem, with generated and with
+//! existing files.
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe, json};
 use std::fs;
@@ -15,7 +16,7 @@ fn every_test_sees_every_file() {
     for (name, size) in [("a", 0), ("b", 5000), ("deep/c", 300_000), ("deep/deeper/d", 1)] {
         fs::write(source.join(name), vec![b'x'; size]).expect("a file");
     }
-    // A link is passed by.
+    // Links are skipped.
     std::os::unix::fs::symlink("a", source.join("link")).expect("a link");
     let plan = format!(
         "name = \"collection\"\nrepetitions = 1\n[device]\nimage = \"{}\"\nsize = \"512M\"\n\
@@ -49,6 +50,6 @@ fn every_test_sees_every_file() {
         assert_eq!((phase(1, "read"), phase(2, "copy")), (written, written));
         assert_eq!(phase(3, "delete"), (written.0, 0));
     }
-    // The source is as it was.
+    // The source is unchanged.
     assert_eq!(fs::metadata(source.join("deep/c")).expect("the file").len(), 300_000);
 }

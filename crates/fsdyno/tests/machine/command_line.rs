@@ -1,4 +1,4 @@
-//! The built binary as a user meets it: exit codes, errors, interrupting and going on.
+//! The built binary as a user runs it: exit codes, errors, interrupting and resuming.
 
 use crate::support::{NOBODY, Requirement, Sandbox, Test, describe, json};
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,9 +28,9 @@ pub fn tests() -> Vec<Test> {
             body: an_interrupted_bench_tidies_up,
         },
         Test {
-            name: "command_line::an_interrupted_sweep_is_undone_and_goes_on",
+            name: "command_line::an_interrupted_sweep_is_undone_and_can_resume",
             requires: ROOT_AND_LOOP,
-            body: an_interrupted_sweep_is_undone_and_goes_on,
+            body: an_interrupted_sweep_is_undone_and_can_resume,
         },
         Test {
             name: "command_line::a_full_device_fails_its_trial_only",
@@ -43,9 +43,9 @@ pub fn tests() -> Vec<Test> {
             body: a_profile_shapes_the_trees_of_a_plan,
         },
         Test {
-            name: "command_line::a_reader_who_has_seen_enough_is_no_error",
+            name: "command_line::a_closed_pipe_is_not_an_error",
             requires: &[],
-            body: a_reader_who_has_seen_enough_is_no_error,
+            body: a_closed_pipe_is_not_an_error,
         },
     ]
 }
@@ -82,7 +82,7 @@ fn stderr(output: &Output) -> String {
 fn bad_plans_get_one_clear_error() {
     let sandbox = Sandbox::new();
     let good = plan(&sandbox);
-    // What is replaced, by what, and what the error must contain.
+    // The text to replace, its replacement, and what the error must contain.
     let cases: &[(&str, &str, &[&str])] = &[
         ("scheduler =", "schedular =", &["plan.toml:9:1", "schedular", "did you mean 'scheduler'"]),
         (
@@ -109,7 +109,7 @@ fn bad_plans_get_one_clear_error() {
     sandbox.write("plan.toml", &good[..good.find("[device]").expect("a device")]);
     refused_as_usage(&sandbox.run(&["sweep", "plan.toml"]), &["plan.toml", "device", "hint: "]);
 
-    // Ten million cases are counted, never made.
+    // Ten million cases are counted, but not created.
     let counts: Vec<String> = (1..=3200).map(|number| number.to_string()).collect();
     let axes = format!("[axes]\nnr_requests = [{0}]\ncommit = [{0}]", counts.join(", "));
     sandbox.write("plan.toml", &good.replacen("[axes]", &axes, 1));
@@ -172,7 +172,7 @@ fn an_interrupted_bench_tidies_up() {
         .spawn()
         .expect("start a bench");
     while fs::read_dir(sandbox.path("work")).expect("the directory").count() == 0 {
-        assert!(child.try_wait().expect("look at it").is_none(), "the bench ended by itself");
+        assert!(child.try_wait().expect("look at it").is_none(), "the bench ended early");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     interrupt(&child);
@@ -184,7 +184,7 @@ fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).expect("send SIGINT");
 }
 
-fn an_interrupted_sweep_is_undone_and_goes_on() {
+fn an_interrupted_sweep_is_undone_and_can_resume() {
     let sandbox = Sandbox::new();
     sandbox.write("plan.toml", &plan(&sandbox));
     let mut child = sandbox
@@ -203,10 +203,10 @@ fn an_interrupted_sweep_is_undone_and_goes_on() {
     assert!(!sandbox.path("quick.img").exists());
 
     let stored = json(&sandbox.run(&["show", "--format", "json"]))["trials"].as_array().map_or(0, Vec::len);
-    assert!((1..6).contains(&stored), "{stored} trials are stored");
+    assert!((1..6).contains(&stored), "{stored} trials were stored");
 
     let other = sandbox.run(&["sweep", "plan.toml", "--resume", "--set", "seed=4"]);
-    assert_eq!(other.status.code(), Some(2), "a sweep went on with another plan: {}", describe(&other));
+    assert_eq!(other.status.code(), Some(2), "a sweep resumed with another plan: {}", describe(&other));
 
     let resumed = sandbox.run(&["sweep", "plan.toml", "--resume", "--format", "json"]);
     assert!(resumed.status.success(), "{}", describe(&resumed));
@@ -272,7 +272,7 @@ fn a_profile_shapes_the_trees_of_a_plan() {
     assert!((1000.0..1100.0).contains(&mean), "{trees}");
 }
 
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let mut child = Sandbox::new()
         .fsdyno(&["doctor"])
         .stdout(Stdio::piped())

@@ -1,4 +1,5 @@
-//! What the kernel refuses to tools that are told to change something outside of their trial, past all of our own checks.
+//! What the kernel refuses to tools that are told to change something outside their trial, bypassing all of
+//! our own checks.
 
 use crate::guests::{GUEST, opened, qemu, request};
 use crate::support::disk::Disk;
@@ -43,7 +44,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// A disk, and a file beside it, of somebody who has nothing to do with a sweep.
+/// A disk and a file that have nothing to do with the sweep.
 struct Decoy {
     disk: Disk,
     image: PathBuf,
@@ -70,7 +71,7 @@ impl Decoy {
     }
 
     fn hash(&self) -> Vec<u8> {
-        // What somebody wrote to the node may be in its page cache still.
+        // What was written to the node may still be in its page cache.
         std::process::Command::new("blockdev")
             .args(["--flushbufs", self.disk.node()])
             .status()
@@ -105,7 +106,8 @@ fn command(line: &str) -> Command {
     Command::new(words.next().expect("a program")).args(words)
 }
 
-/// Every tool that a trial runs, and what it would do to another disk or file. Each is granted what its trial grants it.
+/// Every tool that a trial runs, pointed at another disk or file. Each has the permissions that its trial
+/// gives it.
 fn no_tool_changes_a_decoy() {
     let sandbox = Sandbox::new();
     let decoy = Decoy::new(&sandbox);
@@ -150,19 +152,19 @@ fn no_tool_changes_a_decoy() {
         assert_ne!(output.status, 0, "'{line}' was not refused: {output:?}");
         assert!(decoy.is_whole(), "'{line}' changed the decoy: {output:?}");
     }
-    // A tool that has its own device, and is told another one beside it.
+    // A tool that has its own device, and is also told to use another one.
     let beside = Command::new("mkfs.ext4").args(["-F", "-q", "-J", &format!("device={node}")]);
     let output = host.run(&beside.device("", handle, Path::new(scratch.node()))).expect("it runs");
     assert!(output.status != 0 && decoy.is_whole(), "{output:?}");
     let alone = Command::new("mkfs.ext4").args(["-F", "-q"]).device("", handle, Path::new(scratch.node()));
-    assert_eq!(host.run(&alone).expect("it runs").status, 0, "its own device is open to it");
+    assert_eq!(host.run(&alone).expect("it runs").status, 0, "it may use its own device");
     host.close_device(handle).expect("closed");
-    // Without a kernel that refuses, the same words do what they say.
+    // Without confinement, the same command succeeds.
     let free = std::process::Command::new("mkfs.ext4").args(["-F", "-q", node]).status().expect("it runs");
     assert!(free.success() && !decoy.is_whole());
 }
 
-/// What only looks at a device is kept from writing to that very device.
+/// A tool that only examines a device cannot write even to that device.
 fn a_check_changes_nothing() {
     let sandbox = Sandbox::new();
     let decoy = Decoy::new(&sandbox);
@@ -195,7 +197,7 @@ fn the_result_says_what_was_refused() {
     assert!(found["found"].as_str().expect("text").starts_with("Landlock ABI"), "{found}");
 }
 
-/// The kernel's own list of the mounts that a running engine has.
+/// The kernel's own list of the mounts of a running engine.
 fn a_running_engine_can_change_its_directory_only() {
     let sandbox = Sandbox::new();
     let plan = format!(
@@ -212,7 +214,7 @@ fn a_running_engine_can_change_its_directory_only() {
         .expect("start a sweep");
     let writable = loop {
         assert_eq!(sweep.try_wait().expect("a look"), None, "the sweep has ended");
-        // An engine that measures only itself comes first; and it takes a moment until the mounts are as they are to be.
+        // An engine that measures only itself comes first, and it takes a moment until the mounts are set up.
         let mounts = writable_mounts_of_an_engine().unwrap_or_default();
         if mounts.len() <= 2 && mounts.iter().any(|mount| mount.starts_with("/run/fsdyno-")) {
             break mounts;
@@ -225,7 +227,7 @@ fn a_running_engine_can_change_its_directory_only() {
     assert!(others.into_iter().all(|mount| mount == "/proc/sys/vm/drop_caches"), "{writable:?}");
 }
 
-/// Where the mounts are that the engine of this binary may write to (proc(5), `mountinfo`).
+/// The mounts to which the engine of this binary may write (proc(5), `mountinfo`).
 fn writable_mounts_of_an_engine() -> Option<Vec<String>> {
     let is_engine = |directory: &Path| {
         let words = fs::read(directory.join("cmdline")).unwrap_or_default();
@@ -259,5 +261,5 @@ fn a_kernel_without_landlock_says_so() {
         "{confinement}"
     );
     let made = guest.run(&Command::new("mkfs.ext4").args(["-q", "/dev/vda"])).expect("mkfs runs");
-    assert_eq!(made.status, 0, "tools run all the same: {made:?}");
+    assert_eq!(made.status, 0, "tools still run: {made:?}");
 }

@@ -1,4 +1,4 @@
-//! device-read: the device is read past the filesystem, from memory and then from the device, and nothing else is.
+//! device-read: the device is read directly, first from memory and then from the device itself.
 
 use crate::support::{Requirement, Sandbox, Test, json};
 use serde_json::Value;
@@ -13,14 +13,14 @@ const LOOP: &[Requirement] = &[
 pub fn tests() -> Vec<Test> {
     vec![
         Test {
-            name: "device_read::a_device_is_read_from_memory_and_by_itself",
+            name: "device_read::a_device_is_read_from_memory_and_directly",
             requires: LOOP,
-            body: from_memory_and_by_itself,
+            body: from_memory_and_directly,
         },
         Test {
             name: "device_read::a_directory_has_no_device_to_read",
             requires: &[Requirement::Root],
-            body: a_directory_is_no_device,
+            body: a_directory_is_not_a_device,
         },
     ]
 }
@@ -32,7 +32,7 @@ fn sweep(sandbox: &Sandbox, device: &str) -> Value {
     json(&output)
 }
 
-fn from_memory_and_by_itself() {
+fn from_memory_and_directly() {
     let sandbox = Sandbox::new();
     let image = sandbox.path("scratch.img");
     let device =
@@ -51,15 +51,15 @@ fn from_memory_and_by_itself() {
         );
         let (bytes, reads) = (&role["rates"]["bytes"], &role["operations"][0]["lat_ns"]["N"]);
         let (bytes, reads) = (bytes.as_u64().expect("bytes"), reads.as_u64().expect("reads"));
-        // All are of the same length; one may have crossed the end of the window.
+        // All reads have the same length; one may have crossed the end of the window.
         assert!(reads > 1 && bytes.is_multiple_of(1 << 20) && (bytes >> 20).abs_diff(reads) <= 1, "{role}");
         from_device.push(phase["telemetry"]["window"]["devices"][0]["reads"].clone());
     }
-    // The second phase cannot live on what the first left in memory.
+    // The second phase cannot use what the first left in memory.
     assert!(from_device[1].as_u64() > from_device[0].as_u64(), "{from_device:?}");
 }
 
-fn a_directory_is_no_device() {
+fn a_directory_is_not_a_device() {
     let sandbox = Sandbox::new();
     let json = sweep(&sandbox, &format!("[device]\ndirectory = \"{}\"", sandbox.path("").display()));
     let trial = &json["trials"][0];

@@ -1,4 +1,4 @@
-//! The engine on filesystems that hang, fail, and are slow by a known time.
+//! The engine on filesystems that hang, fail, or have a known delay.
 
 use crate::support::sick::{Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox, Test};
@@ -24,7 +24,7 @@ pub fn tests() -> Vec<Test> {
         test("engine_fuse::a_write_that_never_ends_is_censored", a_write_that_never_ends),
         test("engine_fuse::cleaning_up_gives_up_where_a_worker_hangs", cleaning_up_gives_up),
         test("engine_fuse::an_error_names_operation_path_and_errno", an_error),
-        test("engine_fuse::delays_are_measured_as_they_are", delays_are_measured_as_they_are),
+        test("engine_fuse::delays_are_measured_correctly", delays_are_measured_correctly),
     ]
 }
 
@@ -56,8 +56,9 @@ fn workload() -> Fileserver {
     }
 }
 
-/// Runs the engine as a process on a filesystem of this behaviour, and shows each event to the test. Requests that are
-/// held back are answered only when the engine has closed its output: that it does is what "on time" means.
+/// Runs the engine as a process on a filesystem with this behaviour, and shows each event to the test.
+/// Requests that are held are answered only when the engine has closed its output, so the engine must end
+/// without them.
 pub fn run(
     behaviour: &Arc<Behaviour>,
     change: impl FnOnce(&mut EngineRequest),
@@ -135,7 +136,7 @@ fn a_write_over_both_edges() {
     let lat = &row(writer, unfinished.operation).lat_ns;
     assert_eq!((lat.count, lat.max), (0, phase.window_ns.0), "{lat:?}");
     assert!(lat.is_bound(lat.max), "the maximum is printed with >=");
-    assert_eq!(phase.drain_ns.0 / 100_000_000, 10, "the drain lasts to its limit");
+    assert_eq!(phase.drain_ns.0 / 100_000_000, 10, "the drain lasts until its limit");
     assert!(role(phase, Role::Reader).worker_results[0].completed > 0, "the reader is not affected");
 }
 
@@ -171,7 +172,7 @@ fn a_write_that_never_ends() {
         |_| (),
         |event| {
             if begins(event, Stage::Measure) {
-                // In the middle of the window, behind other writes.
+                // In the middle of the window, after other writes.
                 let behaviour = Arc::clone(&behaviour);
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(500));
@@ -237,14 +238,14 @@ fn an_error() {
     assert!(hint.is_some());
 }
 
-/// What is slow, and which operation of which role must show it.
+/// What is delayed, and which operation of which role must show it.
 const DELAYS: &[(&[Kind], Role, &[Operation])] = &[
     (&[Kind::Readdir], Role::Reader, &[Operation::Readdir]),
     (&[Kind::Lookup], Role::Reader, &[Operation::Statx]),
     (&[Kind::Open], Role::Reader, &[Operation::Openat]),
     (&[Kind::Read], Role::Reader, &[Operation::ReadFirstByte, Operation::Read]),
     (&[Kind::Flush], Role::Reader, &[Operation::Close]),
-    // The reader takes its time too, and leaves the processors to the writer.
+    // The reader is delayed as well, and leaves the processors to the writer.
     (&[Kind::Create, Kind::Readdir], Role::Writer, &[Operation::Openat]),
     (&[Kind::Write, Kind::Readdir], Role::Writer, &[Operation::WriteFirstByte, Operation::Write]),
     (&[Kind::Flush, Kind::Readdir], Role::Writer, &[Operation::Close]),
@@ -252,8 +253,8 @@ const DELAYS: &[(&[Kind], Role, &[Operation])] = &[
     (&[Kind::Unlink, Kind::Readdir], Role::Writer, &[Operation::Unlinkat, Operation::Rmdir]),
 ];
 
-/// Never less than the delay; and at most 5 % and 100 us more, for which a busy machine gets a few attempts.
-fn delays_are_measured_as_they_are() {
+/// Never less than the delay, and at most 5 % and 100 us more; a busy machine gets a few attempts.
+fn delays_are_measured_correctly() {
     const ATTEMPTS: u32 = 5;
     let delay = Duration::from_millis(3);
     let least = delay.as_nanos() as u64;
@@ -262,7 +263,7 @@ fn delays_are_measured_as_they_are() {
         let within = (0..ATTEMPTS).any(|_| {
             let medians = medians(kinds, delay, *role, operations);
             for (operation, median) in &medians {
-                assert!(*median >= least, "{role} {operation}: {median} ns where {least} ns were injected");
+                assert!(*median >= least, "{role} {operation}: {median} ns, but {least} ns were injected");
             }
             let far: Vec<_> = medians.iter().filter(|(_, median)| *median > most).collect();
             if !far.is_empty() {

@@ -1,4 +1,5 @@
-//! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory, being stopped.
+//! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory use, and
+//! being stopped.
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test};
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
@@ -21,7 +22,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// A mounted filesystem on an image; the loop device goes away with the mount.
+/// A mounted filesystem on an image; the loop device disappears with the mount.
 struct Scratch {
     mountpoint: PathBuf,
     _sandbox: Sandbox,
@@ -106,7 +107,7 @@ fn count(top: &Path) -> (u64, u64) {
 fn full_pass() {
     for filesystem in ["ext4", "xfs", "btrfs"] {
         let scratch = Scratch::new(filesystem, 512 << 20);
-        // A directory that takes many reads to list, among many others.
+        // A directory that takes many calls to list, and others.
         let many = scratch.mountpoint.join("many");
         for name in (0..300).map(|n| format!("neighbour-{n}")) {
             fs::create_dir_all(scratch.mountpoint.join(name)).expect("a directory");
@@ -119,7 +120,7 @@ fn full_pass() {
             clean_up: false,
             ..request(&scratch.mountpoint, Fileserver { writers: 0, ..workload() })
         };
-        fsdyno_engine::run(&made, &false.into(), &mut |_| ()).expect("the engine makes trees");
+        fsdyno_engine::run(&made, &false.into(), &mut |_| ()).expect("the engine creates trees");
         let generated = scratch.mountpoint.join("fsdyno-0000000000000003/tree-1");
         for tree in [many, generated] {
             let (files, directories) = count(&tree);
@@ -155,7 +156,11 @@ fn full_device() {
                 last = Some(event);
             });
         assert!(result.is_err());
-        assert_eq!(fs::read_dir(&scratch.mountpoint).expect("readable").count(), 1, "all but lost+found");
+        assert_eq!(
+            fs::read_dir(&scratch.mountpoint).expect("readable").count(),
+            1,
+            "everything except lost+found is removed"
+        );
         match last {
             Some(EngineEvent::Failed(failure)) => failure,
             other => panic!("{other:?}"),
@@ -167,7 +172,7 @@ fn full_device() {
     let write = failure(Fileserver {
         tree_size: Bytes(4 << 20),
         writer_space: Some(Bytes(Bytes::GIB)),
-        // The phase before it takes as long, and the device is full in a fraction of it.
+        // The phase before it takes as long, but the device is full after a fraction of that.
         window: Nanos::from_secs(5),
         ..workload()
     });
@@ -198,7 +203,8 @@ fn direct_io() {
                 let attributes = entry.metadata().expect("attributes");
                 match attributes.is_dir() {
                     true => open.push(entry.path()),
-                    // The last file of a writer may be cut short by the end of its phase, at a block all the same.
+                    // The last file of a writer may be truncated by the end of its phase, but at a block
+                    // boundary.
                     false => {
                         assert_eq!(attributes.len() % 4096, 0, "{filesystem} {}", entry.path().display())
                     }
@@ -208,8 +214,8 @@ fn direct_io() {
     }
 }
 
-/// Two workers, the default content and many files: the peak of the resident set stays below 64 MiB, and three times as
-/// many files and operations add next to nothing.
+/// Two workers, the default content and many files: the peak of the resident set stays below 64 MiB, and
+/// three times as many files and operations increase it only slightly.
 fn memory_stays_flat() {
     let peak = |tree: u64, window: Nanos, model: TreeModel| -> (u64, u64) {
         let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
@@ -270,5 +276,5 @@ fn end_of_stdin() {
     let Some(EngineEvent::Failed(failure)) = last else { panic!("{last:?}") };
     assert_eq!(failure.message, "stopped");
     assert_eq!(engine.wait().expect("the engine ends").code(), Some(1));
-    assert_eq!(fs::read_dir(memory.path()).expect("readable").count(), 0, "what was made is removed");
+    assert_eq!(fs::read_dir(memory.path()).expect("readable").count(), 0, "what was created is removed");
 }

@@ -1,4 +1,4 @@
-//! The real bonnie++, postmark and fio on a small image, and what is left of them when a sweep is killed.
+//! The real bonnie++, postmark and fio on a small image, and what remains of them when a sweep is killed.
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use serde_json::Value;
@@ -44,29 +44,29 @@ pub fn tests() -> Vec<Test> {
     let row = |name, program: &'static [Requirement], body| Test { name, requires: program, body };
     vec![
         row(
-            "external::bonnie_tells_its_parts",
+            "external::bonnie_reports_its_parts",
             &[
                 Requirement::Root,
                 Requirement::Loop,
                 Requirement::Program("bonnie++"),
                 Requirement::Program("bon_csv2txt"),
             ],
-            bonnie_tells_its_parts,
+            bonnie_reports_its_parts,
         ),
         row(
-            "external::postmark_tells_its_counts",
+            "external::postmark_reports_its_counts",
             &[Requirement::Root, Requirement::Loop, Requirement::Program("postmark")],
-            postmark_tells_its_counts,
+            postmark_reports_its_counts,
         ),
         row(
-            "external::fio_tells_its_jobs",
+            "external::fio_reports_its_jobs",
             &[Requirement::Root, Requirement::Loop, Requirement::Program("fio")],
-            fio_tells_its_jobs,
+            fio_reports_its_jobs,
         ),
         row(
-            "external::what_a_program_complains_of_is_kept",
+            "external::the_error_of_a_program_is_kept",
             &[Requirement::Root, Requirement::Loop, Requirement::Program("bonnie++")],
-            what_a_program_complains_of_is_kept,
+            the_error_of_a_program_is_kept,
         ),
         row(
             "external::a_killed_sweep_leaves_no_program",
@@ -86,7 +86,7 @@ fn plan(sandbox: &Sandbox, workload: &str) -> String {
     sandbox.write("plan.toml", &format!("{text}{workload}")).display().to_string()
 }
 
-/// Sweeps, and gives the stored trial.
+/// Runs a sweep, and returns the stored trial.
 fn trial(sandbox: &Sandbox, workload: &str) -> Value {
     let swept = sandbox.run(&["sweep", &plan(sandbox, workload)]);
     assert!(swept.status.success(), "{}", describe(&swept));
@@ -97,28 +97,29 @@ fn stored(sandbox: &Sandbox) -> Value {
     sandbox.stored()["trials"][0].clone()
 }
 
-/// Names of phases, each with the one role that it has first.
+/// The names of the phases, each with its first role.
 fn parts(trial: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let phases = trial["phases"].as_array().expect("phases");
     phases.iter().map(|phase| (text(&phase["name"]), text(&phase["roles"][0]["role"]))).collect()
 }
 
-fn bonnie_tells_its_parts() {
+fn bonnie_reports_its_parts() {
     let sandbox = Sandbox::new();
     let trial = trial(&sandbox, "program = \"bonnie++\"\narguments = \"-s 32m -n 4:2000:10:4 -f1\"\n");
     let parts = parts(&trial);
     assert_eq!(parts.len(), 12, "{parts:?}");
     assert_eq!(parts[0], ("write per character".to_string(), "writer".to_string()));
-    // Byte by byte nothing is quick; the other parts may be, and are then told to have no figure.
+    // Moving single bytes always takes long enough; the other parts may not, and then a warning says that
+    // they have no figure.
     let silent = trial["phases"].as_array().expect("phases").iter().any(|phase| phase["window_ns"] == 0);
     assert_eq!(silent, trial["warnings"].to_string().contains("figure-missing"), "{trial}");
-    // It announces its parts, so that each is watched by itself: the one that is slow fills its window with its own work.
+    // It announces its parts, so each is watched separately: the slow one fills its window with its own work.
     assert!(trial["phases"].as_array().expect("phases").iter().all(|phase| phase["telemetry"].is_object()));
     let first = &trial["phases"][0];
     let (watched, told) = (&first["telemetry"]["window"]["length_ns"], &first["window_ns"]);
     let ratio = watched.as_f64().expect("a length") / told.as_f64().expect("a window");
-    assert!((0.9..1.1).contains(&ratio), "watched for {watched}, told {told}");
+    assert!((0.9..1.1).contains(&ratio), "watched for {watched}, reported {told}");
     assert!(
         first["telemetry"]["window"]["task_ns"]["own"].as_u64().is_some_and(|ns| ns > 100_000_000),
         "{first}"
@@ -127,19 +128,19 @@ fn bonnie_tells_its_parts() {
     assert_eq!(writer["rates"]["bytes"], 1 << 20);
     assert!(writer["longest_stall_ns"].as_u64().is_some_and(|stall| stall > 0), "{writer}");
     assert!(writer["time_over_1s"].is_null() && writer["operations"] == Value::Array(Vec::new()), "{writer}");
-    tables_are_those_of_the_program(&sandbox);
+    tables_equal_those_of_the_program(&sandbox);
 }
 
-/// The program's own `bon_csv2txt` makes of our line of fields the tables that we show.
-fn tables_are_those_of_the_program(sandbox: &Sandbox) {
+/// The program's own `bon_csv2txt` turns our line of fields into the tables that we show.
+fn tables_equal_those_of_the_program(sandbox: &Sandbox) {
     let line = sandbox.run(&["show", "--as", "bonnie-csv"]);
     let fields = String::from_utf8_lossy(&line.stdout).into_owned();
     assert_eq!(fields.trim_end().split(',').count(), 50, "{}", describe(&line));
     let file = sandbox.write("line.csv", &fields);
     let printed = Command::new("bon_csv2txt").stdin(fs::File::open(file).expect("the line")).output();
     let printed = printed.expect("bon_csv2txt runs");
-    // Figures and latencies in the order of the tables. Names and sizes before them it prints in a manner of its own, and
-    // 0k where bonnie++ itself prints +++++.
+    // Figures and latencies in the order of the tables. The names and sizes before them have another format,
+    // and it prints 0k where bonnie++ itself prints +++++.
     let figures = |line: &str| -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let figures = &words[words.len().saturating_sub(12)..];
@@ -155,7 +156,7 @@ fn tables_are_those_of_the_program(sandbox: &Sandbox) {
     assert!(ours.len() == 4 && ours == theirs, "{ours:#?}\n{}", describe(&printed));
 }
 
-fn postmark_tells_its_counts() {
+fn postmark_reports_its_counts() {
     let sandbox = Sandbox::new();
     let commands = "commands = [\"set number 200\", \"set transactions 1000\", \"set size 500 10000\"]\n";
     let trial = trial(&sandbox, &format!("program = \"postmark\"\n{commands}"));
@@ -169,7 +170,8 @@ fn postmark_tells_its_counts() {
     assert!(stdout.contains("\t\tCreation alone: 200 files (200.00 per second)\n"), "{stdout}");
     let transactions = &trial["phases"][1];
     assert_eq!(transactions["roles"][0]["rates"]["items"], 1000);
-    // It does not tell its processor time: that is the kernel's count, and so there is a figure with the kernel's threads.
+    // It does not report its processor time, so the kernel's figure is stored, and can be shown with that of
+    // kernel threads.
     assert!(transactions["roles"][0]["cpu"]["system_ns"].as_u64().is_some_and(|ns| ns > 0), "{transactions}");
     assert!(transactions["telemetry"]["window"]["devices"][0].is_object(), "{transactions}");
     let summary = sandbox.run(&["show", "--summary", "--measure", "cpu-per-mb", "--format", "json"]);
@@ -178,7 +180,7 @@ fn postmark_tells_its_counts() {
     assert!(full.contains("CPU with workers"), "{full}");
 }
 
-fn fio_tells_its_jobs() {
+fn fio_reports_its_jobs() {
     let sandbox = Sandbox::new();
     sandbox.write("a.fio", JOB);
     let trial = trial(&sandbox, "program = \"fio\"\njob = \"a.fio\"\n");
@@ -194,7 +196,7 @@ fn fio_tells_its_jobs() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("IOPS"), "{}", describe(&shown));
     let csv = sandbox.run(&["show", "--format", "csv"]);
     assert!(String::from_utf8_lossy(&csv.stdout).contains("pwrite64"), "{}", describe(&csv));
-    // It says nothing of its groups while it runs: the machine is watched over all of them together.
+    // It reports nothing about its groups while it runs, so telemetry covers all of them together.
     let phases = trial["phases"].as_array().expect("phases");
     assert!(phases[0]["telemetry"].is_null() && phases[1]["telemetry"].is_null());
     let whole = &phases[2];
@@ -207,7 +209,7 @@ fn fio_tells_its_jobs() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-fn what_a_program_complains_of_is_kept() {
+fn the_error_of_a_program_is_kept() {
     let sandbox = Sandbox::new();
     let plan = plan(&sandbox, "program = \"bonnie++\"\narguments = \"-s 2g -n 0 -f\"\n");
     let swept = sandbox.run(&["sweep", &plan]);
@@ -218,7 +220,7 @@ fn what_a_program_complains_of_is_kept() {
     assert!(error["hint"].as_str().is_some_and(|text| text.contains("smaller")), "{error}");
 }
 
-/// The jobs of fio leave its process group, and must be gone all the same.
+/// The jobs of fio leave its process group, but they must also be gone.
 fn a_killed_sweep_leaves_no_program() {
     let sandbox = Sandbox::new();
     let marker = format!("marker{}", std::process::id());
@@ -236,7 +238,7 @@ fn a_killed_sweep_leaves_no_program() {
     assert!(wait_for(|| fio_processes() >= 4), "fio has not started its jobs");
     sweep.kill().expect("kill the sweep");
     sweep.wait().expect("reap the sweep");
-    assert!(wait_for(|| fio_processes() == 0), "{} processes of fio are left", fio_processes());
+    assert!(wait_for(|| fio_processes() == 0), "{} fio processes are left", fio_processes());
     let restore = sandbox.run(&["restore"]);
     assert!(restore.status.success(), "{}", describe(&restore));
 }

@@ -1,4 +1,4 @@
-//! A store that cannot be written any more: the trial is kept, the sweep ends, and everything is undone.
+//! A store that can no longer be written: the trial is kept, the sweep ends, and everything is undone.
 
 use crate::support::{Requirement, Sandbox, Test, describe, json};
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ pub fn tests() -> Vec<Test> {
     }]
 }
 
-/// State on a tmpfs, unmounted when the test ends, however it ends.
+/// A tmpfs for the state directory, unmounted when the test ends, however it ends.
 struct Small(std::path::PathBuf);
 
 impl Small {
@@ -28,7 +28,7 @@ impl Small {
         Small(path)
     }
 
-    /// Leaves no room in it.
+    /// Fills it completely.
     fn fill(&self) {
         let mut file = File::create(self.0.join("filler")).expect("a file");
         while file.write_all(&[1; 4096]).is_ok() {}
@@ -51,7 +51,7 @@ fn a_full_disk_keeps_the_trial_for_later() {
     let mut child =
         sandbox.fsdyno(&bench).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start a bench");
     while fs::read_dir(sandbox.path("work")).expect("the directory").count() == 0 {
-        assert!(child.try_wait().expect("look at it").is_none(), "the bench ended by itself");
+        assert!(child.try_wait().expect("look at it").is_none(), "the bench ended early");
         thread::sleep(Duration::from_millis(5));
     }
     small.fill();
@@ -63,7 +63,7 @@ fn a_full_disk_keeps_the_trial_for_later() {
     assert!(kept.starts_with("/run/") && said.contains("full") && said.contains("hint: "), "{said}");
     assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0, "{said}");
 
-    // The disk is still full: nothing is lost.
+    // The disk is still full, but nothing is lost.
     let restored = sandbox.run(&["restore", "--state", &state]);
     assert_eq!(restored.status.code(), Some(1), "{}", describe(&restored));
     assert!(Path::new(&kept).exists());

@@ -1,8 +1,8 @@
 //! Every guard on real devices: refused with the reason, exit code 3, and not one byte written.
 //!
-//! Each test makes a device that must not be touched and names and confirms it. The guards are asked first, so that a
-//! guard that fails is seen before a sweep is started; then the binary is run on a plan that names the device, and the
-//! device is compared by hash with what it was before.
+//! Each test creates a device that must not be touched, names it and confirms it. The guards are asked first,
+//! so that a broken guard is found before a sweep starts. Then the binary runs a plan that names the device,
+//! and the hash of the device is compared with the one from before.
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
@@ -68,11 +68,11 @@ pub fn tests() -> Vec<Test> {
         test("guards::a_symlink_to_the_disk_of_the_root_filesystem", LOOP, root_disk_by_symlink),
         test("guards::a_device_that_carries_the_store", LOOP, carries_the_store),
         test("guards::an_image_path_that_exists", LOOP, image_exists),
-        test("guards::what_is_no_device", LOOP, no_device),
+        test("guards::a_path_that_is_not_a_device", LOOP, no_device),
     ]
 }
 
-// What is planned, and what must come of it.
+// The plan, and what is expected of it.
 
 pub(crate) fn block(path: &Path) -> DeviceSpec {
     DeviceSpec::Block { path: path.to_path_buf(), identity: None }
@@ -93,7 +93,7 @@ pub(crate) fn overwrite(path: &Path, kind: &str) -> Overwrite {
     Overwrite { device: path.to_path_buf(), kind: kind.to_string() }
 }
 
-/// Asks the guards; nothing is written.
+/// Asks the guards, without writing anything.
 pub(crate) fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmation) -> Vec<Refusal> {
     let devices = Devices { data: data.clone(), journals: BTreeMap::new() };
     let configuration =
@@ -111,7 +111,7 @@ pub(crate) fn ask(sandbox: &Sandbox, data: &DeviceSpec, confirmation: &Confirmat
     }
 }
 
-/// The guards, and then the binary, refuse a device for the reason that has this word in it, and write nothing.
+/// The guards, and then the binary, refuse a device for a reason that contains this text, and write nothing.
 pub(crate) fn refused(sandbox: &Sandbox, data: &DeviceSpec, word: &str, bytes: &[&Path]) {
     refused_with(sandbox, data, &confirming(data.path()), word, bytes);
 }
@@ -125,7 +125,10 @@ fn refused_with(
 ) {
     let before: Vec<String> = bytes.iter().map(|path| hash(path)).collect();
     let refusals = ask(sandbox, data, confirmation);
-    assert!(refusals.iter().any(|refusal| refusal.reason.contains(word)), "'{word}' in {refusals:#?}");
+    assert!(
+        refusals.iter().any(|refusal| refusal.reason.contains(word)),
+        "expected '{word}' in {refusals:#?}"
+    );
     assert!(refusals.iter().all(|refusal| !refusal.hint.is_empty()), "{refusals:#?}");
 
     let device = match data {
@@ -147,24 +150,28 @@ fn refused_with(
         ),
     );
     let plan = plan.display().to_string();
-    // A dry run takes every device as confirmed.
+    // A dry run treats every device as confirmed.
     let foreseen = sandbox.run(&["plan", &plan]);
     let told = String::from_utf8_lossy(&foreseen.stdout).contains(word);
-    assert_eq!(told, !confirmation.destroy.is_empty(), "'{word}' in {}", describe(&foreseen));
+    assert_eq!(told, !confirmation.destroy.is_empty(), "expected '{word}' in {}", describe(&foreseen));
     let mut arguments = vec!["sweep".to_string(), plan];
     for path in &confirmation.destroy {
         arguments.extend(["--destroy".to_string(), path.display().to_string()]);
     }
     let output = sandbox.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains(word), "'{word}' in {}", describe(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains(word),
+        "expected '{word}' in {}",
+        describe(&output)
+    );
     let after: Vec<String> = bytes.iter().map(|path| hash(path)).collect();
     assert_eq!(before, after, "the device was written to");
 }
 
 pub(crate) fn hash(path: &Path) -> String {
     rustix::fs::sync();
-    let mut file = File::open(path).expect("open what must stay as it is");
+    let mut file = File::open(path).expect("open what must not change");
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -176,9 +183,9 @@ pub(crate) fn hash(path: &Path) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-// Devices that last as long as their test. Where one cannot be taken down, the harness sees it.
+// Devices that last as long as their test. If one cannot be removed, the harness detects it.
 
-/// A loop device over an image of its own.
+/// A loop device over its own image.
 pub(crate) struct Loop {
     pub(crate) image: PathBuf,
     pub(crate) node: PathBuf,
@@ -221,7 +228,7 @@ impl Drop for Mount {
     }
 }
 
-/// A device in use as swap, of the lowest priority.
+/// A device in use as swap, with the lowest priority.
 struct Swap(PathBuf);
 
 impl Swap {
@@ -325,7 +332,7 @@ fn swap() {
     let device = Loop::new(&sandbox, "image", 64);
     tool("mkswap", &["-q"], &device.node);
     let _swap = Swap::new(&device.node);
-    // No hash: the kernel itself may write there.
+    // No hash, because the kernel itself may write there.
     refused(&sandbox, &block(&device.node), "is in use as swap", &[]);
 }
 
@@ -357,7 +364,7 @@ fn btrfs_member() {
     refused(&sandbox, &block(&second.node), "member of the mounted btrfs", &[&second.image]);
 }
 
-/// A signature is refused unless its kind is confirmed; then the device may be used.
+/// A signature is refused unless its kind is confirmed, and then the device may be used.
 fn signature(kind: &'static str, mib: u64, make: fn(&Path)) {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", mib);
@@ -374,7 +381,8 @@ fn luks(device: &Path) {
     succeed(Command::new("sh").args(["-c", script]).arg(device));
 }
 
-/// Version 1.2 (md(4)): magic, version, identifier, name, level 1, size, two members, data at sector 2048, itself at 8.
+/// Version 1.2 (md(4)): magic, version, identifier, name, level 1, size, two members, data at sector 2048,
+/// superblock at sector 8.
 fn md_superblock(device: &Path) {
     let mut superblock = [0_u8; 256];
     for (offset, value) in [
@@ -395,7 +403,7 @@ fn md_superblock(device: &Path) {
     write_at(device, 4096, &superblock);
 }
 
-/// A DOS table with one Linux partition of 32 MiB at 1 MiB.
+/// A DOS partition table with one Linux partition of 32 MiB at 1 MiB.
 fn partition_table(device: &Path) {
     let mut table = [0_u8; 66];
     table[4] = 0x83;
@@ -435,7 +443,7 @@ fn disk_with_partitions() {
 
 fn too_small() {
     let sandbox = Sandbox::new();
-    // Large enough for ext4, not for the trees.
+    // Large enough for ext4, but not for the trees.
     let device = Loop::new(&sandbox, "image", 12);
     refused(&sandbox, &block(&device.node), "the plan's trees need", &[&device.image]);
 }
@@ -488,7 +496,7 @@ fn swapped_after() {
     assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
 }
 
-/// The node of the disk under `/`, where it has one.
+/// The node of the disk under `/`, if there is one.
 fn disk_under_root() -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/")).expect("a root");
@@ -499,7 +507,7 @@ fn disk_under_root() -> PathBuf {
     name.unwrap_or_else(|| PathBuf::from(source))
 }
 
-/// Only asked, never run: where this guard fails, the sweep would destroy the machine.
+/// Only asked, never run: if this guard failed, the sweep would destroy the machine.
 fn asked_to_destroy_root(sandbox: &Sandbox, path: &Path) {
     let refusals = ask(sandbox, &block(path), &confirming(path));
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
@@ -537,7 +545,7 @@ fn image_exists() {
     std::os::unix::fs::symlink(sandbox.path("nowhere"), &link).expect("a link");
     let image = DeviceSpec::Image { path: link, size: Bytes(64 * Bytes::MIB), direct_io: false };
     refused(&sandbox, &image, "already exists", &[]);
-    assert!(!sandbox.path("nowhere").exists(), "nothing was made through the link");
+    assert!(!sandbox.path("nowhere").exists(), "nothing was created through the link");
 }
 
 fn no_device() {

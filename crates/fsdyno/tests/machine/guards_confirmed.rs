@@ -33,7 +33,7 @@ pub fn tests() -> Vec<Test> {
         test("guards::a_kind_alone_confirms_nothing", &[][..], kind_alone),
         test("guards::what_would_be_lost_is_shown", LOOP, what_would_be_lost),
         test("guards::the_volume_group_that_would_be_lost", LVM, volume_group),
-        test("guards::what_fsdyno_left_needs_no_word", ALL, left_by_fsdyno),
+        test("guards::what_fsdyno_left_needs_no_confirmation", ALL, left_by_fsdyno),
         test("guards::data_without_a_signature", LVM, damaged_label),
         test("guards::a_device_that_fstab_names", NAMESPACE, named_in_fstab),
         test("guards::a_device_claimed_after_the_guards", BTRFS, claimed_after_the_guards),
@@ -77,11 +77,11 @@ fn what_would_be_lost() {
         overwrite: vec![overwrite(Path::new("/dev/null"), "ext4")],
         ..confirming(&device.node)
     };
-    assert_eq!(ask(&sandbox, &block(&device.node), &other).len(), 1, "confirmed for another device");
+    assert_eq!(ask(&sandbox, &block(&device.node), &other).len(), 1, "only another device is confirmed");
     let link = sandbox.path("by-id");
     std::os::unix::fs::symlink(&device.node, &link).expect("a link");
     let by_link = Confirmation { overwrite: vec![overwrite(&link, "ext4")], ..confirming(&link) };
-    assert_eq!(ask(&sandbox, &block(&device.node), &by_link), [], "confirmed by another name of it");
+    assert_eq!(ask(&sandbox, &block(&device.node), &by_link), [], "confirmed under another name");
 }
 
 fn volume_group() {
@@ -99,7 +99,7 @@ fn volume_group() {
     assert!(refusals[0].reason.contains("LVM2_member (label 'precious', UUID"), "{refusals:#?}");
 }
 
-/// A sweep after the other on the same disks, each with guards of its own.
+/// One sweep after another on the same disks, each with new guards.
 fn left_by_fsdyno() {
     let sandbox = Sandbox::new();
     let (data, log) = (Loop::new(&sandbox, "data", 512), Loop::new(&sandbox, "log", 64));
@@ -131,9 +131,9 @@ fn left_by_fsdyno() {
     let signatures = host.probe_device(&data.node).expect("a probe").signatures;
     assert!(
         signatures.iter().all(|one| one.kind == SCRATCH_MARK),
-        "what is left of a sweep is the mark of a scratch disk: {signatures:?}"
+        "a sweep leaves only the mark of a scratch disk: {signatures:?}"
     );
-    // Somebody else's on the same disk is nobody's business of ours.
+    // A foreign filesystem on the same disk is not ours to overwrite.
     tool("mkfs.ext4", &["-q", "-F"], &data.node);
     refused_for(&sandbox, &data, "signature of ext4");
 }
@@ -143,7 +143,7 @@ fn refused_for(sandbox: &Sandbox, device: &Loop, word: &str) {
     assert!(reasons(&refusals).iter().any(|reason| reason.contains(word)), "{refusals:#?}");
 }
 
-/// A physical volume whose label was overwritten: libblkid sees nothing, and everything is still there.
+/// A physical volume whose label was overwritten: libblkid finds nothing, but all data is still there.
 fn damaged_label() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
@@ -158,7 +158,7 @@ fn damaged_label() {
     assert_eq!(ask(&sandbox, &block(&device.node), &confirmed), []);
 }
 
-/// The table is ours, and only fsdyno sees it.
+/// The fstab is ours, and only fsdyno sees it.
 fn named_in_fstab() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
@@ -184,7 +184,7 @@ fn named_in_fstab() {
     assert!(told.contains("is named in /etc/fstab, for '/srv/backup'"), "{}", describe(&output));
 }
 
-/// mkfs.btrfs would look itself; here it is not even started.
+/// mkfs.btrfs would check this itself; here it is not even started.
 fn claimed_after_the_guards() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 128);

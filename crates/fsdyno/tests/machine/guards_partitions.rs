@@ -1,4 +1,5 @@
-//! The guards on partitions: free beside neighbours in use, never on a disk that is used as a whole.
+//! The guards on partitions: allowed alongside others that are in use, but never on a disk that is used as a
+//! whole.
 
 use crate::guards::{Loop, Mount, PARTX, Partitions, Process, ask, block, confirming, ext4, refused};
 use crate::support::{Sandbox, Test};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
     vec![
-        test("guards_partitions::the_name_of_its_disk_confirms_none", PARTX, confirmed_by_its_disk),
+        test("guards_partitions::the_name_of_a_disk_confirms_no_partition", PARTX, confirmed_by_its_disk),
         test(
             "guards_partitions::on_a_disk_that_is_used_as_a_whole",
             PARTX,

@@ -1,6 +1,6 @@
-//! Guests: kernels other than the machine's own, in virtual machines that fsdyno makes.
+//! Guests: kernels other than the machine's own, in virtual machines that fsdyno creates.
 //!
-//! What is fetched is kept beside the build, so that it is fetched once.
+//! Downloads are kept next to the build, so that they happen only once.
 
 use crate::support::{NOBODY, Requirement, Sandbox, Test, describe};
 use fsdyno_core::{GuestShape, KernelSpec};
@@ -26,7 +26,7 @@ pub const GUEST: &[Requirement] = &[
     Requirement::Root,
 ];
 
-/// For trials on this machine, too.
+/// For trials on this machine as well.
 pub const GUEST_AND_MACHINE: &[Requirement] = &[Requirement::All(GUEST), Requirement::Loop];
 
 /// A small load of readers and writers in guests.
@@ -65,12 +65,12 @@ pub fn tests() -> Vec<Test> {
             "guests::without_root_a_lost_and_a_hung_guest_fail_their_trials_only",
             a_lost_and_a_hung_guest_fail_their_trials_only,
         ),
-        test("guests::a_disk_that_fails_is_told_by_the_console", a_disk_that_fails_is_told_by_the_console),
+        test("guests::a_failing_disk_is_reported_by_the_console", a_failing_disk_is_reported_by_the_console),
         test("guests::a_killed_sweep_takes_its_guest_along", a_killed_sweep_takes_its_guest_along),
     ]
 }
 
-/// Where kernels for these tests are kept.
+/// Where the kernels for these tests are kept.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
@@ -95,13 +95,13 @@ pub fn started(request: &GuestRequest) -> Box<dyn Guest> {
         .unwrap_or_else(|not| panic!("{}\n{}", not.error, not.last_words))
 }
 
-/// Files as a host that has made them gives them to a guest.
+/// Files as the host that created them passes them to a guest.
 pub fn opened(disks: &[PathBuf]) -> Vec<OwnedFd> {
     let open = |disk: &PathBuf| fs::File::options().read(true).write(true).open(disk).expect("a disk").into();
     disks.iter().map(open).collect()
 }
 
-/// The fields of `/proc/PID/status` that say what a process may do.
+/// The fields of `/proc/PID/status` that show what a process may do.
 fn rights(pid: u32) -> BTreeMap<String, String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
     let fields = text.lines().filter_map(|line| line.split_once(':'));
@@ -121,13 +121,13 @@ fn open_below(pid: u32, directory: &Path) -> Vec<PathBuf> {
     open
 }
 
-/// Started by root, it is somebody else without any right, whose system calls are filtered; and its disk is the file that
-/// was made, whatever has its name by then.
+/// Started by root, QEMU runs as another user without any privileges, and its system calls are filtered. Its
+/// disk is the file that was created, even if another file has taken its name.
 fn qemu_has_descriptors_and_no_rights() {
     let directory = tempfile::tempdir().expect("a directory");
     let (disk, moved) = (directory.path().join("disk"), directory.path().join("moved"));
     fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
-    fs::set_permissions(&disk, fs::Permissions::from_mode(0o600)).expect("root's alone");
+    fs::set_permissions(&disk, fs::Permissions::from_mode(0o600)).expect("root only");
     let request = request("6.1", vec![disk.clone()]);
     let disks = opened(&request.disks);
     fs::rename(&disk, &moved).expect("another name");
@@ -184,11 +184,11 @@ fn a_guest_answers_and_panics() {
     assert!(matches!(error, HostError::Lost { .. }), "{error}");
     let last = guest.last_words();
     assert!(last.contains("Kernel panic - not syncing: sysrq triggered crash"), "{last}");
-    let error = guest.mounts().expect_err("nobody is there any more");
+    let error = guest.mounts().expect_err("the guest is gone");
     assert!(matches!(error, HostError::Lost { .. }), "{error}");
 }
 
-/// The plan of these tests with its image in the sandbox.
+/// The plan of these tests, with its image in the sandbox.
 fn plan(sandbox: &Sandbox) -> (String, PathBuf) {
     let image = sandbox.path("disk.img");
     let text = PLAN.replace("IMAGE", &image.display().to_string());
@@ -198,7 +198,7 @@ fn plan(sandbox: &Sandbox) -> (String, PathBuf) {
 /// The binary with the kernels of these tests in its cache.
 pub fn fsdyno(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let mut command = sandbox.fsdyno(arguments);
-    // The directory that XDG_CACHE_HOME names has one for each program.
+    // XDG_CACHE_HOME contains a directory for each program.
     command.env("XDG_CACHE_HOME", cache()).stdin(Stdio::null());
     command
 }
@@ -216,7 +216,7 @@ fn shown_trials(shown: &Output) -> Vec<Value> {
 fn two_kernels_and_the_machine_share_one_table() {
     let sandbox = Sandbox::new();
     let (plan, image) = plan(&sandbox);
-    // The first of them is the sentinel, too, and takes no boot.
+    // The first of them is also the sentinel, and does not boot.
     let kernels = ["--kernel", "host", "--kernel", "debian:6.1", "--kernel", "debian:6.12"];
     let swept = fsdyno(&sandbox, &[&["sweep", &plan][..], &kernels].concat()).output().expect("run fsdyno");
     assert!(swept.status.success(), "{}", describe(&swept));
@@ -244,8 +244,8 @@ fn two_kernels_and_the_machine_share_one_table() {
     }
 }
 
-/// Kills the virtual machine of the first trial, and stops that of the second for good: the third is measured. All of it for
-/// a user who has no privileges.
+/// Kills the virtual machine of the first trial, and stops that of the second for good; the third is
+/// measured. All of this as a user without privileges.
 fn a_lost_and_a_hung_guest_fail_their_trials_only() {
     let sandbox = Sandbox::new();
     let (plan, image) = plan(&sandbox);
@@ -261,8 +261,8 @@ fn a_lost_and_a_hung_guest_fail_their_trials_only() {
     let second = qemu_under_load(&mut sweep, &image, Some(first));
     signal(second, "STOP");
     let status = sweep.wait().expect("its end");
-    assert_eq!(status.code(), Some(1), "some trial failed");
-    // Root obeys no state directory of somebody else.
+    assert_eq!(status.code(), Some(1), "a trial failed");
+    // Root ignores the state directories of other users.
     let shown = by_nobody(&sandbox, &["show", "--format", "json"]).output().expect("run fsdyno");
     let trials = shown_trials(&shown);
     let outcomes: Vec<&str> = trials.iter().filter_map(|trial| trial["outcome"].as_str()).collect();
@@ -273,9 +273,9 @@ fn a_lost_and_a_hung_guest_fail_their_trials_only() {
     assert!(!image.exists() && qemu_of(&image).is_none());
 }
 
-/// A machine without room fails the writes of its guest, whose kernel says so.
-fn a_disk_that_fails_is_told_by_the_console() {
-    /// Less than a new ext4 takes, more than a kernel needs to recognise the disk.
+/// If the machine runs out of space, writes of its guest fail, and the guest's kernel reports that.
+fn a_failing_disk_is_reported_by_the_console() {
+    /// Less than a new ext4 needs, more than a kernel needs to recognise the disk.
     const LEFT: u64 = 16 << 20;
     let sandbox = Sandbox::new();
     let small = sandbox.path("small");
@@ -296,11 +296,11 @@ fn a_disk_that_fails_is_told_by_the_console() {
         .spawn()
         .expect("run fsdyno");
     wait_for(&mut sweep, || qemu_of(&image));
-    // There was room when the guards looked.
+    // There was enough space when the guards checked.
     let room = rustix::fs::statvfs(&small).map(|found| found.f_bavail * found.f_frsize).expect("its room");
     fs::File::create(small.join("somebody-else's"))
         .and_then(|file| Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room - LEFT)?))
-        .expect("somebody else takes it");
+        .expect("fill the space");
     let swept = sweep.wait_with_output().expect("its end");
     let unmounted = std::process::Command::new("umount").arg(&small).status().expect("umount runs");
     assert!(unmounted.success());
@@ -322,17 +322,18 @@ fn a_killed_sweep_takes_its_guest_along() {
     sweep.wait().expect("its end");
     let deadline = Instant::now() + Duration::from_secs(10);
     while qemu_of(&image).is_some() {
-        assert!(Instant::now() < deadline, "the virtual machine outlives fsdyno");
+        assert!(Instant::now() < deadline, "the virtual machine outlived fsdyno");
         thread::sleep(Duration::from_millis(10));
     }
-    assert!(image.exists(), "nobody has removed it yet");
+    assert!(image.exists(), "it has not been removed yet");
     let restored = sandbox.run(&["restore"]);
     assert!(restored.status.success(), "{}", describe(&restored));
     assert!(!image.exists(), "{}", describe(&restored));
 }
 
-/// The binary as a user without privileges starts it, with a cache that knows what these tests have fetched so far. That is
-/// bound into the sandbox, for it may lie where nobody else may look; the bind ends with the process.
+/// The binary as started by a user without privileges, with a cache that contains what these tests have
+/// downloaded so far. The cache is bind-mounted into the sandbox, because that user may not be able to read
+/// its original place; the mount ends with the process.
 fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     let binary = sandbox.give_away(&["", "cache", "cache/fsdyno", "cache/fsdyno/packages"]);
     let bind_and_become = "{ [ ! -d \"$1\" ] || mount --bind \"$1\" \"$2\"; } && shift 2 && \
@@ -346,10 +347,10 @@ fn by_nobody(sandbox: &Sandbox, arguments: &[&str]) -> std::process::Command {
     command
 }
 
-/// What mkfs.ext4 writes on the image of these tests, about 25 MiB, and some of a tree of 32 MiB.
+/// What mkfs.ext4 writes to the image of these tests, about 25 MiB, and part of a tree of 32 MiB.
 const UNDER_LOAD: u64 = 32 << 20;
 
-/// The virtual machine, once its guest is writing its tree, and not the one of the trial before.
+/// The virtual machine, once its guest is writing its tree, but not that of the previous trial.
 fn qemu_under_load(sweep: &mut Child, image: &Path, before: Option<u32>) -> u32 {
     wait_for(sweep, || {
         let written = fs::metadata(image).map(|found| found.blocks() * 512).unwrap_or(0);

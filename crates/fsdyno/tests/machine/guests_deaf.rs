@@ -1,8 +1,10 @@
-//! A guest that hangs with interrupts off: nothing reaches it any more, and no watchdog of its own kernel can wake.
+//! A guest that hangs with interrupts off: nothing reaches it any more, and no watchdog of its own kernel can
+//! run.
 //!
-//! Kernels of distributions have no module that hangs on demand. But they have the registers: without its enable bit in
-//! `IA32_APIC_BASE` a processor gets no interrupt any more (Intel's manual, volume 3, "Enabling or Disabling the Local APIC"),
-//! neither that of its timer nor those of its devices. The kernel's module `msr` writes it.
+//! Distribution kernels have no module that provokes a hang, but they give access to registers. Without the
+//! enable bit in `IA32_APIC_BASE`, a processor gets no more interrupts (Intel's manual, volume 3, "Enabling
+//! or Disabling the Local APIC"), neither from its timer nor from devices. The kernel's module `msr` writes
+//! it.
 
 use crate::guests::{GUEST, qemu};
 use crate::support::Test;
@@ -21,7 +23,7 @@ pub fn tests() -> Vec<Test> {
     vec![Test { name, requires: GUEST, body: a_guest_with_interrupts_off_fails_its_trial_only }]
 }
 
-/// The engine is at its work a second after the mount is seen.
+/// The engine is working within a second after the mount appears.
 const PLAN: &str = r#"
 name = "deaf"
 repetitions = 2
@@ -44,8 +46,8 @@ ramp = 0
 window = "4s"
 "#;
 
-/// Waits for the load, then clears the bit in what the register holds after a reset, 0xfee00900: its physical address, that
-/// this is the first processor, and that it is enabled.
+/// Waits for the load, then clears the bit in the register's value after a reset, 0xfee00900: its physical
+/// address, the flag of the first processor, and the enable bit.
 const DEAFEN: &str = r"
 until grep -q ' ext4 ' /proc/mounts; do sleep 0.1; done
 sleep 1
@@ -53,7 +55,7 @@ echo '<1>deaf from now on' > /dev/kmsg
 printf '\000\001\340\376\000\000\000\000' | dd of=/dev/cpu/0/msr bs=8 count=1 seek=27 oflag=seek_bytes conv=notrunc
 ";
 
-/// Guests of which the first goes deaf under load.
+/// Guests, the first of which stops getting interrupts under load.
 struct FirstGoesDeaf<G> {
     guests: G,
     started: u32,

@@ -1,5 +1,5 @@
-//! Disks that a plan names in a guest that is taken for the machine itself: what cannot be done with this machine's own, whose
-//! kernel may read no partition table either.
+//! Disks that a plan names, in a guest that acts as the machine itself. This tests what cannot be done with
+//! the disks of this machine, whose kernel may also be unable to read partition tables.
 
 use crate::guests::{GUEST, qemu, request, started};
 use crate::support::Test;
@@ -41,7 +41,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("blkid", "util-linux"),
 ];
 
-/// Where a table begins.
+/// Where a partition table begins.
 const TABLE_AT: u64 = 446;
 /// Sectors in a MiB.
 const MIB: u32 = 2048;
@@ -51,7 +51,7 @@ const PLACES: [(u32, u32); 3] = [(MIB, 16 * MIB), (16 * MIB, 16 * MIB), (32 * MI
 const LINK: &str = "busybox mkdir -p /dev/disk/by-id && for disk in /sys/block/vd?; do name=${disk##*/}; \
                     busybox ln -s ../../$name /dev/disk/by-id/virtio-$(busybox cat $disk/serial) || exit 1; done";
 
-/// Takes the first disk out of the machine shortly after something has been mounted, and is not waited for.
+/// Removes the first disk from the machine shortly after something has been mounted, in the background.
 const UNPLUG: &str = "exec > /dev/null 2>&1; (until busybox grep -q /run/fsdyno- /proc/mounts; do busybox sleep 0.1; \
                       done; busybox sleep 0.5; echo 1 > /sys/block/vda/device/../remove) &";
 
@@ -60,7 +60,7 @@ pub fn tests() -> Vec<Test> {
     vec![Test { name, requires: GUEST, body: by_id_with_partitions_and_gone }]
 }
 
-/// All in one guest, for a boot takes longer than each of them.
+/// All in one guest, because booting takes longer than each of them.
 fn by_id_with_partitions_and_gone() {
     let directory = tempfile::tempdir().expect("a directory");
     let disks = ["a", "b", "c"].map(|name| directory.path().join(name));
@@ -76,7 +76,8 @@ fn by_id_with_partitions_and_gone() {
     };
     request.programs.extend(PROGRAMS.iter().map(program));
     let mut guest = started(&request);
-    // The engine that measures what the tool costs works where the journals are, which is on this machine.
+    // The engine that measures the tool's cost works in the directory of the journals, a path of this
+    // machine.
     shell(&mut *guest, &format!("busybox mkdir -p {}", directory.path().display()));
     shell(&mut *guest, LINK);
     partitions_that_overlap_are_refused(&mut *guest);
@@ -91,7 +92,7 @@ fn shell(guest: &mut dyn Guest, script: &str) {
     assert_eq!(output.status, 0, "{output:?}");
 }
 
-/// Sweeps a disk by its link, confirmed by its serial number.
+/// Sweeps a disk named by its link, confirmed by its serial number.
 fn sweep(
     guest: &mut dyn Guest,
     directory: &Path,
@@ -121,7 +122,7 @@ fn link(serial: &str) -> String {
     format!("/dev/disk/by-id/virtio-{serial}")
 }
 
-/// The kernel takes a table as it is: the first two have a MiB in common, and the third has all of its own.
+/// The kernel accepts a table as it is: the first two partitions share a MiB, and the third overlaps neither.
 fn partitions_that_overlap_are_refused(guest: &mut dyn Guest) {
     let mut uses = |name: &str| guest.probe_device(&Path::new("/dev").join(name)).expect("a probe").uses;
     let overlaps =
@@ -130,7 +131,7 @@ fn partitions_that_overlap_are_refused(guest: &mut dyn Guest) {
     assert_eq!(uses("vdc3"), []);
 }
 
-/// The end of a boot sector of the DOS kind, with Linux partitions that begin and have a length in sectors.
+/// The end of a boot sector of the DOS kind, with Linux partitions given by start and length in sectors.
 fn table_of(places: [(u32, u32); 3]) -> [u8; 66] {
     let mut table = [0_u8; 66];
     for (entry, (start, length)) in table.chunks_exact_mut(16).zip(places) {

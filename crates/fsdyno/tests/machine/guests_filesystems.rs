@@ -1,4 +1,4 @@
-//! Filesystems that the machine's own kernel need not have, in guests: made, used, checked, and read back as asked.
+//! Filesystems that the machine's own kernel may lack, in guests: created, used, checked, and read back.
 
 use crate::guests::{GUEST, fsdyno, opened, qemu, request, trials};
 use crate::support::{Sandbox, Test, describe};
@@ -12,13 +12,13 @@ use std::sync::atomic::AtomicBool;
 pub fn tests() -> Vec<Test> {
     let test = |name, body| Test { name, requires: GUEST, body };
     vec![
-        test("guests_filesystems::lost_filesystems_run_where_a_kernel_has_them", lost_filesystems),
+        test("guests_filesystems::removed_filesystems_run_on_older_kernels", removed_filesystems),
         test("guests_filesystems::a_kernel_without_ntfs_says_which_has_it", ntfs),
         test("guests_filesystems::a_machine_whose_own_kernel_has_one_needs_no_guest", on_the_machine_itself),
     ]
 }
 
-/// Tiny trees and windows: what counts is that everything comes out as asked.
+/// Tiny trees and windows, because only the settings are tested.
 const LOAD: &str = r#"
 [[workloads]]
 kind = "fileserver"
@@ -30,7 +30,7 @@ ramp = 0
 window = "200ms"
 "#;
 
-/// A plan of these axes, swept to its end; its trials without the sentinel.
+/// Sweeps a plan with these axes, and returns its trials without the sentinel.
 fn sweep(sandbox: &Sandbox, axes: &str) -> Vec<Value> {
     let image = sandbox.path("disk.img");
     let device = format!("[device]\nimage = \"{}\"\nsize = \"256M\"\n", image.display());
@@ -41,7 +41,7 @@ fn sweep(sandbox: &Sandbox, axes: &str) -> Vec<Value> {
     trials(sandbox).into_iter().filter(|trial| trial["sentinel"] == false).collect()
 }
 
-/// A guest is a machine, too: fsdyno runs in it as on any, on the kernel that is there.
+/// A guest is also a machine: fsdyno runs in it as on any other, on the kernel that is there.
 fn on_the_machine_itself() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = directory.path().join("disk");
@@ -53,7 +53,7 @@ fn on_the_machine_itself() {
         programs: jfs.into_iter().chain([program("sh", "dash")]).collect(),
         ..request("6.1", vec![disk])
     };
-    // What a host runs is confined, and fsdyno itself has to mount.
+    // Commands that a host runs are confined, but fsdyno itself has to mount.
     let mut machine = qemu()
         .with_kernel_words("lsm=yama")
         .start(&request, &opened(&request.disks), &AtomicBool::new(false))
@@ -67,7 +67,7 @@ fn on_the_machine_itself() {
         format!("[device]\nblock = \"/dev/vda\"\n[axes]\nfilesystem = [\"jfs\", \"reiserfs\"]\n{LOAD}");
     run(&["sh", "-c", "printf '%s' \"$1\" > /tmp/plan.toml", "sh", &plan]);
     let refused = run(&["/fsdyno", "sweep", "/tmp/plan.toml"]);
-    assert_eq!(refused.status, 3, "nobody has confirmed the disk: {refused:?}");
+    assert_eq!(refused.status, 3, "the disk is not confirmed: {refused:?}");
     let swept = run(&["/fsdyno", "sweep", "/tmp/plan.toml", "--destroy", "/dev/vda"]);
     assert_eq!(swept.status, 0, "{swept:?}");
     assert!(swept.stdout.contains("fs=jfs disk=") && swept.stdout.contains("fsck.jfs"), "{swept:?}");
@@ -83,7 +83,7 @@ fn warns(trial: &Value, kind: &str) -> bool {
     trial["warnings"].as_array().expect("warnings").iter().any(|warning| warning["kind"] == kind)
 }
 
-/// What is asked of a filesystem beyond its defaults, and what must be seen of it.
+/// What is requested of a filesystem beyond its defaults, and what must be in force.
 struct Asked {
     filesystem: &'static str,
     levels: &'static str,
@@ -119,8 +119,8 @@ const ASKED: &[Asked] = &[
     },
 ];
 
-/// Every filesystem that not every kernel has, and Debian's 6.1 has.
-fn lost_filesystems() {
+/// Every filesystem that not every kernel supports, but Debian's 6.1 does.
+fn removed_filesystems() {
     const EVERYWHERE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
     const KERNEL: &str = "6.1";
     let sandbox = Sandbox::new();
@@ -152,7 +152,7 @@ fn lost_filesystems() {
         let checked = &trial["check"];
         assert_eq!(checked.is_null(), warns(trial, "not-checked"), "{filesystem}: {checked}");
         assert!(checked.is_null() || checked["clean"] == true, "{filesystem}: {checked}");
-        assert_eq!(filesystem == "nilfs2", checked.is_null(), "{filesystem} has a check");
+        assert_eq!(filesystem == "nilfs2", checked.is_null(), "whether {filesystem} has a check");
         assert_eq!(filesystem == "nilfs2", warns(trial, "garbage-collection"), "{filesystem}");
         let geometry = trial["environment"]["geometry"].as_str().expect("a geometry");
         let told = asked.map_or("", |asked| asked.geometry);
@@ -163,7 +163,7 @@ fn lost_filesystems() {
     assert!(shown.contains("noatime fs=vfat ") && shown.contains("noatime fs=jfs "), "{shown}");
 }
 
-/// Its module has another name than itself, and only the newer of the two kernels has it.
+/// Its module has another name, and only the newer of the two kernels has it.
 fn ntfs() {
     let sandbox = Sandbox::new();
     let trials = sweep(&sandbox, "filesystem = \"ntfs\"\nkernel = [\"debian:6.1\", \"debian:6.12\"]\n");

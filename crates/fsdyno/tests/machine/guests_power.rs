@@ -1,5 +1,5 @@
-//! Power that goes in the middle of a trial: the machine starts again, `fsdyno restore` runs as its unit says, and nothing is
-//! left. The machine is a guest, whose state is on a disk that survives.
+//! Power loss in the middle of a trial: the machine boots again, `fsdyno restore` runs as its unit specifies,
+//! and nothing is left. The machine is a guest whose state is on a disk that survives.
 
 use crate::guests::{GUEST, opened, qemu};
 use crate::support::{Requirement, Test};
@@ -15,7 +15,8 @@ use std::time::Duration;
 const NEEDED: &[Requirement] =
     &[Requirement::All(GUEST), Requirement::Program("mdadm"), Requirement::Program("dash")];
 
-/// A mirror of two named disks, an image for the journal, and settings: everything that a power cut leaves, and does not.
+/// A mirror of two named disks, an image for the journal, and settings: some of it survives a power cut, some
+/// does not.
 const PLAN: &str = r#"
 name = "cut"
 [device.md]
@@ -67,11 +68,11 @@ fn nothing_is_left_of_a_trial_that_lost_its_power() {
     mount_state(&mut *machine);
     let unit = shell(&mut *machine, "/fsdyno restore --state /state/fsdyno --install-unit 2>&1 || true");
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart="));
-    let start = start.unwrap_or_else(|| panic!("nothing is started by {unit}"));
+    let start = start.unwrap_or_else(|| panic!("{unit} starts nothing"));
     assert_eq!(start, "/fsdyno --state /state/fsdyno restore", "{unit}");
     let said = shell(&mut *machine, start);
     for what in ["'/dev/vda'", "'/dev/vdb'", "'/state/journal.img'"] {
-        assert!(said.contains(what), "{what} in {said}");
+        assert!(said.contains(what), "expected {what} in {said}");
     }
     for node in ["/dev/vda", "/dev/vdb"] {
         let probe = machine.probe_device(Path::new(node)).expect("a probe");
@@ -84,7 +85,7 @@ fn nothing_is_left_of_a_trial_that_lost_its_power() {
     assert!(shell(&mut *machine, start).contains("nothing to restore"));
 }
 
-/// Two scratch disks, and one that keeps the state.
+/// Two scratch disks, and one that holds the state.
 fn disks(directory: &Path) -> Vec<PathBuf> {
     let made = |(name, size): (&str, Bytes)| {
         let path = directory.join(name);
@@ -112,7 +113,7 @@ fn switched_on(disks: &[PathBuf]) -> Box<dyn Guest> {
         programs: programs.map(program).to_vec(),
         disks: disks.to_vec(),
     };
-    // What a host runs is confined, and here that is everything, a whole fsdyno.
+    // Commands that a host runs are confined, but here fsdyno runs as a whole.
     qemu()
         .with_kernel_words("lsm=yama")
         .start(&request, &opened(&request.disks), &AtomicBool::new(false))
@@ -131,14 +132,14 @@ fn mount_state(machine: &mut dyn Guest) {
     machine.mount(&request).expect("the disk with the state");
 }
 
-/// What a line of shell prints; it must succeed.
+/// The output of a shell command, which must succeed.
 fn shell(machine: &mut dyn Guest, line: &str) -> String {
     let output = machine.run(&Command::new("dash").args(["-c", line])).expect("dash runs");
     assert_eq!(output.status, 0, "{line}: {}{}", output.stdout, output.stderr);
     output.stdout
 }
 
-/// Until the engine has written something into the filesystem of the trial.
+/// Waits until the engine has written something to the filesystem of the trial.
 fn wait_for_load(machine: &mut dyn Guest) {
     loop {
         let mounts = machine.mounts().expect("mounts");

@@ -1,4 +1,4 @@
-//! Arrays, volumes and slow disks, in guests: this machine's own kernel may have none of them.
+//! Arrays, volumes and slow disks in guests, because this machine's own kernel may support none of them.
 
 use crate::guests::{GUEST, fsdyno, trials};
 use crate::support::{Requirement, Sandbox, Test, describe};
@@ -31,7 +31,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Sweeps a single trial on this device; gives it, and what was printed.
+/// Sweeps a single trial on this device; returns the trial and what was printed.
 fn swept(device: &str, workload: &str, axes: &str) -> (Value, String) {
     let sandbox = Sandbox::new();
     let image = sandbox.path("disk.img").display().to_string();
@@ -55,7 +55,7 @@ const FILESERVER: &str = "kind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1
 const STREAMING: &str = "kind = \"streaming\"\nfile_size = \"1M\"\nbs = \"64k\"\ndirect = true\n\
                          stages = [\"write\", \"read\"]";
 
-/// What the layers of a trial are, as read back, outermost first.
+/// The layers of a trial as read back, outermost first.
 fn in_force(trial: &Value) -> Vec<&str> {
     let layers = trial["environment"]["layers"].as_array().expect("layers");
     layers.iter().map(|layer| layer["in_force"].as_str().expect("words")).collect()
@@ -94,7 +94,7 @@ fn a_mirror_with_a_slow_half_is_swept() {
         .filter(|(_, scheduler)| scheduler.contains("[mq-deadline]"))
         .map(|(path, _)| path)
         .collect();
-    assert_eq!(active, ["/dev/vda", "/dev/vdb"], "the disks have it");
+    assert_eq!(active, ["/dev/vda", "/dev/vdb"], "the disks have the scheduler");
     let top = &trial["environment"]["devices"][0];
     assert_eq!(top["queue"]["read_ahead_kb"], "1024", "{top}");
     let watched = trial["phases"][0]["telemetry"]["devices"].as_array().expect("devices");
@@ -102,8 +102,8 @@ fn a_mirror_with_a_slow_half_is_swept() {
     assert!(names[0].starts_with("md") && names.contains(&"vda") && names.contains(&"vdb"), "{names:?}");
 }
 
-/// Zeros from the second kilobyte on, in as many large requests at once as a kernel hands over. A mirror whose write has
-/// failed writes it again sector by sector, and remembers that.
+/// Writes zeros from the second kilobyte on, in as many large requests at once as the kernel submits. A
+/// mirror whose write failed writes the data again sector by sector, and records that.
 fn no_write_of_a_guest_fails() {
     let directory = tempfile::tempdir().expect("a directory");
     let files = files(directory.path(), 2, Bytes(96 << 20));
@@ -158,8 +158,8 @@ fn a_delay_is_in_the_latencies() {
         found["lat_ns"]["median"].as_f64().expect("a median") / 1e6
     };
     let (read, write) = (median("read", "read"), median("write", "write"));
-    assert!(read >= 40.0, "the kernel held each read back for 40 ms, and half of them took {read} ms");
-    assert!(write < 40.0, "writes were not held back: {write} ms");
+    assert!(read >= 40.0, "the kernel delayed each read by 40 ms, but half of them took at most {read} ms");
+    assert!(write < 40.0, "writes were not delayed: {write} ms");
 }
 
 fn block(node: &Path) -> DeviceSpec {
@@ -209,7 +209,8 @@ fn stacks(disks: &[PathBuf]) -> Vec<DeviceSpec> {
     with_slow[1] = slow(all[1].clone());
     vec![
         md(RaidLevel::Raid1, Bitmap::None, &all[..2]),
-        // Nobody says that the disks hold zeros, so that its parities are computed and waited for.
+        // It is not declared that the disks contain zeros, so the parity is computed, and the build waits for
+        // that.
         md(RaidLevel::Raid5, Bitmap::Internal, &all),
         md(RaidLevel::Raid10, Bitmap::None, &all),
         md(RaidLevel::Raid0, Bitmap::None, &with_slow),
@@ -218,8 +219,8 @@ fn stacks(disks: &[PathBuf]) -> Vec<DeviceSpec> {
     ]
 }
 
-/// Builds each stack in one guest and takes it down, as a sweep does on the machine itself: no array and no mapping is
-/// left, and nothing on the disks by which one could come up again.
+/// Builds each stack in one guest and takes it down, as a sweep does on the machine itself: no array and no
+/// mapping is left, nor anything on the disks from which one could be assembled again.
 fn nothing_is_left_of_a_stack() {
     let directory = tempfile::tempdir().expect("a directory");
     let files = files(directory.path(), 3, Bytes(48 << 20));
@@ -240,12 +241,12 @@ fn nothing_is_left_of_a_stack() {
         for node in &nodes {
             let probe = host.probe_device(node).expect("a probe");
             assert_eq!(probe.uses, [], "{}", devices.data);
-            // Labels of arrays and groups are gone; what was on them is known as ours.
+            // Labels of arrays and groups are gone, and the contents are known to be ours.
             let foreign =
                 |signature: &&Signature| ![SCRATCH_MARK, UNKNOWN_DATA].contains(&signature.kind.as_str());
             assert_eq!(probe.signatures.iter().find(foreign), None, "{}", devices.data);
         }
-        assert_eq!(journal.undo_all(host), Default::default(), "undone once, there is nothing left to undo");
+        assert_eq!(journal.undo_all(host), Default::default(), "after one undo there is nothing left");
     }
 }
 
@@ -267,7 +268,7 @@ fn started(configuration: &Configuration, all: &[Devices], disks: Vec<PathBuf>) 
     crate::guests::started(&request)
 }
 
-/// Arrays and mappings that there are. An array that was stopped may still have a number, and nothing else.
+/// The arrays and mappings that exist. A stopped array may still have a number, but nothing else.
 fn standing(host: &mut dyn Host) -> Vec<String> {
     let arrays = host.read_text(Path::new("/proc/mdstat")).expect("the arrays");
     let arrays = arrays.lines().filter(|line| line.starts_with("md")).map(str::to_string);

@@ -1,4 +1,5 @@
-//! Images under attack: another user who may write where an image is made swaps it, its directory and links in between.
+//! Images under attack: another user who can write where an image is created swaps the image, its directory
+//! and links.
 
 use crate::support::{NOBODY, Requirement, Sandbox, Test};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
@@ -24,7 +25,7 @@ use std::thread;
 const ROUNDS: usize = 500;
 const SIZE: Bytes = Bytes(64 * Bytes::MIB);
 const NAME: &str = "disk.img";
-/// Events of a build: the image is made, opened, sized, and moved to its name.
+/// Events of a build: the image is created, opened, sized, and moved to its name.
 const MOMENTS: usize = 5;
 
 const ROOT: Requirement = Requirement::All(&[Requirement::Root, Requirement::Loop]);
@@ -32,7 +33,7 @@ const ROOT: Requirement = Requirement::All(&[Requirement::Root, Requirement::Loo
 pub fn tests() -> Vec<Test> {
     vec![
         Test {
-            name: "images::whatever_another_user_swaps_the_image_is_attached_or_nothing",
+            name: "images::another_user_cannot_have_another_file_attached",
             requires: &[ROOT],
             body: swapped_by_another_user,
         },
@@ -44,27 +45,27 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// What is done in the moment in which something happens to this name.
+/// What is done at the moment when something happens to this name.
 type Swap = fn(&Field, &str) -> rustix::io::Result<()>;
 
 const SWAPS: &[Swap] = &[
-    // A link in the place of the directory, to one of root's.
+    // A link in place of the directory, to a directory of root's.
     |field, _| {
         rename(&field.place, &field.theirs.join("away"))?;
         link(&field.decoys, &field.place)
     },
     // Another directory in its place.
     |field, _| exchange(&field.place, &field.own_decoys),
-    // A link in the place of the image, to a file of root's.
+    // A link in place of the image, to a file of root's.
     |field, name| {
         rename(&field.place.join(name), &field.place.join("away"))?;
         link(&field.decoys.join(NAME), &field.place.join(name))
     },
     // Another file in its place.
     |field, name| exchange(&field.place.join(name), &field.own_decoys.join(NAME)),
-    // The name that it will have is taken by a link.
+    // A link takes the name that the image will get.
     |field, _| link(&field.decoys.join(NAME), &field.place.join(NAME)),
-    // Gone.
+    // The image is removed.
     |field, name| rustix::fs::unlink(field.place.join(name)),
 ];
 
@@ -80,13 +81,13 @@ fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
-/// Where it happens.
+/// The directories in which it happens.
 struct Field {
-    /// The adversary's directory, with that of the image and one with a decoy of his own.
+    /// The adversary's directory, with that of the image and one with the adversary's own decoy.
     theirs: PathBuf,
     place: PathBuf,
     own_decoys: PathBuf,
-    /// Root's directory, with a decoy of the image's name.
+    /// Root's directory, with a decoy that has the image's name.
     decoys: PathBuf,
 }
 
@@ -99,14 +100,14 @@ impl Field {
             theirs,
             decoys: sandbox.path("decoys"),
         };
-        fs::set_permissions(sandbox.path(""), fs::Permissions::from_mode(0o755)).expect("open to all");
+        fs::set_permissions(sandbox.path(""), fs::Permissions::from_mode(0o755)).expect("readable by all");
         fs::create_dir(&field.decoys).expect("a directory");
         fs::write(field.decoys.join(NAME), decoy()).expect("a decoy");
         field.set_up();
         field
     }
 
-    /// As it was before a round.
+    /// Restores the state before a round.
     fn set_up(&self) {
         let _ = fs::remove_dir_all(&self.theirs);
         for directory in [&self.theirs, &self.place, &self.own_decoys] {
@@ -123,7 +124,8 @@ impl Field {
         [&self.decoys, &self.own_decoys].map(|directory| inode(&directory.join(NAME))).into()
     }
 
-    /// Every decoy is as it was, wherever it is by now, and no file was added to root's directory.
+    /// Checks that every decoy is unchanged, wherever it is by now, and that no file was added to root's
+    /// directory.
     fn assert_untouched(&self, what: &str) {
         let places = [&self.decoys, &self.own_decoys, &self.place];
         let files = places.map(|directory| fs::read_dir(directory).into_iter().flatten().flatten());
@@ -138,7 +140,11 @@ impl Field {
             contents.iter().filter(|found| **found == decoy()).count() >= 2,
             "{what}: a decoy was written to"
         );
-        assert_eq!(fs::read_dir(&self.decoys).expect("decoys").count(), 1, "{what}: a file among root's");
+        assert_eq!(
+            fs::read_dir(&self.decoys).expect("decoys").count(),
+            1,
+            "{what}: a file was added to root's directory"
+        );
     }
 }
 
@@ -146,12 +152,12 @@ fn inode(path: &Path) -> u64 {
     fs::symlink_metadata(path).expect("a file").ino()
 }
 
-/// Smaller than an image, so that nobody takes one for the other.
+/// Smaller than an image, so that the two cannot be confused.
 fn decoy() -> Vec<u8> {
     b"decoy of 16 byte".repeat(4096)
 }
 
-/// Another user, who watches a directory and makes one swap at the n-th moment at which something happens in it.
+/// Another user, who watches a directory and makes one swap at the n-th event in it.
 struct Adversary {
     events: OwnedFd,
     stop: PipeReader,
@@ -160,7 +166,7 @@ struct Adversary {
 }
 
 impl Adversary {
-    /// Gives whether the swap could be made.
+    /// Returns whether the swap succeeded.
     fn lurk(self, field: &Field) -> bool {
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
         set_thread_res_gid(group, group, group).expect("another group");
@@ -207,7 +213,7 @@ fn host() -> LocalHost {
     LocalHost::new(env!("CARGO_BIN_EXE_fsdyno").into(), Vec::new())
 }
 
-/// What loop devices there are over files in the sandbox, by the kernel's own words.
+/// The loop devices over files in the sandbox, as the kernel reports them.
 fn attached(host: &mut dyn Host, sandbox: &Sandbox) -> Vec<LoopInfo> {
     let base = sandbox.path("").display().to_string();
     let all = host.loops().expect("the loop devices");
@@ -266,7 +272,7 @@ fn swapped_by_another_user() {
     );
 }
 
-/// After a crash, the file of an image is removed, and another file gets its inode, which somebody attaches.
+/// After a crash, the file of an image is removed. Another file gets its inode, and somebody attaches it.
 fn an_inode_used_again() {
     let sandbox = Sandbox::new();
     let mounted = Mounted::new(&sandbox);
@@ -290,7 +296,7 @@ fn an_inode_used_again() {
 
     let theirs = mounted.0.join("theirs");
     File::create(&theirs).and_then(|file| file.set_len(SIZE.0)).expect("another file");
-    assert_eq!(inode(&theirs), number, "ext4 gives the number of a file that is gone to the next one");
+    assert_eq!(inode(&theirs), number, "ext4 reuses the inode of a removed file");
     let node = sh(&format!("losetup --find --show {}", theirs.display()));
     let restored = undo::restore(&mut host, &state).expect("restore");
     let still = attached(&mut host, &sandbox);
@@ -300,7 +306,7 @@ fn an_inode_used_again() {
     assert!(theirs.exists());
 }
 
-/// A small ext4 of a test's own.
+/// A small ext4 for one test.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -315,7 +321,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // A test that fails has more to say than this.
+        // If the test has failed, its own message matters more.
         let _ = Command::new("umount").arg(&self.0).status();
     }
 }

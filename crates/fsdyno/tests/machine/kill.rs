@@ -1,5 +1,5 @@
-//! SIGKILL at moments spread over a whole sweep: `fsdyno restore` brings the machine back, and the store has every trial
-//! that was reported as finished.
+//! SIGKILL at moments spread over a whole sweep: `fsdyno restore` undoes all changes, and the store
+//! contains every trial that was reported as finished.
 
 use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, Test, describe, json};
 use std::collections::BTreeSet;
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 /// How often the sweep is killed.
 const KILLS: u32 = 20;
 
-/// Changes everything that the testbed can change, in about two seconds: a scheduler, readahead, a sysctl, two images.
+/// Changes everything that the testbed can change, in about two seconds: scheduler, readahead, a sysctl, two
+/// images.
 const PLAN: &str = r#"
 name = "killed"
 repetitions = 1
@@ -65,7 +66,7 @@ fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {
     let untouched = Machine::look();
     let mut interrupted = 0;
     for kill in 0..KILLS {
-        // 17 and 20 have no common divisor: every twentieth of the sweep is hit once, in an order that jumps about.
+        // 17 and 20 have no common divisor, so every twentieth of the sweep is hit once, in mixed order.
         let share = (f64::from(kill * 17 % KILLS) + 0.5) / f64::from(KILLS);
         let reported = kill_after(&sandbox, &plan, duration.mul_f64(share));
         interrupted += u32::from(reported.killed);
@@ -111,7 +112,7 @@ fn kill_after(sandbox: &Sandbox, plan: &str, delay: Duration) -> Reported {
         .spawn()
         .expect("start a sweep");
     let stderr = child.stderr.take().expect("a pipe");
-    // "trial 3 of 4: ext4 bfq: measured": printed only after the trial is in the store.
+    // "trial 3 of 4: ext4 bfq: measured" is printed only after the trial is in the store.
     let reader = thread::spawn(move || {
         let lines = BufReader::new(stderr).lines().map_while(Result::ok);
         let ends = [": measured", ": failed", ": skipped"];

@@ -1,4 +1,4 @@
-//! What surrounds the load on real filesystems: how its files lie, and what they were filled with before.
+//! What surrounds the load on real filesystems: the layout of its files, and filling before it.
 
 use crate::support::disk::Disk;
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
@@ -24,7 +24,7 @@ window = "20ms"
 ramp = 0
 "#;
 
-/// Files that grow beside each other, a block here and a block there, each kept on the device before the next.
+/// Files that grow alternately, one block at a time, each block synced before the next.
 const PIECES: &str = "\
 [pieces]
 rw=randwrite
@@ -35,7 +35,7 @@ fallocate=none
 fsync=1
 ";
 
-/// One file at a time, its blocks set aside in one.
+/// One file at a time, preallocated as a whole.
 const WHOLE: &str = "\
 [whole]
 rw=write
@@ -63,9 +63,9 @@ pub fn tests() -> Vec<Test> {
             body: filling_a_block_device_is_in_the_estimate,
         },
         Test {
-            name: "lifecycle::files_written_in_pieces_lie_in_pieces",
+            name: "lifecycle::files_written_in_pieces_are_fragmented",
             requires: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("fio")],
-            body: files_written_in_pieces_lie_in_pieces,
+            body: files_written_in_pieces_are_fragmented,
         },
     ]
 }
@@ -99,7 +99,7 @@ fn a_fill_reaches_its_level_with_the_same_files() {
             ["files", "bytes", "removed"].map(|key| trial["filled"][key].as_u64().expect("a number"))
         };
         assert_eq!(made(one), made(other), "{filesystem}");
-        // The null workload leaves no files of its own.
+        // The null workload leaves no files.
         assert_eq!(one["layout"]["files"], 0, "{filesystem}");
     }
     let shown = sandbox.run(&["show"]);
@@ -140,7 +140,7 @@ fn filling_a_block_device_is_in_the_estimate() {
     assert!(notes.contains("unknown and not included") && notes.contains("/dev/no-such-disk"), "{notes}");
 }
 
-fn files_written_in_pieces_lie_in_pieces() {
+fn files_written_in_pieces_are_fragmented() {
     let extents = |job: &str| -> Vec<f64> {
         let sandbox = Sandbox::new();
         sandbox.write("job.fio", job);
@@ -164,7 +164,7 @@ fn files_written_in_pieces_lie_in_pieces() {
             .collect()
     };
     let (pieces, whole) = (extents(PIECES), extents(WHOLE));
-    // In the order of the plan: ext4 keeps room for a file that grows, so that it may lie in one place even so.
+    // In the order of the plan. ext4 reserves space for a growing file, so that it may still be contiguous.
     assert!(pieces.iter().zip(&whole).all(|(pieces, whole)| pieces >= whole), "{pieces:?} {whole:?}");
     assert!(pieces[1..].iter().all(|extents| *extents > 10.0), "{pieces:?}");
     assert!(whole.iter().all(|extents| *extents <= 4.0), "{whole:?}");

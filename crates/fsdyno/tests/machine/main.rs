@@ -1,9 +1,10 @@
-//! Tests on the real machine: loop devices, FUSE, the built binary. One process, one test at a time on the machine itself, and
-//! beside it those where everything happens in guests.
+//! Tests on the real machine: loop devices, FUSE, the built binary. They run in one process, one test at a
+//! time on the machine itself, in parallel with those that run entirely in guests.
 //!
-//! Each test declares what it requires. What is missing is printed, all of it, and the test counts as ignored, so that
-//! the closing line of the suite says how many were skipped. After each test the harness checks that no loop device,
-//! mount, scheduler change or sysctl change is left, and that the kernel log has no new complaint.
+//! Each test declares what it requires. Everything missing is printed, and the test counts as ignored, so
+//! that the closing line of the suite says how many were skipped. After each test the harness checks that no
+//! loop device, mount, scheduler change or sysctl change is left, and that the kernel log has no new
+//! complaint.
 
 mod axes;
 mod bonnie;

@@ -1,5 +1,5 @@
-//! The main job on disks that the user names: whole disks and partitions, with sectors of 512 and 4096 bytes, in every order of
-//! filesystems.
+//! The main job on disks that the user names: whole disks and partitions, with sectors of 512 and 4096 bytes,
+//! and the filesystems in every order.
 
 use crate::support::disk::{Disk, run};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
@@ -51,14 +51,15 @@ fn mib(count: u64) -> Bytes {
     Bytes(count * Bytes::MIB)
 }
 
-/// Where images are quick, and understand discards.
+/// A directory where images are fast and support discards.
 fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
 // A sweep by the binary.
 
-/// Sweeps these filesystems on named devices, three trials each, all of which must be measured and sound.
+/// Sweeps these filesystems on named devices, three trials each, all of which must be measured and pass the
+/// check.
 fn sweep(
     sandbox: &Sandbox,
     filesystems: &[&str],
@@ -88,7 +89,7 @@ fn sweep(
         assert_eq!(trial["check"]["clean"], true, "{trial}");
     }
     for path in std::iter::once(data).chain(journal) {
-        assert_eq!(signatures(path), "", "'{}' is left without a signature", path.display());
+        assert_eq!(signatures(path), "", "'{}' has no signature afterwards", path.display());
     }
     let restored = sandbox.run(&["restore"]);
     assert_eq!(String::from_utf8_lossy(&restored.stdout), "nothing to restore\n", "{}", describe(&restored));
@@ -105,7 +106,8 @@ fn a_disk_is_swept_and_swept_again() {
     let by_id = sandbox.path("ata-FAKE_S3R1AL");
     std::os::unix::fs::symlink(disk.node(), &by_id).expect("a link");
     sweep(&sandbox, &FILESYSTEMS, &by_id, None, "scheduler = \"bfq\"");
-    // The same disk by another name and for another store: what the first sweep made there is in nobody's way.
+    // The same disk under another name and with another store: what the first sweep created there is no
+    // obstacle.
     let other = Sandbox::new();
     sweep(&other, &["btrfs", "xfs"], Path::new(disk.node()), None, "");
 }
@@ -123,8 +125,8 @@ fn journals_are_on_a_second_disk() {
     }
 }
 
-/// The first of three partitions is somebody else's, and mounted. Sectors are larger than the blocks that mkfs takes by itself
-/// for devices of this size.
+/// The first of three partitions belongs to somebody else, and is mounted. Sectors are larger than the blocks
+/// that mkfs chooses by default for devices of this size.
 fn partitions_are_swept_and_others_left_alone() {
     let (sandbox, memory) = (Sandbox::new(), in_memory());
     let image = memory.path().join("disk.img");
@@ -156,15 +158,19 @@ fn partitions_are_swept_and_others_left_alone() {
         assert_eq!(queue["logical_block_size"], "4096", "{queue}");
         let watched = trial["phases"][0]["telemetry"]["devices"].to_string();
         let disk = Path::new(disk.node()).file_name().expect("a name").to_string_lossy();
-        assert!(watched.contains(&format!("\"{disk}\"")), "the disk of {} is in {watched}", data.display());
+        assert!(
+            watched.contains(&format!("\"{disk}\"")),
+            "the disk of {} must be in {watched}",
+            data.display()
+        );
     }
     let each = each_after_each(&FILESYSTEMS);
     run_in_turn(&sandbox, &data, None, &each, |_| ());
-    assert!(bytes_of(&image, &around) == before, "a byte outside of both partitions has changed");
+    assert!(bytes_of(&image, &around) == before, "a byte outside both partitions has changed");
     drop(mounted);
 }
 
-/// As somebody does who divides a disk anew while a sweep runs: number and size are those of before.
+/// Somebody repartitions a disk while a sweep runs: number and size stay the same.
 fn a_partition_that_moved_is_refused() {
     let (sandbox, memory) = (Sandbox::new(), in_memory());
     let mut disk = Disk::new(&memory.path().join("disk.img"), mib(128));
@@ -177,7 +183,7 @@ fn a_partition_that_moved_is_refused() {
         let confirmation = Confirmation { destroy: vec![data.clone()], ..Confirmation::default() };
         Testbed::verify(&mut host, &devices, &[configuration("ext4", None)], Bytes(0), &confirmation)
     };
-    verify(Some(pin.clone())).expect("it is where the plan pins it");
+    verify(Some(pin.clone())).expect("it is where the plan expects it");
     let testbed = verify(None).expect("verified");
     disk.move_first_partition(mib(64), mib(48));
     let refused = verify(Some(pin)).expect_err("it is somewhere else").to_string();
@@ -190,7 +196,7 @@ fn a_partition_that_moved_is_refused() {
     assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
 }
 
-/// A filesystem of somebody else, mounted as long as its test lasts.
+/// Somebody else's filesystem, mounted as long as its test lasts.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {
@@ -199,7 +205,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What lies in these places of an image: start and size.
+/// The content of these ranges of an image: start and size.
 fn bytes_of(image: &Path, places: &[(Bytes, Bytes)]) -> Vec<Vec<u8>> {
     rustix::fs::sync();
     let mut file = File::open(image).expect("the image");
@@ -213,7 +219,8 @@ fn bytes_of(image: &Path, places: &[(Bytes, Bytes)]) -> Vec<Vec<u8>> {
 
 // Trials in this process, one after the other on one device.
 
-/// Every pair of neighbours there can be, each pair once: a de Bruijn sequence, with its first item again at its end.
+/// Every possible pair of neighbours, each exactly once: a de Bruijn sequence, with its first item repeated
+/// at the end.
 fn each_after_each<'a>(items: &[&'a str]) -> Vec<&'a str> {
     let mut all = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -230,7 +237,7 @@ fn configuration(filesystem: &str, journal: Option<&Path>) -> Configuration {
     Configuration { name: filesystem.into(), filesystem: filesystem.into(), settings }
 }
 
-/// One trial of each, from guards to check, all with one seed as the trials of a block have.
+/// One trial of each, from guards to check, all with one seed, like the trials of a block.
 fn run_in_turn(
     sandbox: &Sandbox,
     device: &Path,
@@ -272,13 +279,14 @@ fn run_in_turn(
         for path in &all {
             let left = host.probe_device(path).expect("a probe").signatures;
             assert!(left.iter().all(|signature| signature.kind == SCRATCH_MARK), "{what}: {left:?}");
-            assert_eq!(left.len(), 1, "'{}' is known to be scratch: {what}", path.display());
+            assert_eq!(left.len(), 1, "'{}' is marked as scratch: {what}", path.display());
         }
         undo.close().expect("nothing is left in it");
     }
 }
 
-/// What was there before is of somebody else, who has said that it may go; and each filesystem follows itself, too.
+/// The initial content belongs to somebody else, who has agreed to lose it. Each filesystem also follows
+/// itself.
 fn each_filesystem_follows_each_other_one() {
     let (sandbox, memory) = (Sandbox::new(), in_memory());
     let disk = Disk::new(&memory.path().join("disk.img"), SIZE).without_discard();
@@ -293,7 +301,7 @@ fn each_filesystem_follows_each_other_one() {
     });
 }
 
-/// Whole disks on which all is well with sectors of 512 bytes.
+/// On whole disks with sectors of 4096 bytes instead of 512.
 fn sectors_of_4096_bytes() {
     let (sandbox, memory) = (Sandbox::new(), in_memory());
     let disk = |name: &str, size, sector| Disk::with_sectors(&memory.path().join(name), size, sector);

@@ -1,4 +1,4 @@
-//! postmark: ours and the original on the same kinds of filesystem, with the same parameters.
+//! postmark: ours and the original on the same filesystems, with the same parameters.
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use serde_json::Value;
@@ -25,8 +25,8 @@ const COMMANDS: &[&str] = &[
      set bias create 6\nset buffering false\nset read 700\nset write 900",
 ];
 
-/// On each filesystem both run on images of the same size. The numbers of files agree exactly, and amounts of data to the
-/// two decimals that the original prints of the floating-point number in which it sums them.
+/// Both run on each filesystem, on images of the same size. The numbers of files agree exactly, and amounts
+/// of data to the two decimals that the original prints of its floating-point sums.
 fn counts_are_those_of_the_original() {
     for commands in COMMANDS {
         let sandbox = Sandbox::new();
@@ -41,7 +41,7 @@ fn counts_are_those_of_the_original() {
             }
             eprintln!("{filesystem}: rates of ours {:?}, of the original {:?}", ours.rates, theirs.rates);
         }
-        // What is shown is what is stored.
+        // What is shown matches what is stored.
         for trial in sweep.json["trials"].as_array().expect("trials") {
             let counts = |phase: usize| &trial["phases"][phase]["roles"][0];
             let operations = |role: &Value, name: &str| -> u64 {
@@ -84,7 +84,7 @@ fn sweep(sandbox: &Sandbox, filesystems: &[&str], commands: &str) -> Sweep {
     Sweep { lines_by_case, json: sandbox.stored() }
 }
 
-/// The report of the original, run in a filesystem of its own.
+/// The report of the original, run in a separate filesystem.
 fn original(sandbox: &Sandbox, filesystem: &str, commands: &str) -> String {
     let (image, mountpoint) = (sandbox.path("original.img"), sandbox.path("mnt"));
     fs::create_dir_all(&mountpoint).expect("a mountpoint");
@@ -109,7 +109,7 @@ fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What can be read from a report, ours or theirs.
+/// What can be parsed from a report, ours or theirs.
 #[derive(Debug)]
 struct Report {
     files: Vec<(String, u64)>,
@@ -156,7 +156,7 @@ fn a_pool_that_runs_out_is_refused() {
     });
     let mut command = sandbox.fsdyno(&["engine"]);
     let mut engine = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the engine");
-    // The engine stops when its stdin ends: it stays open until the engine has told all.
+    // The engine stops when its stdin ends, so stdin stays open until the engine has reported everything.
     let mut stdin = engine.stdin.take().expect("stdin is piped");
     writeln!(stdin, "{request}").expect("send the request");
     let mut text = String::new();

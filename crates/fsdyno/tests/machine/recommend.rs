@@ -1,4 +1,4 @@
-//! Recommendations of real sweeps: the commands that they give are executed on other devices.
+//! Recommendations of real sweeps: the recommended commands are executed on other devices.
 
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe, json};
 use serde_json::Value;
@@ -117,7 +117,7 @@ fn recipes_build_what_was_measured() {
     assert!(error.contains("did you mean 'latency'?") && error.contains("hint: --for accepts"), "{error}");
 }
 
-/// Two fresh devices and a directory, given back at the end.
+/// Two new devices and a directory, removed at the end.
 struct Ground {
     device: String,
     journal: String,
@@ -137,7 +137,7 @@ impl Ground {
         Ground { device, journal, mountpoint }
     }
 
-    /// A line of a recipe with everything named.
+    /// A line of a recipe with its placeholders replaced.
     fn named(&self, line: &str) -> String {
         let mountpoint = self.mountpoint.display().to_string();
         line.replace("DEVICE", &self.device)
@@ -149,7 +149,7 @@ impl Ground {
         run(Command::new("sh").args(["-e", "-c", &self.named(line)]));
     }
 
-    /// The options of the mount as the kernel shows them, the node of a journal left out.
+    /// The options of the mount as the kernel shows them, without the node of a journal.
     fn options(&self) -> Vec<String> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
         let mountpoint = self.mountpoint.display().to_string();
@@ -191,7 +191,8 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// No interval of a stall in windows this short is within 0.1 %: the sweep goes to its most blocks and says so.
+/// In windows this short, no interval of a stall is within 0.1 %: the sweep runs the maximum number of blocks
+/// and says so.
 fn a_case_that_cannot_settle_is_given_up() {
     let sandbox = Sandbox::new();
     let text = PLAN[..PLAN.find("[device.journals]").expect("journals")]

@@ -1,5 +1,5 @@
-//! Whole runs of the built binary on devices and filesystems that fail, hang, or block one worker: what is said of them,
-//! that the rest of a sweep goes on, and that the machine can be brought back.
+//! Whole runs of the built binary on devices and filesystems that fail, hang, or block one worker: the error
+//! is reported, the rest of a sweep continues, and the machine can be restored.
 
 use crate::support::sick::{Asked, Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox, Test, describe, json};
@@ -41,9 +41,9 @@ pub fn tests() -> Vec<Test> {
             body: a_device_that_hangs_costs_its_trial_only,
         },
         Test {
-            name: "sick_devices::a_write_over_both_edges_of_the_window_is_told",
+            name: "sick_devices::a_write_over_both_edges_of_the_window_is_reported",
             requires: FUSE,
-            body: a_write_over_both_edges_of_the_window_is_told,
+            body: a_write_over_both_edges_of_the_window_is_reported,
         },
     ]
 }
@@ -52,7 +52,7 @@ const BENCH: &[&str] =
     &["--tree-size", "8M", "--set", "writer_space=32M", "--ramp", "50ms", "--window", "200ms"];
 
 fn an_error_of_a_filesystem_fails_the_bench_with_its_errno() {
-    // The phases in which nothing of it shows are kept: 1 reader in tree 0; 3 readers in trees 1 to 3; then the writers.
+    // Phases that are not affected are kept: 1 reader in tree 0; 3 readers in trees 1 to 3; then the writers.
     let cases: &[(Kind, &str, &[&str], usize)] = &[
         (Kind::Read, "tree-0", &["read first byte", "read"], 0),
         (Kind::Read, "tree-2", &["read first byte", "read"], 1),
@@ -158,7 +158,7 @@ fn errors_of_a_device_fail_their_trial_only() {
     }
 }
 
-/// Long enough for everything that has a limit, and before the kernel complains of hung tasks (120 s).
+/// Long enough for everything that has a limit, but shorter than the kernel's limit for hung tasks (120 s).
 const ON_TIME: Duration = Duration::from_secs(100);
 
 fn a_device_that_hangs_costs_its_trial_only() {
@@ -168,7 +168,7 @@ fn a_device_that_hangs_costs_its_trial_only() {
     let _aftercare = Aftercare { sandbox: &sandbox, behaviour: &behaviour };
     let plan = sandbox.write("plan.toml", &plan(&sandbox, "xfs", "320M")).display().to_string();
     let path = image(&sandbox);
-    // Not the sentinel but the first trial of the block, so that the next one has the same seed beside it.
+    // The first trial of the block, not the sentinel, so that the next trial has the same seed.
     behaviour.treat(move |asked| match asked.predecessors == 1 && changes(asked, &path) {
         true => Treatment::Held,
         false => Treatment::Healthy,
@@ -186,7 +186,11 @@ fn a_device_that_hangs_costs_its_trial_only() {
         drop(ended);
         output
     });
-    assert!(behaviour.held() > 0, "it did not end before its device was well again: {}", describe(&output));
+    assert!(
+        behaviour.held() > 0,
+        "the sweep ended only after its device had recovered: {}",
+        describe(&output)
+    );
     assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
     let document = json(&output);
     let trials = document["trials"].as_array().expect("trials");
@@ -194,7 +198,7 @@ fn a_device_that_hangs_costs_its_trial_only() {
     assert_eq!(outcomes, ["measured", "failed", "measured"], "{}", describe(&output));
     let told = trials[1]["error"]["details"].as_str().unwrap_or_default();
     for left in ["engine process ", "mount '", "loop device on '", "file '"] {
-        assert!(told.contains(left), "{left} is not in {told}");
+        assert!(told.contains(left), "expected {left} in {told}");
     }
     assert!(
         trials[1]["error"]["message"].as_str().is_some_and(|text| text.contains("no progress")),
@@ -210,7 +214,7 @@ fn a_device_that_hangs_costs_its_trial_only() {
         (image(&sandbox).display().to_string().into(), beside.into())
     );
     let stuck = sandbox.run(&["list"]);
-    assert!(stuck.status.success(), "the store is of use while the device hangs: {}", describe(&stuck));
+    assert!(stuck.status.success(), "the store is usable while the device hangs: {}", describe(&stuck));
 
     behaviour.release();
     let restored = restore(&sandbox);
@@ -219,7 +223,7 @@ fn a_device_that_hangs_costs_its_trial_only() {
     drop(sick);
 }
 
-/// What hung may take a moment to die when it is released.
+/// Processes that hung may take a moment to end once they are released.
 fn restore(sandbox: &Sandbox) -> Output {
     const ATTEMPTS: u32 = 10;
     let mut output = sandbox.run(&["restore"]);
@@ -233,7 +237,7 @@ fn restore(sandbox: &Sandbox) -> Output {
     output
 }
 
-/// Brings the machine back also when the test fails.
+/// Restores the machine even if the test fails.
 struct Aftercare<'a> {
     sandbox: &'a Sandbox,
     behaviour: &'a Arc<Behaviour>,
@@ -246,11 +250,11 @@ impl Drop for Aftercare<'_> {
     }
 }
 
-fn a_write_over_both_edges_of_the_window_is_told() {
+fn a_write_over_both_edges_of_the_window_is_reported() {
     const RAMP: Duration = Duration::from_millis(1000);
     const WINDOW: Duration = Duration::from_millis(1500);
     const DRAIN: Duration = Duration::from_millis(500);
-    /// Beyond the drain, and before cleaning up is given up, which takes 5 s.
+    /// Longer than the drain, but less than the 5 s after which cleaning up is given up.
     const LATE: Duration = Duration::from_millis(1500);
     let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     let sandbox = Sandbox::new();
@@ -270,9 +274,9 @@ fn a_write_over_both_edges_of_the_window_is_told() {
             while behaviour.held() == 0 && begin.elapsed() < ON_TIME {
                 thread::sleep(Duration::from_millis(5));
             }
-            // The first write of the phase is early in its ramp.
+            // The first write of the phase comes early in its ramp.
             thread::sleep(RAMP + WINDOW + DRAIN + LATE);
-            assert_eq!(behaviour.release(), 1, "one write hangs, and nothing else of its worker");
+            assert_eq!(behaviour.release(), 1, "one write hangs, and its worker has no other request");
         });
         let (ramp, window) = (millis(RAMP), millis(WINDOW));
         let arguments = ["bench", "sick/work", "--tree-size", "8M", "--ramp", &ramp, "--window", &window];

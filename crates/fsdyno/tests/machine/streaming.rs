@@ -1,5 +1,5 @@
-//! The streaming workload on real filesystems: every block once, by every way to the kernel; what is slow or hangs among
-//! many requests; and what this machine may forbid.
+//! The streaming workload on real filesystems: every block once, in every I/O mode; requests that are slow or
+//! hang among many others; and what this machine may forbid.
 
 use crate::engine_fuse::{role, row, run};
 use crate::support::disk::Disk;
@@ -29,10 +29,18 @@ const DISK: &[Requirement] = &[
 pub fn tests() -> Vec<Test> {
     let test = |name, requires, body| Test { name, requires, body };
     vec![
-        test("streaming::every_block_goes_once_whichever_way", MAKING_FILESYSTEMS, every_block_goes_once),
-        test("streaming::what_is_read_was_mounted_anew", DISK, what_is_read_was_mounted_anew),
+        test(
+            "streaming::every_block_is_moved_once_in_every_mode",
+            MAKING_FILESYSTEMS,
+            every_block_is_moved_once,
+        ),
+        test(
+            "streaming::files_are_mounted_again_before_they_are_read",
+            DISK,
+            files_are_mounted_again_before_they_are_read,
+        ),
         test("streaming::a_request_that_hangs_among_many_is_censored", FUSE, a_request_that_hangs),
-        test("streaming::delays_of_requests_are_measured_as_they_are", FUSE, delays_of_requests),
+        test("streaming::delays_of_requests_are_measured_correctly", FUSE, delays_of_requests),
         test("streaming::direct_blocks_that_are_not_aligned_are_refused", LOOP, not_aligned),
         test("streaming::without_io_uring_its_trials_are_skipped", LOOP, without_io_uring),
     ]
@@ -53,7 +61,7 @@ fn plan(sandbox: &Sandbox, filesystems: &str, workloads: &[&str]) -> String {
     )
 }
 
-/// Runs a plan, and returns its exit code and what it says in JSON.
+/// Runs a plan, and returns its exit code and its JSON output.
 fn sweep(sandbox: &Sandbox, plan: &str) -> (Option<i32>, Value) {
     let path = sandbox.write("plan.toml", plan);
     let output = sandbox.run(&["sweep", &path.display().to_string(), "--format", "json"]);
@@ -62,7 +70,7 @@ fn sweep(sandbox: &Sandbox, plan: &str) -> (Option<i32>, Value) {
     (output.status.code(), json)
 }
 
-fn every_block_goes_once() {
+fn every_block_is_moved_once() {
     let sandbox = Sandbox::new();
     let ways = [
         "bs = \"1M\"",
@@ -73,7 +81,7 @@ fn every_block_goes_once() {
     let (code, sweep) = sweep(&sandbox, &plan(&sandbox, "\"ext4\", \"xfs\", \"btrfs\"", &ways));
     assert_eq!(code, Some(0), "{sweep}");
     let trials = sweep["trials"].as_array().expect("trials");
-    // And the sentinel at the end.
+    // Plus the sentinel.
     assert_eq!(trials.len(), 3 * ways.len() + 1);
     for trial in trials {
         assert_eq!(trial["outcome"], "measured", "{trial}");
@@ -100,7 +108,7 @@ fn every_block_goes_once() {
 }
 
 /// The kernel logs each mount of ext4 with the device.
-fn what_is_read_was_mounted_anew() {
+fn files_are_mounted_again_before_they_are_read() {
     let sandbox = Sandbox::new();
     let disk = Disk::new(&sandbox.path("disk.img"), Bytes(256 * Bytes::MIB));
     let place = format!("block = \"{}\"", disk.node());
@@ -122,14 +130,15 @@ fn what_is_read_was_mounted_anew() {
         let from_device = window.map(|window| window["devices"][0]["read_bytes"].as_u64());
         assert!(from_device.is_none_or(|bytes| bytes >= Some(32 * Bytes::MIB)), "{stages}: {window:?}");
     }
-    // A directory is not unmounted: that is said.
+    // A directory is not unmounted, and a warning says so.
     let place = format!("directory = \"{}\"", sandbox.path("").display());
     let trial = trial_on(&sandbox, &place, "[\"write\", \"read\"]", &[]);
     let warnings = trial["warnings"].as_array().expect("warnings");
     assert!(warnings.iter().any(|warning| warning["kind"] == "not-remounted"), "{trial}");
 }
 
-/// What the kernel's log has about mounts of an ext4 of this device, each with its time. The oldest lines fall out of it.
+/// The log lines of the kernel about mounts of an ext4 on this device, each with its time. The kernel drops
+/// the oldest lines.
 fn logged_mounts(node: &str) -> BTreeSet<String> {
     let log = Command::new("dmesg").output().expect("dmesg");
     let mount = format!("({}): mounted filesystem", node.trim_start_matches("/dev/"));
@@ -152,7 +161,7 @@ fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) ->
     sweep["trials"][0].clone()
 }
 
-/// Readers of random blocks through a ring of eight, in a window that begins soon.
+/// Readers of random blocks through a ring of eight, in a window that starts soon.
 fn random_reads(request: &mut EngineRequest) {
     request.workload = Workload::Streaming(Streaming {
         file_size: Bytes(Bytes::MIB),
@@ -180,7 +189,7 @@ fn a_request_that_hangs() {
     let behaviour = Behaviour::healthy();
     let events = run(&behaviour, random_reads, |event| {
         if matches!(event, EngineEvent::Progress { stage: Progress::Measure, .. }) {
-            // In the window, one of many.
+            // One of many, inside the window.
             let behaviour = Arc::clone(&behaviour);
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(300));
@@ -199,7 +208,7 @@ fn a_request_that_hangs() {
     let reader = role(phase, Role::Reader);
     let (worker, row) = (&reader.worker_results[0], row(reader, Operation::UringRead));
     assert_eq!((row.censored, worker.spanning), (1, 0), "{worker:?}");
-    // The other seven went on: what hangs is no stall of the worker.
+    // The other seven continued: one request that hangs is not a stall of the worker.
     assert!(worker.completed > 100 && worker.longest_stall_ns < Nanos::from_millis(500), "{worker:?}");
     let unfinished = worker.unfinished.as_ref().expect("the read has not ended");
     assert_eq!((unfinished.operation, unfinished.at_least), (Operation::UringRead, true));
@@ -211,11 +220,11 @@ fn a_request_that_hangs() {
         row.lat_ns
     );
     assert_eq!((row.slowest[0].path.as_str(), row.slowest[1].path.as_str()), ("stream-0", "stream-0"));
-    // One of eight, for what was left of the window.
+    // One of eight, for the rest of the window.
     assert!(worker.time_over_100ms > 0.0 && worker.time_over_100ms <= 1.0 / 8.0, "{worker:?}");
 }
 
-/// Never less than the delay; and at most 5 % and 100 us more, for which a busy machine gets a few attempts.
+/// Never less than the delay, and at most 5 % and 100 us more; a busy machine gets a few attempts.
 fn delays_of_requests() {
     const ATTEMPTS: u32 = 5;
     let delay = Duration::from_millis(20);
@@ -248,7 +257,7 @@ fn median_of_requests(delay: Duration, least: u64) -> u64 {
         }
     });
     let lat = &row(role(phase(&events), Role::Reader), Operation::UringRead).lat_ns;
-    assert!(lat.min >= least && lat.count > 8, "{lat:?} where {least} ns were injected");
+    assert!(lat.min >= least && lat.count > 8, "{lat:?}, but {least} ns were injected");
     lat.median()
 }
 
@@ -262,7 +271,7 @@ fn not_aligned() {
     assert!(said.contains("'bs'") && said.contains("a multiple of 4k for direct I/O"), "{said}");
 }
 
-/// A setting of the kernel, as it was when this is dropped.
+/// Restores a kernel setting when dropped.
 struct Restored {
     path: &'static str,
     old: String,
@@ -299,7 +308,7 @@ fn without_io_uring() {
             _ => assert_eq!(trial["outcome"], "measured", "{trial}"),
         }
     }
-    // Whoever runs the engine by itself is told the same.
+    // Running the engine directly gives the same message.
     let Some(EngineEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
     assert_eq!((failure.errno, failure.step.as_str()), (Some(1), "engine"), "{failure:?}");
     assert!(failure.message.starts_with("io_uring cannot be used"), "{failure:?}");

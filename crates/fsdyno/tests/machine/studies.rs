@@ -1,4 +1,4 @@
-//! The published studies: their figures beside a run, and a run in their layout.
+//! The published studies: their figures compared with a run, and a run in their layout.
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use serde_json::Value;
@@ -10,9 +10,9 @@ const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
 pub fn tests() -> Vec<Test> {
     vec![
         Test {
-            name: "studies::a_run_stands_beside_the_published_figures",
+            name: "studies::a_run_is_compared_with_the_published_figures",
             requires: ROOT_AND_LOOP,
-            body: a_run_stands_beside_the_published_figures,
+            body: a_run_is_compared_with_the_published_figures,
         },
         Test {
             name: "studies::every_ready_plan_has_the_cases_of_its_study",
@@ -42,12 +42,13 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A ready plan: what it holds, how it is made small enough for a test, and what it prints.
+/// A ready plan: its contents, how to scale it down for a test, and what it prints.
 struct Ready {
     plan: &'static str,
-    /// Cases, and how many of them are skipped everywhere: not those of a filesystem that this machine alone does not have.
+    /// Cases, and how many of them are skipped everywhere; those of a filesystem that only this machine lacks
+    /// do not count.
     cases: (usize, usize),
-    /// Arguments that make it a matter of seconds; none: it has no study and is run by other tests.
+    /// Arguments that reduce it to seconds; empty if it has no study or other tests run it.
     scaled: &'static [&'static str],
     /// What its study's layout must show.
     shows: &'static [&'static str],
@@ -134,10 +135,10 @@ fn every_ready_plan_has_the_cases_of_its_study() {
         .collect();
     names.sort();
     let known: Vec<&str> = READY.iter().map(|ready| ready.plan).collect();
-    assert_eq!(names, known, "a plan that nothing tests");
+    assert_eq!(names, known, "a plan that no test covers");
     for Ready { plan, cases, .. } in READY {
         let path = ready(plan).display().to_string();
-        // Its stripe is one that this machine's own kernel may lack.
+        // It needs LVM, which this machine's own kernel may lack.
         let kernel: &[&str] = if *plan == "streaming-ext4-2008" { &["--kernel", "debian:6.1"] } else { &[] };
         let output = sandbox.run(&[&["plan", &path, "--format", "json"], kernel].concat());
         let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
@@ -149,7 +150,7 @@ fn every_ready_plan_has_the_cases_of_its_study() {
     }
 }
 
-/// Whether a case or a trial is of a filesystem that this machine does not have.
+/// Whether a case or a trial uses a filesystem that this machine does not support.
 fn is_lost(of: &Value) -> bool {
     let lost = |name| match name {
         "reiserfs" => [Requirement::Filesystem("reiserfs"), Requirement::Program("mkfs.reiserfs")],
@@ -159,7 +160,7 @@ fn is_lost(of: &Value) -> bool {
     ["reiserfs", "jfs"].contains(&name) && lost(name).iter().any(|needed| needed.unmet().is_some())
 }
 
-/// Every case of every study is really run, on images in memory where there is room.
+/// Every case of every study is actually run, on images in memory if there is room.
 fn every_ready_plan_runs_scaled_and_prints_as_published() {
     for Ready { plan, cases, scaled, shows } in READY.iter().filter(|ready| !ready.scaled.is_empty()) {
         let sandbox = Sandbox::new();
@@ -171,7 +172,7 @@ fn every_ready_plan_runs_scaled_and_prints_as_published() {
         let mut set = |change: String| arguments.extend(["--set".to_string(), change]);
         let text = std::fs::read_to_string(&path).expect("the plan");
         if text.contains("[device.md]") || text.contains("[device.lvm]") {
-            // This machine's kernel may have neither; stacks are run in guests elsewhere.
+            // This machine's kernel may support neither; other tests run stacks in guests.
             let data = images.path().join("data").display().to_string();
             set(format!("device={{ image = {data:?}, size = \"1M\" }}"));
         } else {
@@ -196,13 +197,15 @@ fn every_ready_plan_runs_scaled_and_prints_as_published() {
         );
         if !shows.is_empty() {
             let shown = stdout(&sandbox.run(&["show", "--as", "published"]));
-            shows.iter().for_each(|text| assert!(shown.contains(text), "{plan} lacks '{text}':\n{shown}"));
+            shows
+                .iter()
+                .for_each(|text| assert!(shown.contains(text), "{plan}: expected '{text}' in:\n{shown}"));
         }
     }
 }
 
-/// One of the published configurations, and one that nobody published, on an image of the sandbox.
-fn a_run_stands_beside_the_published_figures() {
+/// One of the published configurations, and one that was not published, on an image in the sandbox.
+fn a_run_is_compared_with_the_published_figures() {
     let sandbox = Sandbox::new();
     let plan = format!(
         r#"study = "fsopbench-2009"
@@ -232,7 +235,8 @@ window = "200ms"
     let document: Value = serde_json::from_str(&compare("json")).expect("JSON");
     let rows = document["rows"].as_array().expect("rows");
     let missing = document["missing"].as_array().expect("rows without a counterpart");
-    // data=writeback was published of another disk; both journals of data=ordered inside the filesystem.
+    // data=writeback was published for another disk; for data=ordered both journals are inside the
+    // filesystem.
     assert_eq!((rows.len(), missing.len()), (3, 3));
     let first = &rows[0]["figures"][0];
     let (published, ours) = (first["published"].as_f64(), first["ours"]["value"].as_f64());
@@ -246,7 +250,7 @@ window = "200ms"
 
     let shown = stdout(&sandbox.run(&["show", "--as", "published"]));
     assert_eq!(shown.matches("J write rate").count(), 2, "{shown}");
-    // The latest sweep is the one of the plan; a bench is no study.
+    // The latest sweep belongs to the plan; a bench is not a study.
     let bench = ["bench", ".", "--tree-size", "8M", "--ramp", "20ms", "--window", "100ms"];
     stdout(&sandbox.run(&bench));
     let refused = sandbox.run(&["show", "--as", "published"]);

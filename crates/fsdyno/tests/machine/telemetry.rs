@@ -1,4 +1,5 @@
-//! Telemetry on the real machine: our columns against those of iostat, and what a sweep stores and shows.
+//! Telemetry on the real machine: our columns compared with those of iostat, and what a sweep stores and
+//! shows.
 
 use crate::support::{Requirement, Sandbox, Test, describe};
 use fsdyno_core::Nanos;
@@ -27,7 +28,8 @@ const SWEEP: &[Requirement] = &[
     Requirement::Filesystem("ext4"),
 ];
 
-/// iostat and the change of its files take turns by time alone; on a busy machine they may miss each other.
+/// iostat and the change of its files are synchronised only by time; on a busy machine they may miss each
+/// other.
 const ATTEMPTS: u32 = 5;
 
 pub fn tests() -> Vec<Test> {
@@ -38,7 +40,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// What the kernel said at one moment.
+/// What the kernel reported at one moment.
 #[derive(Debug)]
 struct Moment {
     diskstats: String,
@@ -51,7 +53,8 @@ impl Moment {
     fn now(device: &str) -> Self {
         let read = |path: &str| fs::read_to_string(path).expect(path);
         let diskstats = read("/proc/diskstats");
-        // The same counters in sysfs, where iostat reads them; taken from the same line, for they never stand still.
+        // The same counters in sysfs, where iostat reads them; copied from the same line, because they change
+        // all the time.
         let line = diskstats.lines().find(|line| line.split_whitespace().nth(2) == Some(device));
         let counters = line.expect("a line of the device").split_whitespace().skip(3);
         Moment {
@@ -75,7 +78,7 @@ impl Moment {
         }
     }
 
-    /// The files that the sampler reads, below a root of its own.
+    /// The files that the sampler reads, below a separate root.
     fn write_for_sampler(&self, root: &Path) {
         let proc = root.join("proc");
         fs::create_dir_all(&proc).expect("a directory");
@@ -84,8 +87,8 @@ impl Moment {
     }
 }
 
-/// The real iostat and the sampler are given the same two moments of a loop device under load, and must say the same: to the
-/// last of the two digits that iostat prints.
+/// The real iostat and the sampler get the same two moments of a loop device under load, and must agree in
+/// both digits that iostat prints.
 fn columns_of_iostat() {
     let sandbox = Sandbox::new();
     let mut scratch = Scratch::new(&sandbox);
@@ -106,7 +109,7 @@ fn columns_of_iostat() {
                 let theirs = device.get(json_name(name)).or(processors.get(name));
                 let theirs =
                     theirs.and_then(Value::as_f64).unwrap_or_else(|| panic!("no {name} in {device}"));
-                // Half of the last digit, and what a double cannot hold.
+                // Half of the last digit, and the precision of a double.
                 let differs = (ours - theirs).abs() > 0.005 + theirs * 1e-9;
                 differs.then(|| format!("{name}: ours {ours}, theirs {theirs}"))
             })
@@ -116,10 +119,10 @@ fn columns_of_iostat() {
         }
         said = differences.join("\n");
     }
-    panic!("iostat says otherwise, {ATTEMPTS} times\n{said}\n{before:?}\n{after:?}");
+    panic!("iostat disagrees, {ATTEMPTS} times\n{said}\n{before:?}\n{after:?}");
 }
 
-/// `%util` and its like have no percent sign in iostat's JSON.
+/// `%util` and similar columns have no percent sign in iostat's JSON.
 fn json_name(column: &str) -> &str {
     column.trim_start_matches('%')
 }
@@ -127,7 +130,7 @@ fn json_name(column: &str) -> &str {
 /// Figures by their names.
 type Columns = Vec<(&'static str, f64)>;
 
-/// What the sampler makes of two moments: the columns of the device, and the shares of the processors.
+/// What the sampler computes from two moments: the columns of the device, and the shares of the processors.
 fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns, Columns) {
     let mut sampler = Sampler::below(root, Nanos::from_secs(1), vec![device.to_string()]);
     before.write_for_sampler(root);
@@ -135,8 +138,8 @@ fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns,
     after.write_for_sampler(root);
     let telemetry = sampler.end();
     assert_eq!(telemetry.unparsed_lines, 0);
-    let activity = telemetry.filesystem_device().expect("the device is there");
-    // The time between the moments, not between the readings of their texts.
+    let activity = telemetry.filesystem_device().expect("the device exists");
+    // The time between the moments, not between the times of reading their texts.
     let length = Nanos(after.uptime_ns() - before.uptime_ns());
     let columns = Column::ALL.iter().map(|column| (column.name(), activity.value(*column, length)));
     let cpu = telemetry.window.cpu.expect("a first line of /proc/stat");
@@ -144,7 +147,7 @@ fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns,
     let shares = vec![
         ("user", share(|cpu| cpu.user_ns)),
         ("nice", share(|cpu| cpu.nice_ns)),
-        // iostat counts interrupts as the kernel's.
+        // iostat counts interrupts as system time.
         ("system", share(|cpu| cpu.system_ns + cpu.irq_ns + cpu.softirq_ns)),
         ("iowait", share(|cpu| cpu.iowait_ns)),
         ("steal", share(|cpu| cpu.steal_ns)),
@@ -153,8 +156,8 @@ fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns,
     (columns.collect(), shares)
 }
 
-/// What iostat makes of them. It reads the kernel's files twice, a second apart: in a mount namespace of its own, files of
-/// ours lie over them, and change in between.
+/// What iostat computes from them. It reads the kernel's files twice, a second apart: in a private mount
+/// namespace, our files are mounted over them, and change in between.
 fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (Value, Value) {
     let directory = sandbox.path("iostat");
     fs::create_dir_all(&directory).expect("a directory");
@@ -184,7 +187,7 @@ fn iostat(sandbox: &Sandbox, device: &str, before: &Moment, after: &Moment) -> (
     (disk.clone(), statistics["avg-cpu"].clone())
 }
 
-/// Writes with flushes, then reads what is no longer in memory.
+/// Writes with flushes, then reads data that is no longer in memory.
 fn load(directory: &Path) {
     let data = vec![7; 256 << 10];
     for number in 0..24 {
@@ -197,7 +200,7 @@ fn load(directory: &Path) {
     }
 }
 
-/// A mounted filesystem on an image; the loop device goes away with the mount.
+/// A mounted filesystem on an image; the loop device disappears with the mount.
 struct Scratch {
     mountpoint: PathBuf,
     device: String,
@@ -283,14 +286,14 @@ fn sweep() {
     ] {
         let output = sandbox.run(arguments);
         let text = String::from_utf8_lossy(&output.stdout);
-        // Words of a heading may be on two lines.
+        // The words of a heading may be on two lines.
         let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             output.status.success() && joined.contains(line.trim()),
             "{arguments:?}: {}",
             describe(&output)
         );
-        // The published table and CSV are as wide as they are.
+        // The published table and CSV have a fixed width.
         let narrow = arguments[1..].iter().all(|word| word.starts_with("--telemetry")) && arguments.len() > 1;
         let wide = text.lines().find(|line| narrow && line.chars().count() > 80);
         assert_eq!(wide, None, "{arguments:?}");

@@ -1,4 +1,5 @@
-//! Whether `compare` can be believed: real trials of one configuration under two names, and a real slowdown of 10 %.
+//! Whether `compare` can be trusted: real trials of one configuration under two names, and a real slowdown of
+//! 10 %.
 
 use crate::support::sick::{Behaviour, Kind, mount};
 use crate::support::{Requirement, Sandbox, Test, describe, json};
@@ -16,22 +17,22 @@ pub fn tests() -> Vec<Test> {
             body: real_trials_of_one_configuration_do_not_differ,
         },
         Test {
-            name: "trust::ten_percent_more_time_are_found_with_six_trials",
+            name: "trust::a_slowdown_of_ten_percent_is_found_with_six_trials",
             requires: &[Requirement::Root, Requirement::Fuse, Requirement::Quiet],
-            body: ten_percent_more_time_are_found_with_six_trials,
+            body: a_slowdown_of_ten_percent_is_found_with_six_trials,
         },
     ]
 }
 
 const BLOCKS: u32 = 8;
 
-/// One sweep of the same configuration under two names. Within a block the two could as well have had each other's name, so
-/// each of the 128 ways to swap names in some blocks is an A/A comparison of real trials, and their verdicts are a fact about
-/// this machine's noise that no luck of a single comparison can upset.
+/// One sweep of the same configuration under two names. Within a block the names are interchangeable, so each
+/// of the 128 ways to swap names in some blocks is an A/A comparison of real trials. Together, their verdicts
+/// describe this machine's noise and do not depend on the luck of a single comparison.
 ///
-/// A single one finds a difference in at most 5 of 100 sweeps, but the 128 share their trials: of six measures each may be
-/// found in the two or three ways that put all of its larger values on one side. So the bound is 10 %; without Holm's
-/// correction about 25 % would be found.
+/// A single comparison finds a difference in at most 5 of 100 sweeps, but the 128 share their trials: for
+/// each of six measures, the two or three ways that put all larger values on one side may find a difference.
+/// So the bound is 10 %; without Holm's correction it would be about 25 %.
 fn real_trials_of_one_configuration_do_not_differ() {
     let sandbox = Sandbox::new();
     let plan = format!(
@@ -71,9 +72,9 @@ window = "150ms"
     assert_eq!((first.len(), again.len()), (8, 8));
     let ways = 1_u32 << (BLOCKS - 1);
     let found = (0..ways).filter(|way| differs(&first, &again, *way)).count();
-    assert!(found * 10 <= ways as usize, "{found} of {ways} ways to name real trials find a difference");
+    assert!(found * 10 <= ways as usize, "{found} of {ways} ways to swap the names find a difference");
 
-    // The command says the same of the names as they are.
+    // The command agrees about the original names.
     let compared =
         sandbox.run(&["compare", "twice/first", "twice/again", "--threshold", "0%", "--format=json"]);
     let document = json(&compared);
@@ -86,7 +87,8 @@ window = "150ms"
     assert_eq!(compared.status.code(), Some(code), "{}", describe(&compared));
 }
 
-/// Whether a comparison finds a difference, however small, when the names are swapped in the blocks whose bit is set.
+/// Whether a comparison finds a difference, however small, when the names are swapped in the blocks whose bit
+/// is set.
 fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
     let mut sides = [first.to_vec(), again.to_vec()];
     let [a, b] = &mut sides;
@@ -94,7 +96,7 @@ fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
         let other = b.iter_mut().find(|other| other.block == trial.block).expect("the other of its block");
         std::mem::swap(trial, other);
     }
-    // What was swapped carries its case with it.
+    // The swapped trials need the case of their new side.
     for (index, side) in (0..).zip(&mut sides) {
         side.iter_mut().for_each(|trial| trial.case = index);
     }
@@ -110,11 +112,11 @@ fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
     compared.rows().any(|row| matches!(row.finding, Finding::Slower | Finding::Faster))
 }
 
-/// Every read of a filesystem takes 20 ms, and 22 ms a sweep later. It is found among everything that is compared: Holm's
-/// correction for three measures asks for a p value below 0.017, which Welch's test of 6 and 6 trials gives at 2.9 standard
-/// errors. Trials of 16 reads beside a build on all processors differed by 6 %, which is 2.6 of them; of four times as many
-/// reads it is twice that.
-fn ten_percent_more_time_are_found_with_six_trials() {
+/// Every read of a filesystem takes 20 ms, and 22 ms one sweep later. This must be found among everything
+/// that is compared: Holm's correction for three measures requires a p value below 0.017, which Welch's test
+/// of 6 and 6 trials reaches at 2.9 standard errors. Trials of 16 reads while a build used all processors
+/// differed by 6 %, which is 2.6 standard errors; with four times as many reads it is twice that.
+fn a_slowdown_of_ten_percent_is_found_with_six_trials() {
     let sandbox = Sandbox::new();
     let plan = |name: &str| {
         format!(
@@ -157,7 +159,7 @@ bs = "64k"
         lines.contains("\n  slower\n    streaming-read ") && lines.ends_with("0 undecided.\n"),
         "{lines}"
     );
-    // What is better in one direction is worse in the other, and no regression then.
+    // What is faster in one direction is slower in the other, and so not a regression.
     let turned = sandbox.run(&["compare", "new", "old", "--measure", "streaming-read"]);
     assert_eq!(turned.status.code(), Some(0), "{}", describe(&turned));
     assert!(String::from_utf8_lossy(&turned.stdout).contains("\n  faster\n"), "{}", describe(&turned));

@@ -1,8 +1,8 @@
 //! A real browser, driven over the DevTools protocol (<https://chromedevtools.github.io/devtools-protocol/>).
 //!
-//! Chromium speaks it over two pipes, one message after the other with a zero byte between (`--remote-debugging-pipe`), so
-//! a dozen messages need no WebSocket, no port, and none of the crates that bind all of the protocol: the smaller of the
-//! two that are kept, headless_chrome, brings 113 more packages and generates 60,000 lines.
+//! Chromium speaks it over two pipes, with a zero byte after each message (`--remote-debugging-pipe`). A
+//! dozen messages need no WebSocket, no port, and none of the crates that bind the whole protocol: the
+//! smaller of the two maintained ones, headless_chrome, adds 113 packages and generates 60,000 lines.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -11,12 +11,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// The program.
+/// The program to run.
 pub const PROGRAM: &str = "chromium";
-/// How long an answer may take before the browser counts as hanging.
+/// How long an answer may take before the browser is considered hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one page. Ends when dropped.
+/// A browser with one page. It ends when dropped.
 pub struct Browser {
     child: Child,
     input: ChildStdin,
@@ -31,7 +31,7 @@ impl Browser {
     /// Starts it with an empty profile.
     pub fn new() -> Self {
         let profile = tempfile::tempdir().expect("a directory for the profile");
-        // The shell gives descriptors 3 and 4 to the browser, which is what the option asks for.
+        // The shell gives the browser descriptors 3 and 4, as the option requires.
         let mut child = Command::new("sh")
             .args(["-c", "exec 3<&0 4>&1 </dev/null >/dev/null 2>&1; exec \"$0\" \"$@\"", PROGRAM])
             .args([
@@ -69,7 +69,7 @@ impl Browser {
         browser
     }
 
-    /// Sends a command and waits for its result. Events that come before it are kept.
+    /// Sends a command and waits for its result. Events that arrive before it are kept.
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.sent += 1;
         let mut message = json!({ "id": self.sent, "method": method, "params": parameters });
@@ -88,7 +88,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page, promises awaited.
+    /// The value of an expression in the page; promises are awaited.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let result = self.call(
             "Runtime.evaluate",
@@ -100,19 +100,19 @@ impl Browser {
 
     /// The same as a number.
     pub fn number(&mut self, expression: &str) -> f64 {
-        self.evaluate(expression).as_f64().unwrap_or_else(|| panic!("{expression} is no number"))
+        self.evaluate(expression).as_f64().unwrap_or_else(|| panic!("{expression} is not a number"))
     }
 
     /// The same as text.
     pub fn text(&mut self, expression: &str) -> String {
-        self.evaluate(expression).as_str().unwrap_or_else(|| panic!("{expression} is no text")).to_string()
+        self.evaluate(expression).as_str().unwrap_or_else(|| panic!("{expression} is not text")).to_string()
     }
 
     /// Waits until an expression is true.
     pub fn wait_for(&mut self, expression: &str) {
         let begin = Instant::now();
         while self.evaluate(&format!("!!({expression})")) != true {
-            assert!(begin.elapsed() < PATIENCE, "never: {expression}");
+            assert!(begin.elapsed() < PATIENCE, "never became true: {expression}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -124,7 +124,7 @@ impl Browser {
         self.wait_for("document.documentElement?.dataset.ready === 'yes'");
     }
 
-    /// Size of the window in CSS pixels, and the colour scheme that the user prefers.
+    /// Sets the size of the window in CSS pixels, and the preferred colour scheme.
     pub fn emulate(&mut self, width: u32, height: u32, scheme: &str) {
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -134,7 +134,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// Clicks into the middle of an element, as a mouse does.
+    /// Clicks on the centre of an element, as a mouse does.
     pub fn click(&mut self, selector: &str) {
         let selector = Value::from(selector);
         let place = self.evaluate(&format!(
@@ -149,7 +149,7 @@ impl Browser {
         }
     }
 
-    /// Types text into what has the focus.
+    /// Types text into the focused element.
     pub fn write(&mut self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }
@@ -173,9 +173,10 @@ impl Browser {
         );
     }
 
-    /// What the page has complained of since it was opened: exceptions, errors on the console, violations of its policy.
+    /// What the page has complained about since it was opened: exceptions, console errors, violations of its
+    /// policy.
     pub fn complaints(&mut self) -> Vec<String> {
-        // A round trip, so that what happened before has arrived.
+        // A round trip, so that everything earlier has arrived.
         self.evaluate("0");
         let is_complaint = |event: &&Value| {
             let what = event["method"].as_str().unwrap_or_default();
@@ -187,7 +188,7 @@ impl Browser {
         self.events.iter().filter(is_complaint).map(|event| event["params"].to_string()).collect()
     }
 
-    /// Every address that was asked for since the page was opened.
+    /// Every address that was requested since the page was opened.
     pub fn requests(&mut self) -> Vec<String> {
         self.evaluate("0");
         let requests = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");

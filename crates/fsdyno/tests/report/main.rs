@@ -1,7 +1,8 @@
-//! `fsdyno report` in a real browser: the charts and their points, sorting and filtering by mouse and keys, phones, dark
-//! and print, and that the page is quiet: no complaint, no request, and nothing of what others wrote is obeyed.
+//! `fsdyno report` in a real browser: the charts and their points, sorting and filtering with mouse and
+//! keyboard, phones, dark mode and print. The page must also be quiet: no complaint, no request, and foreign
+//! text is never executed.
 //!
-//! Needs no root. Without the browser each test says so and counts as ignored, as in the suite on the machine.
+//! Needs no root. Without the browser, each test says so and counts as ignored, as in the machine suite.
 
 mod browser;
 #[path = "../../../host/tests/local/requirement.rs"]
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use std::cell::OnceCell;
 use sweep::{CONFIGURATIONS, EVIL, LINK, Report};
 
-/// What stands in every test.
+/// The requirements of every test.
 const REQUIRES: &[Requirement] = &[Requirement::Program(PROGRAM)];
 
 type Test = (&'static str, fn(&mut Browser, &Report));
@@ -26,22 +27,19 @@ const TESTS: &[Test] = &[
     ("plotly_finds_no_fault_with_a_chart", plotly_finds_no_fault_with_a_chart),
     ("a_click_and_a_key_sort_the_table", a_click_and_a_key_sort_the_table),
     ("typing_filters_the_table", typing_filters_the_table),
-    ("another_operation_is_drawn_when_it_is_chosen", another_operation_is_drawn_when_it_is_chosen),
+    ("the_chosen_operation_is_drawn", the_chosen_operation_is_drawn),
     ("a_link_unfolds_its_case_and_draws_it", a_link_unfolds_its_case_and_draws_it),
-    ("the_page_is_quiet_and_asks_for_nothing", the_page_is_quiet_and_asks_for_nothing),
-    ("what_others_wrote_is_text", what_others_wrote_is_text),
-    (
-        "no_width_and_no_scheme_makes_the_page_scroll_sideways",
-        no_width_and_no_scheme_makes_the_page_scroll_sideways,
-    ),
-    ("readers_without_eyes_find_their_way", readers_without_eyes_find_their_way),
+    ("the_page_is_quiet_and_makes_no_requests", the_page_is_quiet_and_makes_no_requests),
+    ("foreign_text_is_not_executed", foreign_text_is_not_executed),
+    ("the_page_never_scrolls_sideways", the_page_never_scrolls_sideways),
+    ("the_page_is_accessible_to_screen_readers", the_page_is_accessible_to_screen_readers),
     ("charts_are_printed_on_white", charts_are_printed_on_white),
     ("the_recipe_is_copied", the_recipe_is_copied),
 ];
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // The tests share one report and one browser, which one thread has.
+    // The tests share one report and one browser, which belong to one thread.
     arguments.test_threads = Some(1);
     let unmet: Vec<String> = REQUIRES.iter().filter_map(|requirement| requirement.unmet()).collect();
     let trials = TESTS.iter().map(|(name, body)| {
@@ -74,7 +72,7 @@ fn guarded(body: fn(&mut Browser, &Report)) -> Result<(), Failed> {
     })
 }
 
-/// Numbers of points that are drawn, of the traces of the chart under `selector` that `filter` keeps.
+/// The number of points drawn, in the traces that `filter` keeps of the chart under `selector`.
 fn points(browser: &mut Browser, selector: &str, filter: &str) -> f64 {
     let selector = Value::from(selector);
     browser.number(&format!(
@@ -102,17 +100,17 @@ fn charts_have_every_point_that_was_measured(browser: &mut Browser, report: &Rep
         )),
         2.0
     );
-    // The path of a slow operation is what a reader sees when pointing at it.
+    // A reader who points at a slow operation sees its path.
     let path = &operations().find_map(|operation| operation.slowest.first()).expect("a slow operation").path;
     let hover = browser.text(&format!(
         "document.querySelector('{chart}').data.filter((t) => t.meta === 'slowest').flatMap((t) => t.hovertext).join('|')"
     ));
-    assert!(hover.contains(path.as_str()), "{path} is not in {hover}");
+    assert!(hover.contains(path.as_str()), "expected {path} in {hover}");
 
     let heat = "document.querySelector('#configurations .plot').data[0].z";
     assert_eq!(browser.number(&format!("{heat}.length")), CONFIGURATIONS.len() as f64);
     let columns = browser.number("document.querySelectorAll('#table-0 thead th[scope=col] button').length");
-    // Beside the measures stand the name, the trials and the warnings.
+    // Besides the measures, the table has columns for the name, the trials and the warnings.
     assert_eq!(browser.number(&format!("{heat}[0].length")), columns - 3.0);
     let curves = "document.querySelector('#distribution-0 .plot').data";
     assert_eq!(browser.number(&format!("{curves}.length")), CONFIGURATIONS.len() as f64);
@@ -137,7 +135,7 @@ fn plotly_finds_no_fault_with_a_chart(browser: &mut Browser, _: &Report) {
     assert!(drawn > 3.0 * CONFIGURATIONS.len() as f64, "{drawn}");
 }
 
-/// Opens all that is folded up and waits until it is drawn.
+/// Expands everything that is collapsed and waits until it is drawn.
 fn unfold_everything(browser: &mut Browser) {
     browser.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
     browser.wait_for("[...document.querySelectorAll('figure[data-chart]')].every((figure) => figure.dataset.done === figure.dataset.chart)");
@@ -182,7 +180,7 @@ fn typing_filters_the_table(browser: &mut Browser, _: &Report) {
     assert_eq!(browser.text("document.querySelector('[data-count]').textContent"), "1 of 4 configurations");
 }
 
-fn another_operation_is_drawn_when_it_is_chosen(browser: &mut Browser, report: &Report) {
+fn the_chosen_operation_is_drawn(browser: &mut Browser, report: &Report) {
     let drawn = "document.querySelector('#distribution-0').dataset.done";
     let before = browser.text(drawn);
     let curves = "JSON.stringify(document.querySelector('#distribution-0 .plot').data.map(line => line.y))";
@@ -191,7 +189,7 @@ fn another_operation_is_drawn_when_it_is_chosen(browser: &mut Browser, report: &
     browser.press("ArrowDown");
     browser.wait_for(&format!("{drawn} !== '{before}'"));
     assert_ne!(browser.text(curves), first_byte);
-    // It is the one that was chosen, with the figures of that.
+    // The chosen one is drawn, with its figures.
     let chosen = "document.querySelector('select[data-chooses] option:checked')";
     let phase = browser.text(&format!("{chosen}.parentElement.label"));
     let (role, operation) = {
@@ -227,7 +225,7 @@ fn another_operation_is_drawn_when_it_is_chosen(browser: &mut Browser, report: &
     let measured =
         roles.flat_map(|role| &role.operations).filter(|operation| operation.lat_ns.count > 0).count();
     assert_eq!(choices, measured as f64);
-    // The table behind the chart is of the operation that is drawn.
+    // The table behind the chart shows the operation that is drawn.
     assert_eq!(
         browser.number("document.querySelectorAll('#distribution-0 table tbody tr').length"),
         CONFIGURATIONS.len() as f64
@@ -241,7 +239,7 @@ fn a_link_unfolds_its_case_and_draws_it(browser: &mut Browser, _: &Report) {
     assert_eq!(browser.evaluate("document.querySelector('#case-3').open"), true);
 }
 
-fn the_page_is_quiet_and_asks_for_nothing(browser: &mut Browser, report: &Report) {
+fn the_page_is_quiet_and_makes_no_requests(browser: &mut Browser, report: &Report) {
     unfold_everything(browser);
     browser.emulate(1280, 900, "dark");
     browser.click("#table-0 thead th:nth-child(3) button, #table-0 thead th:nth-child(4) button");
@@ -255,14 +253,14 @@ fn the_page_is_quiet_and_asks_for_nothing(browser: &mut Browser, report: &Report
         .filter(|address| *address != page && !address.starts_with("data:") && !address.starts_with("blob:"))
         .collect();
     assert_eq!(elsewhere, Vec::<String>::new());
-    // The policy would have stopped it, too.
+    // The policy would also have stopped it.
     let fetched =
         browser.evaluate("fetch('https://example.invalid/').then(() => 'fetched', () => 'refused')");
     assert_eq!(fetched, "refused");
     assert!(browser.complaints().iter().any(|complaint| complaint.contains("Content Security Policy")));
 }
 
-fn what_others_wrote_is_text(browser: &mut Browser, report: &Report) {
+fn foreign_text_is_not_executed(browser: &mut Browser, report: &Report) {
     unfold_everything(browser);
     assert_eq!(browser.text("document.title"), format!("a {LINK} sweep · fsdyno report"));
     for selector in
@@ -276,19 +274,19 @@ fn what_others_wrote_is_text(browser: &mut Browser, report: &Report) {
     }
     let shown = browser.text("document.body.innerText");
     assert!(shown.contains(EVIL) && shown.contains(LINK));
-    // In charts too.
+    // Also in charts.
     let legend = browser.text("document.querySelector('#distribution-0 .legend').textContent");
     assert!(legend.contains(EVIL), "{legend}");
     let page = std::fs::read_to_string(&report.page).expect("the page");
     assert!(!page.contains(EVIL) && !page.contains("<a href=\"https:"));
-    // Not one address stands in it, but in the text that we put there ourselves.
+    // It contains no address except in the text that we put there ourselves.
     let addresses = page
         .match_indices("://")
         .filter(|(at, _)| !page[..*at].ends_with("https") || !page[*at..].starts_with("://example.invalid"));
     assert_eq!(addresses.count(), 0);
 }
 
-fn no_width_and_no_scheme_makes_the_page_scroll_sideways(browser: &mut Browser, report: &Report) {
+fn the_page_never_scrolls_sideways(browser: &mut Browser, report: &Report) {
     let mut papers = Vec::new();
     for (width, scheme) in [(320, "light"), (390, "dark"), (768, "light"), (1280, "dark")] {
         browser.emulate(width, 800, scheme);
@@ -298,7 +296,7 @@ fn no_width_and_no_scheme_makes_the_page_scroll_sideways(browser: &mut Browser, 
         }
         let whole = browser.number("document.documentElement.scrollWidth");
         assert!(whole <= f64::from(width), "{whole} pixels at a width of {width}");
-        // Charts are as wide as there is room.
+        // Charts are as wide as the space allows.
         let chart = browser
             .number("document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().right");
         assert!(chart <= f64::from(width), "a chart reaches to {chart} at a width of {width}");
@@ -310,7 +308,7 @@ fn no_width_and_no_scheme_makes_the_page_scroll_sideways(browser: &mut Browser, 
     assert_ne!(papers[0].1, papers[1].1, "charts follow the scheme");
 }
 
-fn readers_without_eyes_find_their_way(browser: &mut Browser, _: &Report) {
+fn the_page_is_accessible_to_screen_readers(browser: &mut Browser, _: &Report) {
     unfold_everything(browser);
     assert_eq!(browser.text("document.documentElement.lang"), "en");
     let levels = browser.evaluate(
@@ -318,7 +316,7 @@ fn readers_without_eyes_find_their_way(browser: &mut Browser, _: &Report) {
     );
     let levels: Vec<u64> = levels.as_array().expect("levels").iter().filter_map(Value::as_u64).collect();
     assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
-    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "no level is left out: {levels:?}");
+    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "no level is skipped: {levels:?}");
     let wanting = |selector: &str, what: &str| {
         format!(
             "[...document.querySelectorAll('{selector}')].filter((e) => !({what})).map((e) => e.outerHTML.slice(0, 200))"
@@ -330,17 +328,17 @@ fn readers_without_eyes_find_their_way(browser: &mut Browser, _: &Report) {
         ("figure", "e.querySelector(\"figcaption\")"),
         ("input, select", "e.labels.length === 1"),
         ("button", "e.textContent.trim()"),
-        // What is in an image is out of reach.
+        // Nothing inside an image can get the focus.
         (".plot a, .plot button, .plot [tabindex]", "false"),
         (".scroll", "e.tabIndex === 0 && e.getAttribute(\"aria-label\")"),
-        // The heat map has the table under it; every other chart has its tables in the figure.
+        // The table is below the heat map; every other chart has its tables inside the figure.
         ("#cases figure", "e.querySelector(\"details table tbody tr\")"),
     ] {
         assert_eq!(browser.evaluate(&wanting(selector, what)), json!([]), "{selector}: {what}");
     }
     let twice = browser.evaluate("(() => { const ids = [...document.querySelectorAll('[id]')].filter((e) => !e.closest('svg')).map((e) => e.id); return ids.filter((id, at) => ids.indexOf(id) !== at); })()");
     assert_eq!(twice, json!([]));
-    // The first key leads to the answer, past everything else.
+    // The first key press leads to the answer, past everything else.
     browser.evaluate("document.activeElement.blur(); scrollTo(0, 0)");
     browser.press("Tab");
     assert_eq!(browser.text("document.activeElement.textContent"), "Skip to the answer");
@@ -360,7 +358,7 @@ fn charts_are_printed_on_white(browser: &mut Browser, report: &Report) {
     let printed = browser.evaluate("window.printed");
     assert!(printed[0].as_f64().is_some_and(|width| (400.0..=680.0).contains(&width)), "{printed}");
     assert_eq!((&printed[1], &printed[2]), (&json!("rgb(92, 92, 87)"), &json!("rgb(28, 28, 26)")));
-    // And afterwards the screen is as it was.
+    // Afterwards the screen is as before.
     browser
         .wait_for("document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().width > 800");
 }

@@ -1,8 +1,8 @@
-//! A sweep to report on: one trial that was really measured, told again under several names.
+//! A sweep to report on: one trial that was actually measured, repeated under several names.
 //!
-//! The trial comes from `fsdyno bench`, which needs no root, so that its timelines, histograms and telemetry are what they
-//! are in life. Rates are scaled, so that the order of the configurations is known; names, paths and messages hold what
-//! tools and users could put there.
+//! The trial comes from `fsdyno bench`, which needs no root, so that its timelines, histograms and telemetry
+//! are realistic. Rates are scaled so that the order of the configurations is known; names, paths and
+//! messages contain what tools and users could put there.
 
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::Recipe;
@@ -11,13 +11,13 @@ use fsdyno_store::{NewSweep, Store};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A configuration whose name is markup that would run.
+/// A configuration whose name is markup that would be executed.
 pub const EVIL: &str = "<script>document.title='owned'</script>";
-/// Markup that would leave the page, with the quotes that end attributes.
+/// Markup that would leave the page, with quotes that end attributes.
 pub const LINK: &str =
     "\"'><a href=\"https://example.invalid/\">x</a><img src=\"https://example.invalid/i\">";
 
-/// The configurations with the factor of their rates, in the plan's order.
+/// The configurations with the factors of their rates, in the order of the plan.
 pub const CONFIGURATIONS: [(&str, f64); 4] =
     [("ext4 bfq", 2.0), ("xfs bfq", 4.0), (EVIL, 1.0), ("xfs none", 3.0)];
 
@@ -26,7 +26,7 @@ pub struct Report {
     _directory: tempfile::TempDir,
     /// The page.
     pub page: PathBuf,
-    /// The trial that all were made from.
+    /// The trial from which all others were made.
     pub trial: TrialRecord,
 }
 
@@ -74,7 +74,7 @@ impl Report {
                 trials: 12,
             })
             .expect("a sweep");
-        for trial in told_again(&trial) {
+        for trial in repeated(&trial) {
             store.add_trial(id, &trial).expect("a trial");
         }
         store.finish_sweep(id).expect("the end");
@@ -85,7 +85,7 @@ impl Report {
     }
 }
 
-fn told_again(original: &TrialRecord) -> Vec<TrialRecord> {
+fn repeated(original: &TrialRecord) -> Vec<TrialRecord> {
     let mut trials = Vec::new();
     for block in 0..2 {
         for (case, (name, factor)) in (0..).zip(CONFIGURATIONS) {

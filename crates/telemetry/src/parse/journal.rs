@@ -52,7 +52,7 @@ fn mean(line: &str, journal: &mut Jbd2) -> Option<()> {
     Some(())
 }
 
-/// `/sys/fs/xfs/*/stats/stats` (fs/xfs/xfs_stats.h has the order of the numbers).
+/// `/sys/fs/xfs/*/stats/stats` (fs/xfs/xfs_stats.h defines the order of the numbers).
 pub fn xfs_stats(text: &str) -> Parsed<Option<XfsLog>> {
     let log = || {
         let log = numbers_of(text, "log")?;
@@ -131,7 +131,7 @@ average:
     }
 
     #[test]
-    fn lines_that_are_not_understood_are_counted() {
+    fn unparsed_lines_are_counted() {
         assert_eq!(jbd2_info(&format!("{JBD2}  7 furlongs per fortnight\n")).unparsed, 1);
         assert_eq!(jbd2_info("").unparsed, 1);
         assert_eq!(xfs_stats("log 1 2\n").unparsed, 1);

@@ -35,7 +35,7 @@ pub struct RequestCounters {
     pub time_ms: u32,
 }
 
-/// The lines of the wanted devices in `/proc/diskstats`, in the order asked for.
+/// The lines of the requested devices in `/proc/diskstats`, in the order of the request.
 pub fn disks(text: &str, wanted: &[String]) -> Parsed<Vec<Option<DiskCounters>>> {
     let mut parsed = Parsed { value: vec![None; wanted.len()], unparsed: 0 };
     for line in text.lines() {
@@ -153,7 +153,7 @@ mod tests {
 ";
 
     #[test]
-    fn wanted_disks_are_found_in_the_order_asked_for() {
+    fn requested_disks_are_found_in_the_order_of_the_request() {
         let wanted = ["vda".to_string(), "sda".to_string(), "loop0".to_string()];
         let Parsed { value, unparsed } = disks(DISKSTATS, &wanted);
         assert_eq!(unparsed, 0);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn older_kernels_know_neither_discards_nor_flushes() {
+    fn older_kernels_report_neither_discards_nor_flushes() {
         let line = "   8       0 sda 10 1 80 5 20 2 160 9 0 12 14\n";
         let Parsed { value, unparsed } = disks(line, &["sda".to_string()]);
         assert_eq!(unparsed, 0);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_understood_is_counted() {
+    fn an_unparsed_line_is_counted() {
         let text = format!("{DISKSTATS}   8  0 sda 1 2 three\n");
         let Parsed { value, unparsed } = disks(&text, &["sda".to_string(), "vda".to_string()]);
         assert_eq!((value[0], unparsed), (None, 1));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_tells_writeback_from_its_temporary_cousin() {
+    fn writeback_is_distinguished_from_writeback_tmp() {
         let text = "MemTotal:       24684092 kB\nMemFree:        24190180 kB\nMemAvailable:   24072212 kB\n\
                     Buffers:            2336 kB\nCached:           119428 kB\nSwapCached:            7 kB\n\
                     Dirty:               380 kB\nWriteback:             4 kB\nWritebackTmp:          9 kB\n";

@@ -6,7 +6,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The relevant part of `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskStat<'a> {
-    /// The name, which may hold spaces and parentheses.
+    /// The name, which may contain spaces and parentheses.
     pub name: &'a str,
     /// Its parent.
     pub parent: u32,
@@ -14,7 +14,7 @@ pub struct TaskStat<'a> {
     pub is_kernel: bool,
     /// User and system time in ticks.
     pub cpu_ticks: u64,
-    /// Its start time, in ticks since boot: together with its number it is unique.
+    /// Its start time, in ticks since boot. Together with the PID it is unique.
     pub start_ticks: u64,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_may_contain_anything() {
         let strange = BASH.replace("(bash)", "(a) S 1 (b)");
         assert_eq!(task_stat(&strange).expect("a stat").name, "a) S 1 (b");
         assert_eq!(task_stat(&strange).expect("a stat").parent, 10907);

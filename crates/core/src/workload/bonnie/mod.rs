@@ -78,7 +78,7 @@ const fn of_small(name: &'static str, role: Role) -> PhaseSpec {
     PhaseSpec { name, role, steps: small::STEPS }
 }
 
-/// The tests in the order in which they run and stand in tables.
+/// The tests, in the order in which they run and appear in tables.
 pub const TESTS: [PhaseSpec; 12] = [
     WRITE_CHAR,
     WRITE_BLOCK,
@@ -94,27 +94,27 @@ pub const TESTS: [PhaseSpec; 12] = [
     RANDOM_DELETE,
 ];
 
-/// Writing the large file, one byte per call.
+/// Writing the large file one byte per call.
 pub const WRITE_CHAR: PhaseSpec = of_large("write per character", Role::Writer);
 /// Writing it in chunks.
 pub const WRITE_BLOCK: PhaseSpec = of_large("write block", Role::Writer);
 /// Reading each chunk, changing it, and writing it back.
 pub const REWRITE: PhaseSpec = of_large("rewrite", Role::Rewriter);
-/// Reading the large file, one byte per call.
+/// Reading the large file one byte per call.
 pub const READ_CHAR: PhaseSpec = of_large("read per character", Role::Reader);
 /// Reading it in chunks.
 pub const READ_BLOCK: PhaseSpec = of_large("read block", Role::Reader);
-/// Reading chunks anywhere, and writing some of them back.
+/// Reading chunks at random positions, and writing some of them back.
 pub const SEEKS: PhaseSpec = of_large("random seeks", Role::Seeker);
-/// Making the small files, their names in order.
+/// Creating the small files, in order of their names.
 pub const SEQ_CREATE: PhaseSpec = of_small("create sequential", Role::Creator);
-/// Looking at them and reading them in the order of the directory.
+/// Examining and reading them in directory order.
 pub const SEQ_STAT: PhaseSpec = of_small("stat sequential", Role::Examiner);
-/// Removing them in the order of the directory.
+/// Removing them in directory order.
 pub const SEQ_DELETE: PhaseSpec = of_small("delete sequential", Role::Deleter);
-/// Making them again, their names in no order.
+/// Creating them again, in random order of their names.
 pub const RANDOM_CREATE: PhaseSpec = of_small("create random", Role::Creator);
-/// Looking at them and reading them in random order.
+/// Examining and reading them in random order.
 pub const RANDOM_STAT: PhaseSpec = of_small("stat random", Role::Examiner);
 /// Removing them in another random order.
 pub const RANDOM_DELETE: PhaseSpec = of_small("delete random", Role::Deleter);
@@ -122,8 +122,8 @@ pub const RANDOM_DELETE: PhaseSpec = of_small("delete random", Role::Deleter);
 impl Bonnie {
     /// Size of the large file on a machine with this memory.
     ///
-    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB where it is less than half a
-    /// GiB short of that.
+    /// By default twice the memory, at least 300 MiB, rounded up to whole GiB if it is less than half a GiB
+    /// short of that.
     pub fn size_on(&self, memory: Bytes) -> Bytes {
         if let Some(size) = self.size {
             return size;
@@ -134,7 +134,7 @@ impl Bonnie {
         Bytes(rounded * Bytes::MIB)
     }
 
-    /// Whether there is a large file at all.
+    /// Whether there is a large file.
     pub(crate) fn has_large_file(&self) -> bool {
         self.size != Some(Bytes(0))
     }
@@ -191,7 +191,7 @@ impl Load for Bonnie {
         Bytes(self.size.map_or(u64::MAX, |size| size.0).max(self.files.saturating_mul(file)))
     }
 
-    /// Written once, rewritten (which is twice), read once; both orders of small files written and read.
+    /// Written once, rewritten (which counts twice), read once; both orders of small files written and read.
     fn moves(&self) -> Bytes {
         let size = self.size_on(ASSUMED_MEMORY);
         let characters = self.char_size_of(size).0.saturating_mul(2 * BYTES_PER_CALL);
@@ -256,7 +256,7 @@ mod tests {
     const MIB: u64 = Bytes::MIB;
 
     #[test]
-    fn the_default_size_is_that_of_the_original() {
+    fn the_default_size_is_the_same_as_in_the_original() {
         let size = |memory: u64| Bonnie::default().size_on(Bytes(memory * MIB)).0 / MIB;
         // As its `main` computes it from `-r`.
         assert_eq!([100, 248, 700, 1024, 7974].map(size), [300, 496, 1400, 2048, 16384]);

@@ -17,7 +17,7 @@ pub(super) const SHORTHAND: Shorthand = Shorthand {
     read,
 };
 
-/// Sets what a command line says.
+/// Sets the parameters that a command line contains.
 ///
 /// # Errors
 /// The word that was rejected.
@@ -64,9 +64,9 @@ type Read = fn(&str) -> Result<Vec<Setting>, ShorthandError>;
 /// What an option is followed by.
 enum Letter {
     Alone(Read),
-    /// Only the rest of its own word.
+    /// Optionally the rest of its own word.
     MayTakeTheRest(Read),
-    /// The rest of its word, else the next word.
+    /// The rest of its word, or else the next word.
     Takes {
         expected: &'static str,
         read: Read,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_reason() {
+    fn unsupported_options_are_refused_with_the_reason() {
         let error = |text: &str| read(text).unwrap_err().to_string();
         assert_eq!(error("-s 496m -k"), "unknown word '-k'");
         assert_eq!(error("496m"), "unknown word '496m'");

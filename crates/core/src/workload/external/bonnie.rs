@@ -20,7 +20,7 @@ pub struct Arguments {
     pub links: Option<Links>,
     /// The number of copies that it reports. (It runs one.)
     pub copies: u32,
-    /// The seed, if given.
+    /// The seed, if one is given.
     pub told_seed: Option<u32>,
 }
 
@@ -154,7 +154,7 @@ mod tests {
         for (text, links) in [("-n 1:-1", Links::Hard), ("-n2:-2:0:3", Links::Symbolic)] {
             let arguments: Arguments = text.parse().unwrap();
             assert_eq!((arguments.links, arguments.parameters.max_size), (Some(links), Bytes(0)));
-            assert_eq!(arguments.words, [text.replace(' ', "")], "told as they are");
+            assert_eq!(arguments.words, [text.replace(' ', "")], "passed on unchanged");
         }
         assert!("-n 1:-3".parse::<Arguments>().is_err());
     }

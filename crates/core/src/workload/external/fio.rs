@@ -200,13 +200,13 @@ mod tests {
                         group_reporting\n[mixed]\nnew_group\nstonewall\nrw=randrw\nfilename=a:sub/b\nfsync=64\nsize=1g\n";
 
     #[test]
-    fn a_job_on_files_of_its_own_is_taken() {
+    fn a_job_on_its_own_files_is_accepted() {
         assert_eq!(job(GOOD).check(), Ok(()));
         assert_eq!(job(GOOD).moves(), (32 << 20) + (1 << 30));
     }
 
     #[test]
-    fn whatever_leads_elsewhere_is_refused_with_its_line() {
+    fn options_that_lead_elsewhere_are_refused_with_their_line() {
         for bad in [
             "directory=/mnt",
             "filename=/dev/sda",

@@ -65,7 +65,7 @@ impl External {
         self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
     }
 
-    /// Parameters that belong to another program than the one that runs.
+    /// Rejects parameters that belong to a program other than the one that runs.
     fn check_belonging(&self) -> Result<(), Refusal> {
         let rows = [
             ("arguments", Program::Bonnie, self.arguments.trim().is_empty()),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_takes_its_own_parameters_alone() {
+    fn a_program_accepts_only_its_own_parameters() {
         let job = || Some(JobFile { path: "a.fio".into(), text: "[a]\nrw=read\nsize=1m\n".into() });
         assert_eq!(External { program: Program::Fio, job: job(), ..Default::default() }.check(), Ok(()));
         assert_eq!(refused(External { program: Program::Fio, ..Default::default() }), "job");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_program_has_a_measure_that_is_one() {
+    fn the_measure_of_every_program_exists() {
         for program in Program::ALL {
             let external = External { program: *program, ..Default::default() };
             assert!(external.default_measure().parse::<crate::Measure>().is_ok());

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_with_numbers_are_taken() {
+    fn settings_with_numbers_are_accepted() {
         for good in [
             "set size 500 10000",
             "set size 4096",
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_names_a_place_or_makes_no_sense_is_refused() {
+    fn settings_that_name_a_place_or_are_invalid_are_refused() {
         for bad in [
             "set location /mnt",
             "set report verbose",
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_follows_the_settings() {
+    fn the_estimate_of_bytes_moved_follows_the_settings() {
         let commands = ["set number 1000", "set size 1000 3000", "set transactions 500"].map(String::from);
         assert_eq!(moves(&commands), 2000 * 2000);
         assert_eq!(moves(&[]), 1500 * 5250);

@@ -1,7 +1,7 @@
-//! The large file: written and read one byte per call, in chunks, and at random.
+//! The large file: written and read one byte per call, in chunks, and at random positions.
 //!
-//! The item is a chunk, even if its bytes are moved one by one, or a seek: the original's latencies are about
-//! its total time. A chunk that is rewritten counts its bytes once, as in the original.
+//! The item is a chunk, even if its bytes are moved one at a time, or a seek, because the original reports
+//! latencies of their total time. A chunk that is rewritten counts its bytes once, as in the original.
 
 use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::content::{AlignedBuffer, Content, FileIdentity};
@@ -52,7 +52,7 @@ pub(super) struct Large {
 enum Opening {
     /// Created; an existing one is removed first.
     Anew,
-    /// In the state in which the previous phase has left it.
+    /// As the previous phase left it.
     AsItIs,
 }
 
@@ -213,15 +213,15 @@ impl Large {
         Ok(())
     }
 
-    /// Where a seek goes: any chunk is as likely as any other.
+    /// Where a seek goes: all chunks are equally likely.
     fn goal(&self, number: u64) -> Goal {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(derive_seed(self.seed, &[SOUGHT, number]));
         let chunk = random.random_range(0..self.chunks);
         Goal { chunk, rewrites: random.random_bool(self.rewrite_share) }
     }
 
-    /// A worker that opens the file, works on it, and syncs and closes it before it ends: the original counts
-    /// that time, so that not all of the work is left to the page cache.
+    /// A worker that opens the file, works on it, and syncs and closes it before it ends. The original counts
+    /// that time as well, so that not all of the work is left to the page cache.
     fn on_the_file(
         &self,
         opening: Opening,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_all_or_none_is_just_that() {
+    fn a_rewrite_share_of_0_or_1_is_exact() {
         for (rewrite_share, expected) in [(0.0, 0), (1.0, 500)] {
             let large = large(Bonnie { rewrite_share, ..Bonnie::default() });
             assert_eq!((0..500).filter(|number| large.goal(*number).rewrites).count(), expected);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_stand_in_the_original_order() {
+    fn phases_have_the_original_order() {
         let names = |parameters: Bonnie| -> Vec<String> {
             large(parameters).phases().into_iter().map(|phase| phase.name).collect()
         };

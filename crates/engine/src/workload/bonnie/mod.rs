@@ -141,7 +141,7 @@ fn read_all(
     Ok(())
 }
 
-/// No progress without an error would never end.
+/// No progress without an error would loop forever.
 fn some(moved: Result<usize, Errno>) -> Result<usize, Errno> {
     match moved {
         Ok(0) => Err(Errno::IO),

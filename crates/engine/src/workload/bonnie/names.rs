@@ -20,12 +20,12 @@ const NAMES: u64 = 20;
 const SIZES: u64 = 21;
 const CONTENT: u64 = 22;
 
-/// How files are called.
+/// How files are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Number first: names in the order in which files are made.
+    /// Number first: names in the order in which files are created.
     Sequential,
-    /// Number last: names in no order.
+    /// Number last: names in random order.
     Random,
 }
 
@@ -56,7 +56,7 @@ impl Files {
         }
     }
 
-    /// Seed of what the files contain.
+    /// Seed of the content of the files.
     pub(super) fn content_seed(&self) -> u64 {
         derive_seed(self.seed, &[CONTENT])
     }
@@ -66,7 +66,7 @@ impl Files {
         (number / self.per_directory) as u32
     }
 
-    /// The name of a file, with its directory where there are several.
+    /// The name of a file, with its directory if there are several.
     pub(super) fn name(&self, number: u64) -> Name {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(derive_seed(self.seed, &[NAMES, number]));
         let mut extra = [0; LONGEST_EXTRA];
@@ -115,7 +115,7 @@ impl Name {
     }
 
     pub(super) fn as_c_str(&self) -> &CStr {
-        // The bytes behind the name are zero.
+        // The bytes after the name are zero.
         CStr::from_bytes_with_nul(&self.bytes[..=self.length]).unwrap_or(c"_")
     }
 
@@ -158,7 +158,7 @@ impl Shuffle {
         Shuffle { count, half_bits: bits.div_ceil(2).max(1), keys: random.random() }
     }
 
-    /// The number at a place of the order; both below the count.
+    /// The number at a position of the order; both are below the count.
     pub(super) fn at(&self, place: u64) -> u64 {
         let mut number = self.permute(place);
         while number >= self.count {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_look_like_the_original_s() {
+    fn names_have_the_original_form() {
         let sequential = files(Order::Sequential, 2048, 1);
         let random = files(Order::Random, 2048, 4);
         for number in [0, 1, 255, 2047] {
@@ -265,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_has_no_order() {
+    fn a_shuffle_looks_random() {
         let shuffle = Shuffle::new(16_384, 9);
         let order: Vec<u64> = (0..16_384).map(|place| shuffle.at(place)).collect();
         let rising = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
         let steps = order.windows(2).map(|pair| pair[0].abs_diff(pair[1])).sum::<u64>() / 16_383;
-        // Of random orders, half of the neighbours rise, and a third of the range lies between them.
+        // In random order, half of the neighbours rise, and their mean distance is a third of the range.
         assert!((7_900..8_500).contains(&rising), "{rising}");
         assert!((5_200..5_700).contains(&steps), "{steps}");
         assert_ne!(order, (0..16_384).map(|place| Shuffle::new(16_384, 8).at(place)).collect::<Vec<_>>());

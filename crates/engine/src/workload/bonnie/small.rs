@@ -76,7 +76,7 @@ impl Small {
         ]
     }
 
-    /// Creates the files one after the other, even if their names are in no order, and writes everything
+    /// Creates the files one after the other, even if their names are in random order, and writes everything
     /// back.
     fn create(&self, files: Files) -> Job {
         let small = self.clone();

@@ -1,4 +1,4 @@
-//! bonnie++: its command line, how it announces its parts, and what a run may not be trusted for.
+//! bonnie++: its command line, how it announces its parts, and when its results are not reliable.
 
 use super::cut::{self, Voice};
 use super::process::Invocation;
@@ -14,7 +14,7 @@ use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{Warning, WarningKind};
 use fsdyno_formats::Results;
 
-/// What it says on stderr as it comes to each part, unless it is told to be quiet.
+/// What it prints on stderr when it begins each part, unless it runs in quiet mode.
 const ANNOUNCED: &[cut::AnnouncedPhase] = &[
     announced(WRITE_CHAR, "Writing a byte at a time..."),
     announced(WRITE_BLOCK, "Writing intelligently..."),
@@ -34,30 +34,30 @@ const fn announced(test: PhaseSpec, announced: &'static str) -> cut::AnnouncedPh
     cut::AnnouncedPhase { phase: test.name, announced }
 }
 
-/// How to start it. The seed decides the order of what it does at random, unless the arguments name one.
+/// How to start it. The seed determines the random orders, unless the arguments set one.
 pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation, EngineError> {
-    let told = parameters
+    let parsed = parameters
         .bonnie_arguments()
         .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
     let mut arguments: Vec<String> = ["-d", ".", "-m", "fsdyno"].map(String::from).to_vec();
     if rustix::process::geteuid().is_root() {
         arguments.extend(["-u".to_string(), "root".to_string()]);
     }
-    // It refuses files below twice the memory unless it is told not to look; a warning says the same.
-    if told.parameters.size.is_some() && told.parameters.ram.is_none() {
+    // It refuses files below twice the memory unless the check is disabled; a warning says the same.
+    if parsed.parameters.size.is_some() && parsed.parameters.ram.is_none() {
         arguments.extend(["-r".to_string(), "0".to_string()]);
     }
-    if told.told_seed.is_none() {
-        arguments.extend(["-z".to_string(), told.seed(seed).to_string()]);
+    if parsed.told_seed.is_none() {
+        arguments.extend(["-z".to_string(), parsed.seed(seed).to_string()]);
     }
-    arguments.extend(told.words);
+    arguments.extend(parsed.words);
     let (program, input, voice) = ("bonnie++", String::new(), Voice::Stderr);
     Ok(Invocation { program, arguments, input, parts: ANNOUNCED, voice })
 }
 
-/// What the reader must know of a run that bonnie++ itself would have refused.
+/// Warns about a run that bonnie++ itself would have refused.
 pub(super) fn judge(parameters: &External, memory_bytes: u64, report: &mut Results) {
-    let file = parameters.bonnie_arguments().ok().and_then(|told| told.parameters.size);
+    let file = parameters.bonnie_arguments().ok().and_then(|parsed| parsed.parameters.size);
     if let Some(Bytes(file)) = file.filter(|file| (1..memory_bytes).contains(&file.0)) {
         let text = format!(
             "the file has {} MB, main memory {} MB: bonnie++ may read it from memory",
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_below_the_memory_is_told() {
+    fn a_file_smaller_than_memory_causes_a_warning() {
         let mut report = Results::default();
         judge(&external("-s 64m"), 1 << 30, &mut report);
         judge(&external("-s 4g"), 1 << 30, &mut report);
@@ -86,11 +86,11 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_holds_what_the_plan_says() {
-        let told = invocation(&external("-s 496m -n 16:100000:16:64"), 7).unwrap().arguments.join(" ");
-        assert!(told.starts_with("-d . -m fsdyno"), "{told}");
-        assert!(told.ends_with("-r 0 -z 7 -s496m -n16:100000:16:64"), "{told}");
-        let told = invocation(&external("-s 1g -r 400 -z 3"), 7).unwrap().arguments.join(" ");
-        assert!(!told.contains("-r 0") && !told.contains("-z 7"), "{told}");
+    fn the_command_line_contains_the_arguments_of_the_plan() {
+        let line = invocation(&external("-s 496m -n 16:100000:16:64"), 7).unwrap().arguments.join(" ");
+        assert!(line.starts_with("-d . -m fsdyno"), "{line}");
+        assert!(line.ends_with("-r 0 -z 7 -s496m -n16:100000:16:64"), "{line}");
+        let line = invocation(&external("-s 1g -r 400 -z 3"), 7).unwrap().arguments.join(" ");
+        assert!(!line.contains("-r 0") && !line.contains("-z 7"), "{line}");
     }
 }

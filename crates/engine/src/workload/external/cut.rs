@@ -1,21 +1,21 @@
-//! The parts of a run, as far as a program says where they begin and end.
+//! The parts of a run, if a program reports where they begin and end.
 //!
-//! bonnie++ and postmark announce each part of their work on a line that they finish when the part is done: `Rewriting...`,
-//! and then `done`. They write both at once (neither waits for its buffer to fill), so that whoever reads the line as it
-//! comes knows the edges of the part to a fraction of a millisecond. fio says nothing of the kind.
+//! bonnie++ and postmark announce each part of their work on a line that they finish when the part is done:
+//! `Rewriting...`, and then `done`. They write both at once, without buffering, so a reader of the output
+//! knows the edges of a part to a fraction of a millisecond. fio reports nothing like this.
 
 use std::mem;
 
 /// A part of a program's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnnouncedPhase {
-    /// The phase that it is.
+    /// The name of the phase.
     pub(super) phase: &'static str,
-    /// How its line begins; it ends with its line.
+    /// How its line begins. The part ends with the line.
     pub(super) announced: &'static str,
 }
 
-/// Where a program says so.
+/// Where a program announces its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Voice {
     Stdout,
@@ -29,7 +29,7 @@ pub(super) enum Edge {
     End,
 }
 
-/// Finds the edges in what a program says, however it comes.
+/// Finds the edges in a program's output, in whatever pieces it arrives.
 #[derive(Debug)]
 pub(super) struct Cutter {
     parts: &'static [AnnouncedPhase],
@@ -38,7 +38,7 @@ pub(super) struct Cutter {
     within: bool,
 }
 
-/// No announcement is longer.
+/// The maximum length of an announcement.
 const LONGEST: usize = 128;
 
 impl Cutter {
@@ -46,7 +46,7 @@ impl Cutter {
         Cutter { parts, line: Vec::new(), within: false }
     }
 
-    /// The edges in what has just been said.
+    /// The edges in the latest output.
     pub(super) fn hear(&mut self, said: &[u8]) -> Vec<Edge> {
         let mut edges = Vec::new();
         for piece in said.split_inclusive(|byte| *byte == b'\n') {
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn edges_are_the_same_however_the_text_comes(cuts in prop::collection::vec(0..SAID.len(), 0..20)) {
+        fn edges_do_not_depend_on_how_the_text_is_split(cuts in prop::collection::vec(0..SAID.len(), 0..20)) {
             let mut cuts = cuts;
             cuts.extend([0, SAID.len()]);
             cuts.sort_unstable();

@@ -1,12 +1,13 @@
 //! `external`: the real bonnie++, postmark and fio, in the engine's own directory.
 //!
-//! One file per program knows how to start it; what it prints is read by `fsdyno-formats`. Both are functions of plain values,
-//! so that the tests hold them against captured output. What a program prints is believed, never completed: a figure that it does
-//! not give is absent, and the reader is told. Nobody watches its workers, so their stalls and their single operations are
-//! known only where the program tells them.
+//! There is one file per program, which knows how to start it; `fsdyno-formats` parses what it prints. Both
+//! are functions of plain values, so that the tests can compare them with captured output. The output of a
+//! program is taken as it is, and nothing is added: a figure that it does not report is absent, and a warning
+//! says so. Its workers are not watched, so their stalls and single operations are known only if the program
+//! reports them.
 //!
-//! What the machine does meanwhile is told part by part where the program announces its parts as it comes to them, and else
-//! of the run as a whole: then it stands in a phase of its own, [`WHOLE_RUN`], without roles.
+//! Telemetry covers each part separately if the program announces its parts when they begin. Otherwise it
+//! covers the run as a whole, and is stored in a separate phase without roles, [`WHOLE_RUN`].
 
 mod bonnie;
 mod cut;
@@ -59,7 +60,8 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     Ok(())
 }
 
-/// Adds what was seen while a program ran to what it told. Processor time that it does not tell is the kernel's count.
+/// Adds what was seen while a program ran to what it reported. If it does not report its processor time, the
+/// kernel's figure is used.
 fn watch_over(phases: &mut Vec<PhaseResult>, watch: Watch) {
     for seen in watch.parts {
         let Some(phase) = phases.iter_mut().find(|phase| phase.name == seen.phase) else { continue };

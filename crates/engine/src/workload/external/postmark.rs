@@ -10,7 +10,8 @@ const PARTS: &[AnnouncedPhase] = &[
     AnnouncedPhase { phase: native::DELETE.name, announced: "Deleting files..." },
 ];
 
-/// How to start it: commands from its standard input, for a file would lie on the filesystem that is measured.
+/// How to start it. The commands come from standard input, because a file would be on the filesystem under
+/// test.
 pub(super) fn invocation(commands: &[String]) -> Invocation {
     let mut input = String::from("set location .\n");
     for command in commands {

@@ -1,12 +1,13 @@
 //! A program as a child of the engine: started in the engine's directory, watched, and ended with the engine.
 //!
-//! The child is the first process of a PID namespace of its own wherever the kernel allows it (as root), so that whatever
-//! it starts ends with it, and it ends with the thread that has started it: by the kernel's hand, also when the engine is
-//! killed. Without privilege the processes below it are looked up and killed one by one when the engine stops.
+//! If the kernel allows it (as root), the child is the first process of its own PID namespace, so that
+//! everything it starts ends with it. The kernel ends it with the thread that started it, even if the engine
+//! is killed. Without privileges, the engine looks up the processes below it and kills them one by one when
+//! it stops.
 //!
-//! How far a program is nobody knows but the program. What the engine tells as progress is that it works: processor time
-//! and bytes of all its processes. A program that hangs in the kernel uses neither, and then the watchdog of the sweep
-//! does what it is there for.
+//! How much of its work a program has done is unknown. The progress that the engine reports only shows that
+//! the program is working: processor time and bytes of all its processes. If a program hangs in the kernel,
+//! neither increases, and the watchdog of the sweep intervenes.
 
 use super::cut::{AnnouncedPhase, Cutter, Voice};
 use super::pulse;
@@ -28,19 +29,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Where programs are looked for.
+/// Where to look for programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How much of what a program prints on stderr is kept: the end.
+/// How much of a program's stderr is kept, from the end.
 const KEPT: usize = 64 << 10;
-/// Most that a program may print on stdout; a result of fio with a thousand jobs has a few MiB.
+/// The most that a program may print on stdout; a result of fio with a thousand jobs has a few MiB.
 const MOST: usize = 256 << 20;
-/// How often its output is looked at.
+/// How often its output is read.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How often it is looked whether it works.
+/// How often to check whether it is working.
 const PULSE: Duration = Duration::from_millis(500);
-/// How long a killed program is waited for.
+/// How long to wait for a killed program.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// Rate at which programs are assumed to move what they move, for the estimate of what is left.
+/// The rate at which programs are assumed to move data, to estimate the remaining time.
 const ASSUMED_RATE: u64 = 200_000_000;
 
 /// How to start a program.
@@ -55,7 +56,7 @@ pub(super) struct Invocation {
     pub(super) voice: Voice,
 }
 
-/// What a program left behind when it had ended well.
+/// The output of a program that has exited successfully.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) stdout: String,
@@ -63,16 +64,16 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// The error of output that is not understood, with all that was printed.
+    /// The error for output that could not be parsed, with everything that was printed.
     pub(super) fn failure(&self, program: &'static str, problem: String) -> EngineError {
         EngineError::Program { program, problem, printed: end_of(&format!("{}{}", self.stdout, self.stderr)) }
     }
 }
 
-/// Runs a program to its end.
+/// Runs a program until it ends.
 ///
 /// # Errors
-/// [`EngineError::Program`] when it cannot be started or does not end well, [`EngineError::Stopped`].
+/// [`EngineError::Program`] if it cannot be started or does not succeed, [`EngineError::Stopped`].
 pub(super) fn run(
     invocation: Invocation,
     directory: &Path,
@@ -90,7 +91,7 @@ pub(super) fn run(
     let output = aside::run(program, session.bounds, work, |gauge| {
         heard.try_iter().for_each(|heard| watcher.hear(&heard));
         watcher.look();
-        // The share of a whole that nobody knows: it moves while the program works, and never arrives.
+        // The total is unknown, so this share grows while the program works and never reaches 1.
         let worked = gauge.done() as f64;
         let done = worked / (worked + moves.0.max(Bytes::GIB) as f64);
         let elapsed_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -100,7 +101,7 @@ pub(super) fn run(
     Ok((output, watcher.end()))
 }
 
-/// The life of the program, on a thread of its own. Tells the edges of its parts at once.
+/// Runs the program, on a separate thread, and reports the edges of its parts at once.
 fn follow(
     invocation: &Invocation,
     directory: &Path,
@@ -119,7 +120,7 @@ fn follow(
         let edges = cutter.hear(&said);
         if !edges.is_empty() {
             let cpu = running.cpu();
-            // Nobody listens any more when the engine is about to stop.
+            // Nobody is listening any more if the engine is about to stop.
             edges.into_iter().for_each(|edge| drop(teller.send(Heard { edge, cpu })));
             gauge.wake();
         }
@@ -132,7 +133,7 @@ fn follow(
         }
         listen(&mut running)?;
         if running.ended().map_err(|errno| failed(errno.to_string()))? {
-            // What it said last comes with the processor time that it has until it is reaped.
+            // Its last output gets the processor time that can be read until it is reaped.
             listen(&mut running)?;
             break running.child.wait().map_err(|error| failed(error.to_string()))?;
         }
@@ -160,10 +161,10 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// A running program. Dropped, it is killed.
+/// A running program. It is killed when dropped.
 struct Running {
     child: Child,
-    /// Whether what it starts ends with it.
+    /// Whether the processes that it starts end with it.
     enclosed: bool,
     stdout: Stream,
     stderr: Stream,
@@ -189,11 +190,12 @@ impl Running {
         Ok(Running { child, enclosed, stdout, stderr })
     }
 
-    /// Waits a little for something to read, and reads what there is. Gives what was said with this voice.
+    /// Waits briefly for output, and reads what is available. Returns the output on the stream of the
+    /// announcements.
     fn listen(&mut self, voice: Voice) -> Result<Vec<u8>, Errno> {
         let open = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.pipe.as_ref());
         let mut watched: Vec<PollFd<'_>> = open.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
-        // With nothing open this is only the wait.
+        // With no pipe open this only waits.
         match poll(&mut watched, Some(&GLANCE)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -205,12 +207,13 @@ impl Running {
         })
     }
 
-    /// Processor time of the program and of what it has waited for, in ticks of 10 ms; nothing once it is gone.
+    /// Processor time of the program and of the children that it has waited for, in ticks of 10 ms; zero once
+    /// it is gone.
     fn cpu(&self) -> CpuTime {
         pulse::cpu(self.child.id())
     }
 
-    /// Whether it has ended. It is not reaped: what it has used can still be read.
+    /// Whether it has ended. It is not reaped, so its processor time can still be read.
     fn ended(&self) -> Result<bool, Errno> {
         let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else { return Err(Errno::SRCH) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -219,7 +222,7 @@ impl Running {
 
     fn kill(&mut self) {
         let below = if self.enclosed { pulse::Pulse::new() } else { pulse::below(self.child.id()) };
-        // It has not been reaped, so its number is still its own.
+        // It has not been reaped, so its PID has not been reused.
         let _ = self.child.kill();
         for pid in below.keys().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -239,11 +242,11 @@ impl Drop for Running {
     }
 }
 
-/// What comes out of a pipe.
+/// The output of a pipe.
 struct Stream {
     pipe: Option<OwnedFd>,
     text: Vec<u8>,
-    /// How much of its end is kept.
+    /// How much of the end is kept.
     keeps: usize,
 }
 
@@ -255,7 +258,7 @@ impl Stream {
         Ok(Stream { pipe, text: Vec::new(), keeps })
     }
 
-    /// Reads what there is, and gives it.
+    /// Reads what is available, and returns it.
     fn drain(&mut self) -> Result<Vec<u8>, Errno> {
         let mut buffer = [0_u8; 64 << 10];
         let mut new = Vec::new();
@@ -281,7 +284,7 @@ impl Stream {
     }
 }
 
-/// The end of a text, as much as is kept with an error.
+/// The end of a text: as much as is kept with an error.
 fn end_of(text: &str) -> String {
     let mut begin = text.len().saturating_sub(KEPT);
     while !text.is_char_boundary(begin) {
@@ -313,7 +316,7 @@ mod tests {
         AnnouncedPhase { phase: "second", announced: "Two..." },
     ];
 
-    /// Runs a script, stopped when `stop` says so, and gives what it did last to the gauge.
+    /// Runs a script until it ends or `stop` is set. Also returns the last value of the gauge.
     fn run_shell(script: &str, stop: &AtomicBool) -> (Result<Output, EngineError>, u64) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_path_buf();
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_its_input_and_gives_its_output() {
+    fn a_program_gets_input_and_returns_output() {
         let (output, _) =
             run_shell("read line; echo \"$line in $LC_ALL\"; echo aside >&2; pwd", &AtomicBool::new(false));
         let output = output.unwrap();
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_an_error_with_what_it_said() {
+    fn a_program_that_fails_is_an_error_with_its_output() {
         let (output, _) = run_shell("echo so far; echo no more >&2; exit 3", &AtomicBool::new(false));
         match output.unwrap_err() {
             EngineError::Program { problem, printed, .. } => {
@@ -356,14 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_works_shows_it() {
+    fn a_program_that_works_makes_progress() {
         let (_, worked) =
             run_shell("i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; sleep 1", &AtomicBool::new(false));
         assert!(worked > pulse::TICK, "{worked}");
     }
 
     #[test]
-    fn whatever_a_stopped_program_has_started_is_gone() {
+    fn the_children_of_a_stopped_program_are_gone() {
         let marker = format!("31{:05}", std::process::id() % 100_000);
         let stop = Arc::new(AtomicBool::new(false));
         let stopper = Arc::clone(&stop);
@@ -396,7 +399,7 @@ mod tests {
         assert_eq!(find(&marker), 0);
     }
 
-    /// Tells when it was called.
+    /// Records when it is called.
     #[derive(Default)]
     struct Calls(String);
 
@@ -417,7 +420,7 @@ mod tests {
         }
     }
 
-    /// Runs a script as [`run`] does, and gives what was seen of its parts.
+    /// Runs a script as [`run`] does, and returns what was seen of its parts.
     fn watched(script: &str) -> (Watch, String) {
         let mut calls = Calls::default();
         let (teller, heard) = channel();
@@ -436,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_that_is_announced_is_watched_by_itself() {
+    fn each_announced_part_is_watched_separately() {
         let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let (watch, calls) = watched(&format!(
             "printf One... >&2; {work}; printf 'done\n' >&2; sleep .3; echo 'Two...done' >&2"
@@ -445,12 +448,13 @@ mod tests {
         assert_eq!((parts, &watch.whole), (vec!["first", "second"], &None));
         assert!(watch.parts.iter().all(|seen| seen.telemetry.is_some()));
         assert!(watch.parts[0].cpu.total() > Nanos(0) && watch.parts[1].cpu.total() == Nanos(0), "{watch:?}");
-        // The window of the whole run is forgotten when the first part begins, and nobody looks between the parts.
+        // The window of the whole run is discarded when the first part begins, and nothing is sampled between
+        // the parts.
         assert_eq!(calls, "(.(.)()");
     }
 
     #[test]
-    fn a_program_that_ends_with_its_last_word_still_tells_what_it_used() {
+    fn processor_time_is_known_even_if_a_program_ends_with_its_last_part() {
         let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
         for _ in 0..5 {
             let (watch, _) = watched(&format!("printf One... >&2; {work}; printf 'done\n' >&2"));

@@ -1,16 +1,17 @@
-//! Whether a program that is not ours works: what it and all that it has started have used of processors and moved.
+//! Whether an external program is working: the processor time and the bytes that it and its children have
+//! used.
 
 use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::{Bytes, Nanos};
 use std::collections::HashMap;
 
-/// A tick of processor time counts as much as these bytes.
+/// A tick of processor time counts as much as this many bytes.
 pub(super) const TICK: u64 = Bytes::MIB;
 
-/// What each process has done so far, in bytes: its own, and that of its children that have ended.
+/// The work of each process so far, in bytes: its own, and that of its children that have ended.
 pub(super) type Pulse = HashMap<u32, u64>;
 
-/// A process and all below it.
+/// A process and all processes below it.
 pub(super) fn below(top: u32) -> Pulse {
     let all: HashMap<u32, (u32, u64)> = std::fs::read_dir("/proc")
         .into_iter()
@@ -24,8 +25,8 @@ pub(super) fn below(top: u32) -> Pulse {
         })
         .collect();
     let is_below = |mut pid: u32| {
-        // A process that is read while it ends may have been given another parent: no chain is longer than there are
-        // processes.
+        // A process that ends while it is read may have a new parent, which can form a loop. No chain is
+        // longer than the number of processes.
         for _ in 0..all.len() {
             match all.get(&pid) {
                 Some(_) if pid == top => return true,
@@ -44,7 +45,8 @@ pub(super) fn below(top: u32) -> Pulse {
         .collect()
 }
 
-/// Processor time of a process and of what it has waited for, in ticks of 10 ms; nothing once it is gone.
+/// Processor time of a process and of the children that it has waited for, in ticks of 10 ms; zero once it is
+/// gone.
 pub(super) fn cpu(pid: u32) -> CpuTime {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     cpu_of(&stat, 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
@@ -58,7 +60,7 @@ fn parent_and_ticks(stat: &str) -> Option<(u32, u64)> {
     Some((fields.get(1)?.parse().ok()?, ticks))
 }
 
-/// User and system time of the same fields, children that were waited for included.
+/// User and system time from the same fields, including children that were waited for.
 fn cpu_of(stat: &str, tick_ns: u64) -> CpuTime {
     let Some((_, rest)) = stat.rsplit_once(')') else { return CpuTime::default() };
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -67,7 +69,7 @@ fn cpu_of(stat: &str, tick_ns: u64) -> CpuTime {
     CpuTime { user_ns: time(11, 13), system_ns: time(12, 14) }
 }
 
-/// All bytes of `/proc/PID/io` (proc_pid_io(5)): what was read and written, from the page cache and from devices.
+/// All bytes in `/proc/PID/io` (proc_pid_io(5)): read and written, from the page cache and from devices.
 fn bytes(io: &str) -> u64 {
     let wanted = ["rchar", "wchar", "read_bytes", "write_bytes"];
     io.lines()
@@ -77,7 +79,7 @@ fn bytes(io: &str) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// What was done between two looks. A process that has ended has done nothing since.
+/// The work between two readings. A process that has ended counts as having done nothing since.
 pub(super) fn work_between(before: &Pulse, now: &Pulse) -> u64 {
     now.iter().map(|(pid, done)| done.saturating_sub(before.get(pid).copied().unwrap_or(0))).sum()
 }
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_counted_where_it_is_done() {
+    fn work_is_parsed_and_compared() {
         let stat = "42 (a) b) S 7 42 42 0 -1 4194560 1 2 3 4 57 6 10 20 20 0 1 0 98765";
         assert_eq!(parent_and_ticks(stat), Some((7, 93)));
         let cpu = CpuTime { user_ns: Nanos(670), system_ns: Nanos(260) };

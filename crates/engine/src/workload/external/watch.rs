@@ -1,4 +1,4 @@
-//! What the machine does while a program runs: part by part where the program announces its parts, else as a whole.
+//! Telemetry while a program runs: for each part if the program announces its parts, else for the whole run.
 
 use super::cut::Edge;
 use crate::observer::Observer;
@@ -9,7 +9,7 @@ use fsdyno_core::result::CpuTime;
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) parts: Vec<Seen>,
-    /// What the machine did meanwhile, where the program announced no part.
+    /// Telemetry of the whole run, if the program announced no part.
     pub(super) whole: Option<Telemetry>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Seen {
     pub(super) cpu: CpuTime,
 }
 
-/// An edge, as the thread that follows the program tells it to the one that watches the machine.
+/// An edge, as the thread that follows the program reports it to the one that watches the machine.
 pub(super) struct Heard {
     pub(super) edge: Edge,
     /// Processor time of the program up to here.
@@ -32,7 +32,7 @@ pub(super) struct Heard {
 /// Watches the machine, part by part.
 pub(super) struct Watcher<'a> {
     observer: &'a mut dyn Observer,
-    /// The part in which the program is, and its processor time when it began.
+    /// The current part of the program, and its processor time when that began.
     within: Option<(&'static str, CpuTime)>,
     seen: Vec<Seen>,
     announced: bool,

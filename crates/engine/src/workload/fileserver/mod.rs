@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Seeds of trees that exist before the phases, and of those that writers make.
+/// Seeds of trees that exist before the phases, and of those that writers create.
 const OLD_TREES: u64 = 1;
 const NEW_TREES: u64 = 2;
 
@@ -143,7 +143,7 @@ fn prepare(
     progress.tell(Stage::Prepare, "", seen.0, seen.1);
     let trees = aside::run("prepare", session.bounds, work, |gauge| {
         let done = gauge.done() as f64 / whole;
-        // An estimate that changes shows that something was done.
+        // A changed estimate shows that something was done.
         if done > seen.0 {
             seen = (done, left_ns(begin.elapsed().as_nanos() as f64, done, whole));
         }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_have_names_of_their_own() {
+    fn phases_are_named_after_their_workers() {
         let names = |readers, writers| -> Vec<String> {
             let parameters = Fileserver { readers, writers, ..Fileserver::default() };
             phases(&parameters).into_iter().map(|(r, w)| fileserver::phase_name(r.len() as u32, w)).collect()

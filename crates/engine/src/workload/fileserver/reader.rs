@@ -24,7 +24,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
-/// What one reader is to do.
+/// The task of one reader.
 pub(super) struct Assignment {
     /// The directory that holds the trees.
     pub(super) base: PathBuf,
@@ -52,7 +52,7 @@ pub(super) fn job(assignment: Assignment) -> Job {
     })
 }
 
-/// Reads a tree once, without any window, and tells how often each operation was performed.
+/// Reads a tree once, without a window, and returns how often each operation was performed.
 ///
 /// # Errors
 /// The first system call that failed.

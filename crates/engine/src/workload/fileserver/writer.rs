@@ -23,7 +23,7 @@ use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What one writer is to do.
+/// The task of one writer.
 pub(super) struct Assignment {
     /// The engine's directory.
     pub(super) base: PathBuf,
@@ -62,7 +62,7 @@ impl Space {
     }
 }
 
-/// Makes trees until the phase is over.
+/// Creates trees until the phase is over.
 pub(super) fn job(assignment: Assignment) -> Job {
     Box::new(move |lineup| {
         let (mut writer, home) = match Writer::new(&assignment) {
@@ -110,7 +110,7 @@ impl Writer {
         Ok((writer, home))
     }
 
-    /// Makes one tree, as large as the space allows, and removes it.
+    /// Creates one tree, as large as the space allows, and removes it.
     fn round(
         &mut self,
         meter: &mut Meter,
@@ -163,7 +163,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes a directory and goes into it.
+    /// Creates a directory and goes into it.
     fn enter(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
         let place = Place { directory: &self.path, name };
         timed(meter, MKDIRAT, place, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
@@ -204,7 +204,7 @@ impl Writer {
                 |written| *written as u64,
                 || {
                     match rustix::io::write(&descriptor, bytes) {
-                        // No progress without an error would never end.
+                        // No progress without an error would loop forever.
                         Ok(0) => Err(Errno::IO),
                         other => other,
                     }

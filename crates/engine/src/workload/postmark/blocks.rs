@@ -134,7 +134,7 @@ mod tests {
             (12_288, 8192, &[2 * B, B]),
         ] {
             assert_eq!(written(size, block, B), expected, "{size} in blocks of {block}");
-            // The last read asks for a whole buffer.
+            // The last read requests a whole buffer.
             let asked: Vec<u64> = expected.iter().map(|piece| piece.next_multiple_of(B)).collect();
             assert_eq!(read(size, block, B), (asked, size), "{size} in blocks of {block}");
         }

@@ -190,7 +190,7 @@ struct Worker {
     script: Script,
     content: Content,
     data: Vec<u8>,
-    /// Of what files contain.
+    /// For the content of files.
     seed: u64,
     buffering: bool,
     read: u64,
@@ -217,7 +217,7 @@ impl Worker {
         }
     }
 
-    /// One part, to its end.
+    /// Performs one part until it ends.
     fn perform(&mut self, part: Part, meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
         match part {
             Part::Create => {
@@ -302,7 +302,7 @@ impl Worker {
                 let length = end - position;
                 let data = content.bytes(identity, position, length as usize);
                 let write = || match rustix::io::write(&descriptor, data) {
-                    // No progress without an error would never end.
+                    // No progress without an error would loop forever.
                     Ok(0) if length > 0 => Err(Errno::IO),
                     other => other,
                 };

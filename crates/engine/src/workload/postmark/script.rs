@@ -28,7 +28,7 @@ pub(super) struct File {
 /// What is done to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// Makes it with its size.
+    /// Creates it with its size.
     Create,
     /// Reads all of it.
     Read,
@@ -51,7 +51,7 @@ pub(super) struct Script {
     table: Box<[Slot]>,
     /// Where the next file goes, as long as that place is free.
     next: usize,
-    /// No place before this one is free.
+    /// There is no free place before this one.
     full_below: usize,
     /// How many files there ever were, and how many of them are gone.
     created: u32,
@@ -86,7 +86,7 @@ impl Script {
         }
     }
 
-    /// A new file; `None` when the table is full.
+    /// A new file; `None` if the table is full.
     pub(super) fn create(&mut self) -> Option<Task> {
         let slot = self.free()?;
         let directory = self.random.below(self.directories);
@@ -116,7 +116,7 @@ impl Script {
         Some([data.flatten(), names.flatten()])
     }
 
-    /// The next of the remaining files, from this place in the table on; `place` is moved behind it.
+    /// The next of the remaining files, from this place in the table on; `place` moves past it.
     pub(super) fn delete_next(&mut self, place: &mut usize) -> Option<Task> {
         let found = self.table[*place..].iter().position(|slot| slot.size_bytes > 0)? + *place;
         *place = found + 1;
@@ -234,7 +234,7 @@ mod tests {
     use fsdyno_core::Bytes;
     use fsdyno_core::workload::SizeRange;
 
-    /// The whole run: its sum, the files that were deleted at the end, and whether it came so far.
+    /// The whole run: its totals, the files that were deleted at the end, and whether it got that far.
     fn run(parameters: &Postmark) -> (Sum, u64, bool) {
         let mut script = Script::new(parameters);
         let (mut sum, mut complete) = (Sum::default(), true);
@@ -259,9 +259,9 @@ mod tests {
         SizeRange { low: Bytes(low), high: Bytes(high) }
     }
 
-    /// What the original counts, with sums of bytes that do not lose digits as its own do.
+    /// What the original counts. Its own sums of bytes lose digits; these do not.
     #[test]
-    fn a_run_amounts_to_what_the_original_counts() {
+    fn a_run_has_the_totals_of_the_original() {
         let p = |number, transactions| Postmark { number, transactions, ..Postmark::default() };
         let cases = [
             (p(500, 500), [764, 243, 257, 764, 1_430_770, 4_662_068], 528, true),

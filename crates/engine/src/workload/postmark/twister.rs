@@ -1,9 +1,9 @@
 //! The generator of postmark 1.5: the Mersenne Twister as its authors seeded it in 1999.
 //!
 //! M. Matsumoto and T. Nishimura, "Mersenne Twister: A 623-dimensionally equidistributed uniform pseudorandom
-//! number generator", ACM Transactions on Modeling and Computer Simulation 8(1), 1998. Libraries have its
-//! seeding of 2002, which gives other numbers; with those of 1999 the files of a run are the original's, one
-//! by one.
+//! number generator", ACM Transactions on Modeling and Computer Simulation 8(1), 1998. Libraries use its
+//! seeding of 2002, which gives other numbers; with that of 1999 the files of a run are exactly the
+//! original's.
 
 const WORDS: usize = 624;
 const DISTANCE: usize = 397;
@@ -27,8 +27,8 @@ impl Twister {
         Twister { state: (0..WORDS).map(|_| half() | half() >> 16).collect(), next: WORDS }
     }
 
-    /// One of `0..bound`, as the original takes it: the remainder, and nothing is drawn where there is no
-    /// choice.
+    /// One of `0..bound`, as the original computes it: the remainder; if there is no choice, nothing is
+    /// drawn.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
         if bound == 0 { 0 } else { self.draw() % bound }
     }
@@ -59,7 +59,7 @@ impl Twister {
 mod tests {
     use super::*;
 
-    /// What the original's own code gives.
+    /// What the original's own code returns.
     #[test]
     fn numbers_are_those_of_the_original() {
         for (seed, expected) in [

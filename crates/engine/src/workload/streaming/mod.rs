@@ -1,17 +1,17 @@
-//! `streaming` (aiod, aio-stress): large files written and read in sequence, and blocks of them at random
-//! places.
+//! `streaming` (aiod, aio-stress): large files written and read sequentially, and blocks of them in random
+//! order.
 //!
 //! A stage is a phase. `write` creates every file, one worker each; `read` reads every file, `random-write`
 //! and `random-read` access blocks of them, one worker each; in `mixed`, readers cycle through the files
 //! while writers cycle through files of their own. The first two last until every file is done, the others
 //! for a window. A trial whose first stage is not `write` finds the files created beforehand.
 //!
-//! Between writing and reading the published study unmounted and mounted again. The engine does not know
-//! about mounts: with `read` a second part of the workload begins, and whoever can remount starts one engine
-//! for each part. The later engine finds the files that the earlier one created, and checks that they are
-//! complete. Before every other stage, and where remounting is not possible, everything is written back, the
+//! Between writing and reading, the published study unmounted and mounted again. The engine does not know
+//! about mounts: a second part of the workload begins with `read`, and a caller that can remount starts one
+//! engine for each part. The later engine finds the files that the earlier one created, and checks that they
+//! are complete. Before every other stage, and if remounting is not possible, everything is written back, the
 //! kernel drops every clean page, and each file is declared as not needed (posix_fadvise(2)), which needs no
-//! privilege. A mount would additionally drop the filesystem's own metadata caches.
+//! privileges. Mounting again would additionally drop the filesystem's own metadata caches.
 
 mod stream;
 
@@ -42,7 +42,7 @@ const RANDOM: u64 = 4;
 /// Runs the workload.
 pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     if parameters.io == IoEngine::IoUring {
-        // Before anything is created: what will not work later does not work now either.
+        // Before anything is created: if it is unavailable later, it is unavailable now.
         Ring::new(1, 4096).map_err(|errno| EngineError::IoUring { errno })?;
     }
     let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
@@ -156,7 +156,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Makes the files without timing, as the stage `write` would.
+    /// Creates the files without timing, as the stage `write` would.
     fn make_files(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         let (begin, base) = (Instant::now(), self.base.clone());
         let (count, file_bytes) = (self.parameters.streams, self.parameters.file_bytes());
@@ -200,14 +200,14 @@ impl Plan<'_> {
         })?
     }
 
-    /// Makes the kernel drop what it caches of the files; they have been written back already.
+    /// Makes the kernel drop the cached pages of the files, which have already been written back.
     fn forget(&self, session: &mut Session<'_, '_>, stage: &str, after_ns: u64) -> Result<(), EngineError> {
         let (base, streams) = (self.base.clone(), self.parameters.streams);
         let work = move |_: &aside::Gauge| {
             for path in (0..streams).map(|stream| base.join(file_name(stream))) {
                 let Ok(file) = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
                 else {
-                    // Not made yet.
+                    // Not created yet.
                     continue;
                 };
                 rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
@@ -230,26 +230,26 @@ fn file_name(stream: u32) -> String {
 /// How to go through a file once, outside any phase.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
-    /// Whether it writes, and does not read.
+    /// Whether it writes instead of reading.
     pub writes: bool,
     /// Whether it bypasses the page cache.
     pub direct: bool,
-    /// Requests in flight at once, in a ring; `None`: one system call after the other.
+    /// Requests in flight at once, in a ring; `None`: one system call at a time.
     pub depth: Option<u32>,
-    /// How many of them are waited for, each time.
+    /// How many of them to wait for each time.
     pub batch: u32,
     /// Bytes of each request.
     pub block: usize,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// This many blocks at random places, chosen by this seed; `None`: all in sequence.
+    /// This many blocks at random positions, chosen by this seed; `None`: all, sequentially.
     pub random: Option<(u64, u64)>,
     /// What it writes.
     pub content: Content,
 }
 
 impl Pass {
-    /// Opens the file and makes everything ready, as a worker does before its phase begins.
+    /// Opens the file and prepares everything, as a worker does before its phase begins.
     ///
     /// # Errors
     /// The first system call that failed.

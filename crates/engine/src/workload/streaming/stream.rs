@@ -1,5 +1,5 @@
-//! A stream: one worker on one file, in sequence or at random places, one system call after the other or many
-//! requests in a ring.
+//! A stream: one worker on one file, sequentially or at random positions, with one system call at a time or
+//! many requests in a ring.
 
 use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;
@@ -25,9 +25,9 @@ const SYNC: Step = write::SYNC;
 /// How a worker goes through its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// From its beginning to its end, once.
+    /// Sequentially, once.
     Once,
-    /// From its beginning to its end, again and again.
+    /// Sequentially, again and again.
     Around,
     /// This many blocks, chosen at random, again and again.
     Random {
@@ -38,7 +38,7 @@ pub(crate) enum Course {
     },
 }
 
-/// What one worker is to do with one file.
+/// The task of one worker with one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub(crate) name: String,
@@ -48,9 +48,9 @@ pub(crate) struct Stream {
     pub(crate) file_bytes: u64,
     pub(crate) block: usize,
     pub(crate) direct: bool,
-    /// Requests in flight at once, in a ring; `None`: one system call after the other.
+    /// Requests in flight at once, in a ring; `None`: one system call at a time.
     pub(crate) depth: Option<u32>,
-    /// How many of them are waited for, each time.
+    /// How many of them to wait for each time.
     pub(crate) batch: u32,
     /// Whether the file is synced at the end.
     pub(crate) fsync: bool,
@@ -65,7 +65,7 @@ impl Stream {
         if self.writes { Role::Writer } else { Role::Reader }
     }
 
-    /// What the worker performs.
+    /// The operations that the worker performs.
     pub(crate) fn steps(&self) -> &'static [Operation] {
         let random = matches!(self.course, Course::Random { .. });
         let steps = match (self.depth.is_some(), self.writes, random) {
@@ -101,7 +101,7 @@ impl Stream {
             .map_err(self.failure(Operation::Openat))
     }
 
-    /// Opens the file and makes everything ready.
+    /// Opens the file and prepares everything.
     pub(crate) fn open(self, base: &Path) -> Result<Ready, OperationFailure> {
         let file = self.open_file(base)?;
         let ring = self.depth.map(|depth| {
@@ -167,7 +167,7 @@ impl Ready {
     }
 }
 
-/// One system call after the other.
+/// One system call at a time.
 fn one_by_one(
     meter: &mut Meter,
     file: &OwnedFd,
@@ -219,7 +219,7 @@ struct Source {
     file_bytes: u64,
     block: u64,
     random: Xoshiro256PlusPlus,
-    /// Where the next piece in sequence begins.
+    /// Where the next sequential piece begins.
     next: u64,
     /// How many random ones are left.
     left: u64,
@@ -266,7 +266,7 @@ impl Source {
                 return None;
             }
             if self.reads {
-                // A repeated read may come from memory: the result must say so.
+                // A repeated read may come from memory, and the result must say so.
                 meter.next_round();
             }
             self.next = 0;

@@ -1,11 +1,11 @@
-//! A loop device that stands for a disk of the user's.
+//! A loop device that represents a user's disk.
 
 use fsdyno_core::Bytes;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a sector is in sysfs and in the words of addpart(8), whatever the disk's own.
+/// A sector in sysfs and in the arguments of addpart(8), whatever the disk's own sector size.
 const SECTOR: u64 = 512;
 
 /// A disk that lasts as long as its test.
@@ -15,7 +15,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes its image and attaches it.
+    /// Creates its image and attaches it.
     pub fn new(image: &Path, size: Bytes) -> Self {
         Disk::with_sectors(image, size, 512)
     }
@@ -34,14 +34,14 @@ impl Disk {
         &self.node
     }
 
-    /// Adds a partition, told to the kernel and written nowhere, and gives its node.
+    /// Adds a partition, known to the kernel but not written to the disk, and returns its node.
     pub fn add_partition(&mut self, start: Bytes, size: Bytes) -> PathBuf {
         self.partitions += 1;
         self.tell(self.partitions, start, size);
         PathBuf::from(format!("{}p{}", self.node, self.partitions))
     }
 
-    /// Takes the first partition away and puts another one in its place.
+    /// Removes the first partition and adds another one in its place.
     pub fn move_first_partition(&mut self, start: Bytes, size: Bytes) {
         run(Command::new("delpart").args([&self.node, "1"]));
         self.tell(1, start, size);
@@ -52,7 +52,7 @@ impl Disk {
         run(Command::new("addpart").arg(&self.node).args(words));
     }
 
-    /// Takes its discards away.
+    /// Disables discards.
     pub fn without_discard(self) -> Self {
         fs::write(self.queue("discard_max_bytes"), "0").expect("set its discards");
         self
@@ -66,7 +66,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A test that fails has more to say than this.
+        // If the test has failed, its own message matters more.
         for number in 1..=self.partitions {
             let _ = Command::new("delpart").args([&self.node, &number.to_string()]).status();
         }
@@ -77,7 +77,7 @@ impl Drop for Disk {
     }
 }
 
-/// Runs a tool that must succeed; gives what it said.
+/// Runs a tool that must succeed, and returns its output.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

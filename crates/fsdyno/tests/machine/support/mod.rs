@@ -18,7 +18,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-/// Number of the user and of the group without privileges.
+/// ID of the user and the group without privileges.
 pub const NOBODY: u32 = 65534;
 
 /// A test with its requirements.
@@ -26,13 +26,13 @@ pub const NOBODY: u32 = 65534;
 pub struct Test {
     /// `area::what_must_hold`.
     pub name: &'static str,
-    /// All that it needs.
+    /// Everything that it needs.
     pub requires: &'static [Requirement],
-    /// Panics when it does not hold.
+    /// Panics if it does not hold.
     pub body: fn(),
 }
 
-/// What it takes to make and mount ext4, xfs and btrfs.
+/// What is needed to create and mount ext4, xfs and btrfs.
 pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Root,
     Requirement::Loop,
@@ -44,10 +44,11 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Filesystem("btrfs"),
 ];
 
-/// Whoever uses the machine's own devices is alone with them, so that what differs afterwards is its own doing. A guest
-/// changes nothing outside and keeps one processor busy, so tests in guests run beside the others.
+/// Tests that use the machine's own devices run one at a time, so that every change found afterwards was made
+/// by that test. A guest changes nothing outside and keeps one processor busy, so tests in guests run in
+/// parallel with the others.
 static MACHINE: Mutex<()> = Mutex::new(());
-/// Held alone by what compares times.
+/// Locked exclusively by tests that compare times.
 static QUIET: RwLock<()> = RwLock::new(());
 const AT_ONCE: usize = 2;
 
@@ -66,7 +67,7 @@ impl Test {
     }
 
     fn run(&self) -> Result<(), Failed> {
-        const UNHARMED: &str = "no panic leaves a test";
+        const UNHARMED: &str = "a panic never leaves a test";
         let (_alone, _beside_others);
         match self.needs(Requirement::Quiet) {
             true => _alone = QUIET.write().expect(UNHARMED),
@@ -80,20 +81,21 @@ impl Test {
     }
 }
 
-/// Spreads the tests in guests evenly among the others, so that one of them runs beside the others all the time.
+/// Spreads the tests in guests evenly among the others, so that one of them is always running in parallel.
 fn spread(tests: Vec<Test>) -> Vec<Test> {
     let (guests, machine): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(Test::is_in_guests_only);
     let mut order: Vec<(usize, Test)> = Vec::new();
     for (kind, tests) in [guests, machine].into_iter().enumerate() {
         let count = tests.len().max(1);
-        // In millionths of the way, the guests first.
+        // Positions in millionths of the whole, the guests first.
         order.extend(tests.into_iter().enumerate().map(|(at, test)| (at * 1_000_000 / count + kind, test)));
     }
     order.sort_by_key(|(place, _)| *place);
     order.into_iter().map(|(_, test)| test).collect()
 }
 
-/// Runs the tests, those on the machine itself between two looks at it.
+/// Runs the tests. The state of the machine is recorded before and after those that run on the machine
+/// itself.
 pub fn run(tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(AT_ONCE);
@@ -112,12 +114,12 @@ pub fn run(tests: Vec<Test>) {
         use_loop_devices_once();
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    tell_slowest();
+    print_slowest();
     conclusion.exit();
 }
 
-/// Recent kernels (seen with 6.18) set the readahead of a loop device anew when a file is attached. One that was never used
-/// has another, which the first test to use it could not leave as it was.
+/// Recent kernels (seen with 6.18) reset the readahead of a loop device when a file is attached. A loop
+/// device that was never used has another readahead, which the first test that uses it could not restore.
 fn use_loop_devices_once() {
     if Requirement::Root.unmet().is_some() {
         return;
@@ -128,7 +130,7 @@ fn use_loop_devices_once() {
         let name = block.file_name().to_string_lossy().into_owned();
         if name.starts_with("loop") && !block.path().join("loop/backing_file").exists() {
             let node = format!("/dev/{name}");
-            // One that cannot be used is none that a test uses.
+            // A loop device that cannot be used is not used by any test either.
             let attached = Command::new("losetup").arg(&node).arg(image.path()).output();
             if attached.is_ok_and(|output| output.status.success()) {
                 let _ = Command::new("losetup").args(["--detach", &node]).output();
@@ -137,7 +139,7 @@ fn use_loop_devices_once() {
     }
 }
 
-/// What each test took, so that somebody who wants the suite to be quick knows where to look.
+/// The duration of each test, to find out which ones slow the suite down.
 static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 const SLOWEST: usize = 12;
 
@@ -148,7 +150,7 @@ fn timed(name: &'static str, run: impl FnOnce() -> Result<(), Failed>) -> Result
     result
 }
 
-fn tell_slowest() {
+fn print_slowest() {
     let mut took = std::mem::take(&mut *TOOK.lock().expect("no thread has panicked"));
     took.sort_unstable();
     let all: Duration = took.iter().map(|(took, _)| took).sum();
@@ -169,7 +171,7 @@ fn guarded(body: fn()) -> Result<(), Failed> {
     }
 }
 
-/// What a test says that has panicked.
+/// The result of a test that may have panicked.
 fn outcome(result: std::thread::Result<()>) -> Result<(), Failed> {
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -198,7 +200,7 @@ impl Machine {
                 "queue/nr_requests",
                 "queue/max_sectors_kb",
             ] {
-                // Without a backing file a loop device has its settings still, and they must be as before.
+                // A loop device without a backing file still has its settings, and they must be as before.
                 if let Ok(text) = fs::read_to_string(block.path().join(file)) {
                     state.insert(format!("block {name} {file}"), text.trim().to_string());
                 }
@@ -223,7 +225,7 @@ impl Machine {
         Machine(state)
     }
 
-    /// What differs, one line each. Loop nodes that were added without being attached are no difference.
+    /// The differences, one line each. Loop nodes that were added without being attached do not count.
     pub fn difference(&self, after: &Machine) -> Vec<String> {
         let mut lines = Vec::new();
         for (key, value) in &after.0 {
@@ -241,21 +243,22 @@ impl Machine {
     }
 }
 
-/// Copies a program. Another process does it: a child that the other test starts meanwhile would inherit the
-/// descriptor of a copy that is being written, and until it has become another program nobody can run the copy.
+/// Copies a program. A separate process does it: if this one had the copy open for writing, a child that
+/// another test starts at that moment would inherit the descriptor, and until that child calls exec nobody
+/// could run the copy.
 pub fn install(program: &Path, copy: &Path) {
     let output =
         Command::new("install").args(["-m", "755"]).args([program, copy]).output().expect("install runs");
     assert!(output.status.success(), "{}", describe(&output));
 }
 
-/// A directory of a test's own, with a store and an undo journal of its own, removed at the end.
+/// A directory for one test, with its own store and undo journal, removed at the end.
 pub struct Sandbox {
     directory: tempfile::TempDir,
 }
 
 impl Sandbox {
-    /// In the usual temporary directory.
+    /// In the default temporary directory.
     pub fn new() -> Self {
         Sandbox { directory: tempfile::tempdir().expect("a temporary directory") }
     }
@@ -272,8 +275,8 @@ impl Sandbox {
         path
     }
 
-    /// Makes directories and gives them to a user without privileges, with a binary of its own: the build may lie where nobody
-    /// else may look. Returns its path.
+    /// Creates directories and gives them to a user without privileges, together with a copy of the binary,
+    /// because that user may not be able to read the build directory. Returns the path of the copy.
     pub fn give_away(&self, directories: &[&str]) -> PathBuf {
         for name in directories {
             let path = self.path(name);
@@ -292,7 +295,7 @@ impl Sandbox {
         command
     }
 
-    /// Runs the binary to its end.
+    /// Runs the binary until it ends.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.fsdyno(arguments).output().expect("run fsdyno")
     }
@@ -305,7 +308,7 @@ impl Sandbox {
         swept
     }
 
-    /// The latest sweep as it is stored.
+    /// The latest sweep as stored.
     pub fn stored(&self) -> Value {
         json(&self.run(&["show", "--format", "json"]))
     }
@@ -316,7 +319,7 @@ pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
 }
 
-/// Exit code, stdout and stderr of a run, for messages of assertions.
+/// Exit code, stdout and stderr of a run, for assertion messages.
 pub fn describe(output: &Output) -> String {
     format!(
         "{}\n--- stdout\n{}\n--- stderr\n{}",

@@ -1,8 +1,8 @@
-//! A filesystem in memory, served by FUSE, that falls ill when it is told to: slow by a known time, hanging, or failing.
-//! The ground truth for what fsdyno says of a filesystem or of a device.
+//! A filesystem in memory, served by FUSE, that misbehaves on request: with a known delay, hanging, or
+//! failing. It is the ground truth for what fsdyno reports about a filesystem or a device.
 //!
-//! Every `read` and `write` of a program is one request (`FOPEN_DIRECT_IO`), and so is every step through a directory.
-//! Files are sparse, so that images fit. Nothing is written to a disk.
+//! Every `read` and `write` of a program is one request (`FOPEN_DIRECT_IO`), and so is every step through a
+//! directory. Files are sparse, so that images fit. Nothing is written to a disk.
 
 mod nodes;
 
@@ -32,7 +32,7 @@ pub enum Kind {
     Write,
     Flush,
     Fsync,
-    /// Of discards, too.
+    /// Including discards.
     Fallocate,
     Mkdir,
     Readdir,
@@ -44,22 +44,22 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub kind: Kind,
-    /// Of the file or directory, below the mountpoint.
+    /// Path of the file or directory, below the mountpoint.
     pub path: &'a Path,
     /// How many other files had this path before it.
     pub predecessors: u32,
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Treatment {
     /// It is answered at once.
     Healthy,
-    /// It is answered after this time, and neither much later nor earlier.
+    /// It is answered after this time, neither much later nor earlier.
     Slow(Duration),
     /// It is answered when [`Behaviour::release`] is called.
     Held,
-    /// It is refused.
+    /// It fails.
     Fails(Errno),
 }
 
@@ -70,7 +70,7 @@ type Work = Box<dyn FnOnce() + Send>;
 pub struct Behaviour {
     rule: Mutex<Rule>,
     held: Mutex<Vec<Work>>,
-    /// How long the kernel may remember names without asking.
+    /// How long the kernel may cache names.
     names_last: Duration,
 }
 
@@ -82,7 +82,8 @@ impl Behaviour {
         Self::with(HOUR, |_| Treatment::Healthy)
     }
 
-    /// Requests of these kinds take this long. Where looking at names is slow, every look at one is a request.
+    /// Requests of these kinds take this long. If lookups are slow, names are not cached, so that every
+    /// lookup is a request.
     pub fn slow(kinds: &[Kind], delay: Duration) -> Arc<Self> {
         let kinds = kinds.to_vec();
         let names_last = if kinds.contains(&Kind::Lookup) { Duration::ZERO } else { HOUR };
@@ -101,7 +102,7 @@ impl Behaviour {
         *lock(&self.rule) = Box::new(rule);
     }
 
-    /// The next `write` is treated like this, and everything else is healthy.
+    /// The next `write` gets this treatment, and everything else is healthy.
     pub fn treat_next_write(&self, treatment: Treatment) {
         let mut next = Some(treatment);
         self.treat(move |asked| match asked.kind {
@@ -110,7 +111,7 @@ impl Behaviour {
         });
     }
 
-    /// Heals: answers the requests that were held, and holds no others. Returns how many there were.
+    /// Recovers: answers the requests that were held, and holds no others. Returns how many there were.
     pub fn release(&self) -> usize {
         self.treat(|_| Treatment::Healthy);
         let held = std::mem::take(&mut *lock(&self.held));
@@ -130,7 +131,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A mounted filesystem. Dropped, it heals and is unmounted, by force when something still uses it.
+/// A mounted filesystem. When dropped, it recovers and is unmounted, by force if something still uses it.
 pub struct Sick {
     mountpoint: PathBuf,
     behaviour: Arc<Behaviour>,
@@ -158,7 +159,7 @@ impl Drop for Sick {
         let begin = Instant::now();
         while unmount(&self.mountpoint, UnmountFlags::empty()).is_err() {
             if begin.elapsed() > PATIENCE {
-                eprintln!("'{}' is in use, and unmounted by force", self.mountpoint.display());
+                eprintln!("'{}' is in use; unmounting it by force", self.mountpoint.display());
                 let _ = unmount(&self.mountpoint, UnmountFlags::FORCE | UnmountFlags::DETACH);
                 break;
             }
@@ -183,7 +184,8 @@ impl MemoryFs {
         MemoryFs { nodes: Arc::new(Mutex::new(Nodes::new())), behaviour: Arc::clone(behaviour) }
     }
 
-    /// Answers a request on a node as it is to be treated: `work` gets the error that it has to be refused with.
+    /// Answers a request on a node according to its treatment: `work` gets the error with which it has to
+    /// fail.
     fn attend(
         &self,
         kind: Kind,
@@ -219,7 +221,7 @@ impl MemoryFs {
     }
 }
 
-/// Asleep at first, so that others may run, and then awake, so that the delay is what it should be.
+/// Sleeps at first, so that others may run, and then spins, so that the delay is exact.
 fn wait_until(moment: Instant) {
     thread::sleep(
         moment.saturating_duration_since(Instant::now()).saturating_sub(Duration::from_micros(300)),
@@ -233,7 +235,7 @@ impl Filesystem for MemoryFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Requests that are held must not keep the kernel from sending others.
         let _ = config.set_max_background(u16::MAX);
-        // Nor must a direct request that somebody wants to be told of keep him waiting.
+        // Nor must asynchronous direct requests block their caller.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         Ok(())
     }
@@ -241,7 +243,7 @@ impl Filesystem for MemoryFs {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (names_last, wanted) = (self.behaviour.names_last, name.to_os_string());
         let known = lock(&self.nodes).child(parent.0, name).is_ok();
-        // What is not there is no operation of its own, but the first half of making it.
+        // Looking up a missing name is not an operation in itself, but the first half of creating it.
         if !known {
             return reply.error(Errno::ENOENT);
         }

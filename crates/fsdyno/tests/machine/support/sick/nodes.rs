@@ -18,7 +18,7 @@ struct Node {
     parent: u64,
     name: OsString,
     predecessors: u32,
-    /// Whether it has no name any more, and goes when nobody uses it.
+    /// Whether it has lost its last name, and disappears when it is no longer used.
     unlinked: bool,
     content: Content,
 }
@@ -28,7 +28,7 @@ pub(super) enum Content {
     Directory(BTreeMap<OsString, u64>),
 }
 
-/// The bytes of a file, in pieces that are there once they were written.
+/// The bytes of a file, in pieces that exist once they have been written.
 #[derive(Default)]
 pub(super) struct Sparse {
     size: u64,
@@ -87,7 +87,7 @@ impl Sparse {
         self.size = size;
     }
 
-    /// Makes it at least this long.
+    /// Makes the file at least this long.
     pub(super) fn extend(&mut self, size: u64) {
         self.size = self.size.max(size);
     }
@@ -116,7 +116,7 @@ impl Nodes {
         (path, node.map_or(0, |node| node.predecessors))
     }
 
-    /// Drops a node that nobody uses any more.
+    /// Drops a node that is no longer used.
     pub(super) fn forget(&mut self, number: u64) {
         if self.nodes.get(&number).is_some_and(|node| node.unlinked) {
             self.nodes.remove(&number);
@@ -203,8 +203,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// The entry of a directory that follows this offset: the offset behind it, its number, kind and name. Numbers only
-    /// grow, so that no entry is passed over when another one is removed.
+    /// The entry of a directory that follows this offset: the next offset, its number, kind and name. Numbers
+    /// only grow, so that no entry is skipped when another one is removed.
     pub(super) fn entry(
         &self,
         directory: u64,
