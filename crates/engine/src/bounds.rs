@@ -90,7 +90,7 @@ impl<'a> From<&'a AtomicBool> for Bounds<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aside;
+    use crate::background;
     use fsdyno_core::Precondition;
     use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
     use fsdyno_core::workload::{Fileserver, Null};
@@ -156,7 +156,7 @@ mod tests {
         let confined = Confined::to(&request(&inside)).unwrap();
         let never = AtomicBool::new(false);
         let (place, outside) = (inside.clone(), decoy.clone());
-        let work = move |_: &aside::Gauge| {
+        let work = move |_: &background::Gauge| {
             fs::write(place.join("file"), "text").unwrap();
             let words = [&outside, &place.join("link"), &place.join("out/decoy"), &place.join("out/new")];
             let by_words = words.map(|path| fs::write(path, "text").is_ok());
@@ -164,7 +164,7 @@ mod tests {
             let program = Command::new("sh").args(["-c", script]).arg(&outside).output().unwrap();
             (by_words, program.status.success(), fs::remove_file(place.join("out/decoy")).is_ok())
         };
-        let done = aside::run("test", Bounds::new(&never, &confined), work, |_| true).unwrap();
+        let done = background::run("test", Bounds::new(&never, &confined), work, |_| true).unwrap();
         assert_eq!(done, ([false; 4], false, false));
         assert_eq!(fs::read_to_string(&decoy).unwrap(), "whole");
         fs::write(&decoy, "this thread is free").unwrap();

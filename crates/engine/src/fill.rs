@@ -6,7 +6,7 @@
 //! follows from the seed and their numbers, so that only one small record per tree is kept: the same seed
 //! creates the same files.
 
-use crate::aside::Gauge;
+use crate::background::Gauge;
 use crate::content::Content;
 use crate::error::OperationFailure;
 use crate::plant::{self, DIRECTORY, PIECE};

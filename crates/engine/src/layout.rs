@@ -5,7 +5,7 @@
 //! way (algorithm R, seeded) and examined afterwards: memory and time are bounded, and the result says how
 //! many files there are and how many were examined.
 
-use crate::aside::Gauge;
+use crate::background::Gauge;
 use crate::fill;
 use crate::tree::derive_seed;
 use fsdyno_core::result::Layout;

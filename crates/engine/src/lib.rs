@@ -9,7 +9,7 @@
 //! It never subtracts its own cost from a result, keeps no list of files, touches nothing outside its own
 //! directory, and does not wait forever for a filesystem that hangs.
 
-mod aside;
+mod background;
 mod bounds;
 mod buckets;
 mod content;

@@ -10,7 +10,7 @@
 
 use crate::error::OperationFailure;
 use crate::record::{Crossing, OperationRecord, WorkerRecord};
-use crate::window::{Standing, Window};
+use crate::window::{Position, Window};
 use fsdyno_core::result::SlowOperation;
 use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
@@ -30,14 +30,14 @@ pub enum Halt {
 
 /// The object of an operation: a name in a directory, as bytes relative to the engine's directory.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct Object<'a> {
     /// The directory.
     pub directory: &'a [u8],
     /// The name in it, empty for the directory itself.
     pub name: &'a CStr,
 }
 
-impl Place<'_> {
+impl Object<'_> {
     /// The path as text.
     pub fn path(&self) -> String {
         let mut path = String::from_utf8_lossy(self.directory).into_owned();
@@ -74,7 +74,7 @@ pub struct Meter {
 pub fn timed<T>(
     meter: &mut Meter,
     step: Step,
-    place: Place<'_>,
+    object: Object<'_>,
     bytes: impl FnOnce(&T) -> u64,
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Halt> {
@@ -87,10 +87,10 @@ pub fn timed<T>(
     match result {
         Ok(value) => {
             let (start_ns, end_ns) = (meter.timer.to_ns(start), meter.timer.to_ns(end));
-            meter.record(step, start_ns, end_ns, bytes(&value), place)?;
+            meter.record(step, start_ns, end_ns, bytes(&value), object)?;
             Ok(value)
         }
-        Err(errno) => Err(meter.failed(step, place, errno)),
+        Err(errno) => Err(meter.failed(step, object, errno)),
     }
 }
 
@@ -102,14 +102,14 @@ pub fn timed<T>(
 pub fn watched<T>(
     meter: &mut Meter,
     step: Step,
-    place: Place<'_>,
+    object: Object<'_>,
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Halt> {
     meter.record.slot.announce(step);
     meter.record.slot.enter(meter.timer.ticks());
     let result = call();
     meter.record.slot.leave();
-    result.map_err(|errno| meter.failed(step, place, errno))
+    result.map_err(|errno| meter.failed(step, object, errno))
 }
 
 impl Meter {
@@ -186,12 +186,12 @@ impl Meter {
         start_ns: u64,
         end_ns: u64,
         bytes: u64,
-        place: Place<'_>,
+        object: Object<'_>,
     ) -> Result<(), Halt> {
         if start_ns < self.window.begin_ns || end_ns >= self.record.deadline_ns.get() {
-            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, None, place);
+            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, None, object);
         }
-        self.sample(step, start_ns, end_ns, bytes, place);
+        self.sample(step, start_ns, end_ns, bytes, object);
         self.record.tally.completed(self.window, start_ns, end_ns);
         Ok(())
     }
@@ -233,28 +233,28 @@ impl Meter {
         slot: usize,
         end_ns: u64,
         bytes: u64,
-        place: Place<'_>,
+        object: Object<'_>,
     ) -> Result<(), Halt> {
         let (step, start) = self.record.slots()[slot].entered();
         let start_ns = self.timer.to_ns(start);
         if start_ns < self.window.begin_ns || end_ns >= self.record.deadline_ns.get() {
-            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, Some(slot), place);
+            return self.at_an_edge(Crossing { step, start_ns, end_ns, bytes }, Some(slot), object);
         }
-        self.sample(step, start_ns, end_ns, bytes, place);
+        self.sample(step, start_ns, end_ns, bytes, object);
         self.record.tally.completed(self.window, start_ns, end_ns);
         self.record.slots()[slot].leave();
         Ok(())
     }
 
     /// Clears a slot whose operation has failed, and returns why the loop ends.
-    pub(crate) fn crash(&self, slot: usize, place: Place<'_>, errno: Errno) -> Halt {
+    pub(crate) fn crash(&self, slot: usize, object: Object<'_>, errno: Errno) -> Halt {
         let slot = &self.record.slots()[slot];
         slot.leave();
-        self.failed(slot.entered().0, place, errno)
+        self.failed(slot.entered().0, object, errno)
     }
 
     #[inline(always)]
-    fn sample(&mut self, step: Step, start_ns: u64, end_ns: u64, bytes: u64, place: Place<'_>) {
+    fn sample(&mut self, step: Step, start_ns: u64, end_ns: u64, bytes: u64, object: Object<'_>) {
         // With many in flight, one that started earlier may end later.
         if start_ns.wrapping_sub(self.interval_begin_ns) >= self.interval_ns {
             self.turn_the_page(start_ns);
@@ -263,7 +263,7 @@ impl Meter {
         let index = step.0 as usize;
         self.record.operations[index].count(self.interval, duration_ns, bytes);
         if duration_ns > self.floors_ns[index] {
-            self.keep_slow(index, start_ns, duration_ns, place);
+            self.keep_slow(index, start_ns, duration_ns, object);
         }
     }
 
@@ -277,9 +277,9 @@ impl Meter {
 
     #[cold]
     #[inline(never)]
-    fn keep_slow(&mut self, index: usize, start_ns: u64, duration_ns: u64, place: Place<'_>) {
+    fn keep_slow(&mut self, index: usize, start_ns: u64, duration_ns: u64, object: Object<'_>) {
         let start_ns = start_ns - self.window.begin_ns;
-        let slow = SlowOperation { start_ns, duration_ns, path: place.path() };
+        let slow = SlowOperation { start_ns, duration_ns, path: object.path() };
         self.floors_ns[index] = self.record.operations[index].keep_slow(slow);
     }
 
@@ -287,7 +287,12 @@ impl Meter {
     /// it.
     #[cold]
     #[inline(never)]
-    fn at_an_edge(&mut self, crossing: Crossing, slot: Option<usize>, place: Place<'_>) -> Result<(), Halt> {
+    fn at_an_edge(
+        &mut self,
+        crossing: Crossing,
+        slot: Option<usize>,
+        object: Object<'_>,
+    ) -> Result<(), Halt> {
         let Crossing { step, start_ns, end_ns, bytes } = crossing;
         let record = Arc::clone(&self.record);
         let mut closing = record.closing();
@@ -301,24 +306,24 @@ impl Meter {
         if record.deadline_ns.get() == 0 {
             return Err(Halt::Over);
         }
-        match self.window.standing(start_ns, end_ns) {
-            Standing::Before => return Ok(()),
-            Standing::AcrossBegin => {
+        match self.window.position(start_ns, end_ns) {
+            Position::Before => return Ok(()),
+            Position::AcrossBegin => {
                 closing.at_begin.push(crossing);
                 record.tally.completed(self.window, start_ns, end_ns);
                 return Ok(());
             }
-            Standing::Spanning => {
+            Position::Spanning => {
                 closing.at_begin.push(crossing);
                 closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
-            Standing::AcrossEnd => {
-                self.sample(step, start_ns, end_ns, bytes, place);
+            Position::AcrossEnd => {
+                self.sample(step, start_ns, end_ns, bytes, object);
                 closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
-            Standing::Inside | Standing::After => {}
+            Position::Inside | Position::After => {}
         }
         closing.over = true;
         Err(Halt::Over)
@@ -326,8 +331,8 @@ impl Meter {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn failed(&self, step: Step, place: Place<'_>, errno: Errno) -> Halt {
+    pub(crate) fn failed(&self, step: Step, object: Object<'_>, errno: Errno) -> Halt {
         let operation = self.record.operation(step);
-        Halt::Failed(OperationFailure { operation: Some(operation), path: place.path(), errno })
+        Halt::Failed(OperationFailure { operation: Some(operation), path: object.path(), errno })
     }
 }

@@ -3,7 +3,7 @@
 //! One thread creates all trees one after the other, so that the same seed also gives the same layout on
 //! disk.
 
-use crate::aside::Gauge;
+use crate::background::Gauge;
 use crate::content::{Content, FileIdentity};
 use crate::error::OperationFailure;
 use crate::tree::{Entry, Limits, Model, Tree};

@@ -16,7 +16,7 @@
 //! according to the window rule. A request that never completes keeps the worker here; the coordinator finds
 //! it in its slot.
 
-use crate::meter::{Halt, Meter, Place};
+use crate::meter::{Halt, Meter, Object};
 use fsdyno_core::workload::Step;
 use fsdyno_sys::ring::{Completion, Ring};
 use rustix::io::Errno;
@@ -65,7 +65,7 @@ pub(crate) fn run<S: Supply>(
     ring: &mut Ring,
     batch: usize,
     step: Step,
-    place: Place<'_>,
+    object: Object<'_>,
     supply: &mut S,
 ) -> Result<(), Halt> {
     let depth = ring.depth();
@@ -88,23 +88,23 @@ pub(crate) fn run<S: Supply>(
         // In the end each one is waited for separately, so that one that hangs does not hide the others.
         let submitted = queue.submit(meter, step, if result.is_ok() { batch } else { 1 });
         let end_ns = meter.to_ns(meter.ticks());
-        submitted.map_err(|errno| meter.failed(step, place, errno))?;
+        submitted.map_err(|errno| meter.failed(step, object, errno))?;
         found.extend(std::iter::from_fn(|| queue.ring.reap()));
         // If some are still in flight, it was not the submission that ended the others.
         together &= batch > 1 || found.len() == in_flight;
         for Completion { slot, result: moved } in found.drain(..) {
             let moved = match moved {
-                Ok(0) => return Err(meter.crash(slot, place, NOTHING_MOVED)),
+                Ok(0) => return Err(meter.crash(slot, object, NOTHING_MOVED)),
                 Ok(moved) => moved,
-                Err(errno) => return Err(meter.crash(slot, place, errno)),
+                Err(errno) => return Err(meter.crash(slot, object, errno)),
             };
-            if let Err(halt) = meter.arrive(slot, end_ns, moved as u64, place) {
+            if let Err(halt) = meter.arrive(slot, end_ns, moved as u64, object) {
                 result = Err(halt);
             }
             if result.is_ok() {
                 queue.go_on(slot, moved, meter);
                 if !together {
-                    queue.submit(meter, step, 0).map_err(|errno| meter.failed(step, place, errno))?;
+                    queue.submit(meter, step, 0).map_err(|errno| meter.failed(step, object, errno))?;
                     together = queue.ring.ended() > 0;
                 }
             }

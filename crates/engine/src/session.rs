@@ -1,7 +1,7 @@
 //! A request that is being executed: what every workload needs, from its own directory to settling before
 //! each phase.
 
-use crate::aside;
+use crate::background;
 use crate::bounds::{Bounds, DROP_CACHES};
 use crate::error::{EngineError, OperationFailure};
 use crate::fill;
@@ -79,8 +79,8 @@ impl<'a, 'e> Session<'a, 'e> {
         let base = self.request.directory.join(format!("fsdyno-{:016x}", self.request.seed));
         if self.request.part.is_first() {
             let path = base.clone();
-            let make = move |_: &aside::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
-            aside::run("create the directory", self.bounds, make, |_| true)?
+            let make = move |_: &background::Gauge| rustix::fs::mkdirat(CWD, &path, DIRECTORY_MODE);
+            background::run("create the directory", self.bounds, make, |_| true)?
                 .map_err(EngineError::system("create the directory", &base))?;
         } else {
             rustix::fs::open(&base, DIRECTORY, Mode::empty())
@@ -108,13 +108,13 @@ impl<'a, 'e> Session<'a, 'e> {
         let level = look()?.0 / 100 * u64::from(precondition.fill_percent);
         let whole = level.saturating_mul(u64::from(precondition.age_rounds) + 1).max(1) as f64;
         let (path, seed) = (base.clone(), self.request.seed);
-        let work = move |gauge: &aside::Gauge| {
+        let work = move |gauge: &background::Gauge| {
             let model = Model::new(&TreeModel::Home)?;
             fill::fill(&path, &model, seed, precondition, gauge)
                 .map_err(|failure| EngineError::operation("fill", failure))
         };
         let progress = &mut *self.progress;
-        let filled = aside::run("fill", self.bounds, work, |gauge| {
+        let filled = background::run("fill", self.bounds, work, |gauge| {
             let done = gauge.done() as f64 / whole;
             progress.tell(Stage::Fill, "", done / (done + 0.01).max(1.0), 0);
             true
@@ -143,7 +143,7 @@ impl<'a, 'e> Session<'a, 'e> {
     pub(crate) fn settle(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
         let Some(base) = self.base.clone() else { return Ok(()) };
         let drop_caches = self.request.drop_caches;
-        let work = move |_: &aside::Gauge| -> Result<Result<(), Errno>, EngineError> {
+        let work = move |_: &background::Gauge| -> Result<Result<(), Errno>, EngineError> {
             let action = "write back the filesystem of";
             let directory = rustix::fs::open(&base, DIRECTORY, Mode::empty())
                 .map_err(EngineError::system(action, &base))?;
@@ -151,7 +151,7 @@ impl<'a, 'e> Session<'a, 'e> {
             Ok(if drop_caches { drop_page_cache() } else { Ok(()) })
         };
         let progress = &mut *self.progress;
-        let dropped = aside::run("settle", self.bounds, work, |_| {
+        let dropped = background::run("settle", self.bounds, work, |_| {
             progress.tell(Stage::Settle, phase, 0.0, after_ns);
             true
         })??;
@@ -192,10 +192,10 @@ impl<'a, 'e> Session<'a, 'e> {
         let Some(base) = self.base.clone().filter(|_| over) else { return Ok(()) };
         let seed = self.request.seed;
         let path = base.clone();
-        let work = move |gauge: &aside::Gauge| layout::look(&path, seed, gauge);
+        let work = move |gauge: &background::Gauge| layout::look(&path, seed, gauge);
         let names = self.names;
         let progress = &mut *self.progress;
-        let looked = aside::run("layout", self.bounds, work, |gauge| {
+        let looked = background::run("layout", self.bounds, work, |gauge| {
             let seen = gauge.done();
             progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
             true
@@ -211,14 +211,14 @@ impl<'a, 'e> Session<'a, 'e> {
         let Some(base) = self.base.take() else { return Ok(()) };
         let work = {
             let base = base.clone();
-            move |gauge: &aside::Gauge| remove_base(base, gauge)
+            move |gauge: &background::Gauge| remove_base(base, gauge)
         };
         let patience = if self.left_behind > 0 { SHORT_PATIENCE } else { LONG_PATIENCE };
         let (mut seen, mut since) = (0, Instant::now());
         let (progress, names) = (&mut *self.progress, self.names);
         let never = AtomicBool::new(false);
         let unstoppable = Bounds { stop: &never, ..self.bounds };
-        let removed = aside::run("clean up", unstoppable, work, |gauge| {
+        let removed = background::run("clean up", unstoppable, work, |gauge| {
             let removed = gauge.done();
             // How much the writers have left is unknown: as long as something is removed, there is progress.
             progress.tell(Stage::CleanUp, "", removed as f64 / names.max(removed + 1) as f64, 0);
@@ -289,7 +289,7 @@ fn rounded(duration: Nanos) -> Nanos {
     Nanos(duration.0 / 1_000_000 * 1_000_000)
 }
 
-fn remove_base(base: PathBuf, gauge: &aside::Gauge) -> Result<(), EngineError> {
+fn remove_base(base: PathBuf, gauge: &background::Gauge) -> Result<(), EngineError> {
     let action = "remove the directory";
     let fail = |errno| EngineError::system(action, &base)(errno);
     let (Some(parent), Some(name)) = (base.parent(), base.file_name()) else { return Ok(()) };
@@ -302,7 +302,7 @@ fn remove_base(base: PathBuf, gauge: &aside::Gauge) -> Result<(), EngineError> {
 
 /// Removes without timing, and reports its progress.
 struct Tidier<'a> {
-    gauge: &'a aside::Gauge,
+    gauge: &'a background::Gauge,
 }
 
 impl Remover for Tidier<'_> {

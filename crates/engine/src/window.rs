@@ -28,7 +28,7 @@ pub struct Window {
 
 /// The position of an operation relative to the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Position {
     /// Ended before it.
     Before,
     /// In flight when it began, ended inside: not a sample.
@@ -50,14 +50,14 @@ impl Window {
     }
 
     /// The position of an operation relative to the window.
-    pub(crate) fn standing(&self, start_ns: u64, end_ns: u64) -> Standing {
+    pub(crate) fn position(&self, start_ns: u64, end_ns: u64) -> Position {
         match (start_ns < self.begin_ns, end_ns < self.end_ns) {
-            (true, _) if end_ns < self.begin_ns => Standing::Before,
-            (true, true) => Standing::AcrossBegin,
-            (true, false) => Standing::Spanning,
-            (false, true) => Standing::Inside,
-            (false, false) if start_ns < self.end_ns => Standing::AcrossEnd,
-            (false, false) => Standing::After,
+            (true, _) if end_ns < self.begin_ns => Position::Before,
+            (true, true) => Position::AcrossBegin,
+            (true, false) => Position::Spanning,
+            (false, true) => Position::Inside,
+            (false, false) if start_ns < self.end_ns => Position::AcrossEnd,
+            (false, false) => Position::After,
         }
     }
 
@@ -157,10 +157,10 @@ pub(crate) mod tests {
         let tally = Tally::new();
         tally.begin(window);
         for (start, end) in operations.iter().copied() {
-            match window.standing(start, end) {
-                Standing::Inside | Standing::AcrossBegin => tally.completed(window, start, end),
-                Standing::AcrossEnd | Standing::Spanning => tally.occupied(window, start, end),
-                Standing::Before | Standing::After => {}
+            match window.position(start, end) {
+                Position::Inside | Position::AcrossBegin => tally.completed(window, start, end),
+                Position::AcrossEnd | Position::Spanning => tally.occupied(window, start, end),
+                Position::Before | Position::After => {}
             }
         }
         tally.verdict(window, 1)
@@ -175,10 +175,10 @@ pub(crate) mod tests {
 
     #[test]
     fn the_edges_belong_to_the_window_and_to_the_drain() {
-        assert_eq!(WINDOW.standing(WINDOW.begin_ns, WINDOW.begin_ns), Standing::Inside);
-        assert_eq!(WINDOW.standing(WINDOW.end_ns - 1, WINDOW.end_ns), Standing::AcrossEnd);
-        assert_eq!(WINDOW.standing(WINDOW.end_ns, WINDOW.end_ns), Standing::After);
-        assert_eq!(WINDOW.standing(WINDOW.begin_ns - 1, WINDOW.begin_ns), Standing::AcrossBegin);
+        assert_eq!(WINDOW.position(WINDOW.begin_ns, WINDOW.begin_ns), Position::Inside);
+        assert_eq!(WINDOW.position(WINDOW.end_ns - 1, WINDOW.end_ns), Position::AcrossEnd);
+        assert_eq!(WINDOW.position(WINDOW.end_ns, WINDOW.end_ns), Position::After);
+        assert_eq!(WINDOW.position(WINDOW.begin_ns - 1, WINDOW.begin_ns), Position::AcrossBegin);
     }
 
     prop_compose! {
@@ -227,11 +227,11 @@ pub(crate) mod tests {
             let inside = WINDOW.begin_ns..WINDOW.end_ns;
             let sample = inside.contains(&start);
             let completion = inside.contains(&end);
-            let expected = match WINDOW.standing(start, end) {
-                Standing::Inside => (true, true),
-                Standing::AcrossBegin => (false, true),
-                Standing::AcrossEnd => (true, false),
-                Standing::Before | Standing::Spanning | Standing::After => (false, false),
+            let expected = match WINDOW.position(start, end) {
+                Position::Inside => (true, true),
+                Position::AcrossBegin => (false, true),
+                Position::AcrossEnd => (true, false),
+                Position::Before | Position::Spanning | Position::After => (false, false),
             };
             prop_assert_eq!((sample, completion), expected);
             prop_assert!(WINDOW.overlap_ns(start, end) <= WINDOW.length_ns().min(duration));

@@ -21,7 +21,7 @@ const IMPORTS: &[Imports] = &[
     imports("core", &[]),
     imports("stats", &[]),
     imports("sys", &[]),
-    imports("formats", &["core", "stats"]),
+    Imports { of: "formats", product: &["core", "stats"], tests: &["testkit"] },
     imports("host", &["core", "sys"]),
     // The tests enable features that only benchmarks of `sys` need.
     Imports { of: "engine", product: &["core", "formats", "sys"], tests: &["sys"] },

@@ -1,5 +1,6 @@
 //! Shows trials in every way, and checks what must hold for the output.
 
+use fsdyno_core::SweepHeader;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::comparison as written;
 use fsdyno_report::export::{Format, Kind, Table};
@@ -8,7 +9,7 @@ use fsdyno_report::published;
 use fsdyno_report::terminal::layout;
 use fsdyno_report::{Spelling, Style, Visible, json, terminal};
 use fsdyno_verdict::comparison::{self, Comparison, Side};
-use fsdyno_verdict::{Header, Question, Recommendation, View};
+use fsdyno_verdict::{Question, Recommendation, View};
 use std::io::{self, Write};
 
 /// How many inputs there are for each HTML page, and for each side-by-side table among those shown in the
@@ -23,7 +24,7 @@ pub fn some(trials: &[TrialRecord], lot: u64) {
 }
 
 /// The same with a given header.
-pub fn with_header(trials: &[TrialRecord], header: &Header, lot: u64) {
+pub fn with_header(trials: &[TrialRecord], header: &SweepHeader, lot: u64) {
     let wide = Style { width: 132, colour: true, blocks: true };
     match lot % 8 {
         0 | 1 => printed(Style::default(), |out, style| tables(out, header, trials, style)),
@@ -45,8 +46,8 @@ pub fn with_header(trials: &[TrialRecord], header: &Header, lot: u64) {
 }
 
 /// A header for trials that belong to no sweep.
-pub fn header(measure: &str) -> Header {
-    Header {
+pub fn header(measure: &str) -> SweepHeader {
+    SweepHeader {
         id: "1".to_string(),
         name: "fuzz".to_string(),
         plan_toml: String::new(),
@@ -73,7 +74,12 @@ fn printed(style: Style, print: impl FnOnce(&mut dyn Write, &Style) -> io::Resul
     assert!(style.colour || !text.contains('\x1b'), "an escape sequence is printed: {text:?}");
 }
 
-fn tables(out: &mut dyn Write, header: &Header, trials: &[TrialRecord], style: &Style) -> io::Result<()> {
+fn tables(
+    out: &mut dyn Write,
+    header: &SweepHeader,
+    trials: &[TrialRecord],
+    style: &Style,
+) -> io::Result<()> {
     let view = View::new(header, trials).map_err(io::Error::other)?;
     terminal::drift(out, view.drift.as_ref(), style)?;
     for case in &view.cases {
@@ -83,7 +89,7 @@ fn tables(out: &mut dyn Write, header: &Header, trials: &[TrialRecord], style: &
     terminal::summary(out, &view, style)
 }
 
-fn exports(header: &Header, trials: &[TrialRecord]) {
+fn exports(header: &SweepHeader, trials: &[TrialRecord]) {
     let mut out = Vec::new();
     for kind in Kind::ALL {
         for format in [Format::Csv, Format::Json] {
@@ -94,7 +100,7 @@ fn exports(header: &Header, trials: &[TrialRecord]) {
     serde_json::to_writer(&mut out, &json::sweep(header, trials)).expect("memory");
 }
 
-fn compared(header: &Header, trials: &[TrialRecord]) {
+fn compared(header: &SweepHeader, trials: &[TrialRecord]) {
     let side = |name| Side { name, sweep: 1, sweep_name: &header.name, trials };
     let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
@@ -103,7 +109,7 @@ fn compared(header: &Header, trials: &[TrialRecord]) {
     written::csv(&mut Vec::new(), &comparison).expect("memory");
 }
 
-fn as_published(header: &Header, trials: &[TrialRecord], lot: u64) {
+fn as_published(header: &SweepHeader, trials: &[TrialRecord], lot: u64) {
     let study = Study::ALL[lot as usize % Study::ALL.len()];
     printed(Style::default(), |out, style| {
         layout(out, study, header, trials, style).map_err(io::Error::other)

@@ -3,27 +3,13 @@
 pub use fsdyno_testkit::*;
 
 use fsdyno_core::TrialRecord;
+use fsdyno_verdict::View;
 use fsdyno_verdict::comparison::{Question, Side};
-use fsdyno_verdict::{Header, View};
 use std::io;
 
 /// The view of some trials, ranked by a measure.
 pub fn view(measure: &str, trials: &[TrialRecord]) -> View {
     View::new(&header(measure), trials).unwrap()
-}
-
-/// The sweep that the trials are part of.
-pub fn header(measure: &str) -> Header {
-    Header {
-        id: "7".to_string(),
-        name: "demo".to_string(),
-        plan_toml: "name = \"demo\"\n".to_string(),
-        overrides: vec!["device.size=4G".to_string()],
-        started: "2026-02-03T04:05:06Z".to_string(),
-        finished: Some("2026-02-03T04:35:06Z".to_string()),
-        seed: 42,
-        measure: measure.parse().unwrap(),
-    }
 }
 
 /// A pipe whose reader has gone.

@@ -7,17 +7,17 @@
 //! `at_least_from` says which latencies are only lower bounds: every figure from that value up belongs to
 //! operations whose end was not seen.
 
+use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::result::TrialRecord;
 use fsdyno_verdict::outcomes::is_measured;
-use fsdyno_verdict::view::Header;
 use serde::Serialize;
 
 /// Version of the document; raised when a key is removed or changes its meaning.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A sweep with all its trials, ready to be written.
-pub fn sweep<'a>(header: &'a Header, trials: &'a [TrialRecord]) -> Document<'a> {
+pub fn sweep<'a>(header: &'a SweepHeader, trials: &'a [TrialRecord]) -> Document<'a> {
     let sweep = Sweep { header, environment: environment(trials) };
     Document { schema_version: SCHEMA_VERSION, sweep, trials }
 }
@@ -44,7 +44,7 @@ pub struct Document<'a> {
 pub struct Sweep<'a> {
     /// What the store knows about it.
     #[serde(flatten)]
-    pub header: &'a Header,
+    pub header: &'a SweepHeader,
     /// What the first measured trial ran on; null until there is one.
     pub environment: Option<&'a Environment>,
 }

@@ -3,6 +3,8 @@
 //! [`trials`] has three configurations in two blocks. In trial 4, `ext4 bfq` has a writer that is blocked
 //! from before the window until after it; `btrfs bfq` cannot run here; the second trial of `xfs bfq` fails.
 
+pub mod captured;
+
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::result::*;
@@ -13,10 +15,24 @@ use fsdyno_core::telemetry::{
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Fileserver, Workload};
 use fsdyno_core::{Bytes, Nanos, Operation, Role};
-use fsdyno_core::{Configuration, DeviceSpec};
+use fsdyno_core::{Configuration, DeviceSpec, SweepHeader};
 use fsdyno_stats::Distribution;
 
 const WINDOW: Nanos = Nanos::from_secs(30);
+
+/// The sweep that the trials are part of.
+pub fn header(measure: &str) -> SweepHeader {
+    SweepHeader {
+        id: "7".to_string(),
+        name: "demo".to_string(),
+        plan_toml: "name = \"demo\"\n".to_string(),
+        overrides: vec!["device.size=4G".to_string()],
+        started: "2026-02-03T04:05:06Z".to_string(),
+        finished: Some("2026-02-03T04:35:06Z".to_string()),
+        seed: 42,
+        measure: measure.parse().expect("a measure"),
+    }
+}
 
 /// The result of an operation with each of `values_ns` once, as the engine reports it.
 pub fn operation(operation: Operation, values_ns: &[u64]) -> OperationResult {

@@ -27,4 +27,4 @@ pub use fsdyno_stats::{CurvePoint, Distribution, Estimate, Interval};
 pub use merge::Time;
 pub use recommendation::{Question, Recommendation};
 pub use selection::{NoSuchCase, select};
-pub use view::{Header, View};
+pub use view::View;

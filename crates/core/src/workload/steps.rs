@@ -40,13 +40,13 @@ macro_rules! steps {
             use crate::workload::steps::Step;
 
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-            enum Place { $($step),+ }
+            enum Index { $($step),+ }
 
             /// The operations in order.
             pub const STEPS: &[Operation] = &[$(Operation::$operation),+];
             $(
                 #[doc = concat!("The position of [`Operation::", stringify!($operation), "`].")]
-                pub const $step: Step = Step(Place::$step as u32);
+                pub const $step: Step = Step(Index::$step as u32);
             )+
         }
     )+};

@@ -15,15 +15,14 @@
 //! `benches/runs/<date>-<kernel>-<host>/streaming.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
-mod ground;
 #[path = "../keep/mod.rs"]
 mod keep;
 mod table;
 mod task;
+mod test_directory;
 mod tools;
 
 use fsdyno_sys::timer::Timer;
-use ground::{Ground, alone, machine};
 use keep::keep;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -31,6 +30,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::Path;
 use table::table;
 use task::{TASKS, Task, Tool};
+use test_directory::{TestDirectory, alone, machine};
 use tools::{Cost, bare, dd, fio, fsdyno};
 
 fn main() {
@@ -39,7 +39,7 @@ fn main() {
     let after = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|at| arguments.get(at + 1));
     let count = after("--rounds").map_or(31, |text| text.parse().unwrap());
     let timer = Timer::calibrate();
-    let ground = Ground::new();
+    let ground = TestDirectory::new();
     let mut out = machine(&ground);
     print!("{out}");
     let only = after("--only").map_or("", String::as_str);

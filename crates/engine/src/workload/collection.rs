@@ -5,10 +5,10 @@
 //! walk the files in the order in which the filesystem lists them, as `cp -r` and `rm -r` do, so no list of
 //! files is kept. The collection is deleted; its copy stays.
 
-use crate::aside;
+use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::{Job, Phase};
 use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::{self, ENTRIES, Remover};
@@ -73,7 +73,7 @@ fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<Tre
     let found = match &parameters.source {
         Some(source) => {
             let source = PathBuf::from(source);
-            aside::run("prepare", session.bounds, move |gauge| survey(&source, gauge), |_| true)??
+            background::run("prepare", session.bounds, move |gauge| survey(&source, gauge), |_| true)??
         }
         None => {
             let (low, high) = parameters.sizes();
@@ -86,7 +86,7 @@ fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<Tre
     Ok(found)
 }
 
-fn survey(source: &Path, gauge: &aside::Gauge) -> Result<TreeSummary, EngineError> {
+fn survey(source: &Path, gauge: &background::Gauge) -> Result<TreeSummary, EngineError> {
     let fail = |path: &Path| {
         let path = path.to_path_buf();
         move |error: std::io::Error| {
@@ -184,7 +184,7 @@ impl Worker {
             Test::Delete => deleted::FSYNC,
         };
         if parameters.sync {
-            let top = Place { directory: b"", name: c"" };
+            let top = Object { directory: b"", name: c"" };
             timed(meter, step, top, |()| 0, || rustix::fs::syncfs(base))?;
         }
         Ok(())
@@ -217,9 +217,9 @@ impl Worker {
             let mut position = 0;
             while position < size {
                 let length = (size - position).min(self.data.len() as u64) as usize;
-                let place = Place { directory: &self.path, name: &name };
+                let object = Object { directory: &self.path, name: &name };
                 let bytes = self.content.bytes(identity, position, length);
-                position += put(meter, place, &to, bytes)?;
+                position += put(meter, object, &to, bytes)?;
             }
             self.close(meter, to, &name)?;
             meter.item();
@@ -233,16 +233,16 @@ impl Worker {
         let mut buffer = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
         let mut entries = RawDir::new(from, &mut buffer);
         loop {
-            let here = Place { directory: &self.path, name: c"" };
+            let here = Object { directory: &self.path, name: c"" };
             let Some(entry) = timed(meter, READDIR, here, |_| 0, || entries.next().transpose())? else {
                 return Ok(());
             };
             let name = entry.file_name();
             let mut kind = entry.file_type();
             if kind == FileType::Unknown {
-                let place = Place { directory: &self.path, name };
+                let object = Object { directory: &self.path, name };
                 let look = || rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW);
-                kind = FileType::from_raw_mode(watched(meter, READDIR, place, look)?.st_mode);
+                kind = FileType::from_raw_mode(watched(meter, READDIR, object, look)?.st_mode);
             }
             match kind {
                 FileType::RegularFile => self.file(meter, from, to, name)?,
@@ -270,17 +270,17 @@ impl Worker {
         to: Option<&OwnedFd>,
         name: &CStr,
     ) -> Result<(), Halt> {
-        let place = Place { directory: &self.path, name };
+        let object = Object { directory: &self.path, name };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(from, name, flags, Mode::empty());
-        let source = timed(meter, OPENAT, place, |_| 0, open)?;
+        let source = timed(meter, OPENAT, object, |_| 0, open)?;
         let target = to.map(|to| self.create(meter, to, name)).transpose()?;
         loop {
-            let place = Place { directory: &self.path, name };
+            let object = Object { directory: &self.path, name };
             let data = &mut self.data;
             // Copied data counts once: when it is written.
             let bytes = |read: &usize| if target.is_some() { 0 } else { *read as u64 };
-            let read = timed(meter, READ, place, bytes, || rustix::io::read(&source, &mut data[..]))?;
+            let read = timed(meter, READ, object, bytes, || rustix::io::read(&source, &mut data[..]))?;
             if read == 0 {
                 break;
             }
@@ -288,7 +288,7 @@ impl Worker {
             while let Some(target) = &target
                 && written < read
             {
-                written += put(meter, place, target, &data[written..read])? as usize;
+                written += put(meter, object, target, &data[written..read])? as usize;
             }
         }
         self.close(meter, source, name)?;
@@ -300,21 +300,21 @@ impl Worker {
     }
 
     fn create(&self, meter: &mut Meter, directory: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
-        let place = Place { directory: &self.path, name };
+        let object = Object { directory: &self.path, name };
         let create = || rustix::fs::openat(directory, name, CREATE_FLAGS, FILE_MODE);
-        timed(meter, CREATE, place, |_| 0, create)
+        timed(meter, CREATE, object, |_| 0, create)
     }
 
     fn close(&self, meter: &mut Meter, file: OwnedFd, name: &CStr) -> Result<(), Halt> {
-        let place = Place { directory: &self.path, name };
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(file))
+        let object = Object { directory: &self.path, name };
+        timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(file))
     }
 
     /// Opens a directory and goes into it.
     fn open(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
-        let place = Place { directory: &self.path, name };
+        let object = Object { directory: &self.path, name };
         let open = || rustix::fs::openat(parent, name, DIRECTORY, Mode::empty());
-        let directory = watched(meter, OPENAT, place, open)?;
+        let directory = watched(meter, OPENAT, object, open)?;
         self.go_into(name);
         meter.work_in(&self.path);
         Ok(directory)
@@ -322,8 +322,8 @@ impl Worker {
 
     /// Creates a directory and goes into it.
     fn enter(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
-        let place = Place { directory: &self.path, name };
-        timed(meter, MKDIRAT, place, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
+        let object = Object { directory: &self.path, name };
+        timed(meter, MKDIRAT, object, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
         self.open(meter, parent, name)
     }
 
@@ -336,13 +336,13 @@ impl Worker {
 }
 
 /// Writes as many of these bytes as one call accepts.
-fn put(meter: &mut Meter, place: Place<'_>, to: &OwnedFd, bytes: &[u8]) -> Result<u64, Halt> {
+fn put(meter: &mut Meter, object: Object<'_>, to: &OwnedFd, bytes: &[u8]) -> Result<u64, Halt> {
     let write = || match rustix::io::write(to, bytes) {
         // No progress without an error would loop forever.
         Ok(0) => Err(Errno::IO),
         other => other,
     };
-    timed(meter, WRITE, place, |written| *written as u64, write).map(|written| written as u64)
+    timed(meter, WRITE, object, |written| *written as u64, write).map(|written| written as u64)
 }
 
 /// Deletes with timing.
@@ -354,16 +354,16 @@ impl Remover for Timed<'_> {
     type Error = Halt;
 
     fn failed(&mut self, name: &CStr, errno: Errno) -> Halt {
-        let path = Place { directory: b"", name }.path();
+        let path = Object { directory: b"", name }.path();
         Halt::Failed(OperationFailure { operation: Some(Operation::Unlinkat), path, errno })
     }
 
     fn unlink(&mut self, directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Halt> {
         let removes_directory = flags.contains(AtFlags::REMOVEDIR);
         let step = if removes_directory { deleted::RMDIR } else { deleted::UNLINKAT };
-        let place = Place { directory: b"", name };
+        let object = Object { directory: b"", name };
         let unlink = || rustix::fs::unlinkat(directory.as_fd(), name, flags);
-        timed(self.meter, step, place, |()| 0, unlink)?;
+        timed(self.meter, step, object, |()| 0, unlink)?;
         if !removes_directory {
             self.meter.item();
         }

@@ -10,7 +10,7 @@
 
 use crate::content::AlignedBuffer;
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Place, timed, watched};
+use crate::meter::{Halt, Object, timed, watched};
 use crate::phase::{Job, Phase};
 use crate::session::Session;
 use fsdyno_core::Operation;
@@ -54,12 +54,12 @@ fn job(device: PathBuf, block: usize, cached: bool) -> Job {
         }
         let mut meter = lineup.start();
         let mut position = 0;
-        let place = Place { directory: name.as_bytes(), name: c"" };
+        let object = Object { directory: name.as_bytes(), name: c"" };
         loop {
             let data = buffer.as_mut_slice();
             let count = |read: &usize| *read as u64;
             let read =
-                timed(&mut meter, PREAD, place, count, || rustix::io::pread(&file, &mut *data, position));
+                timed(&mut meter, PREAD, object, count, || rustix::io::pread(&file, &mut *data, position));
             match read {
                 Err(halt) => return halt,
                 Ok(_) if cached => {}
@@ -68,7 +68,7 @@ fn job(device: PathBuf, block: usize, cached: bool) -> Job {
             if position >= length {
                 position = 0;
                 meter.next_round();
-                if let Err(halt) = watched(&mut meter, PREAD, place, || forget(&file)) {
+                if let Err(halt) = watched(&mut meter, PREAD, object, || forget(&file)) {
                     return halt;
                 }
             }

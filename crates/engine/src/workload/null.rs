@@ -2,7 +2,7 @@
 //! the tool.
 
 use crate::error::EngineError;
-use crate::meter::{Place, timed};
+use crate::meter::{Object, timed};
 use crate::phase::{self, Phase};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -36,9 +36,9 @@ fn phase(parameters: &Null) -> Phase {
     let job = || -> phase::Job {
         Box::new(|lineup| {
             let mut meter = lineup.start();
-            let place = Place { directory: b"", name: c"" };
+            let object = Object { directory: b"", name: c"" };
             loop {
-                if let Err(halt) = timed(&mut meter, null::nothing::NULL, place, |()| 0, || Ok(())) {
+                if let Err(halt) = timed(&mut meter, null::nothing::NULL, object, |()| 0, || Ok(())) {
                     return halt;
                 }
             }

@@ -239,36 +239,7 @@ mod tests {
     use super::*;
     use crate::bonnie::{Line, TestResult};
     use fsdyno_core::Nanos;
-
-    /// The rates, %CPU and latencies that bonnie++ 2.00a itself printed
-    /// (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
-    const PRINTED: &str = "\
-Version 2.00a       ------Sequential Output------ --Sequential Input- --Random-
-                    -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--
-Name:Size etc        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
-host            64M 1690k  94 +++++ +++ +++++ +++ 1993k  71 +++++ +++ +++++ +++
-Latency              8939us     128us      67us   26993us    2228us    8058us
-Version 2.00a       ------Sequential Create------ --------Random Create--------
-host                -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--
-files:max:min        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
-        1:2000:16/4 +++++ +++ +++++ +++  1426   5 +++++ +++ +++++ +++  1774   7
-Latency              8137us      48us    5451us    4120us     112us    7601us
-";
-    /// The line of the same run, with the number of directories in the field that its header gives it.
-    const LINE: &str = "1.98,2.00a,host,1,42,64M,,8192,5,1690,94,+++++,+++,+++++,+++,1993,71,+++++,+++,+++++,+++,1,2000,16,4,,+++++,\
-                        +++,+++++,+++,1426,5,+++++,+++,+++++,+++,1774,7,8939us,128us,67us,26993us,2228us,8058us,8137us,48us,\
-                        5451us,4120us,112us,7601us\n";
-
-    fn parameters() -> Bonnie {
-        Bonnie {
-            size: Some(Bytes(64 << 20)),
-            files: 1024,
-            max_size: Bytes(2000),
-            min_size: Bytes(16),
-            directories: 4,
-            ..Bonnie::default()
-        }
-    }
+    use fsdyno_testkit::captured::{BONNIE_LINE, BONNIE_PRINTED, bonnie_parameters};
 
     fn run(parameters: &Bonnie) -> Run<'_> {
         let speed = |rate, cpu_percent| Some(Speed { rate, cpu_percent });
@@ -308,14 +279,14 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
 
     #[test]
     fn the_tables_are_those_of_the_original() {
-        assert_eq!(tables(&run(&parameters())), PRINTED);
+        assert_eq!(tables(&run(&bonnie_parameters())), BONNIE_PRINTED);
     }
 
     #[test]
     fn the_line_has_fifty_fields_and_is_read_back() {
-        let parameters = parameters();
+        let parameters = bonnie_parameters();
         let run = run(&parameters);
-        assert_eq!(format!("{}\n", run.line()), LINE);
+        assert_eq!(format!("{}\n", run.line()), BONNIE_LINE);
         let text = run.line();
         let line = Line::new(&text).unwrap();
         assert_eq!((line.name(), line.arguments().as_str()), ("host", "-s 64M -n 1:2000:16:4"));
@@ -334,7 +305,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
 
     #[test]
     fn tests_that_were_not_run_stay_blank() {
-        let parameters = Bonnie { files: 0, chunk: Bytes(16384), seekers: 7, ..parameters() };
+        let parameters = Bonnie { files: 0, chunk: Bytes(16384), seekers: 7, ..bonnie_parameters() };
         let mut run = run(&parameters);
         for test in [0, 3].into_iter().chain(LARGE..TESTS.len()) {
             run.tests[test] = None;
@@ -351,7 +322,7 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
 
     #[test]
     fn a_name_cannot_end_a_field() {
-        let parameters = parameters();
+        let parameters = bonnie_parameters();
         let run = Run { name: "a,b\nc", ..run(&parameters) };
         assert!(run.line().starts_with("1.98,2.00a,a b c,1,"), "{}", run.line());
     }

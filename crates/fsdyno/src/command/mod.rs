@@ -25,12 +25,13 @@ use crate::out;
 use crate::say;
 use crate::state::{self, State};
 use anyhow::Context;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::Measure;
 use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_report::Style;
 use fsdyno_store::{Store, StoreError, Sweep};
-use fsdyno_verdict::{Header, NoSuchCase};
+use fsdyno_verdict::NoSuchCase;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -153,8 +154,8 @@ fn speaks_unicode() -> bool {
 }
 
 /// The header of reports on a sweep, ranked by the given measure or by the plan's.
-fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<Header> {
-    Ok(Header {
+fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
+    Ok(SweepHeader {
         id: sweep.summary.id.to_string(),
         name: sweep.summary.name.clone(),
         plan_toml: sweep.plan_toml.clone(),

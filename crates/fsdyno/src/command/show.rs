@@ -5,12 +5,13 @@ use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::export::{self, Kind, Table};
 use fsdyno_report::terminal::{LayoutError, layout};
 use fsdyno_report::{Style, json, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
-use fsdyno_verdict::{Header, View, select};
+use fsdyno_verdict::{View, select};
 use std::io::Write;
 
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
@@ -46,7 +47,7 @@ pub(super) fn chosen(
 /// Prints a sweep in the layout of its study.
 fn as_published(
     sweep: &Sweep,
-    header: &Header,
+    header: &SweepHeader,
     trials: &[TrialRecord],
     format: Format,
     style: &Style,
@@ -73,7 +74,7 @@ fn as_published(
 
 /// Prints telemetry to stdout. The JSON is the same as without `--telemetry`: it contains everything.
 fn print_telemetry(
-    header: &Header,
+    header: &SweepHeader,
     trials: &[TrialRecord],
     format: Format,
     detail: Detail,
@@ -107,7 +108,7 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
 
 /// Prints results to stdout: tables case by case, and the summary last, where it is seen first.
 pub fn print(
-    header: &Header,
+    header: &SweepHeader,
     trials: &[TrialRecord],
     format: Format,
     summary_only: bool,

@@ -1,6 +1,6 @@
 //! What a confirmation covers, what needs none, and what happens between the guards and the first write.
 
-use crate::guards::{
+use crate::support::guarded::{
     BTRFS, LOOP, LVM, Loop, NAMESPACE, ask, block, confirming, host, overwrite, refused, succeed, tool,
 };
 use crate::support::{Requirement, Sandbox, Test, describe};

@@ -1,7 +1,9 @@
 //! The guards on partitions: allowed alongside others that are in use, but never on a disk that is used as a
 //! whole.
 
-use crate::guards::{Loop, Mount, PARTX, Partitions, Process, ask, block, confirming, ext4, refused};
+use crate::support::guarded::{
+    Loop, Mount, PARTX, Partitions, Process, ask, block, confirming, ext4, refused,
+};
 use crate::support::{Sandbox, Test};
 use std::path::{Path, PathBuf};
 

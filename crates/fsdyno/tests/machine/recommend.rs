@@ -94,18 +94,18 @@ fn recipes_build_what_was_measured() {
         let trials = swept["trials"].as_array().expect("trials");
         let trial = trials.iter().find(|trial| trial["configuration"]["name"] == name).expect("its trial");
         let in_force = trial["configuration"]["mount_options_in_force"].as_str().expect("options");
-        let ground = Ground::new(&sandbox);
+        let others = OtherDevices::new(&sandbox);
         for line in lines("make the filesystem") {
-            ground.shell(&line);
+            others.shell(&line);
         }
-        ground.shell(&lines("mount it")[0]);
-        assert_eq!(ground.options(), ground.without_journal(in_force), "{name}");
-        ground.shell("umount MOUNTPOINT");
+        others.shell(&lines("mount it")[0]);
+        assert_eq!(others.options(), others.without_journal(in_force), "{name}");
+        others.shell("umount MOUNTPOINT");
         let fstab =
-            sandbox.write("fstab", &format!("{}\n", ground.named(&lines("mount it at every boot")[0])));
-        ground.shell(&format!("mount -T {} MOUNTPOINT", fstab.display()));
-        assert_eq!(ground.options(), ground.without_journal(in_force), "{name} by fstab");
-        ground.shell("umount MOUNTPOINT");
+            sandbox.write("fstab", &format!("{}\n", others.named(&lines("mount it at every boot")[0])));
+        others.shell(&format!("mount -T {} MOUNTPOINT", fstab.display()));
+        assert_eq!(others.options(), others.without_journal(in_force), "{name} by fstab");
+        others.shell("umount MOUNTPOINT");
     }
     let text = sandbox.run(&["recommend", "--for", "stalls"]);
     assert_eq!(text.status.code(), Some(0), "{}", describe(&text));
@@ -118,13 +118,13 @@ fn recipes_build_what_was_measured() {
 }
 
 /// Two new devices and a directory, removed at the end.
-struct Ground {
+struct OtherDevices {
     device: String,
     journal: String,
     mountpoint: PathBuf,
 }
 
-impl Ground {
+impl OtherDevices {
     fn new(sandbox: &Sandbox) -> Self {
         let attach = |name: &str, size: u64| {
             let path = sandbox.path(name);
@@ -134,7 +134,7 @@ impl Ground {
         let mountpoint = sandbox.path("mountpoint");
         std::fs::create_dir_all(&mountpoint).expect("a directory");
         let (device, journal) = (attach("other.img", 320 << 20), attach("other-journal.img", 64 << 20));
-        Ground { device, journal, mountpoint }
+        OtherDevices { device, journal, mountpoint }
     }
 
     /// A line of a recipe with its placeholders replaced.
@@ -170,7 +170,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for OtherDevices {
     fn drop(&mut self) {
         let mounted = |path: &Path| {
             let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -1,6 +1,6 @@
 //! How a sweep ends: by a signal, or because what it depends on disappears or fills up.
 
-use crate::ground::{Filler, Ground, Scratch, described};
+use crate::area::{Filler, Scratch, TestArea, described};
 use crate::plan::{Device, SmallPlan};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -60,19 +60,19 @@ impl Ending {
     pub fn run(
         self,
         random: &mut Xoshiro256PlusPlus,
-        ground: &Ground,
+        area: &TestArea,
         plan: &SmallPlan,
         scratch: &Scratch,
     ) -> Ended {
         let most = if plan.in_guest { GUEST_MS } else { SWEEP_MS };
         let moment = Duration::from_millis(random.random_range(0..most));
-        let file = ground.write_plan(&plan.text);
+        let file = area.write_plan(&plan.text);
         let mut arguments = vec!["sweep".to_string(), file];
         arguments.extend(plan.arguments.iter().cloned());
-        let mut command = ground.fsdyno(&arguments);
+        let mut command = area.fsdyno(&arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start a sweep");
         std::thread::sleep(moment);
-        let filler = self.happen(&mut child, ground, scratch);
+        let filler = self.happen(&mut child, area, scratch);
         let output = ended(child);
         let mut findings = Vec::new();
         match &output {
@@ -87,7 +87,7 @@ impl Ending {
         }
     }
 
-    fn happen(self, child: &mut Child, ground: &Ground, scratch: &Scratch) -> Option<Filler> {
+    fn happen(self, child: &mut Child, area: &TestArea, scratch: &Scratch) -> Option<Filler> {
         let signal = match self {
             Ending::Kill => Some(Signal::SIGKILL),
             Ending::HangUp => Some(Signal::SIGHUP),
@@ -103,7 +103,7 @@ impl Ending {
             Ending::Detach => scratch.detach_all(),
             Ending::Remove => scratch.truncate_all(),
             Ending::DiskFull => return Some(Filler::new(scratch.directory())),
-            Ending::StoreFull => return Some(Filler::new(&ground.state())),
+            Ending::StoreFull => return Some(Filler::new(&area.state())),
             _ => {}
         }
         None

@@ -13,13 +13,13 @@
     reason = "a program for developers: it prints, and may panic"
 )]
 
+mod area;
 mod ending;
-mod ground;
 mod plan;
 mod tally;
 
+use area::TestArea;
 use ending::Ending;
-use ground::Ground;
 use plan::{Device, SmallPlan};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -85,10 +85,10 @@ fn main() -> ExitCode {
     let end = asked.first.unwrap_or(0) + asked.runs;
     println!("{part}: seed {}, runs {} to {end}", tally.seed, tally.next);
     let begin = Instant::now();
-    let ground = Ground::new(&asked.directory);
+    let area = TestArea::new(&asked.directory);
     while tally.next < end && !interrupt.load(Ordering::Relaxed) {
         let number = tally.next;
-        let findings = one(&ground, &mut tally, asked.guest);
+        let findings = one(&area, &mut tally, asked.guest);
         for finding in &findings {
             println!("run {number}: FOUND {finding}");
         }
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
             tally.keep(&state);
         }
     }
-    drop(ground);
+    drop(area);
     tally.seconds += begin.elapsed().as_secs_f64();
     let text = tally.text(part);
     println!("{text}");
@@ -110,39 +110,39 @@ fn main() -> ExitCode {
 }
 
 /// Performs one run; returns what it found.
-fn one(ground: &Ground, tally: &mut Tally, guest: bool) -> Vec<String> {
+fn one(area: &TestArea, tally: &mut Tally, guest: bool) -> Vec<String> {
     let number = tally.next;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(tally.seed.wrapping_add(number));
     let device = if guest { Device::InGuest } else { Device::any(&mut random) };
     let ending = Ending::any(&mut random, device);
-    let scratch = ground.scratch(device);
+    let scratch = area.scratch(device);
     let plan = SmallPlan::any(&mut random, device, &scratch);
-    let before = ground.look();
-    let ended = ending.run(&mut random, ground, &plan, &scratch);
-    let restore = || ground.fsdyno(&["restore"]).output().expect("run fsdyno");
+    let before = area.look();
+    let ended = ending.run(&mut random, area, &plan, &scratch);
+    let restore = || area.fsdyno(&["restore"]).output().expect("run fsdyno");
     let restored = restore();
     let mut findings = ended.findings;
     // A record kept because the store was full waits for room, but the machine is restored anyway.
-    let waits = ending == Ending::StoreFull && ground::described(&restored).contains("kept record '");
+    let waits = ending == Ending::StoreFull && area::described(&restored).contains("kept record '");
     if !restored.status.success() && !waits {
-        findings.push(format!("restore: {}", ground::described(&restored)));
+        findings.push(format!("restore: {}", area::described(&restored)));
     }
     // The disk stays full until everything has been restored.
     for filler in [ended.filler, None] {
         let again = restore();
         if String::from_utf8_lossy(&again.stdout).trim() != "nothing to restore" {
-            findings.push(format!("another restore: {}", ground::described(&again)));
+            findings.push(format!("another restore: {}", area::described(&again)));
         }
         drop(filler);
     }
-    findings.extend(ground.left(&scratch));
+    findings.extend(area.left(&scratch));
     drop(scratch);
-    findings.extend(before.differences(&ground.look()));
-    ground.forget_results();
+    findings.extend(before.differences(&area.look()));
+    area.forget_results();
     if !findings.is_empty() {
         findings.push(format!("{ending:?} on {device:?}, {}", plan.text.replace('\n', "; ")));
         findings.push(format!("the sweep: {}", ended.said));
-        ground.clean_up();
+        area.clean_up();
     }
     println!("run {number}: {device:?}, {ending:?}: {}, restore {}", ended.status, restored.status);
     tally.count(device, ending, &ended.status);

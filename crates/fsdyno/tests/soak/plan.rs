@@ -1,6 +1,6 @@
 //! Small plans that change everything that a sweep can change on a machine.
 
-use crate::ground::Scratch;
+use crate::area::Scratch;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -2,19 +2,19 @@
 
 use super::{Cell, Kind, Type};
 use fsdyno_core::Nanos;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::result::{LifecycleStep, OperationResult, PhaseResult, Quantile, RoleResult, TrialRecord};
 use fsdyno_core::telemetry::{
     Column as IostatColumn, CpuSplit, Memory, Pressure, Sample, Stalls, TaskKind, Telemetry,
 };
-use fsdyno_verdict::view::Header;
 use std::collections::BTreeSet;
 
 /// What a row is about; each table fills as many levels as it has.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
-    pub header: &'a Header,
+    pub header: &'a SweepHeader,
     pub trial: &'a TrialRecord,
     pub phase: Option<&'a PhaseResult>,
     pub role: Option<&'a RoleResult>,
@@ -35,7 +35,7 @@ pub(super) struct Sampled<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub fn of(header: &'a Header, trial: &'a TrialRecord) -> Self {
+    pub fn of(header: &'a SweepHeader, trial: &'a TrialRecord) -> Self {
         Row { header, trial, phase: None, role: None, operation: None, interval: None, sample: None }
     }
 }

@@ -16,10 +16,10 @@ mod parquet;
 
 use crate::csv_text::csv_text;
 use columns::{Column, Row};
+use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_core::result::{OperationResult, PhaseResult};
 use fsdyno_core::telemetry::Telemetry;
-use fsdyno_verdict::view::Header;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
@@ -98,14 +98,14 @@ impl Cell {
 /// The results of a sweep as one table.
 pub struct Table<'a> {
     kind: Kind,
-    header: &'a Header,
+    header: &'a SweepHeader,
     trials: &'a [TrialRecord],
     columns: Vec<Column>,
 }
 
 impl<'a> Table<'a> {
     /// The table of a kind.
-    pub fn new(kind: Kind, header: &'a Header, trials: &'a [TrialRecord]) -> Self {
+    pub fn new(kind: Kind, header: &'a SweepHeader, trials: &'a [TrialRecord]) -> Self {
         Table { kind, header, trials, columns: columns::of(kind, trials) }
     }
 

@@ -1,16 +1,16 @@
 //! How it was measured: everything needed to judge the figures or to measure them again.
 
+use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::text;
-use fsdyno_verdict::view::Header;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 /// The section.
-pub fn section(header: &Header, trials: &[TrialRecord]) -> Markup {
+pub fn section(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
     let first = trials.iter().find(|trial| is_measured(trial)).or(trials.first());
     html! {
         section #method aria-labelledby="method-title" {
@@ -28,7 +28,7 @@ pub fn section(header: &Header, trials: &[TrialRecord]) -> Markup {
     }
 }
 
-fn protocol(header: &Header, trials: &[TrialRecord]) -> Markup {
+fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
     let blocks: BTreeSet<u32> = trials.iter().map(|trial| trial.block).collect();
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
     let sentinels = trials.iter().filter(|trial| trial.sentinel).count();

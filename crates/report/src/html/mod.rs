@@ -32,10 +32,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use cases::Cases;
 use chart::Names;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
+use fsdyno_verdict::View;
 use fsdyno_verdict::recommendation::{Question, Recommendation};
 use fsdyno_verdict::text;
-use fsdyno_verdict::view::{Header, View};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
@@ -92,7 +93,7 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
     Ok(spelt(&page.into_string(), Spelling::Page).into_owned())
 }
 
-fn head(header: &Header) -> Markup {
+fn head(header: &SweepHeader) -> Markup {
     html! {
         head {
             meta charset="utf-8";

@@ -1,13 +1,13 @@
 //! What a page is made from.
 
 use crate::error::ReportError;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
-use fsdyno_verdict::view::Header;
 
 /// What a page is made from.
 pub struct Sources<'a> {
     /// The sweep.
-    pub header: Header,
+    pub header: SweepHeader,
     /// All of its trials; their timelines, histograms and samples of telemetry are not used.
     pub trials: &'a [TrialRecord],
     /// The complete trials of a case.

@@ -114,7 +114,7 @@ fn symbol<S: Serializer>(unit: &super::Unit, serializer: S) -> Result<S::Ok, S::
 /// # Errors
 /// [`PublishedError`] if the built-in figures are invalid.
 pub fn side_by_side(
-    header: &fsdyno_verdict::Header,
+    header: &fsdyno_core::SweepHeader,
     trials: &[TrialRecord],
     published: &'static Published,
 ) -> Result<SideBySide, PublishedError> {

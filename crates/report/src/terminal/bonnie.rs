@@ -130,40 +130,15 @@ fn large_size(case: &CaseView, parameters: &Bonnie) -> Bytes {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::fixture::captured::{self, BONNIE_LINE, BONNIE_PRINTED};
     use fsdyno_core::Nanos;
     use fsdyno_core::result::CpuTime;
     use fsdyno_core::workload::External;
 
-    /// Rates, %CPU and latencies of a run of bonnie++ 2.00a itself
-    /// (`-s 64m -r 16 -n 1:2000:16:4 -m host -z 42`).
-    const PRINTED: &str = "\
-Version 2.00a       ------Sequential Output------ --Sequential Input- --Random-
-                    -Per Chr- --Block-- -Rewrite- -Per Chr- --Block-- --Seeks--
-Name:Size etc        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
-host            64M 1690k  94 +++++ +++ +++++ +++ 1993k  71 +++++ +++ +++++ +++
-Latency              8939us     128us      67us   26993us    2228us    8058us
-Version 2.00a       ------Sequential Create------ --------Random Create--------
-host                -Create-- --Read--- -Delete-- -Create-- --Read--- -Delete--
-files:max:min        /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP  /sec %CP
-        1:2000:16/4 +++++ +++ +++++ +++  1426   5 +++++ +++ +++++ +++  1774   7
-Latency              8137us      48us    5451us    4120us     112us    7601us
-";
-    /// The line of that run, with the number of directories in the field that its header declares.
-    const LINE: &str = "1.98,2.00a,host,1,42,64M,,8192,5,1690,94,+++++,+++,+++++,+++,1993,71,+++++,+++,+++++,+++,1,2000,16,4,,+++++,\
-                        +++,+++++,+++,1426,5,+++++,+++,+++++,+++,1774,7,8939us,128us,67us,26993us,2228us,8058us,8137us,48us,\
-                        5451us,4120us,112us,7601us\n";
-
     fn trial(number: u32) -> TrialRecord {
         let mut trial = fixture::trial(number, number, 0, fixture::configuration("ext4", "bfq"), 1.0);
         trial.configuration.name = "host".to_string();
-        trial.workload = Workload::Bonnie(Bonnie {
-            size: Some(Bytes(64 << 20)),
-            files: 1024,
-            max_size: Bytes(2000),
-            min_size: Bytes(16),
-            directories: 4,
-            ..Bonnie::default()
-        });
+        trial.workload = Workload::Bonnie(captured::bonnie_parameters());
         let rates = [1690.4, 9e5, 9e5, 1993.9, 9e5, 9e5, 9e4, 9e4, 1426.3, 9e4, 9e4, 1774.9];
         let cpu = [94.5, 1.0, 1.0, 71.2, 1.0, 1.0, 1.0, 1.0, 5.9, 1.0, 1.0, 7.2];
         let longest_us = [8939, 128, 67, 26993, 2228, 8058, 8137, 48, 5451, 4120, 112, 7601];
@@ -201,14 +176,14 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
         let table = table(&[trial(0)]);
         let (heading, rest) = table.split_once("Version").unwrap();
         assert!(heading.starts_with("host: bonnie, 64M in chunks of 8k, 1024 files of 16"), "{heading}");
-        assert_eq!(format!("Version{rest}"), PRINTED);
+        assert_eq!(format!("Version{rest}"), BONNIE_PRINTED);
     }
 
     #[test]
     fn every_trial_has_a_line_of_fifty_fields() {
         let two = [trial(0), trial(1), fixture::trials().remove(0)];
-        assert_eq!(lines(&two), LINE.repeat(2));
-        assert_eq!(LINE.split(',').count(), 50);
+        assert_eq!(lines(&two), BONNIE_LINE.repeat(2));
+        assert_eq!(BONNIE_LINE.split(',').count(), 50);
     }
 
     #[test]
@@ -254,8 +229,8 @@ Latency              8137us      48us    5451us    4120us     112us    7601us
         let table = table(std::slice::from_ref(&trial));
         let (heading, rest) = table.split_once("Version").unwrap();
         assert_eq!(heading, "host: the real bonnie++: -s 64m -r 16 -n 1:2000:16:4 -z 42\n");
-        assert_eq!(format!("Version{rest}"), PRINTED);
-        assert_eq!(lines(&[trial]), LINE);
+        assert_eq!(format!("Version{rest}"), BONNIE_PRINTED);
+        assert_eq!(lines(&[trial]), BONNIE_LINE);
     }
 
     #[test]

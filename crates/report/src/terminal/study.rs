@@ -7,12 +7,12 @@
 use super::classic::classic;
 use super::style::Style;
 use crate::published::{Column, Found, PublishedError, Table, Unit, emulation, find, of_study, unpublished};
-use fsdyno_core::{Configuration, PhaseResult, Study, TrialRecord, Workload};
+use fsdyno_core::{Configuration, PhaseResult, Study, SweepHeader, TrialRecord, Workload};
 use fsdyno_verdict::UnreadableHistogram;
 use fsdyno_verdict::outcomes::{self, SkippedCases, is_measured};
 use fsdyno_verdict::ranking::{CaseEstimate, figure};
 use fsdyno_verdict::text::plural;
-use fsdyno_verdict::view::{self, Header};
+use fsdyno_verdict::view;
 use std::io::{self, Write};
 
 /// Why a sweep could not be laid out.
@@ -38,7 +38,7 @@ type Result = std::result::Result<(), LayoutError>;
 pub fn layout(
     out: &mut dyn Write,
     study: Study,
-    header: &Header,
+    header: &SweepHeader,
     trials: &[TrialRecord],
     style: &Style,
 ) -> Result {
@@ -106,7 +106,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(table: &Table, header: &Header, trials: &[TrialRecord]) -> Self {
+    fn new(table: &Table, header: &SweepHeader, trials: &[TrialRecord]) -> Self {
         let mut sheet = Sheet { lines: Vec::new(), remarks: Vec::new() };
         for row in &table.rows {
             let found = Found::of(row, trials);
@@ -196,7 +196,7 @@ const FILES: &[(&str, &[&str])] =
 const PAIR: usize = 13;
 
 /// bonnie's two tables, a block for each experiment.
-fn xfs_tweaks(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> Result {
+fn xfs_tweaks(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) -> Result {
     let Ok(published) = find(Study::XfsTweaks2003.name()) else { return Ok(()) };
     let table = published.table()?;
     let sheet = Sheet::new(&table, header, trials);
@@ -235,7 +235,7 @@ fn xfs_tweaks(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> R
 }
 
 /// A table for each of the study's two benchmarks.
-fn schedulers(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> Result {
+fn schedulers(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) -> Result {
     for published in of_study(Study::Schedulers2009) {
         let table = published.table()?;
         let sheet = Sheet::new(&table, header, trials);
@@ -274,7 +274,7 @@ fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
 
 /// Filesystem, kernel, mount options, readahead in sectors, operation, MB/s: a line for each operation of
 /// each of our configurations.
-fn streaming(out: &mut dyn Write, header: &Header, trials: &[TrialRecord]) -> Result {
+fn streaming(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) -> Result {
     let Ok(published) = find(Study::StreamingExt42008.name()) else { return Ok(()) };
     let table = published.table()?;
     let names = ["Filesystem", "Kernel", "Mount options", "Readahead", "Operation", "MB/s"];

@@ -30,7 +30,7 @@ pub use words::difference;
 use crate::drift;
 use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::ranking::{self, Ranking};
-use crate::view::Header;
+use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};
 
@@ -54,7 +54,7 @@ impl Default for Question {
 
 impl Recommendation {
     /// What the trials of a sweep recommend.
-    pub fn new(header: &Header, trials: &[TrialRecord], question: &Question) -> Recommendation {
+    pub fn new(header: &SweepHeader, trials: &[TrialRecord], question: &Question) -> Recommendation {
         let mut workloads: Vec<&Workload> = Vec::new();
         for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
             if !workloads.contains(&&trial.workload) {
@@ -78,7 +78,7 @@ impl Recommendation {
     }
 }
 
-fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload: &Workload) -> Answer {
+fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, workload: &Workload) -> Answer {
     let own: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.workload == *workload).collect();
     let measured: Vec<&TrialRecord> =
         own.iter().copied().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
@@ -127,7 +127,12 @@ fn answer(header: &Header, trials: &[TrialRecord], question: &Question, workload
 }
 
 /// The answer for a workload without a value of the requested measure: it lists the measures that there are.
-fn unanswered(header: &Header, question: &Question, workload: &Workload, trials: &[&TrialRecord]) -> Answer {
+fn unanswered(
+    header: &SweepHeader,
+    question: &Question,
+    workload: &Workload,
+    trials: &[&TrialRecord],
+) -> Answer {
     let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
     let known =
         Measure::all_named().filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));

@@ -11,36 +11,13 @@ use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, skipped, warnings};
 use crate::ranking::{Ranking, rankings};
-use fsdyno_core::TrialRecord;
-use fsdyno_core::measure::Measure;
-use serde::Serialize;
-
-/// What a report says about a sweep besides its trials.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Header {
-    /// Identifier in the store.
-    pub id: String,
-    /// Name of the plan.
-    pub name: String,
-    /// The plan as executed.
-    pub plan_toml: String,
-    /// What the command line changed in it: `path=value`.
-    pub overrides: Vec<String>,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// RFC 3339, UTC; `None` while it runs, and if it was interrupted.
-    pub finished: Option<String>,
-    /// Seed of the sweep.
-    pub seed: u64,
-    /// What the summary ranks by.
-    pub measure: Measure,
-}
+use fsdyno_core::{SweepHeader, TrialRecord};
 
 /// A sweep, ready to be shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
     /// The sweep.
-    pub header: Header,
+    pub header: SweepHeader,
     /// Every case with a measured trial, in the plan's order.
     pub cases: Vec<CaseView>,
     /// The ranking of the configurations for each workload.
@@ -60,12 +37,12 @@ impl View {
     ///
     /// # Errors
     /// [`UnreadableHistogram`] when a stored histogram cannot be read.
-    pub fn new(header: &Header, trials: &[TrialRecord]) -> Result<View, UnreadableHistogram> {
+    pub fn new(header: &SweepHeader, trials: &[TrialRecord]) -> Result<View, UnreadableHistogram> {
         Ok(View { cases: cases(trials)?, ..View::without_cases(header, trials) })
     }
 
     /// The same without cases, for which outlines of the trials are enough.
-    pub fn without_cases(header: &Header, trials: &[TrialRecord]) -> View {
+    pub fn without_cases(header: &SweepHeader, trials: &[TrialRecord]) -> View {
         View {
             header: header.clone(),
             cases: Vec::new(),

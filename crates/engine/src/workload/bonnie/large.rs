@@ -6,7 +6,7 @@
 use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
-use crate::meter::{Halt, Meter, Place, timed};
+use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, Phase};
 use crate::plant::{CREATE, FILE_MODE};
 use crate::tree::derive_seed;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Its name.
 pub(super) const NAME: &CStr = c"large";
-const PLACE: Place<'_> = Place { directory: b"", name: NAME };
+const FILE: Object<'_> = Object { directory: b"", name: NAME };
 
 /// What seeds are derived from, in addition to that of the trial.
 const WRITTEN: u64 = 10;
@@ -98,7 +98,7 @@ impl Large {
                 let bytes = content.bytes(file, number * chunk as u64, chunk);
                 let begin = meter.begin_item();
                 for byte in bytes.chunks_exact(1) {
-                    write_all(meter, WRITE, PLACE, descriptor, byte)?;
+                    write_all(meter, WRITE, FILE, descriptor, byte)?;
                 }
                 meter.item_since(begin);
             }
@@ -113,7 +113,7 @@ impl Large {
             for number in 0..chunks {
                 let bytes = content.bytes(file, number * chunk as u64, chunk);
                 let begin = meter.begin_item();
-                write_all(meter, WRITE, PLACE, descriptor, bytes)?;
+                write_all(meter, WRITE, FILE, descriptor, bytes)?;
                 meter.item_since(begin);
             }
             Ok(())
@@ -127,10 +127,10 @@ impl Large {
             let back = SeekFrom::Current(-(bytes.len() as i64));
             for dirty in (0..bytes.len()).cycle().take(chunks as usize) {
                 let begin = meter.begin_item();
-                read_all(meter, READ, PLACE, descriptor, bytes, |_| 0)?;
+                read_all(meter, READ, FILE, descriptor, bytes, |_| 0)?;
                 bytes[dirty] = bytes[dirty].wrapping_add(1);
-                timed(meter, LSEEK, PLACE, |_| 0, || rustix::fs::seek(descriptor, back))?;
-                write_all(meter, WRITE, PLACE, descriptor, bytes)?;
+                timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, back))?;
+                write_all(meter, WRITE, FILE, descriptor, bytes)?;
                 meter.item_since(begin);
             }
             Ok(())
@@ -144,7 +144,7 @@ impl Large {
             for _ in 0..chunks {
                 let begin = meter.begin_item();
                 for _ in 0..chunk {
-                    read_all(meter, READ, PLACE, descriptor, &mut byte, |read| *read as u64)?;
+                    read_all(meter, READ, FILE, descriptor, &mut byte, |read| *read as u64)?;
                 }
                 meter.item_since(begin);
             }
@@ -158,7 +158,7 @@ impl Large {
             for _ in 0..chunks {
                 let begin = meter.begin_item();
                 let bytes = buffer.as_mut_slice();
-                read_all(meter, READ, PLACE, descriptor, bytes, |read| *read as u64)?;
+                read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64)?;
                 meter.item_since(begin);
             }
             Ok(())
@@ -198,15 +198,15 @@ impl Large {
         let Goal { chunk, rewrites } = self.goal(number);
         let place = SeekFrom::Start(chunk * self.chunk as u64);
         let begin = meter.begin_item();
-        timed(meter, LSEEK, PLACE, |_| 0, || rustix::fs::seek(descriptor, place))?;
-        read_all(meter, READ, PLACE, descriptor, bytes, |read| *read as u64)?;
+        timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, place))?;
+        read_all(meter, READ, FILE, descriptor, bytes, |read| *read as u64)?;
         if rewrites {
             let dirty = (chunk % self.chunk as u64) as usize;
             bytes[dirty] = bytes[dirty].wrapping_sub(1);
-            timed(meter, LSEEK, PLACE, |_| 0, || rustix::fs::seek(descriptor, place))?;
-            write_all(meter, WRITE, PLACE, descriptor, bytes)?;
+            timed(meter, LSEEK, FILE, |_| 0, || rustix::fs::seek(descriptor, place))?;
+            write_all(meter, WRITE, FILE, descriptor, bytes)?;
             if self.fsync {
-                timed(meter, FSYNC, PLACE, |()| 0, || rustix::fs::fsync(descriptor))?;
+                timed(meter, FSYNC, FILE, |()| 0, || rustix::fs::fsync(descriptor))?;
             }
         }
         meter.item_since(begin);
@@ -233,8 +233,8 @@ impl Large {
             move |meter, descriptor: &mut Option<OwnedFd>| {
                 let Some(descriptor) = descriptor.take() else { return Ok(()) };
                 work(meter, &descriptor)?;
-                timed(meter, FSYNC, PLACE, |()| 0, || rustix::fs::fsync(&descriptor))?;
-                close(meter, CLOSE, PLACE, descriptor)
+                timed(meter, FSYNC, FILE, |()| 0, || rustix::fs::fsync(&descriptor))?;
+                close(meter, CLOSE, FILE, descriptor)
             },
         )
     }
@@ -252,20 +252,20 @@ struct Goal {
 }
 
 fn open(base: &Path, opening: Opening) -> Result<OwnedFd, OperationFailure> {
-    let directory = open_base(base).map_err(failure(Operation::Openat, PLACE))?;
+    let directory = open_base(base).map_err(failure(Operation::Openat, FILE))?;
     match opening {
         Opening::Anew => {
             match rustix::fs::unlinkat(&directory, NAME, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(failure(Operation::Unlinkat, PLACE)(errno)),
+                Err(errno) => return Err(failure(Operation::Unlinkat, FILE)(errno)),
             }
             let flags = (CREATE - OFlags::WRONLY) | OFlags::RDWR;
-            rustix::fs::openat(&directory, NAME, flags, FILE_MODE).map_err(failure(Operation::Create, PLACE))
+            rustix::fs::openat(&directory, NAME, flags, FILE_MODE).map_err(failure(Operation::Create, FILE))
         }
         Opening::AsItIs => {
             let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(&directory, NAME, flags, Mode::empty())
-                .map_err(failure(Operation::Openat, PLACE))
+                .map_err(failure(Operation::Openat, FILE))
         }
     }
 }

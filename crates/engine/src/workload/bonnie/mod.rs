@@ -20,9 +20,9 @@ mod large;
 mod names;
 mod small;
 
-use crate::aside;
+use crate::background;
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Meter, Place, timed};
+use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, Phase};
 use crate::plant::DIRECTORY;
 use crate::session::{self, Session};
@@ -84,13 +84,13 @@ fn job<T>(
 /// Removes the large file, outside of all phases as in the original.
 fn remove(session: &mut Session<'_, '_>, base: &Path) -> Result<(), EngineError> {
     let directory = base.to_path_buf();
-    let work = move |_: &aside::Gauge| -> Result<(), EngineError> {
+    let work = move |_: &background::Gauge| -> Result<(), EngineError> {
         let base = open_base(&directory).map_err(EngineError::system("open the directory", &directory))?;
         rustix::fs::unlinkat(&base, large::NAME, AtFlags::empty())
             .map_err(EngineError::system("remove the large file in", &directory))
     };
     let progress = &mut *session.progress;
-    aside::run("remove the large file", session.bounds, work, |_| {
+    background::run("remove the large file", session.bounds, work, |_| {
         progress.tell(Stage::Settle, "remove the large file", 0.0, 0);
         true
     })?
@@ -101,8 +101,8 @@ fn open_base(base: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// The kernel's error for a call that is not part of a phase.
-fn failure(operation: Operation, place: Place<'_>) -> impl FnOnce(Errno) -> OperationFailure {
-    let path = place.path();
+fn failure(operation: Operation, object: Object<'_>) -> impl FnOnce(Errno) -> OperationFailure {
+    let path = object.path();
     move |errno| OperationFailure { operation: Some(operation), path, errno }
 }
 
@@ -111,13 +111,13 @@ fn failure(operation: Operation, place: Place<'_>) -> impl FnOnce(Errno) -> Oper
 fn write_all(
     meter: &mut Meter,
     step: Step,
-    place: Place<'_>,
+    object: Object<'_>,
     file: impl AsFd,
     mut bytes: &[u8],
 ) -> Result<(), Halt> {
     while !bytes.is_empty() {
         let count = |written: &usize| *written as u64;
-        let written = timed(meter, step, place, count, || some(rustix::io::write(&file, bytes)))?;
+        let written = timed(meter, step, object, count, || some(rustix::io::write(&file, bytes)))?;
         bytes = &bytes[written..];
     }
     Ok(())
@@ -129,13 +129,13 @@ fn write_all(
 fn read_all(
     meter: &mut Meter,
     step: Step,
-    place: Place<'_>,
+    object: Object<'_>,
     file: impl AsFd,
     mut buffer: &mut [u8],
     counts: fn(&usize) -> u64,
 ) -> Result<(), Halt> {
     while !buffer.is_empty() {
-        let read = timed(meter, step, place, counts, || some(rustix::io::read(&file, &mut *buffer)))?;
+        let read = timed(meter, step, object, counts, || some(rustix::io::read(&file, &mut *buffer)))?;
         buffer = &mut buffer[read..];
     }
     Ok(())
@@ -150,6 +150,6 @@ fn some(moved: Result<usize, Errno>) -> Result<usize, Errno> {
 }
 
 #[inline(always)]
-fn close(meter: &mut Meter, step: Step, place: Place<'_>, descriptor: OwnedFd) -> Result<(), Halt> {
-    timed(meter, step, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+fn close(meter: &mut Meter, step: Step, object: Object<'_>, descriptor: OwnedFd) -> Result<(), Halt> {
+    timed(meter, step, object, |()| 0, || fsdyno_sys::thread::close(descriptor))
 }

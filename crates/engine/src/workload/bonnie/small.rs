@@ -7,7 +7,7 @@ use super::names::{Files, Name, Order, Shuffle};
 use super::{close, failure, job, open_base, phase, read_all, write_all};
 use crate::content::{AlignedBuffer, Content, FileIdentity};
 use crate::error::OperationFailure;
-use crate::meter::{Halt, Meter, Place, timed};
+use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, Phase};
 use crate::plant::{CREATE as CREATE_FLAGS, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::ENTRIES;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory that holds them, or their directories.
 const TOP: &CStr = c"small";
-const TOP_PLACE: Place<'_> = Place { directory: b"", name: TOP };
+const TOP_OBJECT: Object<'_> = Object { directory: b"", name: TOP };
 
 /// What seeds are derived from, in addition to that of the trial.
 const STAT_ORDER: u64 = 30;
@@ -84,16 +84,16 @@ impl Small {
         let (base, directories, fsync) = (self.base.clone(), self.directories, self.fsync);
         job(
             move || {
-                Ground::make(&base, directories)?;
-                Ground::open(&base, directories, fsync)
+                Tree::make(&base, directories)?;
+                Tree::open(&base, directories, fsync)
             },
-            move |meter, ground| {
+            move |meter, tree| {
                 for number in 0..files.count {
                     let begin = meter.begin_item();
-                    small.create_one(meter, ground, &files, number, &mut content)?;
+                    small.create_one(meter, tree, &files, number, &mut content)?;
                     meter.item_since(begin);
                 }
-                sync(meter, &ground.top)
+                sync(meter, &tree.top)
             },
         )
     }
@@ -101,28 +101,28 @@ impl Small {
     fn create_one(
         &self,
         meter: &mut Meter,
-        ground: &Ground,
+        tree: &Tree,
         files: &Files,
         number: u64,
         content: &mut Content,
     ) -> Result<(), Halt> {
         let (name, size) = (files.name(number), files.size(number));
-        let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
-        let open = || rustix::fs::openat(&ground.top, name.as_c_str(), CREATE_FLAGS, FILE_MODE);
-        let file = timed(meter, CREATE, place, |_| 0, open)?;
+        let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
+        let open = || rustix::fs::openat(&tree.top, name.as_c_str(), CREATE_FLAGS, FILE_MODE);
+        let file = timed(meter, CREATE, object, |_| 0, open)?;
         // Both passes create their own files.
         let identity = FileIdentity::new(files.content_seed(), number);
         let mut position = 0;
         while position < size {
             let length = (size - position).min(self.chunk as u64) as usize;
-            write_all(meter, WRITE, place, &file, content.bytes(identity, position, length))?;
+            write_all(meter, WRITE, object, &file, content.bytes(identity, position, length))?;
             position += length as u64;
         }
         if self.fsync {
-            timed(meter, FSYNC, place, |()| 0, || rustix::fs::fsync(&file))?;
-            ground.sync_directory(meter, place, files.directory(number))?;
+            timed(meter, FSYNC, object, |()| 0, || rustix::fs::fsync(&file))?;
+            tree.sync_directory(meter, object, files.directory(number))?;
         }
-        close(meter, CLOSE, place, file)
+        close(meter, CLOSE, object, file)
     }
 
     /// Goes through the directories in the order in which they list their files, and examines or removes each
@@ -133,19 +133,19 @@ impl Small {
         let mut entries = vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice();
         let mut data = AlignedBuffer::new(self.chunk);
         job(
-            move || Ground::open(&base, directories, fsync && role == Role::Deleter),
-            move |meter, ground| {
+            move || Tree::open(&base, directories, fsync && role == Role::Deleter),
+            move |meter, tree| {
                 let mut seen = 0;
                 for number in 0..small.directories {
                     let name = Name::of_directory(number);
                     let name = if small.directories > 1 { name.as_c_str() } else { c"." };
-                    let place = Place { directory: TOP.to_bytes(), name };
-                    let open = || rustix::fs::openat(&ground.top, name, DIRECTORY, Mode::empty());
-                    let directory = timed(meter, OPENAT, place, |_| 0, open)?;
+                    let object = Object { directory: TOP.to_bytes(), name };
+                    let open = || rustix::fs::openat(&tree.top, name, DIRECTORY, Mode::empty());
+                    let directory = timed(meter, OPENAT, object, |_| 0, open)?;
                     let mut list = RawDir::new(&directory, &mut entries);
                     loop {
                         let begin = meter.begin_item();
-                        let Some(entry) = timed(meter, READDIR, place, |_| 0, || list.next().transpose())?
+                        let Some(entry) = timed(meter, READDIR, object, |_| 0, || list.next().transpose())?
                         else {
                             break;
                         };
@@ -154,28 +154,28 @@ impl Small {
                         if file.to_bytes().starts_with(b".") {
                             continue;
                         }
-                        let place = Place { directory: TOP.to_bytes(), name: file };
+                        let object = Object { directory: TOP.to_bytes(), name: file };
                         match role {
                             Role::Deleter => {
-                                unlink(meter, &directory, place)?;
+                                unlink(meter, &directory, object)?;
                                 if small.fsync {
-                                    ground.sync_directory(meter, place, number)?;
+                                    tree.sync_directory(meter, object, number)?;
                                 }
                             }
-                            _ => look_at(meter, &directory, place, data.as_mut_slice())?,
+                            _ => look_at(meter, &directory, object, data.as_mut_slice())?,
                         }
                         meter.item_since(begin);
                         seen += 1;
                     }
-                    close(meter, CLOSE, place, directory)?;
+                    close(meter, CLOSE, object, directory)?;
                     if role == Role::Deleter && small.directories > 1 {
-                        remove_directory(meter, &ground.top, name)?;
+                        remove_directory(meter, &tree.top, name)?;
                     }
                 }
                 if seen != small.sequential.count {
-                    return Err(Halt::Failed(failure(Operation::Readdir, TOP_PLACE)(Errno::NOENT)));
+                    return Err(Halt::Failed(failure(Operation::Readdir, TOP_OBJECT)(Errno::NOENT)));
                 }
-                if role == Role::Deleter { ground.remove_top(meter) } else { Ok(()) }
+                if role == Role::Deleter { tree.remove_top(meter) } else { Ok(()) }
             },
         )
     }
@@ -186,13 +186,13 @@ impl Small {
         let (base, directories) = (self.base.clone(), self.directories);
         let mut data = AlignedBuffer::new(self.chunk);
         job(
-            move || Ground::open(&base, directories, false),
-            move |meter, ground| {
+            move || Tree::open(&base, directories, false),
+            move |meter, tree| {
                 for number in (0..files.count).map(|place| order.at(place)) {
                     let name = files.name(number);
-                    let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+                    let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
                     let begin = meter.begin_item();
-                    look_at(meter, &ground.top, place, data.as_mut_slice())?;
+                    look_at(meter, &tree.top, object, data.as_mut_slice())?;
                     meter.item_since(begin);
                 }
                 Ok(())
@@ -205,49 +205,49 @@ impl Small {
         let order = Shuffle::new(files.count, derive_seed(self.seed, &[DELETE_ORDER]));
         let (base, directories) = (self.base.clone(), self.directories);
         job(
-            move || Ground::open(&base, directories, fsync),
-            move |meter, ground| {
+            move || Tree::open(&base, directories, fsync),
+            move |meter, tree| {
                 for number in (0..files.count).map(|place| order.at(place)) {
                     let name = files.name(number);
-                    let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+                    let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
                     let begin = meter.begin_item();
-                    unlink(meter, &ground.top, place)?;
+                    unlink(meter, &tree.top, object)?;
                     if fsync {
-                        ground.sync_directory(meter, place, files.directory(number))?;
+                        tree.sync_directory(meter, object, files.directory(number))?;
                     }
                     meter.item_since(begin);
                 }
                 if directories > 1 {
                     for number in 0..directories {
-                        remove_directory(meter, &ground.top, Name::of_directory(number).as_c_str())?;
+                        remove_directory(meter, &tree.top, Name::of_directory(number).as_c_str())?;
                     }
                 }
-                ground.remove_top(meter)
+                tree.remove_top(meter)
             },
         )
     }
 }
 
 /// The directories that a worker works in.
-struct Ground {
+struct Tree {
     base: OwnedFd,
     top: OwnedFd,
     /// Each of the directories, if they are to be synced.
     directories: Vec<OwnedFd>,
 }
 
-impl Ground {
+impl Tree {
     /// Creates the directories.
     fn make(base: &Path, directories: u32) -> Result<(), OperationFailure> {
-        let fail = |errno| failure(Operation::Mkdirat, TOP_PLACE)(errno);
+        let fail = |errno| failure(Operation::Mkdirat, TOP_OBJECT)(errno);
         let base = open_base(base).map_err(fail)?;
         let top = crate::plant::make_directory(&base, TOP).map_err(fail)?;
         if directories > 1 {
             for number in 0..directories {
                 let name = Name::of_directory(number);
-                let place = Place { directory: TOP.to_bytes(), name: name.as_c_str() };
+                let object = Object { directory: TOP.to_bytes(), name: name.as_c_str() };
                 rustix::fs::mkdirat(&top, name.as_c_str(), DIRECTORY_MODE)
-                    .map_err(failure(Operation::Mkdirat, place))?;
+                    .map_err(failure(Operation::Mkdirat, object))?;
             }
         }
         Ok(())
@@ -255,7 +255,7 @@ impl Ground {
 
     /// Opens them; each one separately if they are to be synced.
     fn open(base: &Path, directories: u32, each: bool) -> Result<Self, OperationFailure> {
-        let fail = |errno| failure(Operation::Openat, TOP_PLACE)(errno);
+        let fail = |errno| failure(Operation::Openat, TOP_OBJECT)(errno);
         let base = open_base(base).map_err(fail)?;
         let top = rustix::fs::openat(&base, TOP, DIRECTORY, Mode::empty()).map_err(fail)?;
         let open = |number: u32| {
@@ -264,51 +264,62 @@ impl Ground {
             rustix::fs::openat(&top, name, DIRECTORY, Mode::empty()).map_err(fail)
         };
         let numbers = if each { 0..directories } else { 0..0 };
-        Ok(Ground { directories: numbers.map(open).collect::<Result<_, _>>()?, base, top })
+        Ok(Tree { directories: numbers.map(open).collect::<Result<_, _>>()?, base, top })
     }
 
-    fn sync_directory(&self, meter: &mut Meter, place: Place<'_>, number: u32) -> Result<(), Halt> {
+    fn sync_directory(&self, meter: &mut Meter, object: Object<'_>, number: u32) -> Result<(), Halt> {
         let directory = &self.directories[number as usize];
-        timed(meter, FSYNC, place, |()| 0, || rustix::fs::fsync(directory))
+        timed(meter, FSYNC, object, |()| 0, || rustix::fs::fsync(directory))
     }
 
     /// Removes the directory of all the files, which are already gone, and writes everything back.
     fn remove_top(&self, meter: &mut Meter) -> Result<(), Halt> {
-        timed(meter, RMDIR, TOP_PLACE, |()| 0, || rustix::fs::unlinkat(&self.base, TOP, AtFlags::REMOVEDIR))?;
+        timed(
+            meter,
+            RMDIR,
+            TOP_OBJECT,
+            |()| 0,
+            || rustix::fs::unlinkat(&self.base, TOP, AtFlags::REMOVEDIR),
+        )?;
         sync(meter, &self.base)
     }
 }
 
 /// Attributes of a file and, if it is not empty, its whole content.
-fn look_at(meter: &mut Meter, directory: &OwnedFd, place: Place<'_>, buffer: &mut [u8]) -> Result<(), Halt> {
+fn look_at(
+    meter: &mut Meter,
+    directory: &OwnedFd,
+    object: Object<'_>,
+    buffer: &mut [u8],
+) -> Result<(), Halt> {
     let stat =
-        || rustix::fs::statx(directory, place.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
-    let size = timed(meter, STATX, place, |_| 0, stat)?.stx_size;
+        || rustix::fs::statx(directory, object.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
+    let size = timed(meter, STATX, object, |_| 0, stat)?.stx_size;
     if size == 0 {
         return Ok(());
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || rustix::fs::openat(directory, place.name, flags, Mode::empty());
-    let file = timed(meter, OPENAT, place, |_| 0, open)?;
+    let open = || rustix::fs::openat(directory, object.name, flags, Mode::empty());
+    let file = timed(meter, OPENAT, object, |_| 0, open)?;
     let mut position = 0;
     while position < size {
         let length = (size - position).min(buffer.len() as u64) as usize;
-        read_all(meter, READ, place, &file, &mut buffer[..length], |read| *read as u64)?;
+        read_all(meter, READ, object, &file, &mut buffer[..length], |read| *read as u64)?;
         position += length as u64;
     }
-    close(meter, CLOSE, place, file)
+    close(meter, CLOSE, object, file)
 }
 
-fn unlink(meter: &mut Meter, directory: &OwnedFd, place: Place<'_>) -> Result<(), Halt> {
-    timed(meter, UNLINKAT, place, |()| 0, || rustix::fs::unlinkat(directory, place.name, AtFlags::empty()))
+fn unlink(meter: &mut Meter, directory: &OwnedFd, object: Object<'_>) -> Result<(), Halt> {
+    timed(meter, UNLINKAT, object, |()| 0, || rustix::fs::unlinkat(directory, object.name, AtFlags::empty()))
 }
 
 fn remove_directory(meter: &mut Meter, top: &OwnedFd, name: &CStr) -> Result<(), Halt> {
-    let place = Place { directory: TOP.to_bytes(), name };
-    timed(meter, RMDIR, place, |()| 0, || rustix::fs::unlinkat(top, name, AtFlags::REMOVEDIR))
+    let object = Object { directory: TOP.to_bytes(), name };
+    timed(meter, RMDIR, object, |()| 0, || rustix::fs::unlinkat(top, name, AtFlags::REMOVEDIR))
 }
 
 /// Writes the filesystem back.
 fn sync(meter: &mut Meter, directory: &OwnedFd) -> Result<(), Halt> {
-    timed(meter, SYNCFS, TOP_PLACE, |()| 0, || rustix::fs::syncfs(directory))
+    timed(meter, SYNCFS, TOP_OBJECT, |()| 0, || rustix::fs::syncfs(directory))
 }

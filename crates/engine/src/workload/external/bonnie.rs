@@ -1,6 +1,6 @@
 //! bonnie++: its command line, how it announces its parts, and when its results are not reliable.
 
-use super::cut::{self, Voice};
+use super::cut::{self, Stream};
 use super::process::Invocation;
 use crate::error::EngineError;
 use fsdyno_core::units::Bytes;
@@ -51,8 +51,8 @@ pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation,
         arguments.extend(["-z".to_string(), parsed.seed(seed).to_string()]);
     }
     arguments.extend(parsed.words);
-    let (program, input, voice) = ("bonnie++", String::new(), Voice::Stderr);
-    Ok(Invocation { program, arguments, input, parts: ANNOUNCED, voice })
+    let (program, input, stream) = ("bonnie++", String::new(), Stream::Stderr);
+    Ok(Invocation { program, arguments, input, parts: ANNOUNCED, stream })
 }
 
 /// Warns about a run that bonnie++ itself would have refused.

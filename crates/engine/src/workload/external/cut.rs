@@ -17,7 +17,7 @@ pub(super) struct AnnouncedPhase {
 
 /// Where a program announces its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum Stream {
     Stdout,
     Stderr,
 }
@@ -31,7 +31,7 @@ pub(super) enum Edge {
 
 /// Finds the edges in a program's output, in whatever pieces it arrives.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(super) struct PhaseCutter {
     parts: &'static [AnnouncedPhase],
     /// The line so far.
     line: Vec<u8>,
@@ -41,9 +41,9 @@ pub(super) struct Cutter {
 /// The maximum length of an announcement.
 const LONGEST: usize = 128;
 
-impl Cutter {
+impl PhaseCutter {
     pub(super) fn new(parts: &'static [AnnouncedPhase]) -> Self {
-        Cutter { parts, line: Vec::new(), within: false }
+        PhaseCutter { parts, line: Vec::new(), within: false }
     }
 
     /// The edges in the latest output.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_part_begins_with_its_announcement_and_ends_with_its_line() {
-        let mut cutter = Cutter::new(PARTS);
+        let mut cutter = PhaseCutter::new(PARTS);
         assert_eq!(cutter.hear(b"Using uid:0, gid:0.\nWriting..."), [Edge::Begin("write")]);
         assert_eq!(cutter.hear(b".."), []);
         assert_eq!(cutter.hear(b"done\nStat..."), [Edge::End, Edge::Begin("stat")]);
@@ -96,7 +96,7 @@ mod tests {
             let mut cuts = cuts;
             cuts.extend([0, SAID.len()]);
             cuts.sort_unstable();
-            let mut cutter = Cutter::new(PARTS);
+            let mut cutter = PhaseCutter::new(PARTS);
             let edges: Vec<Edge> =
                 cuts.windows(2).flat_map(|pair| cutter.hear(&SAID.as_bytes()[pair[0]..pair[1]])).collect();
             let expected = ["write", "seek", "stat"].map(|phase| [Edge::Begin(phase), Edge::End]);

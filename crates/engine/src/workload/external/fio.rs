@@ -1,6 +1,6 @@
 //! fio: its job file on standard input, and its `json+` on standard output.
 
-use super::cut::Voice;
+use super::cut::Stream;
 use super::process::Invocation;
 use fsdyno_core::workload::JobFile;
 
@@ -11,6 +11,6 @@ pub(super) fn invocation(job: Option<&JobFile>) -> Invocation {
         arguments: ["--output-format=json+", "-"].map(String::from).to_vec(),
         input: job.map(|job| job.text.clone()).unwrap_or_default(),
         parts: &[],
-        voice: Voice::Stderr,
+        stream: Stream::Stderr,
     }
 }

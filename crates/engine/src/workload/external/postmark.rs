@@ -1,6 +1,6 @@
 //! postmark: its commands, and how it announces its parts.
 
-use super::cut::{AnnouncedPhase, Voice};
+use super::cut::{AnnouncedPhase, Stream};
 use super::process::Invocation;
 use fsdyno_core::workload::postmark as native;
 
@@ -20,7 +20,7 @@ pub(super) fn invocation(commands: &[String]) -> Invocation {
     }
     input.push_str("set report terse\nshow\nrun\nquit\n");
     let arguments = vec!["/dev/stdin".to_string()];
-    Invocation { program: "postmark", arguments, input, parts: PARTS, voice: Voice::Stdout }
+    Invocation { program: "postmark", arguments, input, parts: PARTS, stream: Stream::Stdout }
 }
 
 #[cfg(test)]

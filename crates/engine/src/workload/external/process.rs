@@ -9,10 +9,10 @@
 //! the program is working: processor time and bytes of all its processes. If a program hangs in the kernel,
 //! neither increases, and the watchdog of the sweep intervenes.
 
-use super::cut::{AnnouncedPhase, Cutter, Voice};
+use super::cut::{AnnouncedPhase, PhaseCutter, Stream};
 use super::pulse;
-use super::watch::{Heard, Watch, Watcher};
-use crate::aside;
+use super::watch::{Announcement, Watch, Watcher};
+use crate::background;
 use crate::error::EngineError;
 use crate::session::Session;
 use fsdyno_core::protocol::Stage;
@@ -53,7 +53,7 @@ pub(super) struct Invocation {
     pub(super) input: String,
     /// Which parts of its work it announces, and where.
     pub(super) parts: &'static [AnnouncedPhase],
-    pub(super) voice: Voice,
+    pub(super) stream: Stream,
 }
 
 /// The output of a program that has exited successfully.
@@ -82,13 +82,13 @@ pub(super) fn run(
 ) -> Result<(Output, Watch), EngineError> {
     let program = invocation.program;
     let directory = directory.to_path_buf();
-    let (teller, heard) = channel();
-    let work = move |gauge: &aside::Gauge| follow(&invocation, &directory, gauge, &teller);
+    let (announcements, heard) = channel();
+    let work = move |gauge: &background::Gauge| follow(&invocation, &directory, gauge, &announcements);
     let begin = Instant::now();
     let expected_ns = moves.0.saturating_mul(1_000_000_000 / ASSUMED_RATE);
     let mut watcher = Watcher::begin(&mut *session.observer);
     let progress = &mut *session.progress;
-    let output = aside::run(program, session.bounds, work, |gauge| {
+    let output = background::run(program, session.bounds, work, |gauge| {
         heard.try_iter().for_each(|heard| watcher.hear(&heard));
         watcher.look();
         // The total is unknown, so this share grows while the program works and never reaches 1.
@@ -105,23 +105,23 @@ pub(super) fn run(
 fn follow(
     invocation: &Invocation,
     directory: &Path,
-    gauge: &aside::Gauge,
-    teller: &Sender<Heard>,
+    gauge: &background::Gauge,
+    announcements: &Sender<Announcement>,
 ) -> Result<Output, EngineError> {
     let program = invocation.program;
     let failed = |problem: String| EngineError::Program { program, problem, printed: String::new() };
     let mut running = Running::start(invocation, directory)
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
     let (mut before, mut last) = (pulse::Pulse::new(), Instant::now());
-    let mut cutter = Cutter::new(invocation.parts);
+    let mut cutter = PhaseCutter::new(invocation.parts);
     let mut listen = |running: &mut Running| -> Result<(), EngineError> {
-        let said = running.listen(invocation.voice);
+        let said = running.listen(invocation.stream);
         let said = said.map_err(|error| failed(format!("its output cannot be read: {error}")))?;
         let edges = cutter.hear(&said);
         if !edges.is_empty() {
             let cpu = running.cpu();
             // Nobody is listening any more if the engine is about to stop.
-            edges.into_iter().for_each(|edge| drop(teller.send(Heard { edge, cpu })));
+            edges.into_iter().for_each(|edge| drop(announcements.send(Announcement { edge, cpu })));
             gauge.wake();
         }
         Ok(())
@@ -166,8 +166,8 @@ struct Running {
     child: Child,
     /// Whether the processes that it starts end with it.
     enclosed: bool,
-    stdout: Stream,
-    stderr: Stream,
+    stdout: Pipe,
+    stderr: Pipe,
 }
 
 impl Running {
@@ -185,14 +185,14 @@ impl Running {
         command.stdin(Stdio::from(input)).stdout(Stdio::piped()).stderr(Stdio::piped());
         let enclosed = fsdyno_sys::child::enclose(&mut command)?;
         let mut child = command.spawn()?;
-        let stdout = Stream::new(child.stdout.take().map(OwnedFd::from), usize::MAX)?;
-        let stderr = Stream::new(child.stderr.take().map(OwnedFd::from), KEPT)?;
+        let stdout = Pipe::new(child.stdout.take().map(OwnedFd::from), usize::MAX)?;
+        let stderr = Pipe::new(child.stderr.take().map(OwnedFd::from), KEPT)?;
         Ok(Running { child, enclosed, stdout, stderr })
     }
 
     /// Waits briefly for output, and reads what is available. Returns the output on the stream of the
     /// announcements.
-    fn listen(&mut self, voice: Voice) -> Result<Vec<u8>, Errno> {
+    fn listen(&mut self, stream: Stream) -> Result<Vec<u8>, Errno> {
         let open = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.pipe.as_ref());
         let mut watched: Vec<PollFd<'_>> = open.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         // With no pipe open this only waits.
@@ -201,9 +201,9 @@ impl Running {
             Err(errno) => return Err(errno),
         }
         let (stdout, stderr) = (self.stdout.drain()?, self.stderr.drain()?);
-        Ok(match voice {
-            Voice::Stdout => stdout,
-            Voice::Stderr => stderr,
+        Ok(match stream {
+            Stream::Stdout => stdout,
+            Stream::Stderr => stderr,
         })
     }
 
@@ -243,19 +243,19 @@ impl Drop for Running {
 }
 
 /// The output of a pipe.
-struct Stream {
+struct Pipe {
     pipe: Option<OwnedFd>,
     text: Vec<u8>,
     /// How much of the end is kept.
     keeps: usize,
 }
 
-impl Stream {
-    fn new(pipe: Option<OwnedFd>, keeps: usize) -> Result<Stream, Errno> {
+impl Pipe {
+    fn new(pipe: Option<OwnedFd>, keeps: usize) -> Result<Pipe, Errno> {
         if let Some(pipe) = &pipe {
             rustix::fs::fcntl_setfl(pipe, OFlags::NONBLOCK)?;
         }
-        Ok(Stream { pipe, text: Vec::new(), keeps })
+        Ok(Pipe { pipe, text: Vec::new(), keeps })
     }
 
     /// Reads what is available, and returns it.
@@ -307,7 +307,7 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             input: "from outside\n".into(),
             parts: PARTS,
-            voice: Voice::Stderr,
+            stream: Stream::Stderr,
         }
     }
 
@@ -322,11 +322,11 @@ mod tests {
         let path = directory.path().to_path_buf();
         let invocation = shell(script);
         let mut worked = 0;
-        let (teller, _heard) = channel();
-        let result = aside::run(
+        let (announcements, _heard) = channel();
+        let result = background::run(
             "test",
             stop,
-            move |gauge| follow(&invocation, &path, gauge, &teller),
+            move |gauge| follow(&invocation, &path, gauge, &announcements),
             |gauge| {
                 worked = gauge.done();
                 true
@@ -423,12 +423,12 @@ mod tests {
     /// Runs a script as [`run`] does, and returns what was seen of its parts.
     fn watched(script: &str) -> (Watch, String) {
         let mut calls = Calls::default();
-        let (teller, heard) = channel();
+        let (announcements, heard) = channel();
         let (directory, invocation) = (tempfile::tempdir().unwrap(), shell(script));
         let path = directory.path().to_path_buf();
         let mut watcher = Watcher::begin(&mut calls);
-        let work = move |gauge: &aside::Gauge| follow(&invocation, &path, gauge, &teller);
-        let output = aside::run("test", &AtomicBool::new(false), work, |_| {
+        let work = move |gauge: &background::Gauge| follow(&invocation, &path, gauge, &announcements);
+        let output = background::run("test", &AtomicBool::new(false), work, |_| {
             heard.try_iter().for_each(|heard| watcher.hear(&heard));
             watcher.look();
             true

@@ -23,7 +23,7 @@ pub(super) struct Seen {
 }
 
 /// An edge, as the thread that follows the program reports it to the one that watches the machine.
-pub(super) struct Heard {
+pub(super) struct Announcement {
     pub(super) edge: Edge,
     /// Processor time of the program up to here.
     pub(super) cpu: CpuTime,
@@ -45,7 +45,7 @@ impl<'a> Watcher<'a> {
         Watcher { observer, within: None, seen: Vec::new(), announced: false }
     }
 
-    pub(super) fn hear(&mut self, heard: &Heard) {
+    pub(super) fn hear(&mut self, heard: &Announcement) {
         match heard.edge {
             Edge::Begin(phase) => {
                 self.announced = true;

@@ -10,7 +10,7 @@ mod writer;
 
 pub use reader::pass as reader_pass;
 
-use crate::aside;
+use crate::background;
 use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::phase::{Job, Phase, Team};
@@ -118,7 +118,7 @@ fn prepare(
     let limits = Limits::new(tree_bytes, parameters.multiple());
     let (model, directory) = (Arc::clone(model), base.to_path_buf());
     let (content, seed) = (parameters.content, session.request.seed);
-    let work = move |gauge: &aside::Gauge| -> Result<TreeSummary, EngineError> {
+    let work = move |gauge: &background::Gauge| -> Result<TreeSummary, EngineError> {
         let parent = rustix::fs::open(&directory, DIRECTORY, Mode::empty())
             .map_err(EngineError::system("open the directory", &directory))?;
         let mut content = Content::new(content, seed, plant::PIECE);
@@ -141,7 +141,7 @@ fn prepare(
     let mut seen = (0.0, left_ns(0.0, 0.0, whole));
     // Also if the trees exist before the first check.
     progress.tell(Stage::Prepare, "", seen.0, seen.1);
-    let trees = aside::run("prepare", session.bounds, work, |gauge| {
+    let trees = background::run("prepare", session.bounds, work, |gauge| {
         let done = gauge.done() as f64 / whole;
         // A changed estimate shows that something was done.
         if done > seen.0 {

@@ -10,7 +10,7 @@
 
 use crate::content::{ALIGNMENT, AlignedBuffer};
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::DIRECTORY;
 use crate::removal::ENTRIES;
@@ -131,7 +131,7 @@ impl Reader {
 
     /// One pass through the whole tree.
     fn pass(&mut self, meter: &mut Meter, tree: &Found) -> Result<(), Halt> {
-        let top = Place { directory: b"", name: &tree.name };
+        let top = Object { directory: b"", name: &tree.name };
         watched(meter, READDIR, top, || rustix::fs::seek(&tree.parent, SeekFrom::Start(tree.position)))?;
         let mut buffer = self.take_buffer();
         let mut entries = RawDir::new(&tree.parent, &mut buffer);
@@ -151,17 +151,17 @@ impl Reader {
         let mut buffer = self.take_buffer();
         let mut entries = RawDir::new(directory, &mut buffer);
         loop {
-            let here = Place { directory: &self.path, name: c"" };
+            let here = Object { directory: &self.path, name: c"" };
             let Some(entry) = timed(meter, READDIR, here, |_| 0, || entries.next().transpose())? else {
                 break;
             };
             let name = entry.file_name();
-            let place = Place { directory: &self.path, name };
-            let attributes = timed(meter, STATX, place, |_| 0, || look_at(directory, name))?;
+            let object = Object { directory: &self.path, name };
+            let attributes = timed(meter, STATX, object, |_| 0, || look_at(directory, name))?;
             match FileType::from_raw_mode(attributes.stx_mode.into()) {
                 FileType::RegularFile => self.read(meter, directory, name, attributes.stx_size)?,
                 FileType::Directory if name != c"." && name != c".." => {
-                    let below = watched(meter, OPENAT, place, || open_directory(directory, name))?;
+                    let below = watched(meter, OPENAT, object, || open_directory(directory, name))?;
                     let length = self.path.len();
                     self.path.push(b'/');
                     self.path.extend_from_slice(name.to_bytes());
@@ -184,25 +184,25 @@ impl Reader {
         name: &CStr,
         size_bytes: u64,
     ) -> Result<(), Halt> {
-        let place = Place { directory: &self.path, name };
+        let object = Object { directory: &self.path, name };
         let count = |read: &usize| *read as u64;
         let data = self.data.as_mut_slice();
         let file = timed(
             meter,
             OPENAT,
-            place,
+            object,
             |_| 0,
             || rustix::fs::openat(directory, name, self.flags, Mode::empty()),
         )?;
         let first = &mut data[..self.first_bytes];
-        let mut read = timed(meter, READ_FIRST_BYTE, place, count, || rustix::io::read(&file, &mut *first))?;
+        let mut read = timed(meter, READ_FIRST_BYTE, object, count, || rustix::io::read(&file, &mut *first))?;
         let mut position = read as u64;
         while position < size_bytes && read > 0 {
             let rest = &mut data[..self.io_size];
-            read = timed(meter, READ, place, count, || rustix::io::read(&file, &mut *rest))?;
+            read = timed(meter, READ, object, count, || rustix::io::read(&file, &mut *rest))?;
             position += read as u64;
         }
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(file))?;
+        timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(file))?;
         meter.item();
         Ok(())
     }

@@ -7,7 +7,7 @@
 use super::NEW_TREES;
 use crate::content::{ALIGNMENT, Content, FileIdentity};
 use crate::error::OperationFailure;
-use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::removal::{self, Remover};
@@ -165,10 +165,10 @@ impl Writer {
 
     /// Creates a directory and goes into it.
     fn enter(&mut self, meter: &mut Meter, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Halt> {
-        let place = Place { directory: &self.path, name };
-        timed(meter, MKDIRAT, place, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
+        let object = Object { directory: &self.path, name };
+        timed(meter, MKDIRAT, object, |()| 0, || rustix::fs::mkdirat(parent, name, DIRECTORY_MODE))?;
         let directory =
-            watched(meter, OPENAT, place, || rustix::fs::openat(parent, name, DIRECTORY, Mode::empty()))?;
+            watched(meter, OPENAT, object, || rustix::fs::openat(parent, name, DIRECTORY, Mode::empty()))?;
         self.path.push(b'/');
         self.path.extend_from_slice(name.to_bytes());
         meter.work_in(&self.path);
@@ -183,11 +183,11 @@ impl Writer {
         size_bytes: u64,
         file: FileIdentity,
     ) -> Result<(), Halt> {
-        let place = Place { directory: &self.path, name };
+        let object = Object { directory: &self.path, name };
         let descriptor = timed(
             meter,
             OPENAT,
-            place,
+            object,
             |_| 0,
             || rustix::fs::openat(directory, name, self.flags, FILE_MODE),
         )?;
@@ -200,7 +200,7 @@ impl Writer {
             let written = timed(
                 meter,
                 step,
-                place,
+                object,
                 |written| *written as u64,
                 || {
                     match rustix::io::write(&descriptor, bytes) {
@@ -212,7 +212,7 @@ impl Writer {
             )?;
             position += written as u64;
         }
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))?;
+        timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(descriptor))?;
         meter.item();
         Ok(())
     }
@@ -228,13 +228,13 @@ impl Remover for Timed<'_> {
     type Error = Halt;
 
     fn failed(&mut self, name: &CStr, errno: Errno) -> Halt {
-        let path = Place { directory: self.path, name }.path();
+        let path = Object { directory: self.path, name }.path();
         Halt::Failed(OperationFailure { operation: Some(Operation::Unlinkat), path, errno })
     }
 
     fn unlink(&mut self, directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Halt> {
         let step = if flags.contains(AtFlags::REMOVEDIR) { RMDIR } else { UNLINKAT };
-        let place = Place { directory: self.path, name };
-        timed(self.meter, step, place, |()| 0, || rustix::fs::unlinkat(directory, name, flags))
+        let object = Object { directory: self.path, name };
+        timed(self.meter, step, object, |()| 0, || rustix::fs::unlinkat(directory, name, flags))
     }
 }

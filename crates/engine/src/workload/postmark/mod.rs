@@ -10,10 +10,10 @@ mod blocks;
 mod script;
 mod twister;
 
-use crate::aside;
+use crate::background;
 use crate::content::{Content, FileIdentity};
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Meter, Place, timed};
+use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, Phase};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE, FILE_MODE};
 use crate::session::Session;
@@ -86,7 +86,7 @@ fn prepare(
     let subdirectories = if parameters.subdirectories > 1 { parameters.subdirectories } else { 0 };
     let work = {
         let (parameters, base) = (parameters.clone(), base.to_path_buf());
-        move |gauge: &aside::Gauge| -> Result<[Sum; 3], EngineError> {
+        move |gauge: &background::Gauge| -> Result<[Sum; 3], EngineError> {
             let foreseen = foresee(&parameters, gauge)?;
             let parent = rustix::fs::open(&base, DIRECTORY, Mode::empty())
                 .map_err(EngineError::system("open the directory", &base))?;
@@ -105,7 +105,7 @@ fn prepare(
     };
     let whole = parameters.number as f64 + parameters.transactions as f64 + f64::from(subdirectories);
     let progress = &mut *session.progress;
-    let foreseen = aside::run("prepare", session.bounds, work, |gauge| {
+    let foreseen = background::run("prepare", session.bounds, work, |gauge| {
         progress.tell(Stage::Prepare, "", gauge.done() as f64 / whole, 0);
         true
     })??;
@@ -116,7 +116,7 @@ fn prepare(
 
 /// What the parts will do, which depends only on the parameters. A pool that would run out of files, which
 /// ends the original without a report, is rejected before anything is created.
-fn foresee(parameters: &Postmark, gauge: &aside::Gauge) -> Result<[Sum; 3], EngineError> {
+fn foresee(parameters: &Postmark, gauge: &background::Gauge) -> Result<[Sum; 3], EngineError> {
     let mut script = Script::new(parameters);
     let [mut create, mut transactions, mut delete] = [Sum::default(); 3];
     for _ in 0..parameters.number {
@@ -261,38 +261,38 @@ impl Worker {
 
     fn create(&mut self, meter: &mut Meter, directory: &OwnedFd, file: File) -> Result<(), Halt> {
         let mut name = [0; NAME];
-        let place = place(file, &mut name);
+        let object = object(file, &mut name);
         let flags = if self.buffering { OFlags::WRONLY | OFlags::TRUNC } else { OFlags::RDWR };
         let flags = flags | OFlags::CREATE | OFlags::CLOEXEC;
-        let open = || rustix::fs::openat(directory, place.name, flags, FILE_MODE);
-        let descriptor = timed(meter, CREATE, place, |_| 0, open)?;
-        self.fill(meter, place, descriptor, file, 0, file.size_bytes)
+        let open = || rustix::fs::openat(directory, object.name, flags, FILE_MODE);
+        let descriptor = timed(meter, CREATE, object, |_| 0, open)?;
+        self.fill(meter, object, descriptor, file, 0, file.size_bytes)
     }
 
     fn append(&mut self, meter: &mut Meter, directory: &OwnedFd, file: File, bytes: u64) -> Result<(), Halt> {
         let mut name = [0; NAME];
-        let place = place(file, &mut name);
+        let object = object(file, &mut name);
         let flags = if self.buffering { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDWR };
         let flags = flags | OFlags::APPEND | OFlags::CLOEXEC;
-        let open = || rustix::fs::openat(directory, place.name, flags, FILE_MODE);
-        let descriptor = timed(meter, OPEN_APPEND, place, |_| 0, open)?;
+        let open = || rustix::fs::openat(directory, object.name, flags, FILE_MODE);
+        let descriptor = timed(meter, OPEN_APPEND, object, |_| 0, open)?;
         if self.buffering {
-            timed(meter, LSEEK, place, |_| 0, || rustix::fs::seek(&descriptor, SeekFrom::End(0)))?;
+            timed(meter, LSEEK, object, |_| 0, || rustix::fs::seek(&descriptor, SeekFrom::End(0)))?;
         }
-        self.fill(meter, place, descriptor, file, file.size_bytes, bytes)
+        self.fill(meter, object, descriptor, file, file.size_bytes, bytes)
     }
 
     /// Writes and closes.
     fn fill(
         &mut self,
         meter: &mut Meter,
-        place: Place<'_>,
+        object: Object<'_>,
         descriptor: OwnedFd,
         file: File,
         from: u64,
         bytes: u64,
     ) -> Result<(), Halt> {
-        let buffer = self.buffer(meter, place, &descriptor)?;
+        let buffer = self.buffer(meter, object, &descriptor)?;
         let identity = FileIdentity::new(self.seed, file.number.into());
         let content = &mut self.content;
         let mut position = from;
@@ -306,7 +306,7 @@ impl Worker {
                     Ok(0) if length > 0 => Err(Errno::IO),
                     other => other,
                 };
-                position += timed(meter, WRITE, place, |written| *written as u64, write)? as u64;
+                position += timed(meter, WRITE, object, |written| *written as u64, write)? as u64;
                 if position == end {
                     return Ok(());
                 }
@@ -316,48 +316,53 @@ impl Worker {
             Some(buffer) => blocks::write_buffered(bytes, self.write, buffer, &mut put)?,
             None => blocks::write_raw(bytes, self.write, &mut put)?,
         }
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+        timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(descriptor))
     }
 
     fn read(&mut self, meter: &mut Meter, directory: &OwnedFd, file: File) -> Result<(), Halt> {
         let mut name = [0; NAME];
-        let place = place(file, &mut name);
+        let object = object(file, &mut name);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let open = || rustix::fs::openat(directory, place.name, flags, Mode::empty());
-        let descriptor = timed(meter, OPENAT, place, |_| 0, open)?;
-        let buffer = self.buffer(meter, place, &descriptor)?;
+        let open = || rustix::fs::openat(directory, object.name, flags, Mode::empty());
+        let descriptor = timed(meter, OPENAT, object, |_| 0, open)?;
+        let buffer = self.buffer(meter, object, &descriptor)?;
         let data = &mut self.data;
         let mut get = |piece: u64| -> Result<u64, Halt> {
             let piece = &mut data[..piece as usize];
             let read = || rustix::io::read(&descriptor, &mut *piece);
-            timed(meter, READ, place, |read| *read as u64, read).map(|read| read as u64)
+            timed(meter, READ, object, |read| *read as u64, read).map(|read| read as u64)
         };
         match buffer {
             Some(buffer) => blocks::read_buffered(file.size_bytes, self.read, buffer, &mut get)?,
             None => blocks::read_raw(file.size_bytes, self.read, &mut get)?,
         }
-        timed(meter, CLOSE, place, |()| 0, || fsdyno_sys::thread::close(descriptor))
+        timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(descriptor))
     }
 
     /// Size of the stream's buffer, for which the C library queries the file at its first use; `None` without
     /// one.
-    fn buffer(&self, meter: &mut Meter, place: Place<'_>, descriptor: &OwnedFd) -> Result<Option<u64>, Halt> {
+    fn buffer(
+        &self,
+        meter: &mut Meter,
+        object: Object<'_>,
+        descriptor: &OwnedFd,
+    ) -> Result<Option<u64>, Halt> {
         if !self.buffering {
             return Ok(None);
         }
-        let attributes = timed(meter, FSTAT, place, |_| 0, || rustix::fs::fstat(descriptor))?;
+        let attributes = timed(meter, FSTAT, object, |_| 0, || rustix::fs::fstat(descriptor))?;
         Ok(Some(blocks::buffer_size(attributes.st_blksize)))
     }
 }
 
 fn delete(meter: &mut Meter, step: Step, directory: &OwnedFd, file: File) -> Result<(), Halt> {
     let mut name = [0; NAME];
-    let place = place(file, &mut name);
-    timed(meter, step, place, |()| 0, || rustix::fs::unlinkat(directory, place.name, AtFlags::empty()))
+    let object = object(file, &mut name);
+    timed(meter, step, object, |()| 0, || rustix::fs::unlinkat(directory, object.name, AtFlags::empty()))
 }
 
 /// Where a file is; its name is written into the buffer.
-fn place(file: File, buffer: &mut [u8; NAME]) -> Place<'_> {
+fn object(file: File, buffer: &mut [u8; NAME]) -> Object<'_> {
     file.name_into(buffer);
-    Place { directory: b"", name: CStr::from_bytes_until_nul(buffer).unwrap_or_default() }
+    Object { directory: b"", name: CStr::from_bytes_until_nul(buffer).unwrap_or_default() }
 }

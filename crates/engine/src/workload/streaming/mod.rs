@@ -15,7 +15,7 @@
 
 mod stream;
 
-use crate::aside;
+use crate::background;
 use crate::content::FileIdentity;
 use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter};
@@ -162,7 +162,7 @@ impl Plan<'_> {
         let (count, file_bytes) = (self.parameters.streams, self.parameters.file_bytes());
         let streams: Vec<Stream> =
             (0..count).map(|number| self.stream(&file_name(number), number, true, Course::Once)).collect();
-        let work = move |gauge: &aside::Gauge| -> Result<(), EngineError> {
+        let work = move |gauge: &background::Gauge| -> Result<(), EngineError> {
             streams.iter().try_for_each(|stream| {
                 stream
                     .make(&base, || gauge.cancelled(), |bytes| gauge.advance(bytes))
@@ -171,7 +171,7 @@ impl Plan<'_> {
         };
         let whole = file_bytes * u64::from(count);
         let progress = &mut *session.progress;
-        aside::run("prepare", session.bounds, work, |gauge| {
+        background::run("prepare", session.bounds, work, |gauge| {
             progress.tell(Progress::Prepare, "", gauge.done() as f64 / whole as f64, 0);
             true
         })??;
@@ -184,7 +184,7 @@ impl Plan<'_> {
     fn find_files(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         let (base, streams, expected_bytes) =
             (self.base.clone(), self.parameters.streams, self.parameters.file_bytes());
-        let work = move |_: &aside::Gauge| {
+        let work = move |_: &background::Gauge| {
             (0..streams).map(|stream| base.join(file_name(stream))).try_for_each(|path| {
                 let found = rustix::fs::lstat(&path).map_err(EngineError::system("find the file", &path))?;
                 match found.st_size as u64 {
@@ -194,7 +194,7 @@ impl Plan<'_> {
             })
         };
         let progress = &mut *session.progress;
-        aside::run("settle", session.bounds, work, |_| {
+        background::run("settle", session.bounds, work, |_| {
             progress.tell(Progress::Settle, "", 0.0, 0);
             true
         })?
@@ -203,7 +203,7 @@ impl Plan<'_> {
     /// Makes the kernel drop the cached pages of the files, which have already been written back.
     fn forget(&self, session: &mut Session<'_, '_>, stage: &str, after_ns: u64) -> Result<(), EngineError> {
         let (base, streams) = (self.base.clone(), self.parameters.streams);
-        let work = move |_: &aside::Gauge| {
+        let work = move |_: &background::Gauge| {
             for path in (0..streams).map(|stream| base.join(file_name(stream))) {
                 let Ok(file) = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
                 else {
@@ -216,7 +216,7 @@ impl Plan<'_> {
             Ok(())
         };
         let progress = &mut *session.progress;
-        aside::run("settle", session.bounds, work, |_| {
+        background::run("settle", session.bounds, work, |_| {
             progress.tell(Progress::Settle, stage, 0.5, after_ns);
             true
         })?

@@ -3,7 +3,7 @@
 
 use crate::content::{AlignedBuffer, Content, FileIdentity, Held};
 use crate::error::OperationFailure;
-use crate::meter::{Halt, Meter, Place, timed, watched};
+use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::queue::{self, Piece, Supply};
 use fsdyno_core::workload::steps::{Step, up_to};
 use fsdyno_core::workload::streaming::{pread, pwrite, read, uring_read, uring_write, write};
@@ -150,17 +150,17 @@ impl Ready {
     pub(crate) fn run(mut self, meter: &mut Meter) -> Halt {
         meter.work_in(self.stream.name.as_bytes());
         let name = CString::default();
-        let place = Place { directory: self.stream.name.as_bytes(), name: &name };
+        let object = Object { directory: self.stream.name.as_bytes(), name: &name };
         let batch = self.stream.batch as usize;
         let result = match &mut self.ring {
             Some(ring) if self.stream.writes => {
-                queue::run(meter, ring, batch, MOVE, place, &mut Writing(&mut self.source))
+                queue::run(meter, ring, batch, MOVE, object, &mut Writing(&mut self.source))
             }
-            Some(ring) => queue::run(meter, ring, batch, MOVE, place, &mut Reading(&mut self.source)),
-            None => one_by_one(meter, &self.file, place, &self.stream, &mut self.source),
+            Some(ring) => queue::run(meter, ring, batch, MOVE, object, &mut Reading(&mut self.source)),
+            None => one_by_one(meter, &self.file, object, &self.stream, &mut self.source),
         };
         let synced = result.and_then(|()| match self.stream.fsync && self.stream.writes {
-            true => timed(meter, SYNC, place, |()| 0, || rustix::fs::fsync(&self.file)),
+            true => timed(meter, SYNC, object, |()| 0, || rustix::fs::fsync(&self.file)),
             false => Ok(()),
         });
         synced.err().unwrap_or(Halt::Over)
@@ -171,7 +171,7 @@ impl Ready {
 fn one_by_one(
     meter: &mut Meter,
     file: &OwnedFd,
-    place: Place<'_>,
+    object: Object<'_>,
     stream: &Stream,
     source: &mut Source,
 ) -> Result<(), Halt> {
@@ -182,24 +182,24 @@ fn one_by_one(
     while let Some(mut piece) = source.next(meter) {
         loop {
             if !random && at != piece.position {
-                watched(meter, MOVE, place, || rustix::fs::seek(file, SeekFrom::Start(piece.position)))?;
+                watched(meter, MOVE, object, || rustix::fs::seek(file, SeekFrom::Start(piece.position)))?;
             }
             let Piece { position, length } = piece;
             let moved = if stream.writes {
                 let bytes = source.content.bytes(source.identity, position, length);
                 match random {
-                    true => timed(meter, MOVE, place, count, || rustix::io::pwrite(file, bytes, position)),
-                    false => timed(meter, MOVE, place, count, || rustix::io::write(file, bytes)),
+                    true => timed(meter, MOVE, object, count, || rustix::io::pwrite(file, bytes, position)),
+                    false => timed(meter, MOVE, object, count, || rustix::io::write(file, bytes)),
                 }
             } else {
                 let bytes = &mut source.buffer.as_mut_slice()[..length];
                 match random {
-                    true => timed(meter, MOVE, place, count, || rustix::io::pread(file, bytes, position)),
-                    false => timed(meter, MOVE, place, count, || rustix::io::read(file, bytes)),
+                    true => timed(meter, MOVE, object, count, || rustix::io::pread(file, bytes, position)),
+                    false => timed(meter, MOVE, object, count, || rustix::io::read(file, bytes)),
                 }
             }?;
             if moved == 0 {
-                return Err(meter.failed(MOVE, place, queue::NOTHING_MOVED));
+                return Err(meter.failed(MOVE, object, queue::NOTHING_MOVED));
             }
             at = position + moved as u64;
             match piece.rest(moved) {

@@ -1,6 +1,7 @@
 //! The harness: requirements, the state of the machine before and after, and how to run the built binary.
 
 pub mod disk;
+pub mod guarded;
 #[path = "../../../../host/tests/local/requirement.rs"]
 mod requirement;
 pub mod sick;

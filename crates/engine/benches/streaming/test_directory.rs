@@ -19,7 +19,7 @@ pub fn alone() {
 }
 
 /// Where the file is: ext4 on a loop device, unmounted at the end, or a temporary directory.
-pub struct Ground {
+pub struct TestDirectory {
     directory: tempfile::TempDir,
     mounted: Option<Mounted>,
 }
@@ -60,7 +60,7 @@ impl Drop for Scheduler {
     }
 }
 
-impl Ground {
+impl TestDirectory {
     pub fn new() -> Self {
         let memory = Path::new("/dev/shm");
         if rustix::process::geteuid().is_root() && memory.is_dir() {
@@ -76,10 +76,10 @@ impl Ground {
                 // The loop device holds it open, so it disappears with the mount.
                 std::fs::remove_file(&image).unwrap();
                 let scheduler = Scheduler::none(&point);
-                return Ground { directory, mounted: Some(Mounted { point, scheduler }) };
+                return TestDirectory { directory, mounted: Some(Mounted { point, scheduler }) };
             }
         }
-        Ground { directory: tempfile::tempdir_in("/var/tmp").unwrap(), mounted: None }
+        TestDirectory { directory: tempfile::tempdir_in("/var/tmp").unwrap(), mounted: None }
     }
 
     fn describe(&self) -> &'static str {
@@ -104,7 +104,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         if let Some(Mounted { point, scheduler }) = self.mounted.take() {
             // While the device still exists.
@@ -121,7 +121,7 @@ impl Drop for Ground {
     }
 }
 
-pub fn machine(ground: &Ground) -> String {
+pub fn machine(ground: &TestDirectory) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");

@@ -26,43 +26,43 @@ const BLOCK: u64 = 1024;
 const DISK_BYTES: u64 = 400 << 20;
 
 /// The directory, with everything that exists before and after a run.
-pub struct Ground {
+pub struct TestArea {
     directory: PathBuf,
     /// The disk of the filesystem that holds the images.
     below: Option<Disk>,
     decoys: Vec<Disk>,
 }
 
-impl Ground {
+impl TestArea {
     /// Sets it up, after removing what an earlier soak may have left.
     pub fn new(directory: &Path) -> Self {
         let directory = directory.canonicalize().expect("a directory").join("ground");
-        let mut ground = Ground { directory, below: None, decoys: Vec::new() };
+        let mut area = TestArea { directory, below: None, decoys: Vec::new() };
         for name in ["scratch", "state"] {
-            fs::create_dir_all(ground.path(name)).expect("a directory");
+            fs::create_dir_all(area.path(name)).expect("a directory");
         }
-        ground.clean_up();
-        ground.take_down();
-        use_loop_devices_once(&ground.path("once"));
-        let state = text(&ground.path("state"));
+        area.clean_up();
+        area.take_down();
+        use_loop_devices_once(&area.path("once"));
+        let state = text(&area.path("state"));
         run("mount", &["-t", "tmpfs", "-o", &format!("size={STATE_ROOM},mode=0755"), "soak", &state]);
-        let image = ground.path("scratch.img");
+        let image = area.path("scratch.img");
         File::create(&image).and_then(|file| file.set_len(SCRATCH_BYTES)).expect("an image");
         run("mkfs.ext4", &["-q", "-F", "-m", "0", &text(&image)]);
         let below = Disk::attach(image);
-        run("mount", &[&below.node, &text(&ground.path("scratch"))]);
-        ground.below = Some(below);
+        run("mount", &[&below.node, &text(&area.path("scratch"))]);
+        area.below = Some(below);
         // A separate copy of the binary: every process that runs it belongs to the soak.
-        fs::copy(env!("CARGO_BIN_EXE_fsdyno"), ground.binary()).expect("copy the binary");
+        fs::copy(env!("CARGO_BIN_EXE_fsdyno"), area.binary()).expect("copy the binary");
         for name in ["decoy.random", "decoy.ext4"] {
-            let file = ground.path(name);
+            let file = area.path(name);
             fs::write(&file, noise(DECOY_BYTES)).expect("a decoy");
             if name == "decoy.ext4" {
                 run("mkfs.ext4", &["-q", "-F", "-L", "precious", &text(&file)]);
             }
-            ground.decoys.push(Disk::attach(file));
+            area.decoys.push(Disk::attach(file));
         }
-        ground
+        area
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -236,7 +236,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for TestArea {
     fn drop(&mut self) {
         self.take_down();
     }

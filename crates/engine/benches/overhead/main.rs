@@ -13,17 +13,16 @@
 //! `benches/runs/<date>-<kernel>-<host>/overhead.txt`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
 
+mod instructions;
+#[path = "../keep/mod.rs"]
 mod keep;
 
 use fsdyno_core::{Operation, Role};
 use fsdyno_engine::Step;
-use fsdyno_engine::meter::{Halt, Meter, Place, timed};
+use fsdyno_engine::meter::{Halt, Meter, Object, timed};
 use fsdyno_sys::timer::Timer;
+use instructions::{be_stepped, instruction_table};
 use keep::keep;
-use nix::sys::ptrace;
-use nix::sys::signal::{Signal, raise};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::Pid;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -34,7 +33,6 @@ use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Barrier};
 
 const FILES: usize = 10_000;
@@ -87,7 +85,7 @@ trait Instrument {
     fn call<T>(
         &mut self,
         step: u32,
-        place: Place<'_>,
+        object: Object<'_>,
         bytes: impl FnOnce(&T) -> u64,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno>;
@@ -100,7 +98,7 @@ impl Instrument for Bare {
     fn call<T>(
         &mut self,
         _: u32,
-        _: Place<'_>,
+        _: Object<'_>,
         _: impl FnOnce(&T) -> u64,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
@@ -125,7 +123,7 @@ impl Instrument for Pairs {
     fn call<T>(
         &mut self,
         step: u32,
-        _: Place<'_>,
+        _: Object<'_>,
         _: impl FnOnce(&T) -> u64,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
@@ -141,11 +139,11 @@ impl Instrument for Meter {
     fn call<T>(
         &mut self,
         step: u32,
-        place: Place<'_>,
+        object: Object<'_>,
         bytes: impl FnOnce(&T) -> u64,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        timed(self, Step(step), place, bytes, call).map_err(|halt| match halt {
+        timed(self, Step(step), object, bytes, call).map_err(|halt| match halt {
             Halt::Failed(failure) => failure.errno,
             Halt::Over => Errno::TIMEDOUT,
         })
@@ -184,35 +182,39 @@ fn run(
     rustix::fs::mkdirat(top, c"f", Mode::RWXU)?;
     let (directories, files) = (open(c"d")?, open(c"f")?);
     let mut data = [7; FILE_BYTES];
-    let place = |name| Place { directory: b"f", name };
+    let object = |name| Object { directory: b"f", name };
     between();
     for name in names.iter().map(name_of) {
-        instrument.call(0, place(name), |()| 0, || rustix::fs::mkdirat(&directories, name, Mode::RWXU))?;
+        instrument.call(0, object(name), |()| 0, || rustix::fs::mkdirat(&directories, name, Mode::RWXU))?;
     }
     between();
     for name in names.iter().map(name_of) {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let file =
-            instrument.call(1, place(name), |_| 0, || rustix::fs::openat(&files, name, flags, Mode::RUSR))?;
-        instrument.call(2, place(name), |written| *written as u64, || rustix::io::write(&file, &data))?;
-        instrument.call(3, place(name), |()| 0, || fsdyno_sys::thread::close(file))?;
+        let file = instrument.call(
+            1,
+            object(name),
+            |_| 0,
+            || rustix::fs::openat(&files, name, flags, Mode::RUSR),
+        )?;
+        instrument.call(2, object(name), |written| *written as u64, || rustix::io::write(&file, &data))?;
+        instrument.call(3, object(name), |()| 0, || fsdyno_sys::thread::close(file))?;
     }
     between();
     for name in names.iter().map(name_of) {
         let look = || rustix::fs::statx(&files, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
-        std::hint::black_box(instrument.call(4, place(name), |_| 0, look)?);
+        std::hint::black_box(instrument.call(4, object(name), |_| 0, look)?);
     }
     between();
     for name in names.iter().map(name_of) {
         let open = || rustix::fs::openat(&files, name, OFlags::RDONLY, Mode::empty());
-        let file = instrument.call(1, place(name), |_| 0, open)?;
-        instrument.call(5, place(name), |read| *read as u64, || rustix::io::read(&file, &mut data))?;
-        instrument.call(3, place(name), |()| 0, || fsdyno_sys::thread::close(file))?;
+        let file = instrument.call(1, object(name), |_| 0, open)?;
+        instrument.call(5, object(name), |read| *read as u64, || rustix::io::read(&file, &mut data))?;
+        instrument.call(3, object(name), |()| 0, || fsdyno_sys::thread::close(file))?;
     }
     between();
     for name in names.iter().map(name_of) {
         let remove = || rustix::fs::unlinkat(&files, name, AtFlags::empty());
-        instrument.call(6, place(name), |()| 0, remove)?;
+        instrument.call(6, object(name), |()| 0, remove)?;
     }
     between();
     Ok(())
@@ -356,132 +358,6 @@ fn table(out: &mut String, workers: usize, rounds: &[[Vec<(u64, u64)>; 3]]) {
         "(ratios of time: above 1 the engine is slower; CPU e/t: processor time, engine over timed)"
     )
     .unwrap();
-}
-
-/// How user instructions are counted.
-#[derive(Debug, Clone, Copy)]
-enum Count {
-    Perf,
-    SingleSteps,
-}
-
-impl Count {
-    /// User instructions of a run with this many files, plus some that do not depend on their number.
-    fn of(self, mode: Loop, files: usize) -> Option<f64> {
-        match self {
-            Count::Perf => by_perf(mode, files),
-            Count::SingleSteps => by_steps(mode, files),
-        }
-    }
-
-    /// User instructions per file: the slope between few and many.
-    fn per_file(self, mode: Loop) -> Option<f64> {
-        let (few, many) = match self {
-            Count::Perf => (2000, 12_000),
-            Count::SingleSteps => (10, 60),
-        };
-        Some((self.of(mode, many)? - self.of(mode, few)?) / (many - few) as f64)
-    }
-}
-
-fn by_perf(mode: Loop, files: usize) -> Option<f64> {
-    let output = Command::new("perf")
-        .args(["stat", "-x", ",", "-e", "instructions:u"])
-        .arg(std::env::current_exe().ok()?)
-        .args(["--count", mode.name(), &files.to_string()])
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    text.lines().find(|line| line.contains("instructions"))?.split(',').next()?.parse().ok()
-}
-
-/// Single-steps through the part of a child between two stops that the child makes itself.
-fn by_steps(mode: Loop, files: usize) -> Option<f64> {
-    let mut child = Command::new(std::env::current_exe().ok()?)
-        .args(["--step", mode.name(), &files.to_string()])
-        .spawn()
-        .ok()?;
-    let pid = Pid::from_raw(child.id() as i32);
-    let mut steps = 0_u64;
-    let whole = match waitpid(pid, None) {
-        Ok(WaitStatus::Stopped(_, Signal::SIGSTOP)) => loop {
-            if ptrace::step(pid, None).is_err() {
-                break false;
-            }
-            match waitpid(pid, None) {
-                Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => steps += 1,
-                Ok(WaitStatus::Stopped(_, Signal::SIGSTOP)) => break true,
-                _ => break false,
-            }
-        },
-        _ => false,
-    };
-    child.kill().ok()?;
-    child.wait().ok()?;
-    whole.then_some(steps as f64)
-}
-
-/// The code of the child that is single-stepped: the parts, between two stops.
-fn be_stepped(mode: Loop, files: usize, timer: Timer) {
-    let top = tempfile::tempdir_in("/dev/shm").unwrap();
-    let directory = rustix::fs::open(top.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
-    let names = names(files);
-    let mut meter = Meter::alone(timer, Role::Writer, STEPS, 3_600_000_000_000);
-    let steps = if mode == Loop::Engine { STEPS.len() as u32 } else { 0 };
-    // As after a long run: the list of the slowest operations is full, and the following ones are not slow
-    // enough.
-    for step in 0..steps {
-        for _ in 0..64 {
-            // Longer than a single-stepped operation, even on a busy machine.
-            let pause = || {
-                std::thread::sleep(std::time::Duration::from_millis(25));
-                Ok(())
-            };
-            let place = Place { directory: b"f", name: c"x" };
-            timed(&mut meter, Step(step), place, |()| 0, pause).unwrap();
-        }
-    }
-    ptrace::traceme().unwrap();
-    raise(Signal::SIGSTOP).unwrap();
-    match mode {
-        Loop::Nothing => {
-            names.iter().map(name_of).for_each(|name| {
-                std::hint::black_box(name);
-            });
-            Ok(())
-        }
-        Loop::Plain => run(&mut Bare, &directory, &names, || ()),
-        Loop::Timed => {
-            let mut pairs = Pairs::default();
-            let result = run(&mut pairs, &directory, &names, || ());
-            std::hint::black_box(pairs.sums_ns);
-            result
-        }
-        Loop::Engine => run(&mut meter, &directory, &names, || ()),
-    }
-    .unwrap();
-    raise(Signal::SIGSTOP).unwrap();
-}
-
-fn instruction_table(out: &mut String) {
-    let ways = [(Count::Perf, "counted by perf"), (Count::SingleSteps, "counted by single-stepping")];
-    let found = ways.into_iter().find_map(|(count, way)| Some((count, way, count.per_file(Loop::Nothing)?)));
-    let Some((count, way, nothing)) = found else {
-        writeln!(out, "\nuser instructions: neither perf nor ptrace can count them here").unwrap();
-        return;
-    };
-    writeln!(out, "\nuser instructions, {way}, {OPERATIONS_PER_FILE} timed operations per file").unwrap();
-    writeln!(out, "{:<10} {:>10} {:>14}", "", "per file", "per operation").unwrap();
-    let mut per_file = Vec::new();
-    for mode in Loop::MEASURED {
-        let Some(count) = count.per_file(mode).map(|count| count - nothing) else { continue };
-        writeln!(out, "{:<10} {count:>10.0} {:>14.1}", mode.name(), count / OPERATIONS_PER_FILE as f64)
-            .unwrap();
-        per_file.push(count);
-    }
-    if let [_, timed, engine] = per_file[..] {
-        writeln!(out, "engine/timed {:.3}", engine / timed).unwrap();
-    }
 }
 
 fn machine() -> String {

@@ -1,0 +1,305 @@
+//! What the workers of a phase did.
+
+use super::{Latency, document};
+use crate::operation::{Operation, Role};
+use crate::telemetry::Telemetry;
+use crate::units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// `1 reader`, `3 readers`, `3 readers, 3 writers`.
+    pub name: String,
+    /// Load before the window.
+    pub ramp_ns: Nanos,
+    /// The measured part; from the first operation to the last if the phase lasts until its work is done.
+    /// Zero if an external program was too fast to measure, and then there are no rates either.
+    pub window_ns: Nanos,
+    /// Time after the window until the last operation had ended, or the limit.
+    pub drain_ns: Nanos,
+    /// Results by role, writers before readers, as in the published tables.
+    pub roles: Vec<RoleResult>,
+    /// What the machine did in the window; absent if it was not sampled.
+    #[serde(default)]
+    pub telemetry: Option<Telemetry>,
+}
+
+impl PhaseResult {
+    /// A phase of which only the duration is known, and not what came before and after.
+    pub fn lasting(name: impl Into<String>, window_ns: Nanos, roles: Vec<RoleResult>) -> Self {
+        let (name, none) = (name.into(), Nanos(0));
+        PhaseResult { name, ramp_ns: none, window_ns, drain_ns: none, roles, telemetry: None }
+    }
+
+    /// Bytes that all roles moved in the window.
+    pub fn bytes(&self) -> u64 {
+        self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
+    }
+}
+
+/// Name of the phase without roles that has the telemetry of all others if a program ran them without
+/// reporting when one ended and the next began.
+pub const WHOLE_RUN: &str = "whole run";
+
+/// What was watched as one: a phase, or all phases of a program together if they could not be separated.
+#[derive(Debug, Clone)]
+pub struct Watched<'a> {
+    /// Name of the phase, or [`WHOLE_RUN`].
+    pub name: &'a str,
+    /// The measured part.
+    pub window_ns: Nanos,
+    /// Everything that worked meanwhile.
+    pub roles: Vec<&'a RoleResult>,
+    /// What the machine did meanwhile.
+    pub telemetry: &'a Telemetry,
+}
+
+impl<'a> Watched<'a> {
+    /// The phases of a trial that were watched, or all of them as one.
+    pub fn of(phases: &'a [PhaseResult]) -> Vec<Watched<'a>> {
+        let is_whole = |phase: &&PhaseResult| phase.name == WHOLE_RUN && phase.roles.is_empty();
+        let watched = |phase: &'a PhaseResult, roles| {
+            let PhaseResult { name, window_ns, telemetry, .. } = phase;
+            Some(Watched { name, window_ns: *window_ns, roles, telemetry: telemetry.as_ref()? })
+        };
+        match phases.iter().find(is_whole) {
+            Some(whole) => {
+                watched(whole, phases.iter().flat_map(|phase| &phase.roles).collect()).into_iter().collect()
+            }
+            None => phases.iter().filter_map(|phase| watched(phase, phase.roles.iter().collect())).collect(),
+        }
+    }
+
+    /// Bytes that all roles moved.
+    pub fn bytes(&self) -> u64 {
+        self.roles.iter().map(|role| role.rates.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Processor time of all workers, and of the kernel threads that worked for them. `None` if a program did
+    /// not report its own.
+    pub fn cpu_with_threads(&self) -> Option<Nanos> {
+        let workers = self.roles.iter().fold(CpuTime::default(), |sum, role| sum + role.cpu).total();
+        let is_told = workers > Nanos(0) || self.roles.iter().all(|role| role.is_watched());
+        is_told.then(|| Nanos(workers.0.saturating_add(self.telemetry.storage_threads_ns())))
+    }
+}
+
+/// What the workers of one role did in one phase.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RoleResult {
+    /// Which role.
+    pub role: Role,
+    /// How many workers.
+    pub workers: u32,
+    /// The longest time in which a worker completed nothing, cut at the edges of the window.
+    #[serde(deserialize_with = "document::or_none")]
+    pub longest_stall_ns: Nanos,
+    /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
+    #[serde(deserialize_with = "document::or_none")]
+    pub time_over_100ms: f64,
+    /// The same for 1 s.
+    #[serde(deserialize_with = "document::or_none")]
+    pub time_over_1s: f64,
+    /// Operations in flight when the window began: not part of the sample, but their time counts as stall.
+    pub blocked_at_start: Vec<InFlight>,
+    /// Rates over the window.
+    pub rates: Rates,
+    /// Processor time of the workers in the window. If a program reports a single figure, that is stored as
+    /// system time.
+    #[serde(default)]
+    pub cpu: CpuTime,
+    /// What a workload counts by name in addition to its items, such as the files that postmark created, read
+    /// and appended to.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
+    /// The longest time that one item took, from the start of its first operation to the end of its last;
+    /// absent if the workload does not measure it.
+    #[serde(default)]
+    pub longest_item_ns: Option<Nanos>,
+    /// Each worker separately.
+    pub worker_results: Vec<WorkerResult>,
+    /// Each operation, in the order of [`Operation::ALL`].
+    pub operations: Vec<OperationResult>,
+}
+
+impl RoleResult {
+    /// A role of whose workers only the number is known.
+    pub fn unwatched(role: Role, workers: u32) -> Self {
+        RoleResult {
+            role,
+            workers,
+            longest_stall_ns: Nanos(0),
+            time_over_100ms: 0.0,
+            time_over_1s: 0.0,
+            blocked_at_start: Vec::new(),
+            rates: Rates::default(),
+            cpu: CpuTime::default(),
+            counts: BTreeMap::new(),
+            longest_item_ns: None,
+            worker_results: Vec::new(),
+            operations: Vec::new(),
+        }
+    }
+
+    /// Whether its workers were watched. Those of an external program are not: only what the program reports
+    /// is known about their stalls and operations, and a zero means unknown.
+    pub fn is_watched(&self) -> bool {
+        !self.worker_results.is_empty()
+    }
+
+    /// The longest stall, if it is known.
+    pub fn known_stall_ns(&self) -> Option<Nanos> {
+        (self.is_watched() || self.longest_stall_ns > Nanos(0)).then_some(self.longest_stall_ns)
+    }
+}
+
+/// One worker of a role.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    /// Operations that started and ended inside the window.
+    pub completed: u64,
+    /// Operations that covered the whole window: 0 or 1, or up to as many as the worker keeps in flight at
+    /// once.
+    pub spanning: u64,
+    /// The longest time in which it completed nothing, cut at the edges of the window.
+    pub longest_stall_ns: Nanos,
+    /// Share of the window spent in operations longer than 100 ms; the mean if several are in flight at once.
+    pub time_over_100ms: f64,
+    /// The same for 1 s.
+    pub time_over_1s: f64,
+    /// How often it finished its tree (a reader), or had to start a new one for lack of space (a writer).
+    pub rounds: u64,
+    /// Bytes of operations that ended inside the window.
+    #[serde(default)]
+    pub bytes: u64,
+    /// How long it worked: the window, or until its work was done.
+    #[serde(default)]
+    pub active_ns: Nanos,
+    /// Processor time in the window.
+    #[serde(default)]
+    pub cpu: CpuTime,
+    /// The operation that had not ended at the drain limit; if there are several, the one that started first.
+    pub unfinished: Option<InFlight>,
+}
+
+/// An operation seen in flight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Index of the worker within its role.
+    pub worker: u32,
+    /// Which operation.
+    pub operation: Operation,
+    /// Start relative to the start of the window; negative before it.
+    pub start_ns: i64,
+    /// How long it took, or at least took.
+    pub duration_ns: Nanos,
+    /// Whether its end was never seen.
+    pub at_least: bool,
+}
+
+/// Rates of a role. Per worker: over the time spent in the operations, as in the 2009 tables. Aggregate: all
+/// workers together over the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Bytes after the first over the time in their reads or writes; absent if there are none.
+    pub data_bytes_per_s: Option<f64>,
+    /// All bytes over the time in readdir + open + first byte + data (readers), open + first byte + data +
+    /// close (writers).
+    pub with_overhead_bytes_per_s: Option<f64>,
+    /// Bytes of operations that ended inside the window over the window.
+    pub aggregate_bytes_per_s: f64,
+    /// Operations that ended inside the window over the window.
+    pub operations_per_s: f64,
+    /// Bytes of operations that ended inside the window.
+    pub bytes: u64,
+    /// Items that were finished inside the window over the window.
+    #[serde(default)]
+    pub items_per_s: f64,
+    /// Items that were finished inside the window: files, transactions, seeks or chunks, whatever the
+    /// workload counts.
+    #[serde(default)]
+    pub items: u64,
+}
+
+/// Processor time of threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_ns: Nanos,
+    /// In the kernel.
+    pub system_ns: Nanos,
+}
+
+impl CpuTime {
+    /// Both together.
+    pub fn total(&self) -> Nanos {
+        Nanos(self.user_ns.0.saturating_add(self.system_ns.0))
+    }
+
+    /// What was used since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &CpuTime) -> CpuTime {
+        CpuTime {
+            user_ns: Nanos(self.user_ns.0.saturating_sub(earlier.user_ns.0)),
+            system_ns: Nanos(self.system_ns.0.saturating_sub(earlier.system_ns.0)),
+        }
+    }
+}
+
+impl std::ops::Add for CpuTime {
+    type Output = CpuTime;
+
+    fn add(self, other: CpuTime) -> CpuTime {
+        CpuTime {
+            user_ns: Nanos(self.user_ns.0.saturating_add(other.user_ns.0)),
+            system_ns: Nanos(self.system_ns.0.saturating_add(other.system_ns.0)),
+        }
+    }
+}
+
+/// The sample of one operation: those that started inside the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Which operation.
+    pub operation: Operation,
+    /// How many operations of the sample had not ended at the drain limit; each counts with the time seen so
+    /// far.
+    pub censored: u64,
+    /// The distribution of its latency.
+    pub lat_ns: Latency,
+    /// HdrHistogram V2, compressed, base64; nanoseconds, 3 digits.
+    pub histogram: String,
+    /// The sample over time.
+    pub timeline: Timeline,
+    /// The slowest operations, longest first, 64 at most.
+    pub slowest: Vec<SlowOperation>,
+}
+
+/// Counts, sums, maxima and bytes per interval, by the start of the operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Length of an interval; the first begins with the window.
+    pub interval_ns: Nanos,
+    /// Operations.
+    pub count: Vec<u64>,
+    /// Their total time.
+    pub sum_ns: Vec<u64>,
+    /// The longest.
+    pub max_ns: Vec<u64>,
+    /// Bytes that they moved; empty for operations that move none.
+    #[serde(default)]
+    pub bytes: Vec<u64>,
+}
+
+/// A slow operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowOperation {
+    /// Start relative to the start of the window.
+    pub start_ns: u64,
+    /// How long it took, or at least took if censored.
+    pub duration_ns: u64,
+    /// What it was done to, relative to the engine's directory.
+    pub path: String,
+}

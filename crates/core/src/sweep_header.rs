@@ -1,0 +1,25 @@
+//! What is known about a sweep besides its trials.
+
+use crate::measure::Measure;
+use serde::Serialize;
+
+/// What a report says about a sweep besides its trials.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SweepHeader {
+    /// Identifier in the store.
+    pub id: String,
+    /// Name of the plan.
+    pub name: String,
+    /// The plan as executed.
+    pub plan_toml: String,
+    /// What the command line changed in it: `path=value`.
+    pub overrides: Vec<String>,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC; `None` while it runs, and if it was interrupted.
+    pub finished: Option<String>,
+    /// Seed of the sweep.
+    pub seed: u64,
+    /// What the summary ranks by.
+    pub measure: Measure,
+}
