@@ -12,7 +12,8 @@
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_core::figures::total;
 use fsdyno_core::filesystem;
-use fsdyno_core::result::{CpuTime, WHOLE_RUN, Watched};
+use fsdyno_core::operation::Moves;
+use fsdyno_core::result::{CpuTime, RoleResult, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::device_read::CACHED;
 use fsdyno_core::{Bytes, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind, Workload};
@@ -73,15 +74,13 @@ fn warning(kind: WarningKind, one: &Watched<'_>, text: &str) -> Option<Warning> 
     Some(Warning::new(kind, text))
 }
 
-/// Bytes that readers got but the device did not deliver. A filesystem that compresses returns more than it
+/// Bytes that workers read but the device did not deliver. A filesystem that compresses returns more than it
 /// reads, so it cannot be judged. Phases that are meant to read from memory get no warning.
 fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     if compresses(record) {
         return None;
     }
-    let read = |one: &Watched<'_>| -> u64 {
-        total(one.roles.iter().filter(|role| role.role == Role::Reader).map(|role| role.rates.bytes))
-    };
+    let read = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_read(role))) };
     let meant =
         |one: &Watched<'_>| matches!(record.workload, Workload::DeviceRead(_)) && one.name == CACHED.name;
     let (one, share) = worst(seen, CACHED_SHARE, |one| {
@@ -100,6 +99,17 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         megabytes(one.telemetry.filesystem_device()?.read_bytes)
     );
     warning(WarningKind::PageCache, one, &text)
+}
+
+/// A program's own report does not say what it read.
+fn bytes_read(role: &RoleResult) -> u64 {
+    match role.role {
+        Role::Reader => role.rates.bytes,
+        _ => {
+            let reads = role.operations.iter().filter(|result| result.operation.moves() == Moves::Reads);
+            total(reads.flat_map(|result| result.timeline.bytes.iter().copied()))
+        }
+    }
 }
 
 /// Work that mkfs left to the kernel. The thread serves every ext4 filesystem of the machine.
@@ -144,7 +154,7 @@ fn steal_time(seen: &[Watched<'_>]) -> Option<Warning> {
 
 /// Other processes that read and write during the measurement. The kernel does not report on which device. If
 /// the filesystem is ours alone, they can only have used the disk below it, and moved at most what that disk
-/// moved beyond our own I/O.
+/// moved beyond our own I/O. In a directory, what the workers moved counts as that, wherever it went.
 fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     let others = |one: &Watched<'_>| -> u64 {
         total(one.telemetry.other_processes.iter().flat_map(|other| [other.read_bytes, other.write_bytes]))
@@ -153,7 +163,7 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     let on_disk = |one: &Watched<'_>| -> Option<(u64, u64)> {
         let disk = moved(one.telemetry.window.devices.iter().flatten().last()?);
         let own = match record.device {
-            DeviceSpec::Directory { .. } => 0,
+            DeviceSpec::Directory { .. } => total(one.roles.iter().map(|role| role.rates.bytes)),
             _ => moved(one.telemetry.filesystem_device()?),
         };
         Some((others(one).min(disk.saturating_sub(own)), disk))
@@ -233,10 +243,10 @@ fn megabytes(bytes: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_core::result::{Rates, RoleResult};
+    use fsdyno_core::result::Rates;
     use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample, Telemetry};
     use fsdyno_core::workload::{Content, Fileserver};
-    use fsdyno_core::{Environment, PhaseResult};
+    use fsdyno_core::{Environment, Operation, PhaseResult};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -338,6 +348,16 @@ mod tests {
             text,
             "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' delivered 250 MB"
         );
+        // Whoever reads: the steps of a transactor say what it read.
+        let mut transactions = healthy();
+        let mut read = fixture::operation(Operation::Read, &[1000]);
+        read.timeline.bytes = vec![400_000_000, 600_000_000];
+        transactions.phases[0].roles[0].role = Role::Transactor;
+        transactions.phases[0].roles[0].operations = vec![read];
+        assert_eq!(confounders(&transactions), []);
+        window(&mut transactions).devices[0] = Some(DeviceActivity::default());
+        let (kind, text) = only(&transactions);
+        assert!(kind == WarningKind::PageCache && text.contains("100 % of the 1000 MB read"), "{text}");
         // Too few bytes to judge, and a filesystem that compresses.
         for phase in &mut record.phases {
             phase.roles[0].rates.bytes = 1_000_000;
@@ -426,6 +446,14 @@ mod tests {
         assert_eq!(others(vec![other(1, 40_000_000)], 990_000_000), []);
         assert_eq!(others(vec![other(1, 9_000_000)], 9_000_000), []);
         assert_eq!(others(vec![other(1, 900_000_000)], 0), []);
+        // What the workers moved in a directory is theirs, not the others'.
+        let mut directory = healthy();
+        directory.device = DeviceSpec::Directory { path: "/data".into() };
+        let telemetry = directory.phases[0].telemetry.as_mut().expect("telemetry");
+        telemetry.other_processes = vec![other(1, 900_000_000)];
+        telemetry.devices.truncate(1);
+        telemetry.window.devices.truncate(1);
+        assert_eq!(confounders(&directory), []);
         let found = others(vec![other(77, 200_000_000), other(78, 100_000_000)], 990_000_000);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].kind, WarningKind::OtherIo);

@@ -105,7 +105,7 @@ pub struct Latency {
     pub mean: f64,
     /// Exact; the standard deviation of the population.
     pub stddev: f64,
-    /// From the histogram, 3 digits. A quantile below the median is unknown ([`Latency::known`]).
+    /// From the histogram, 3 digits. One that is unknown is 0 ([`Latency::known`]).
     pub quantiles: Quantiles,
     /// Values from this one upwards are lower bounds, because they depend on operations whose end was not
     /// seen.
@@ -118,11 +118,13 @@ impl Latency {
         self.quantiles[Quantile::P50]
     }
 
-    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then below the
-    /// median.
+    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then 0,
+    /// although the median or the maximum is not.
     pub fn known(&self, quantile: Quantile) -> Option<u64> {
         let value_ns = self.quantiles[quantile];
-        (value_ns >= self.median()).then_some(value_ns)
+        let all_are_zero = self.max == 0;
+        let is_median = matches!(quantile, Quantile::P50);
+        (value_ns >= self.median() && (value_ns > 0 || all_are_zero || is_median)).then_some(value_ns)
     }
 
     /// Whether a statistic with this value is only a lower bound, printed with `>=`.
@@ -224,6 +226,16 @@ mod tests {
             assert_eq!(quantile.name(), format!("{percent:.6}"));
             assert!((quantile.fraction() - percent / 100.0).abs() < 1e-12, "{quantile}");
         }
+    }
+
+    /// A published median may be rounded to 0.
+    #[test]
+    fn a_quantile_of_zero_below_a_maximum_is_unknown() {
+        let rounded = Latency { max: 12_937_000, ..Latency::default() };
+        let known: Vec<Quantile> =
+            Quantile::ALL.iter().copied().filter(|quantile| rounded.known(*quantile).is_some()).collect();
+        assert_eq!(known, [Quantile::P50]);
+        assert_eq!(Latency::default().known(Quantile::P999), Some(0));
     }
 
     #[test]

@@ -257,6 +257,7 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
         let overhead = if reads { Operation::Readdir } else { Operation::Close };
         !published || moves(step) || step == Operation::Openat || step == overhead
     });
+    let moved_any = steps.iter().zip(samples).any(|(step, sample)| moves(*step) && sample.count > 0);
     let (ended, bytes) = workers.iter().fold((0, 0), |sums, worker| {
         let (count, bytes) = worker.ended_inside(window);
         (sums.0 + count, sums.1 + bytes)
@@ -265,7 +266,7 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
     let seconds = window.length_ns() as f64 / 1e9;
     Rates {
         data_bytes_per_s: per_second(data),
-        with_overhead_bytes_per_s: steps.iter().any(|step| moves(*step)).then(|| per_second(whole)).flatten(),
+        with_overhead_bytes_per_s: moved_any.then(|| per_second(whole)).flatten(),
         aggregate_bytes_per_s: bytes as f64 / seconds,
         operations_per_s: ended as f64 / seconds,
         bytes,

@@ -298,7 +298,7 @@ fn operation(operation: Operation, parts: &[&Distribution]) -> Option<OperationR
         .sum::<f64>();
     let min = parts.iter().map(|part| part.min).min().unwrap_or(0);
     let max = parts.iter().map(|part| part.max).max().unwrap_or(0);
-    // 0 is below the median, which marks it as unknown ([`Latency::known`]).
+    // 0 marks it as unknown ([`Latency::known`]).
     let quantile = |share: f64| match parts.iter().all(|part| part.knows(share)) {
         true => histogram.quantile(share).unwrap_or(0).clamp(min, max),
         false => 0,

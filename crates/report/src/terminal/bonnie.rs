@@ -92,24 +92,26 @@ pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()>
 
 /// The figures of every test; `None` for one that was left out.
 fn tests(case: &CaseView, is_original: bool) -> [Option<TestFigures>; TESTS.len()] {
-    // If the original gave a figure, the test took long enough, even if its rounded rate says otherwise.
-    let shortest_s = if is_original { f64::MIN_POSITIVE } else { SHORTEST_S };
     let trials = case.trials.len().max(1) as f64;
     let mut tests = (0..).zip(TESTS).map(|(index, test)| {
         let phase = case.phases.iter().find(|phase| phase.name == test.name)?;
         let role = phase.roles.iter().find(|view| view.role == test.role)?;
         let in_bytes = index < LARGE && test != SEEKS;
         let seconds = phase.window_ns.as_secs_f64();
+        let rate = match in_bytes {
+            true => role.rates.aggregate_bytes_per_s / Bytes::KIB as f64,
+            false => role.rates.items_per_s,
+        };
+        // If the original gave a figure, the test took long enough, even if the line does not say how much it
+        // did, and so not how long it took.
+        let took_long_enough = if is_original { rate > 0.0 } else { seconds >= SHORTEST_S };
         let speed = || Speed {
-            rate: match in_bytes {
-                true => role.rates.aggregate_bytes_per_s / Bytes::KIB as f64,
-                false => role.rates.items_per_s,
-            },
+            rate,
             cpu_percent: role.cpu.total().as_secs_f64() / (seconds * trials).max(f64::MIN_POSITIVE) * 100.0
                 + CPU_EPSILON,
         };
         Some(TestFigures {
-            speed: (seconds >= shortest_s).then(speed),
+            speed: took_long_enough.then(speed),
             longest_ns: role.longest_item.map_or(0, |longest| longest.0),
         })
     });

@@ -78,9 +78,13 @@ pub(crate) fn rates(view: &RoleView) -> String {
         }
         return format!("{} operations/s in all", text::number(rates.operations_per_s));
     };
+    // Tables from elsewhere may lack the rate of all workers.
+    let aggregate = match rates.aggregate_bytes_per_s {
+        0.0 => String::new(),
+        rate => format!("{} MB/s in all; ", text::megabytes_per_s(rate)),
+    };
     format!(
-        "{} MB/s in all; {} MB/s per worker in data, {} MB/s with overhead",
-        text::megabytes_per_s(rates.aggregate_bytes_per_s),
+        "{aggregate}{} MB/s per worker in data, {} MB/s with overhead",
         text::megabytes_per_s(data),
         text::megabytes_per_s(with_overhead)
     )

@@ -78,8 +78,30 @@ fn an_unsafe_configuration_never_wins_silently() {
         answer.sentences
     );
     assert!(answer.sentences[1].contains("barrier = 0: a power cut may corrupt"), "{:?}", answer.sentences);
+    let mut undecided = trials.clone();
+    undecided.retain(|trial| trial.block < 2);
+    let answer_of_few = &recommend(&undecided, None).answers[0];
+    let first = &answer_of_few.sentences[0];
+    assert!(first.contains("the best of those that are safe in a power cut"), "{first}");
     assert!(
         answer.pareto.points.iter().filter(|point| point.on_front).any(|point| point.name == "ext4 none")
+    );
+}
+
+/// The recommended default is held against the best, and so is what would be faster but less safe.
+#[test]
+fn a_ratio_to_the_best_says_so_if_another_one_is_recommended() {
+    let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.02), ("ext4", "kyber", 1.5)]);
+    trials.iter_mut().filter(|trial| trial.case == 0).for_each(|trial| trial.configuration.settings.clear());
+    for trial in trials.iter_mut().filter(|trial| trial.case == 2) {
+        trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0: a power cut may corrupt"));
+    }
+    let answer = &recommend(&trials, None).answers[0];
+    assert_eq!(answer.winner().unwrap().name, "ext4 none");
+    let cost = &answer.sentences[1];
+    assert!(
+        cost.contains("'ext4 kyber' would change") && cost.contains("compared with 'ext4 bfq'"),
+        "{cost}"
     );
 }
 

@@ -42,6 +42,10 @@ fn choice(
             best.name
         );
     }
+    let best = match weaker_ahead(answer).next() {
+        None => "the best measured",
+        Some(_) => "the best of those that are safe in a power cut",
+    };
     let certain = match baseline.verdict {
         _ if !baseline.is_durable() && winner.is_durable() => {
             ", the only safe configuration measured.".into()
@@ -51,11 +55,11 @@ fn choice(
             format!(", {by} compared with '{}' after {}.", baseline.name, trials(winner, baseline))
         }
         Verdict::AsGood => {
-            format!(", the best measured. '{}' is just as good (within {within}).", baseline.name)
+            format!(", {best}. '{}' is just as good (within {within}).", baseline.name)
         }
         _ => {
             let other = format!("to tell it from '{}' ({})", baseline.name, quantity(measure, baseline));
-            format!(", the best measured. {}.", capitalised(&too_few(winner, baseline, baseline, &other)))
+            format!(", {best}. {}.", capitalised(&too_few(winner, baseline, baseline, &other)))
         }
     };
     let others = answer.standings.iter().filter(|one| {
@@ -88,7 +92,12 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
     let costs = costs(answer, winner, threshold);
     if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
         parts.push(match costs.is_empty() {
-            true => format!("It is no worse than '{}' in {}.", baseline.name, others(answer)),
+            true => format!(
+                "It is at most {} worse than '{}' in {}.",
+                hundredths(threshold),
+                baseline.name,
+                others(answer)
+            ),
             false => format!("Compared with '{}', {} in these trials.", baseline.name, costs.join(" and ")),
         });
     }
@@ -98,11 +107,14 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
             winner.risks.join("; ")
         ));
     }
-    let ahead = answer.standings.iter().take(answer.winner.unwrap_or(0)).filter(|one| !one.is_durable());
-    let weaker = ahead.min_by_key(|one| one.verdict != Verdict::BetterAndWeaker);
+    let weaker = weaker_ahead(answer).min_by_key(|one| one.verdict != Verdict::BetterAndWeaker);
     match weaker {
         Some(weaker) => {
-            let by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
+            let mut by = weaker.to_best.map(|compared| difference(&compared)).unwrap_or_default();
+            let best = answer.standings.iter().find(|one| one.verdict == Verdict::Best);
+            if let Some(best) = best.filter(|best| best.case != winner.case) {
+                by += &format!(" compared with '{}'", best.name);
+            }
             let would = if weaker.verdict == Verdict::BetterAndWeaker { "would" } else { "might" };
             parts.push(format!(
                 "'{}' {would} change {measure} by {by}, but it is less safe in a power cut: {}.",
@@ -116,6 +128,11 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
         None => {}
     }
     parts.join(" ")
+}
+
+/// The configurations with a better mean than the winner that are less safe.
+fn weaker_ahead(answer: &Answer) -> impl Iterator<Item = &Contender> {
+    answer.standings.iter().take(answer.winner.unwrap_or(0)).filter(|one| !one.is_durable())
 }
 
 fn capitalised(text: &str) -> String {
