@@ -63,6 +63,8 @@ warnings! {
         "a case was repeated as often as the plan allows, and its interval is still wider than the plan requires";
     CheckFailed = "check-failed": "the filesystem check found errors";
     NotChecked = "not-checked": "the filesystem has no check, so it is unknown whether it is still consistent";
+    StillMounted = "still-mounted":
+        "another mount namespace, such as that of a container, kept the filesystem mounted when fsdyno unmounted it";
     GarbageCollection = "garbage-collection": "the filesystem's garbage collector did not run";
     Emulation = "emulation":
         "a guest ran on emulated processors; only ratios between such guests are meaningful";

@@ -76,14 +76,7 @@ impl Device {
     pub fn verify_free(&self, host: &mut dyn Host, step: &'static str) -> Result<()> {
         let handle = self.target.handle;
         host.verify_device(handle, &self.identity).map_err(TestbedError::at(step))?;
-        let start = Instant::now();
-        while host.is_claimed(handle).map_err(TestbedError::at(step))? {
-            if start.elapsed() > CLAIM_PATIENCE {
-                return Err(claimed(&self.target.node));
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Ok(())
+        if is_free(host, handle, step)? { Ok(()) } else { Err(claimed(&self.target.node)) }
     }
 
     /// Writes fsdyno's mark to a named disk before its first filesystem is created, which may overwrite the
@@ -382,11 +375,23 @@ pub(crate) fn open_patiently(
     }
 }
 
+/// Whether nobody claims an open device, after waiting for a moment.
+pub(crate) fn is_free(host: &mut dyn Host, handle: DeviceHandle, step: &'static str) -> Result<bool> {
+    let start = Instant::now();
+    while host.is_claimed(handle).map_err(TestbedError::at(step))? {
+        if start.elapsed() > CLAIM_PATIENCE {
+            return Ok(false);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(true)
+}
+
 /// The guards of a block device, repeated. It waits for processes that hold the device open only for a
 /// moment.
 fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Result<DeviceProbe> {
     let path = spec.path();
-    let ours = testbed.knowledge().formatted.contains(path);
+    let used_before = testbed.knowledge().formatted.contains(path);
     let mut confirmation = testbed.confirmation.clone();
     // It was verified when the sweep began; the identity of the descriptor shows that it is still the same
     // device.
@@ -394,7 +399,7 @@ fn guard_again(host: &mut dyn Host, testbed: &Testbed, spec: &DeviceSpec) -> Res
     let start = Instant::now();
     loop {
         let probe = host.probe_device(path).map_err(TestbedError::at("probe"))?;
-        let refusals = refusals(&probe, spec, &confirmation, &testbed.needs[path], ours);
+        let refusals = refusals(&probe, spec, &confirmation, &testbed.needs[path], used_before);
         if refusals.is_empty() {
             return Ok(probe);
         }

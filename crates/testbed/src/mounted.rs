@@ -4,7 +4,7 @@ use crate::error::TestbedError;
 use crate::mounting::mount_again;
 use crate::trial::{Location, Trial};
 use crate::undo::UndoJournal;
-use crate::{Result, carriers, environment};
+use crate::{Result, carriers, device, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
 use fsdyno_core::{Environment, Warning};
 use fsdyno_host::{Command, Host};
@@ -91,6 +91,22 @@ impl Mounted {
 }
 
 impl Unmounted {
+    /// Whether its devices are free. Another mount namespace that was created meanwhile may still have it
+    /// mounted (mount_namespaces(7)); unmounting it here then writes nothing back and empties no cache.
+    ///
+    /// # Errors
+    /// [`TestbedError::Host`] if a device cannot be opened again.
+    pub fn is_released(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<bool> {
+        let Location::Volume(volume) = &self.0.trial.location else { return Ok(true) };
+        let handles = volume.open_again(host, journal, "umount")?;
+        let mut released = true;
+        for handle in handles {
+            released &= device::is_free(host, handle, "umount")?;
+            journal.close_device(host, handle).map_err(TestbedError::at("umount"))?;
+        }
+        Ok(released)
+    }
+
     /// Mounts it again, in the same place and way, and reads back what is in force; a directory that was used
     /// as it is stays as it is. The undo action has been in the journal since it was first mounted.
     ///

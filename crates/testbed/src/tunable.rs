@@ -199,7 +199,7 @@ fn not_taken(setting: &Setting, why: &str) -> TestbedError {
     TestbedError::Unmet { unmet: vec![format!("{axis} = '{value}' in '{}': {why}", path.display())] }
 }
 
-/// Makes settings and journals the ways back first.
+/// Makes settings and journals the ways back first, and afterwards that the kernel took them as written.
 pub(crate) fn journal_and_apply(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
@@ -211,7 +211,12 @@ pub(crate) fn journal_and_apply(
     if !actions.is_empty() {
         journal.append(&actions)?;
     }
-    apply(host, settings)
+    apply(host, settings)?;
+    let in_force = |setting: &Setting| UndoAction::SettingInForce { path: setting.path.clone() };
+    match settings {
+        [] => Ok(()),
+        _ => journal.append(&settings.iter().map(in_force).collect::<Vec<_>>()),
+    }
 }
 
 /// The `queue` directory of a device: that of its disk, when it is a partition.

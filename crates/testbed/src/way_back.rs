@@ -29,9 +29,16 @@ pub enum UndoAction {
         /// Its old value, byte for byte; for a choice, the chosen word. Versions before 0.2 trimmed white
         /// space.
         old: String,
-        /// The value that fsdyno set; the old one is restored only while this is in force. `None`: a setting
-        /// that changed along with another one and is restored whenever it differs.
+        /// The value that fsdyno set; once this was seen to be in force ([`UndoAction::SettingInForce`]), the
+        /// old one is restored only while it is. `None`: a setting that changed along with another one and is
+        /// restored whenever it differs.
         new: Option<String>,
+    },
+    /// Nothing to undo: it is known that the kernel took the value as it was written. Until this is known,
+    /// the kernel may have made something else of it (`0x10` is 16), which is still fsdyno's doing.
+    SettingInForce {
+        /// Its file.
+        path: PathBuf,
     },
     /// Remove an empty directory of a random name that we made.
     RemoveDirectory {
@@ -105,6 +112,7 @@ impl UndoAction {
             UndoAction::WriteSetting { path, old, .. } => {
                 format!("setting '{}', which was '{}'", path.display(), old.trim_end())
             }
+            UndoAction::SettingInForce { path } => format!("note on '{}'", path.display()),
             UndoAction::RemoveDirectory { path } | UndoAction::RemoveTree { path } => {
                 format!("directory '{}'", path.display())
             }
@@ -128,7 +136,10 @@ impl UndoAction {
     pub(crate) fn outlives_reboot(&self) -> bool {
         !matches!(
             self,
-            UndoAction::DetachLoop { .. } | UndoAction::WriteSetting { .. } | UndoAction::Unmount { .. }
+            UndoAction::DetachLoop { .. }
+                | UndoAction::WriteSetting { .. }
+                | UndoAction::SettingInForce { .. }
+                | UndoAction::Unmount { .. }
         )
     }
 
@@ -137,6 +148,17 @@ impl UndoAction {
         match self {
             UndoAction::WriteSetting { path, new: None, .. } => Some(path),
             _ => None,
+        }
+    }
+
+    /// What to do if these settings were seen to be in force: any other one is restored whatever it is now.
+    pub(crate) fn knowing(self, in_force: &[PathBuf]) -> UndoAction {
+        match self {
+            UndoAction::WriteSetting { path, old, new } => {
+                let new = new.filter(|_| in_force.contains(&path));
+                UndoAction::WriteSetting { path, old, new }
+            }
+            other => other,
         }
     }
 

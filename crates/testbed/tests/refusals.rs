@@ -120,7 +120,11 @@ fn signatures_need_their_kind_confirmed_for_the_device_unless_they_are_ours() {
         assert_eq!(left, ["carries a signature of crypto_LUKS"], "{name}");
     }
     assert_eq!(reasons(&probe, None, CONFIRMED, &["/dev/sdc=ext4", "/dev/sdb=xfs"], false).len(), 2);
+    // What the sweep has used itself may contain data without a signature, but no filesystem of others.
+    assert_eq!(reasons(&probe, None, CONFIRMED, &[], true).len(), 2);
+    let probe = DeviceProbe { signatures: vec![Signature::new(UNKNOWN_DATA)], ..probe };
     assert_eq!(reasons(&probe, None, CONFIRMED, &[], true), [""; 0]);
+    assert_eq!(reasons(&probe, None, CONFIRMED, &[], false).len(), 1);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use crate::support::disk::Disk;
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
 use fsdyno_core::Bytes;
 use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
 
 const PLAN: &str = r#"
 name = "lifecycle"
@@ -61,6 +63,11 @@ pub fn tests() -> Vec<Test> {
             name: "lifecycle::filling_a_block_device_is_in_the_estimate",
             requires: &[Requirement::Root, Requirement::Loop, Requirement::Program("losetup")],
             body: filling_a_block_device_is_in_the_estimate,
+        },
+        Test {
+            name: "lifecycle::a_filesystem_mounted_in_another_namespace_is_not_called_damaged",
+            requires: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("unshare")],
+            body: mounted_in_another_namespace,
         },
         Test {
             name: "lifecycle::files_written_in_pieces_are_fragmented",
@@ -168,4 +175,39 @@ fn files_written_in_pieces_are_fragmented() {
     assert!(pieces.iter().zip(&whole).all(|(pieces, whole)| pieces >= whole), "{pieces:?} {whole:?}");
     assert!(pieces[1..].iter().all(|extents| *extents > 10.0), "{pieces:?}");
     assert!(whole.iter().all(|extents| *extents <= 4.0), "{whole:?}");
+}
+
+/// A process with its own mount namespace, started during the load, keeps the filesystem mounted.
+fn mounted_in_another_namespace() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox, "").replace("[\"ext4\", \"xfs\", \"btrfs\"]", "\"xfs\"");
+    sandbox.write("plan.toml", &plan);
+    let mut sweep =
+        sandbox.fsdyno(&["sweep", "plan.toml", "--set", "workloads.window=2s"]).spawn().expect("run it");
+    let is_mounted = || {
+        std::fs::read_to_string("/proc/mounts")
+            .expect("mounts")
+            .lines()
+            .any(|line| line.contains("/run/fsdyno-"))
+    };
+    while !is_mounted() {
+        assert!(sweep.try_wait().expect("wait").is_none(), "it mounts");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut holder = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sleep", "1000"])
+        .spawn()
+        .expect("run");
+    let status = sweep.wait().expect("wait");
+    holder.kill().and_then(|()| holder.wait()).expect("end it");
+    assert!(status.success(), "{status}");
+    let trials = sandbox.stored()["trials"].as_array().expect("trials").clone();
+    let kinds = |trial: &Value| -> Vec<String> {
+        let warnings = trial["warnings"].as_array().expect("warnings").iter();
+        warnings.map(|warning| warning["kind"].as_str().unwrap_or_default().to_string()).collect()
+    };
+    let first = &trials[0];
+    assert!(kinds(first).contains(&"still-mounted".to_string()), "{:?}", kinds(first));
+    assert!(first["check"].is_null() && first["lifecycle_ns"]["umount"].is_null(), "{first}");
+    assert!(trials.iter().all(|trial| !kinds(trial).contains(&"check-failed".to_string())));
 }

@@ -99,6 +99,8 @@ pub struct FakeHost {
     pub shared_with: Vec<String>,
     /// Devices that somebody claims exclusively without any other visible use.
     pub claimed: BTreeSet<PathBuf>,
+    /// Whether another mount namespace keeps every filesystem mounted that is unmounted here.
+    pub keeps_mounted: bool,
     /// Uses that begin when a device is opened for the first time.
     pub taken_meanwhile: BTreeMap<PathBuf, Use>,
     /// Whether mounts are of other devices than they show.

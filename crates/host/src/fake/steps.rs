@@ -231,7 +231,7 @@ impl Host for FakeHost {
             let device = if in_memory { MEMORY } else { FILES };
             let shared_with = if in_memory { Vec::new() } else { host.shared_with.clone() };
             let (free, size) = host.space;
-            Ok(Room { free, size, device, in_memory, shared_with })
+            Ok(Room { free, size, device, in_memory, shared_with, belongs_to: None })
         })
     }
 
@@ -384,10 +384,12 @@ impl Host for FakeHost {
                 return Err(system("unmount", target, EBUSY));
             }
             let position = host.machine.mounts.iter().rposition(|mount| mount.target == target);
-            position
-                .map(|index| host.machine.mounts.remove(index))
-                .map(|_| ())
-                .ok_or_else(|| system("unmount", target, EINVAL))
+            let index = position.ok_or_else(|| system("unmount", target, EINVAL))?;
+            let mount = host.machine.mounts.remove(index);
+            if host.keeps_mounted {
+                host.claimed.insert(mount.source.into());
+            }
+            Ok(())
         })
     }
 

@@ -14,6 +14,7 @@ use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{DeviceSpec, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind};
 use fsdyno_host::{Host, HostError};
+use fsdyno_testbed::undo::UndoReport;
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
 use fsdyno_verdict::confounder::confounders;
 use report::{EngineReport, Overhead, host_failure, request};
@@ -76,7 +77,10 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     let start = Instant::now();
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
-    let mut left = if bench.host_ends { Vec::new() } else { take_down(bench, &result) };
+    let UndoReport { mut left, foreign, .. } = match bench.host_ends {
+        true => UndoReport::default(),
+        false => take_down(bench, &result),
+    };
     // A tool that receives the user's Ctrl-C fails before the flag is checked.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
@@ -96,19 +100,21 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     };
     record.warnings.extend(confounders(&record));
     note_what_is_left(&mut record, &left);
+    let foreign = foreign.into_iter().map(|text| Warning::new(WarningKind::LeftBehind, text));
+    record.warnings.extend(foreign);
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();
     Ended { record, left, stuck, interrupted }
 }
 
-/// Undoes everything; gives what is left.
-fn take_down(bench: &mut Bench<'_>, result: &Result<(), Stop>) -> Vec<String> {
+/// Undoes everything.
+fn take_down(bench: &mut Bench<'_>, result: &Result<(), Stop>) -> UndoReport {
     (bench.progress)("tear down", None);
     let hung = matches!(result, Err(Stop::Hung(..)));
     bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
-    let left = bench.journal.undo_all(bench.host).left;
+    let report = bench.journal.undo_all(bench.host);
     bench.host.limit_steps(None);
-    left
+    report
 }
 
 /// The trial itself. Every step may fail; the caller takes down.
@@ -143,6 +149,13 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     // have done it.
     let written_back = record.layout.as_ref().map_or(Nanos(0), |layout| layout.written_back_ns);
     record.lifecycle_ns.umount = Some(Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0)));
+    if !unmounted.is_released(bench.host, bench.journal)? {
+        record.lifecycle_ns.umount = None;
+        record
+            .warnings
+            .push(still_mounted("the time to unmount is unknown, and the filesystem was not checked"));
+        return Ok(());
+    }
 
     bench.begin("check")?;
     let start = Instant::now();
@@ -155,6 +168,11 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
         }
     }
     Ok(())
+}
+
+fn still_mounted(consequence: &str) -> Warning {
+    let text = format!("another mount namespace kept the filesystem mounted: {consequence}");
+    Warning::new(WarningKind::StillMounted, text)
 }
 
 /// The parts of the load, each for its own engine; a single part if the filesystem cannot be mounted again in
@@ -176,6 +194,10 @@ fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) ->
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
     record.lifecycle_ns.umount_between = Some(start.elapsed().into());
+    if !unmounted.is_released(bench.host, bench.journal)? {
+        record.lifecycle_ns.umount_between = None;
+        record.warnings.push(still_mounted("what was written may have been read from memory"));
+    }
 
     bench.begin("mount again")?;
     let mounted = unmounted.mount_again(bench.host, bench.journal)?;

@@ -85,6 +85,26 @@ fn phases(trial: &TrialRecord) -> Vec<&str> {
     trial.phases.iter().map(|phase| phase.name.as_str()).collect()
 }
 
+/// A container that was started during the load has a copy of every mount.
+#[test]
+fn a_filesystem_that_stays_mounted_elsewhere_is_not_checked() {
+    let mut lab = lab();
+    lab.host.keeps_mounted = true;
+    let (outcome, trials) = run(&mut lab, &[]);
+    assert_eq!(outcome.unwrap().measured, 1);
+    let [trial] = &trials[..] else { panic!("{trials:?}") };
+    let texts: Vec<&str> = trial
+        .warnings
+        .iter()
+        .filter(|warning| warning.kind == WarningKind::StillMounted)
+        .map(|warning| warning.text.as_str())
+        .collect();
+    let [between, at_the_end] = texts[..] else { panic!("{:?}", trial.warnings) };
+    assert!(between.contains("read from memory") && at_the_end.contains("was not checked"), "{texts:?}");
+    assert_eq!((trial.lifecycle_ns.umount, trial.lifecycle_ns.umount_between), (None, None));
+    assert!(trial.built.check.is_none() && !landmarks(&lab).contains(&"run e2fsck -f"));
+}
+
 #[test]
 fn between_writing_and_reading_the_filesystem_is_unmounted_and_mounted() {
     let mut lab = lab();

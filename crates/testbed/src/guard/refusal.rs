@@ -19,15 +19,16 @@ pub struct Need {
     pub by: String,
 }
 
-/// Every reason not to destroy a block device, given the findings about it. `ours`: its signatures were
-/// created by this sweep, so they need no confirmation. A further use, signature or unknown adds a reason and
-/// never removes one.
+/// Every reason not to destroy a block device, given the findings about it. `used_before`: this sweep has
+/// written to it, so that data without a signature is its own. A signature that is not fsdyno's needs
+/// confirmation even then: somebody may have created a filesystem between two trials. A further use,
+/// signature or unknown adds a reason and never removes one.
 pub fn refusals(
     probe: &DeviceProbe,
     spec: &DeviceSpec,
     confirmation: &Confirmation,
     need: &Need,
-    ours: bool,
+    used_before: bool,
 ) -> Vec<Refusal> {
     let path = spec.path();
     let mut refusals = Vec::new();
@@ -50,11 +51,11 @@ pub fn refusals(
         ));
     }
     refusals.extend(used(path, &probe.uses));
-    if !ours {
-        let foreign = probe.signatures.iter().filter(|signature| !mark::is_ours(signature));
-        let foreign = foreign.filter(|signature| !confirmation.overwrites(probe, &signature.kind));
-        refusals.extend(foreign.map(|signature| holds(path, signature)));
-    }
+    let foreign = probe.signatures.iter().filter(|signature| {
+        let ours = mark::is_ours(signature) || (used_before && signature.kind == UNKNOWN_DATA);
+        !ours && !confirmation.overwrites(probe, &signature.kind)
+    });
+    refusals.extend(foreign.map(|signature| holds(path, signature)));
     refusals.extend(other_device(path, spec, probe));
     if probe.size() < need.size {
         refusals.push(too_small(path, probe.size(), need));

@@ -42,6 +42,11 @@ pub(super) fn refusals(
     let mut refusals = Vec::new();
     for (path, _) in devices.all().flat_map(DeviceSpec::disks).filter_map(image) {
         match host.verify_directory(directory(path)).and_then(|()| host.room(directory(path))) {
+            Ok(Room { belongs_to: Some(owner), .. }) => refusals.push(refusal(
+                path,
+                format!("would be created among the files of {owner}"),
+                "name a path in a directory for data, such as /var/tmp",
+            )),
             Ok(room) => {
                 rooms.insert(directory(path).to_path_buf(), room);
             }

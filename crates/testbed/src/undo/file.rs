@@ -28,6 +28,8 @@ use std::time::Instant;
 const SUFFIX: &str = "journal";
 /// Suffix of the second file next to the journal.
 const STEPS_SUFFIX: &str = "steps";
+/// Suffix of a journal that is being created.
+const NEW_SUFFIX: &str = "new";
 /// Suffix of a journal that was moved aside.
 const ASIDE_SUFFIX: &str = "bad";
 const VERSION: u32 = 1;
@@ -79,7 +81,7 @@ impl JournalFile {
         make_directory(directory).map_err(fail("create a directory for"))?;
         // It is locked before it gets a name that restore looks for, so that restore never sees it without
         // its owner.
-        let unlocked = directory.join(format!("{name}.new"));
+        let unlocked = directory.join(format!("{name}.{NEW_SUFFIX}"));
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -91,7 +93,7 @@ impl JournalFile {
         let line = json_line(&header).map_err(fail("write"))?;
         let written = file.write_all(&line).and_then(|()| file.sync_all()).map_err(fail("write"));
         if let Err(error) = written.and_then(|()| fs::rename(&unlocked, &path).map_err(fail("rename"))) {
-            // Nothing looks for this name.
+            // `restore` removes it otherwise.
             let _ = fs::remove_file(&unlocked);
             return Err(error);
         }
@@ -266,6 +268,23 @@ pub(super) fn journals(directory: &Path) -> Result<Vec<PathBuf>> {
     with_suffix(directory, SUFFIX)
 }
 
+/// Removes journals that were never finished: whoever created them is gone, and changed nothing.
+pub(super) fn remove_unfinished(directory: &Path) -> Result<()> {
+    for path in with_suffix(directory, NEW_SUFFIX)? {
+        let fail = |action| failed(action, &path);
+        match open_own(&path) {
+            Ok(Ok(file)) if locked(&file, || false).map_err(fail("lock"))? => {
+                fs::remove_file(&path).map_err(fail("remove"))?;
+            }
+            // Somebody is about to rename it, or has, or it is not one of fsdyno's.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail("open")(error)),
+        }
+    }
+    Ok(())
+}
+
 /// The journals in a directory that were moved aside.
 pub(super) fn aside(directory: &Path) -> Result<Vec<PathBuf>> {
     with_suffix(directory, ASIDE_SUFFIX)
@@ -319,7 +338,9 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Testbe
 
 /// The second file of a journal; one of an earlier version has none.
 fn open_steps(journal: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).open(journal.with_extension(STEPS_SUFFIX))
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    options.open(journal.with_extension(STEPS_SUFFIX))
 }
 
 /// The boot ID of the machine that keeps the journal; see random(4).
@@ -395,6 +416,19 @@ mod tests {
         fs::set_permissions(&undo, Permissions::from_mode(0o755)).unwrap();
         JournalFile::create(&undo).unwrap();
         assert_eq!(mode(), OWNER_ONLY);
+    }
+
+    #[test]
+    fn one_that_was_never_finished_is_removed_unless_its_owner_lives() {
+        let directory = TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        drop(options.open(path("gone.new")).unwrap());
+        let held = options.open(path("held.new")).unwrap();
+        held.try_lock().unwrap();
+        remove_unfinished(directory.path()).unwrap();
+        assert!(!path("gone.new").exists() && path("held.new").exists());
     }
 
     #[test]

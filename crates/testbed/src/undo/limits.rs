@@ -29,6 +29,9 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
             let short = values.clone().all(|value| value.len() <= BYTES_MAX && !value.contains('\0'));
             ("writes to something that is not a setting", short && Setting::at(path).is_some())
         }
+        UndoAction::SettingInForce { path } => {
+            ("names something that is not a setting", Setting::at(path).is_some())
+        }
         UndoAction::RemoveDirectory { path } | UndoAction::Unmount { target: path } => {
             ("names a mount directory that is not fsdyno's", is_mount_directory(path))
         }

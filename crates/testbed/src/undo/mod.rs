@@ -179,6 +179,13 @@ impl UndoJournal {
             _ => 1,
         });
         let layers: Vec<UndoAction> = actions.iter().filter(|action| action.is_layer()).cloned().collect();
+        let in_force: Vec<PathBuf> = actions
+            .iter()
+            .filter_map(|action| match action {
+                UndoAction::SettingInForce { path } => Some(path.clone()),
+                _ => None,
+            })
+            .collect();
         let taken_along: Vec<PathBuf> = actions.iter().filter_map(UndoAction::taken_along).cloned().collect();
         for action in actions {
             if self.rebooted && !action.outlives_reboot() {
@@ -190,8 +197,9 @@ impl UndoJournal {
                 left.push(action);
                 continue;
             }
+            let now = action.clone().knowing(&in_force);
             let step = || {
-                let result = undo(host, &action, self.rebooted, &mut self.open);
+                let result = undo(host, &now, self.rebooted, &mut self.open);
                 if result.as_ref().is_err_and(|error| error.errno() == Some(EBUSY)) {
                     // udev reassembles an array when it sees a disk that belonged to it.
                     let again = layers.iter().map(|layer| undo(host, layer, self.rebooted, &mut self.open));
@@ -272,6 +280,7 @@ pub fn restore(host: &mut dyn Host, directory: &Path) -> Result<RestoreReport> {
 /// As for [`restore`].
 pub fn restore_within(host: &mut dyn Host, directory: &Path, patience: Duration) -> Result<RestoreReport> {
     let mut result = RestoreReport::default();
+    file::remove_unfinished(directory)?;
     for path in file::journals(directory)? {
         let mut journal = match JournalFile::adopt(&path) {
             Ok(Some(Ok(adopted))) => UndoJournal::adopted(host, adopted, patience),

@@ -64,6 +64,7 @@ pub(super) fn undo(
             }
             Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
         }
+        UndoAction::SettingInForce { .. } => Ok(Undone::Nothing),
         UndoAction::RemoveDirectory { path } => {
             if host.file_identity(path)?.is_none() {
                 return Ok(Undone::Nothing);

@@ -2,7 +2,7 @@
 
 use crate::lab::{Case, DISK, IMAGE, Lab, block, case, configuration, devices, image, machine};
 use fsdyno_core::{Bytes, WarningKind};
-use fsdyno_host::probe::{Signature, Use};
+use fsdyno_host::probe::{Signature, UNKNOWN_DATA, Use};
 use fsdyno_testbed::{TestbedError, UndoJournal};
 use std::path::Path;
 
@@ -64,6 +64,24 @@ fn a_block_device_is_guarded_again_before_each_trial() {
     assert_eq!(lab.host.commands.iter().filter(|line| line.starts_with("mkfs.btrfs -f")).count(), 0);
 }
 
+/// Whatever fsdyno has left there, a filesystem that it did not create needs its own confirmation.
+#[test]
+fn a_filesystem_that_somebody_created_between_two_trials_is_not_overwritten() {
+    let mut lab = Lab::new();
+    let case = case("btrfs, block device");
+    let testbed = lab.verify(&case).unwrap();
+    lab.build(&testbed, &case).unwrap().format(&mut lab.host).unwrap();
+    lab.undo();
+    let unknown = Signature::new(UNKNOWN_DATA);
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push(unknown);
+    lab.build(&testbed, &case).unwrap();
+    lab.undo();
+    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push(Signature::new("xfs"));
+    let error = lab.build(&testbed, &case).unwrap_err();
+    let TestbedError::Refused { refusals } = error else { panic!("{error:?}") };
+    assert!(refusals.iter().any(|refusal| refusal.reason.contains("xfs")), "{refusals:?}");
+}
+
 #[test]
 fn a_device_that_is_taken_before_the_lock_is_refused() {
     let mut lab = Lab::new();
@@ -120,21 +138,6 @@ fn a_named_disk_bears_our_mark_before_its_first_filesystem_and_after_its_stack()
     let mut lab = Lab::new();
     lab.run(&case("ext4, internal journal, image")).unwrap();
     assert!(lab.host.marks.is_empty(), "images go with their trial");
-}
-
-#[test]
-fn signatures_of_the_sweep_itself_need_no_confirmation() {
-    let mut lab = Lab::new();
-    let case = case("btrfs, block device");
-    let testbed = lab.verify(&case).unwrap();
-    let stack = lab.build(&testbed, &case).unwrap();
-    stack.format(&mut lab.host).unwrap();
-    lab.undo();
-    lab.host.blocks.get_mut(Path::new(DISK)).unwrap().signatures.push(Signature::new("btrfs"));
-    lab.build(&testbed, &case).unwrap();
-    lab.undo();
-    let refused = lab.verify(&case);
-    assert!(refused.unwrap_err().to_string().contains("signature of btrfs"), "another sweep asks again");
 }
 
 #[test]

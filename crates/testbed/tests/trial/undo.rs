@@ -4,6 +4,7 @@ use crate::lab::{Case, IMAGE, Lab, at_once, case, cases, steps};
 use fsdyno_core::Bytes;
 use fsdyno_host::fake::Fault;
 use fsdyno_host::{Host, HostError, LoopOptions};
+use fsdyno_testbed::UndoAction;
 use std::path::Path;
 
 #[test]
@@ -142,6 +143,25 @@ fn a_setting_that_somebody_else_changed_stays() {
     let report = lab.undo();
     assert!(report.foreign.iter().any(|line| line.contains("swappiness")), "{report:?}");
     assert_eq!(lab.host.read_text(Path::new("/proc/sys/vm/swappiness")).unwrap(), "33\n");
+}
+
+/// The kernel reads `0x21` as 33. Until the value was seen to be in force as written, what is there instead
+/// is fsdyno's doing.
+#[test]
+fn a_setting_that_was_not_taken_as_written_comes_back() {
+    let swappiness = Path::new("/proc/sys/vm/swappiness");
+    let mut lab = Lab::new();
+    let before = lab.host.read_text(swappiness).unwrap();
+    let write = UndoAction::WriteSetting {
+        path: swappiness.to_path_buf(),
+        old: before.clone(),
+        new: Some("0x21".to_string()),
+    };
+    lab.journal.append(&[write]).unwrap();
+    lab.host.write_setting(swappiness, "33\n");
+    let report = lab.undo();
+    assert!(report.foreign.is_empty() && report.undone.len() == 1, "{report:?}");
+    assert_eq!(lab.host.read_text(swappiness).unwrap(), before);
 }
 
 #[test]
