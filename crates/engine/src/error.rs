@@ -1,7 +1,7 @@
 //! What can go wrong in the engine, and how it is reported to the parent.
 
 use fsdyno_core::protocol::Part;
-use fsdyno_core::{Failure, Operation};
+use fsdyno_core::{Bytes, Failure, Operation};
 use rustix::io::Errno;
 use std::fmt;
 use std::path::PathBuf;
@@ -129,6 +129,14 @@ pub enum EngineError {
         /// What the workload creates before it measures.
         needed_bytes: u64,
     },
+    /// The machine does not have the memory that the workers need.
+    #[error("the workers need {needed} of memory, but only {available} is available")]
+    Memory {
+        /// What they allocate.
+        needed: Bytes,
+        /// What the machine can give without swapping.
+        available: Bytes,
+    },
     /// A thread of the engine panicked or could not be started.
     #[error("a worker of step '{step}' exited unexpectedly")]
     Worker {
@@ -186,6 +194,9 @@ impl EngineError {
                 failure.message.clone_from(problem);
                 failure.details.clone_from(printed);
                 failure.hint = printed_hint(printed).map(str::to_string);
+            }
+            EngineError::Memory { .. } => {
+                failure.hint = Some("use fewer workers or files, or smaller reads and writes".to_string());
             }
             EngineError::Room { .. } => {
                 failure.step = "fill".to_string();

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// As many links as the kernel follows (path_resolution(7)).
@@ -27,17 +27,54 @@ pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
     Err(anyhow!("'{}' leads through too many symbolic links", path.display()))
 }
 
-/// Creates the file, or truncates it, where [`destination`] leads.
+/// Creates the file, or truncates it, where [`destination`] leads. Block devices are rejected: their content
+/// would be lost.
 pub fn create(path: &Path) -> anyhow::Result<File> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    // A pipe without a reader would block for ever.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let destination = destination(path)?;
     let mut options = OpenOptions::new();
-    Ok(options.write(true).create(true).truncate(true).custom_flags(flags).open(destination(path)?)?)
+    options.write(true).create(true).custom_flags(flags);
+    if fs::metadata(&destination).is_ok_and(|found| is_block_device(&found)) {
+        return Err(anyhow!("'{}' is a block device; name a file", path.display()));
+    }
+    let file = options.open(destination)?;
+    if is_block_device(&file.metadata()?) {
+        return Err(anyhow!("'{}' is a block device; name a file", path.display()));
+    }
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn is_block_device(found: &fs::Metadata) -> bool {
+    found.file_type().is_block_device()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{lchown, symlink};
+
+    #[test]
+    fn a_pipe_without_a_reader_does_not_block_and_a_file_is_truncated() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("file"), "whole").unwrap();
+        create(&path("file")).unwrap();
+        assert_eq!(fs::read_to_string(path("file")).unwrap(), "");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert!(create(&path("pipe")).is_err());
+    }
 
     #[test]
     fn ones_own_links_are_followed_and_those_of_others_are_not() {

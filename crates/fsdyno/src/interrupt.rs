@@ -3,7 +3,7 @@
 //! The first one asks it to stop and to undo everything. A second one means that the user does not want to
 //! wait: the current step is abandoned, and what is left on the machine is reported.
 
-use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
+use signal_hook::consts::{SIGHUP, SIGXFSZ, TERM_SIGNALS};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,22 +21,31 @@ impl Interrupt {
     /// Listens from now on.
     ///
     /// # Errors
-    /// If the signals cannot be handled.
+    /// If the signals cannot be handled, or no thread can be started.
     pub fn listen() -> std::io::Result<Self> {
         let interrupt = Interrupt::default();
         // nohup(1) makes SIGHUP ignored on purpose.
         let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
         let mut signals = Signals::new(TERM_SIGNALS.iter().copied().chain(hangup))?;
         let Interrupt { stop, hurry } = interrupt.clone();
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             for _ in signals.forever() {
                 if stop.swap(true, Ordering::Relaxed) {
                     hurry.store(true, Ordering::Relaxed);
                 }
             }
-        });
+        })?;
         Ok(interrupt)
     }
+}
+
+/// From now on, a write beyond the limit on the size of files (`ulimit -f`) fails instead of ending this
+/// process. Programs that it starts are not affected (execve(2)).
+///
+/// # Errors
+/// If the signal cannot be handled.
+pub fn outlive_the_limit_of_files() -> std::io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// Whether this process was started with a signal ignored (`SigIgn` in proc_pid_status(5), bit N-1 for signal

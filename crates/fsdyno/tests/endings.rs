@@ -173,3 +173,20 @@ fn a_terminal_that_is_lost_ends_it_with_everything_undone() {
     assert!(lab.is_tidy());
     assert_eq!(lab.stored(), (0, "interrupted".to_string()));
 }
+
+/// `ulimit -f`, in units of 512 bytes.
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
+    let lab = Lab::new();
+    let bench = lab.bench("300ms");
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 16; exec \"$@\"", "sh"])
+        .arg(bench.get_program())
+        .args(bench.get_args())
+        .output()
+        .expect("run sh");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("cannot open results"), "{error}");
+    assert!(lab.is_tidy());
+}

@@ -246,7 +246,7 @@ enum NoEngine {
 impl EnginePort {
     /// Reads in a separate thread.
     fn new(stream: UnixStream) -> std::io::Result<Self> {
-        let news = Lines::listen(stream.try_clone()?);
+        let news = Lines::listen(stream.try_clone()?)?;
         Ok(EnginePort { orders: Arc::new(Mutex::new(stream)), news: Arc::new(news) })
     }
 

@@ -107,15 +107,18 @@ struct Waiting {
 
 impl Lines {
     /// Reads a stream until it ends, exceeds a limit or nobody is listening any more.
-    pub fn listen(stream: impl Read + Send + 'static) -> Self {
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn listen(stream: impl Read + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let lines = Lines(Arc::clone(&shared));
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             let over = shared.fill(&mut BufReader::with_capacity(1 << 16, stream));
             shared.lock().over = Some(over);
             shared.changed.notify_all();
-        });
-        lines
+        })?;
+        Ok(lines)
     }
 
     /// The next line, waiting this long for it.
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn lines_come_in_their_order_and_then_the_end() {
-        let lines = Lines::listen(Cursor::new("one\ntwo\n\u{ff}"));
+        let lines = Lines::listen(Cursor::new("one\ntwo\n\u{ff}")).unwrap();
         assert_eq!(lines.next(LONG), Heard::Line(b"one\n".to_vec()));
         assert_eq!(lines.next(LONG), Heard::Line(b"two\n".to_vec()));
         assert_eq!(lines.next(LONG), Heard::Line("\u{ff}".as_bytes().to_vec()));
@@ -242,7 +245,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_given_up() {
         let (stream, taken) = endless(b"aaaaaaaa");
-        let lines = Lines::listen(stream);
+        let lines = Lines::listen(stream).unwrap();
         assert_eq!(lines.next(LONG), Heard::TooMuch(Excess::Line));
         assert_eq!(lines.next(LONG), Heard::TooMuch(Excess::Line));
         assert!(taken.load(Ordering::Relaxed) <= LINE_MAX + (1 << 17));
@@ -254,7 +257,7 @@ mod tests {
     #[test]
     fn who_floods_is_not_listened_to_until_somebody_reads() {
         let (stream, taken) = endless(b"aaaaaaa\n");
-        let lines = Lines::listen(stream);
+        let lines = Lines::listen(stream).unwrap();
         for _ in 0..2 * WAITING_LINES {
             assert_eq!(lines.next(LONG), Heard::Line(b"aaaaaaa\n".to_vec()));
         }
@@ -271,7 +274,7 @@ mod tests {
             line
         };
         static PATTERN: [u8; 4096] = LINE;
-        let lines = Lines::listen(endless(&PATTERN).0);
+        let lines = Lines::listen(endless(&PATTERN).0).unwrap();
         let mut read = 0;
         loop {
             match lines.next(LONG) {
@@ -285,7 +288,7 @@ mod tests {
     #[test]
     fn a_listener_that_nobody_wants_ends() {
         let (stream, taken) = endless(b"aaaaaaa\n");
-        let lines = Lines::listen(stream);
+        let lines = Lines::listen(stream).unwrap();
         let shared = Arc::clone(&lines.0);
         drop(lines);
         let over = shared.changed.wait_while(shared.lock(), |waiting| waiting.over.is_none()).unwrap();

@@ -15,6 +15,12 @@ pub enum StoreError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The path of the store leads to a device, a directory or a pipe.
+    #[error("'{path}' is not a regular file, so it cannot be a store of results")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file is not a database.
     #[error("'{path}' is not a database")]
     NotADatabase {

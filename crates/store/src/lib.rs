@@ -61,6 +61,10 @@ impl Store {
             std::fs::create_dir_all(directory)
                 .map_err(|source| StoreError::Directory { path: directory.to_path_buf(), source })?;
         }
+        // SQLite takes a device for an empty database, and writes one to it.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(StoreError::NotAFile { path: path.to_path_buf() });
+        }
         let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
         let mut connection = Connection::open(path).map_err(cannot_open)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(cannot_open)?;

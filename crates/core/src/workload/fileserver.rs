@@ -100,6 +100,11 @@ impl Load for Fileserver {
         }
     }
 
+    fn memory(&self) -> Bytes {
+        let workers = u64::from(self.readers) + u64::from(self.writers);
+        Bytes(self.io_size.0.saturating_mul(workers))
+    }
+
     fn timing(&self) -> Timing {
         let Fileserver { ramp, window, drain_limit, .. } = *self;
         Timing { windows: self.phases(), ramp, window, drain_limit }

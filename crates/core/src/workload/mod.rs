@@ -72,6 +72,10 @@ pub trait Load {
     fn latency(&self) -> Option<String> {
         None
     }
+    /// The memory that its workers allocate for data and lists, without what the kernel keeps in its caches.
+    fn memory(&self) -> Bytes {
+        Bytes(0)
+    }
     /// What it requires of the machine besides a filesystem.
     fn needs(&self) -> &'static [Need] {
         &[]

@@ -101,6 +101,9 @@ impl Postmark {
     }
 }
 
+/// What the engine remembers of a file, at least: its number, directory and size.
+const BYTES_PER_FILE: u64 = 24;
+
 impl Load for Postmark {
     fn check(&self) -> Result<(), Refusal> {
         let whole = |parameter, value: u32, low: u32, high: u32| {
@@ -134,6 +137,10 @@ impl Load for Postmark {
     fn moves(&self) -> Bytes {
         let files = u64::from(self.number) + 2 * u64::from(self.transactions);
         Bytes(files.saturating_mul(self.mean_size()))
+    }
+
+    fn memory(&self) -> Bytes {
+        Bytes(u64::from(self.number).saturating_mul(BYTES_PER_FILE))
     }
 
     fn timing(&self) -> Timing {

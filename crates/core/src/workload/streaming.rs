@@ -152,6 +152,18 @@ impl Load for Streaming {
         Bytes(self.all_bytes().saturating_mul(whole))
     }
 
+    fn memory(&self) -> Bytes {
+        let depth = if self.io == IoEngine::IoUring { self.iodepth } else { 1 };
+        let of =
+            |workers: u32, block: Bytes| block.0.saturating_mul(depth.into()).saturating_mul(workers.into());
+        let stages = self.stages.iter().map(|stage| match stage {
+            Stage::Write | Stage::Read => of(self.streams, self.bs),
+            Stage::RandomRead | Stage::RandomWrite => of(self.streams, self.random_bs),
+            Stage::Mixed => of(self.readers.saturating_add(self.writers), self.bs),
+        });
+        Bytes(stages.max().unwrap_or(0))
+    }
+
     fn timing(&self) -> Timing {
         let windows = self.stages.iter().filter(|stage| stage.timed()).count() as u32;
         let Streaming { ramp, window, drain_limit, .. } = *self;

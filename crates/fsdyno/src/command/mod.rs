@@ -21,6 +21,7 @@ mod sweep;
 
 use crate::cli::{Cli, Colour, Command};
 use crate::exit::{Status, Trouble};
+use crate::interrupt;
 use crate::out;
 use crate::say;
 use crate::state::{self, State};
@@ -45,6 +46,7 @@ pub fn run(cli: &Cli) -> Result {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
+    interrupt::outlive_the_limit_of_files().context("cannot handle SIGXFSZ")?;
     let here = || Surroundings::new(cli);
     match &cli.command {
         Command::Bench(options) => bench::run(&here()?, options),

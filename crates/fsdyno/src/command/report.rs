@@ -47,14 +47,14 @@ fn default_path(sweep: &SweepSummary) -> PathBuf {
     })
 }
 
-/// Writes a file completely or not at all: whoever reads it meanwhile sees the old one. Anything that is not
-/// a regular file, such as a pipe, is written to directly.
+/// Writes a file completely or not at all: whoever reads it meanwhile sees the old one. A pipe or a character
+/// device is written to directly.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     // A link stays a link.
     let target = file::destination(path)?;
     let mode = match fs::metadata(&target) {
         Ok(known) if known.is_dir() => return Err(anyhow!("it is a directory")),
-        Ok(known) if !known.is_file() => return Ok(fs::write(&target, bytes)?),
+        Ok(known) if !known.is_file() => return Ok(file::create(&target)?.write_all(bytes)?),
         Ok(known) => Some(known.permissions()),
         Err(_) => None,
     };

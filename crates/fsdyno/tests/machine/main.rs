@@ -12,6 +12,7 @@ mod collection;
 mod command_line;
 mod confinement;
 mod device_read;
+mod edges;
 mod engine_fuse;
 mod engine_tree;
 mod external;
@@ -48,6 +49,7 @@ fn main() {
         command_line::tests(),
         confinement::tests(),
         device_read::tests(),
+        edges::tests(),
         engine_fuse::tests(),
         engine_tree::tests(),
         external::tests(),

@@ -8,7 +8,7 @@ use fsdyno_sys::child;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,31 +37,45 @@ pub(crate) fn start(
     };
     // An engine that exits before it has read its request says why on stderr, which the first `next` returns.
     let _ = stdin.write_all(&line);
-    Ok(Box::new(LocalEngine::new(child, stdin, stdout, stderr)))
+    let listened = Lines::listen(stdout).and_then(|lines| Ok((lines, Complaints::listen(stderr)?)));
+    match listened {
+        Ok((lines, complaints)) => Ok(Box::new(LocalEngine { child, stdin: Some(stdin), lines, complaints })),
+        Err(error) => {
+            // It has done nothing yet, and without a listener its end would go unnoticed.
+            let _ = child.kill().and_then(|()| child.wait());
+            Err(failed(error))
+        }
+    }
 }
 
 struct LocalEngine {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Lines,
-    complaints: Arc<Mutex<Vec<u8>>>,
+    complaints: Complaints,
+}
+
+/// The end of what a process writes to stderr, and the thread that reads it.
+struct Complaints {
+    kept: Arc<Mutex<Vec<u8>>>,
     listener: JoinHandle<()>,
 }
 
-impl LocalEngine {
-    fn new(child: Child, stdin: ChildStdin, stdout: ChildStdout, stderr: ChildStderr) -> Self {
-        let lines = Lines::listen(stdout);
-        let complaints = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&complaints);
-        let listener = std::thread::spawn(move || read_complaints(stderr, &kept));
-        LocalEngine { child, stdin: Some(stdin), lines, complaints, listener }
+impl Complaints {
+    fn listen(stderr: ChildStderr) -> std::io::Result<Self> {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let its_own = Arc::clone(&kept);
+        let listener = std::thread::Builder::new().spawn(move || read_complaints(stderr, &its_own))?;
+        Ok(Complaints { kept, listener })
     }
 
-    fn complaints(&self) -> String {
-        let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+    fn text(&self) -> String {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).into_owned()
     }
+}
 
+impl LocalEngine {
     /// Waits for the process to be gone.
     fn gone_by(&mut self, deadline: Instant) -> bool {
         loop {
@@ -81,19 +95,19 @@ impl EngineProcess for LocalEngine {
         match self.lines.next(timeout) {
             Heard::Line(line) => match understand_event(&line) {
                 EngineOutput::Garbage(text) => {
-                    EngineOutput::Garbage(format!("{text}\n{}", self.complaints()))
+                    EngineOutput::Garbage(format!("{text}\n{}", self.complaints.text()))
                 }
                 output => output,
             },
             Heard::Silence => EngineOutput::Silence,
-            Heard::TooMuch(excess) => EngineOutput::Garbage(format!("{excess}\n{}", self.complaints())),
+            Heard::TooMuch(excess) => EngineOutput::Garbage(format!("{excess}\n{}", self.complaints.text())),
             Heard::End => {
                 // The last output on stderr arrives at the same moment as the end of stdout.
                 let deadline = Instant::now() + Duration::from_millis(200);
-                while !self.listener.is_finished() && Instant::now() < deadline {
+                while !self.complaints.listener.is_finished() && Instant::now() < deadline {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                EngineOutput::End(self.complaints())
+                EngineOutput::End(self.complaints.text())
             }
         }
     }

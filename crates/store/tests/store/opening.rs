@@ -126,8 +126,6 @@ fn a_path_that_cannot_be_created_is_an_error() {
     fs::write(directory.path().join("file"), "").unwrap();
     let error = Store::open(&directory.path().join("file/results.db")).unwrap_err();
     assert!(matches!(error, StoreError::Directory { .. }), "{error:?}");
-    let error = Store::open(directory.path()).unwrap_err();
-    assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
 }
 
 #[test]
@@ -207,4 +205,14 @@ fn a_damaged_older_store_is_reported_and_left_alone() {
     let error = Store::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
+}
+
+/// SQLite would take a device for an empty database.
+#[test]
+fn what_is_no_file_is_no_store() {
+    let directory = tempfile::tempdir().unwrap();
+    for path in [std::path::Path::new("/dev/null"), directory.path()] {
+        let error = Store::open(path).unwrap_err();
+        assert!(matches!(error, StoreError::NotAFile { .. }), "{error}");
+    }
 }

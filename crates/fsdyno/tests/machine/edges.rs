@@ -1,0 +1,114 @@
+//! What a user or a plan names by mistake or on purpose: a device as store or report, an image among the
+//! system's files, a value that the kernel changes.
+
+use crate::support::guarded::{LOOP, Loop, ext4, hash};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe};
+use std::fs;
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test {
+            name: "edges::a_device_is_neither_a_store_nor_a_report",
+            requires: LOOP,
+            body: a_device_is_neither_a_store_nor_a_report,
+        },
+        Test {
+            name: "edges::an_image_among_the_systems_files_is_refused",
+            requires: LOOP,
+            body: an_image_among_the_systems_files_is_refused,
+        },
+        Test {
+            name: "edges::a_setting_that_the_kernel_changes_comes_back",
+            requires: MAKING_FILESYSTEMS,
+            body: a_setting_that_the_kernel_changes_comes_back,
+        },
+        Test {
+            name: "edges::a_load_that_needs_more_memory_than_there_is_fails",
+            requires: &[],
+            body: a_load_that_needs_more_memory_than_there_is_fails,
+        },
+    ]
+}
+
+fn a_device_is_neither_a_store_nor_a_report() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("work")).expect("a directory");
+    let device = Loop::new(&sandbox, "image", 64);
+    ext4(&device.node);
+    let before = hash(&device.image);
+    let node = device.node.display().to_string();
+    let work = sandbox.path("work").display().to_string();
+    let measured = ["bench", &work, "--tree-size", "2M", "--ramp", "0", "--window", "50ms"];
+    assert!(sandbox.run(&measured).status.success());
+    let as_store = ["list", "show", "report", "doctor"].map(|command| vec![command, "--store", &node]);
+    let as_output = [vec!["report", "-o", &node], vec!["profile", &work, "-o", &node]];
+    for arguments in as_store.into_iter().chain(as_output) {
+        let output = sandbox.run(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let harmless = arguments[0] == "doctor" || error.contains(&node);
+        assert!(harmless, "{arguments:?}: {}", describe(&output));
+        assert_eq!(hash(&device.image), before, "{arguments:?}");
+    }
+    for suffix in ["-journal", "-wal", "-shm"] {
+        assert!(!fs::exists(format!("{node}{suffix}")).expect("look"), "{suffix}");
+    }
+}
+
+fn an_image_among_the_systems_files_is_refused() {
+    let sandbox = Sandbox::new();
+    // The journals of this sandbox; a sweep creates the directory.
+    let undo = sandbox.path("state/fsdyno/undo");
+    fs::create_dir_all(&undo).expect("directories");
+    for directory in ["/etc", "/usr/lib", "/dev", "/run", &undo.display().to_string()] {
+        let image = format!("{directory}/fsdyno-test.img");
+        sandbox.write(
+            "plan.toml",
+            &format!(
+                "[device]\nimage = \"{image}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n\
+                 [[workloads]]\nkind = \"null\"\n"
+            ),
+        );
+        let output = sandbox.run(&["sweep", "plan.toml"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{image}: {}", describe(&output));
+        assert!(error.contains("would be created among the files of"), "{error}");
+        assert!(!fs::exists(&image).expect("look"), "{image}");
+    }
+}
+
+/// The kernel reads `0x1f5` as 501, and rounds readahead down to pages.
+fn a_setting_that_the_kernel_changes_comes_back() {
+    let sandbox = Sandbox::new();
+    let device = Loop::new(&sandbox, "disk", 300);
+    let node = device.node.display().to_string();
+    let name = device.node.file_name().expect("a name").to_string_lossy().into_owned();
+    let settings =
+        ["/proc/sys/vm/extfrag_threshold".to_string(), format!("/sys/block/{name}/queue/read_ahead_kb")];
+    let values = || settings.clone().map(|path| fs::read_to_string(path).expect("a setting"));
+    let before = values();
+    for axis in ["\"sysctl.vm.extfrag_threshold\" = \"0x1f5\"", "readahead = \"5k\""] {
+        sandbox.write(
+            "plan.toml",
+            &format!(
+                "repetitions = 1\n[device]\nblock = \"{node}\"\n[axes]\nfilesystem = \"ext4\"\n{axis}\n\
+                 [[workloads]]\nkind = \"null\"\nramp = 0\nwindow = \"20ms\"\n"
+            ),
+        );
+        let output = sandbox.run(&["sweep", "plan.toml", "--destroy", &node]);
+        let stored = sandbox.stored();
+        let outcome = &stored["trials"][0]["outcome"];
+        assert_eq!(outcome, "skipped", "{axis}: {}", describe(&output));
+        assert_eq!(values(), before, "{axis}");
+    }
+}
+
+fn a_load_that_needs_more_memory_than_there_is_fails() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("work")).expect("a directory");
+    let work = sandbox.path("work").display().to_string();
+    let asked = ["--set", "readers=1024", "--set", "writers=1024", "--set", "io_size=64M"];
+    let output = sandbox.run(&[&["bench", work.as_str()], &asked[..]].concat());
+    let text = describe(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("need 128G of memory"), "{text}");
+}
