@@ -126,7 +126,7 @@ fn measures(page: &mut String) -> std::fmt::Result {
 fn warnings(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Warnings\n\nWhat every report says of a trial that something besides its settings has influenced.\n\n\
+        "\n## Warnings\n\nReports use these warnings if something other than the settings has influenced a trial.\n\n\
          | warning | meaning |\n|---|---|"
     )?;
     WarningKind::ALL.iter().try_for_each(|kind| writeln!(page, "| `{kind}` | {} |", kind.meaning()))

@@ -108,7 +108,8 @@ fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {
         writeln!(out, "left unchanged: {line}")?;
     }
     if restored.running > 0 {
-        writeln!(out, "left alone: {} running sweep(s)", restored.running)?;
+        let sweeps = fsdyno_verdict::text::plural(restored.running as u64, "running sweep");
+        writeln!(out, "left alone: {sweeps}")?;
     }
     let report = &restored.report;
     if report.left.is_empty() && report.undone.is_empty() && restored.aside.is_empty() {
