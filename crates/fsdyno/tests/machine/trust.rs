@@ -156,10 +156,7 @@ bs = "64k"
     let text = sandbox.run(&["compare", "old", "new", "--measure", "streaming-read"]);
     let lines = String::from_utf8_lossy(&text.stdout).into_owned();
     let words = lines.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        lines.contains("\n  slower\n    streaming-read ") && words.ends_with("0 undecided."),
-        "{lines}"
-    );
+    assert!(lines.contains("\n  slower\n    streaming-read ") && words.ends_with("0 undecided."), "{lines}");
     // What is faster in one direction is slower in the other, and so not a regression.
     let turned = sandbox.run(&["compare", "new", "old", "--measure", "streaming-read"]);
     assert_eq!(turned.status.code(), Some(0), "{}", describe(&turned));
