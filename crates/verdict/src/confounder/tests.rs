@@ -1,0 +1,256 @@
+use super::*;
+use crate::fixture;
+use fsdyno_core::result::Rates;
+use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample, Telemetry};
+use fsdyno_core::workload::{Content, Fileserver};
+use fsdyno_core::{Environment, Operation, PhaseResult};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A trial without confounders: in 10 s on two processors a reader got 1 GB, all of it from the device.
+fn healthy() -> TrialRecord {
+    let mut record = fixture::trial(0, 0, 0, fixture::configuration("btrfs", "bfq"), 0.0);
+    record.built.mount_options_in_force = "rw,relatime,space_cache=v2".to_string();
+    record.environment = Environment { devices: vec![device("write back")], ..Environment::default() };
+    record.phases = vec![phase()];
+    record
+}
+
+fn with_content(content: Content) -> TrialRecord {
+    let workload = Workload::Fileserver(Fileserver { content, ..Fileserver::default() });
+    TrialRecord { workload, ..healthy() }
+}
+
+fn device(write_cache: &str) -> DeviceFacts {
+    let queue = [("write_cache".to_string(), write_cache.to_string())].into();
+    DeviceFacts { path: "/dev/loop0".to_string(), queue, ..DeviceFacts::default() }
+}
+
+fn phase() -> PhaseResult {
+    let reader = RoleResult {
+        role: Role::Reader,
+        workers: 1,
+        longest_stall_ns: Nanos(0),
+        time_over_100ms: 0.0,
+        time_over_1s: 0.0,
+        blocked_at_start: Vec::new(),
+        rates: Rates { bytes: 1_000_000_000, ..Rates::default() },
+        cpu: CpuTime { user_ns: Nanos(SECOND), system_ns: Nanos(3 * SECOND) },
+        counts: Default::default(),
+        longest_item_ns: None,
+        worker_results: Vec::new(),
+        operations: Vec::new(),
+    };
+    let disk = DeviceActivity { read_bytes: 1_010_000_000, ..DeviceActivity::default() };
+    let window = Sample {
+        length_ns: Nanos(10 * SECOND),
+        devices: vec![Some(disk), Some(disk)],
+        cpu: Some(CpuSplit { user_ns: 2 * SECOND, idle_ns: 18 * SECOND, ..CpuSplit::default() }),
+        ..Sample::default()
+    };
+    PhaseResult {
+        name: "1 reader".to_string(),
+        ramp_ns: Nanos(0),
+        window_ns: Nanos(10 * SECOND),
+        drain_ns: Nanos(0),
+        roles: vec![reader],
+        telemetry: Some(Telemetry {
+            devices: vec!["loop0".to_string(), "vda".to_string()],
+            processors: 2,
+            window,
+            ..Telemetry::default()
+        }),
+    }
+}
+
+fn window(record: &mut TrialRecord) -> &mut Sample {
+    &mut record.phases[0].telemetry.as_mut().expect("telemetry").window
+}
+
+/// The only confounder of a trial.
+fn only(record: &TrialRecord) -> (WarningKind, String) {
+    let mut found = confounders(record);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let Warning { kind, text } = found.remove(0);
+    (kind, text)
+}
+
+#[test]
+fn neither_a_healthy_trial_nor_one_without_data_has_confounders() {
+    assert_eq!(confounders(&healthy()), []);
+    let mut unwatched = healthy();
+    unwatched.phases[0].telemetry = None;
+    assert_eq!(confounders(&unwatched), []);
+    let mut blind = healthy();
+    *window(&mut blind) = Sample::default();
+    assert_eq!(confounders(&blind), []);
+    let mut failed = with_content(Content::Zeros);
+    failed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+    failed.phases.clear();
+    assert_eq!(confounders(&failed), []);
+}
+
+#[test]
+fn reads_that_the_device_never_saw_came_from_the_page_cache() {
+    let mut record = healthy();
+    // The worst phase is reported.
+    record.phases.push(PhaseResult { name: "3 readers".to_string(), ..phase() });
+    for (index, read_bytes) in [(0, 700_000_000), (1, 250_000_000)] {
+        let telemetry = record.phases[index].telemetry.as_mut().expect("telemetry");
+        telemetry.window.devices[0] = Some(DeviceActivity { read_bytes, ..DeviceActivity::default() });
+    }
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::PageCache);
+    assert_eq!(
+        text,
+        "phase '3 readers': 75 % of the 1000 MB read came from the page cache: device 'loop0' delivered 250 MB"
+    );
+    // Whoever reads: the steps of a transactor say what it read.
+    let mut transactions = healthy();
+    let mut read = fixture::operation(Operation::Read, &[1000]);
+    read.timeline.bytes = vec![400_000_000, 600_000_000];
+    transactions.phases[0].roles[0].role = Role::Transactor;
+    transactions.phases[0].roles[0].operations = vec![read];
+    assert_eq!(confounders(&transactions), []);
+    window(&mut transactions).devices[0] = Some(DeviceActivity::default());
+    let (kind, text) = only(&transactions);
+    assert!(kind == WarningKind::PageCache && text.contains("100 % of the 1000 MB read"), "{text}");
+    // Too few bytes to judge, and a filesystem that compresses.
+    for phase in &mut record.phases {
+        phase.roles[0].rates.bytes = 1_000_000;
+    }
+    assert_eq!(confounders(&record), []);
+    let mut compressed = healthy();
+    window(&mut compressed).devices[0] = Some(DeviceActivity::default());
+    compressed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+    assert_eq!(confounders(&compressed), []);
+}
+
+#[test]
+fn reads_that_are_meant_to_come_from_memory_get_no_warning() {
+    let mut record = healthy();
+    window(&mut record).devices[0] = Some(DeviceActivity::default());
+    record.phases[0].name = CACHED.name.to_string();
+    assert_eq!(only(&record).0, WarningKind::PageCache, "the same phase in another workload");
+    record.workload = Workload::DeviceRead(Default::default());
+    assert_eq!(confounders(&record), []);
+    record.phases[0].name = "buffered reads".to_string();
+    assert_eq!(only(&record).0, WarningKind::PageCache);
+}
+
+#[test]
+fn phases_that_a_program_does_not_separate_are_judged_together() {
+    let mut record = healthy();
+    let telemetry = record.phases[0].telemetry.take();
+    record.phases.push(PhaseResult { name: "second".to_string(), telemetry: None, ..phase() });
+    let whole = PhaseResult { name: WHOLE_RUN.to_string(), roles: Vec::new(), telemetry, ..phase() };
+    record.phases.push(whole);
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::PageCache);
+    assert_eq!(
+        text,
+        "whole run: 50 % of the 2000 MB read came from the page cache: device 'loop0' delivered 1010 MB"
+    );
+}
+
+#[test]
+fn lazy_initialisation_is_reported_but_an_idle_thread_is_not() {
+    let mut record = healthy();
+    window(&mut record).task_ns = [(TaskKind::LazyInit, 40_000)].into();
+    assert_eq!(confounders(&record), []);
+    window(&mut record).task_ns = [(TaskKind::LazyInit, 37_000_000)].into();
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::LazyInitialisation);
+    assert!(text.contains("used 37 ms"), "{text}");
+}
+
+#[test]
+fn workers_that_use_all_processors_are_reported_except_for_null() {
+    let mut record = healthy();
+    let cpu = CpuTime { user_ns: Nanos(10 * SECOND), system_ns: Nanos(9 * SECOND) };
+    record.phases[0].roles[0].cpu = cpu;
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::ProcessorsSaturated);
+    assert!(text.contains("used 95 % of 2 processors"), "{text}");
+    record.phases[0].roles[0].role = Role::Null;
+    assert_eq!(confounders(&record), []);
+}
+
+#[test]
+fn steal_time_is_reported() {
+    let mut record = healthy();
+    window(&mut record).cpu =
+        Some(CpuSplit { steal_ns: SECOND, idle_ns: 19 * SECOND, ..CpuSplit::default() });
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::StealTime);
+    assert!(text.contains("5.0 %"), "{text}");
+}
+
+#[test]
+fn other_processes_are_reported_unless_they_do_little_io() {
+    let mut record = healthy();
+    let other = |pid, read_bytes| ProcessIo { pid, name: "rsync".to_string(), read_bytes, write_bytes: 0 };
+    let mut others = |others: Vec<ProcessIo>, beyond_ours: u64| {
+        let telemetry = record.phases[0].telemetry.as_mut().expect("telemetry");
+        telemetry.other_processes = others;
+        let disk =
+            DeviceActivity { write_bytes: beyond_ours, ..telemetry.window.devices[0].expect("a device") };
+        telemetry.window.devices[1] = Some(disk);
+        confounders(&record)
+    };
+    // Less than 5 % of two gigabytes, less than 1 MB/s, and all of it on other disks.
+    assert_eq!(others(vec![other(1, 40_000_000)], 990_000_000), []);
+    assert_eq!(others(vec![other(1, 9_000_000)], 9_000_000), []);
+    assert_eq!(others(vec![other(1, 900_000_000)], 0), []);
+    // What the workers moved in a directory is theirs, not the others'.
+    let mut directory = healthy();
+    directory.device = DeviceSpec::Directory { path: "/data".into() };
+    let telemetry = directory.phases[0].telemetry.as_mut().expect("telemetry");
+    telemetry.other_processes = vec![other(1, 900_000_000)];
+    telemetry.devices.truncate(1);
+    telemetry.window.devices.truncate(1);
+    assert_eq!(confounders(&directory), []);
+    let found = others(vec![other(77, 200_000_000), other(78, 100_000_000)], 990_000_000);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].kind, WarningKind::OtherIo);
+    assert_eq!(
+        found[0].text,
+        "phase '1 reader': process 'rsync' (77) and 1 more read and wrote up to 300 MB on block devices, 15 % of \
+         what 'vda' moved"
+    );
+}
+
+#[test]
+fn compression_is_reported_if_the_content_compresses() {
+    for (content, reported) in
+        [(Content::Random, false), (Content::Zeros, true), (Content::Compressible(0.5), true)]
+    {
+        let mut record = with_content(content);
+        assert_eq!(confounders(&record), [], "{content:?}: nothing compresses");
+        record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+        let kinds: Vec<WarningKind> = confounders(&record).iter().map(|warning| warning.kind).collect();
+        assert_eq!(kinds, if reported { vec![WarningKind::Compression] } else { Vec::new() }, "{content:?}");
+        record.built.mount_options_in_force = "rw,compress=no".to_string();
+        assert_eq!(confounders(&record), [], "{content:?}: switched off");
+    }
+}
+
+#[test]
+fn an_unflushed_cache_and_a_silent_device_are_reported() {
+    let mut record = healthy();
+    for filesystem in filesystem::all() {
+        record.configuration.filesystem = filesystem.name.to_string();
+        for option in filesystem.barrier_off {
+            record.built.mount_options_in_force = format!("rw,{option}");
+            assert_eq!(only(&record).0, WarningKind::WriteCache, "{option}");
+        }
+    }
+    record.environment.devices = vec![device("write through")];
+    assert_eq!(confounders(&record), []);
+    record.environment.devices = vec![DeviceFacts { path: "/dev/sda".to_string(), ..DeviceFacts::default() }];
+    assert_eq!(confounders(&record), [], "an image has no cache of its own");
+    record.device = DeviceSpec::Block { path: "/dev/sda".into(), identity: None };
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::WriteCache);
+    assert_eq!(text, "'/dev/sda' does not report whether it has a volatile write cache");
+}
