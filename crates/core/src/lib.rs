@@ -16,6 +16,7 @@ pub mod figures;
 pub mod filesystem;
 pub mod kernel;
 pub mod measure;
+pub mod meminfo;
 pub mod operation;
 pub mod outcome;
 pub mod protocol;

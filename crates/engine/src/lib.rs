@@ -45,7 +45,7 @@ use fsdyno_core::protocol::PROTOCOL_VERSION;
 use fsdyno_core::result::TimerFacts;
 use fsdyno_core::telemetry::TelemetryRequest;
 use fsdyno_core::workload::parameter::Refusal;
-use fsdyno_core::{Bytes, EngineEvent, EngineRequest, WarningKind, Workload};
+use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload, meminfo};
 use fsdyno_sys::timer::{Source, Timer};
 use progress::Progress;
 use session::Session;
@@ -196,20 +196,14 @@ fn execute(
     result.and(tidied)
 }
 
-/// Memory available to programs without swapping (proc(5), `MemAvailable`).
-fn available_memory() -> Option<Bytes> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(Bytes::KIB).map(Bytes)
-}
-
 /// Whether the workload can run, and has the requested part.
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
     load.check().map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
     // A kernel that runs out of memory may kill any process.
     let needed = load.memory();
-    if let Some(available) = available_memory().filter(|available| *available < needed) {
+    let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    if let Some(available) = meminfo::value(&known, "MemAvailable").filter(|available| *available < needed) {
         return Err(EngineError::Memory { needed, available });
     }
     match part.of == 1 || part.of == load.parts() {

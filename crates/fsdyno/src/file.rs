@@ -32,25 +32,17 @@ pub fn destination(path: &Path) -> anyhow::Result<PathBuf> {
 pub fn create(path: &Path) -> anyhow::Result<File> {
     // A pipe without a reader would block for ever.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let destination = destination(path)?;
     let mut options = OpenOptions::new();
-    options.write(true).create(true).custom_flags(flags);
-    if fs::metadata(&destination).is_ok_and(|found| is_block_device(&found)) {
+    let file = options.write(true).create(true).custom_flags(flags).open(destination(path)?)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_block_device() {
         return Err(anyhow!("'{}' is a block device; name a file", path.display()));
     }
-    let file = options.open(destination)?;
-    if is_block_device(&file.metadata()?) {
-        return Err(anyhow!("'{}' is a block device; name a file", path.display()));
-    }
-    if file.metadata()?.is_file() {
+    if kind.is_file() {
         file.set_len(0)?;
     }
     rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
-}
-
-fn is_block_device(found: &fs::Metadata) -> bool {
-    found.file_type().is_block_device()
 }
 
 #[cfg(test)]

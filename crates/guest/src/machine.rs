@@ -151,9 +151,20 @@ impl Machine {
         let mut child = command.spawn().map_err(GuestError::file("start", Path::new(QEMU)))?;
         // They own QEMU's ends of the sockets; once they are closed, the streams end with QEMU.
         drop((command, inherited));
-        let complaints = child.stderr.take().map(collect).unwrap_or_default();
-        let machine = Machine { child, console: collect(console), complaints, killed: false, started };
-        Ok((machine, Ports { agent, engine }))
+        let collected = collect(console).and_then(|console| {
+            Ok((console, child.stderr.take().map(collect).transpose()?.unwrap_or_default()))
+        });
+        match collected {
+            Ok((console, complaints)) => {
+                let machine = Machine { child, console, complaints, killed: false, started };
+                Ok((machine, Ports { agent, engine }))
+            }
+            Err(error) => {
+                // Nothing of it has been used yet.
+                let _ = child.kill().and_then(|()| child.wait());
+                Err(GuestError::file("start a thread for", Path::new(QEMU))(error))
+            }
+        }
     }
 
     /// The last lines of the console, QEMU's error output, and how it exited.
@@ -233,10 +244,10 @@ fn text(kept: &Mutex<Vec<u8>>) -> String {
 }
 
 /// Reads a stream to its end in a separate thread, so that the writer never waits; the end of it is kept.
-fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
+fn collect(mut stream: impl Read + Send + 'static) -> io::Result<Arc<Mutex<Vec<u8>>>> {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&kept);
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         let mut buffer = [0_u8; 4096];
         while let Ok(length) = stream.read(&mut buffer) {
             if length == 0 {
@@ -247,8 +258,8 @@ fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
             let surplus = kept.len().saturating_sub(CONSOLE_KEPT);
             kept.drain(..surplus);
         }
-    });
-    kept
+    })?;
+    Ok(kept)
 }
 
 /// A disk for QEMU: reopened, so that it has its own flags, through the descriptor, so that it is the same
@@ -419,7 +430,7 @@ mod tests {
     #[test]
     fn only_the_end_of_a_long_console_is_kept() {
         let (mut writer, reader) = UnixStream::pair().unwrap();
-        let kept = collect(reader);
+        let kept = collect(reader).unwrap();
         for number in 0..20_000 {
             io::Write::write_all(&mut writer, format!("line {number}\n").as_bytes()).unwrap();
         }

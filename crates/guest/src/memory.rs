@@ -3,7 +3,7 @@
 //! A guest's memory is allocated as its kernel touches it. If there is not enough of it, the host's kernel
 //! kills some process in the middle of a trial, and not always the guest's.
 
-use fsdyno_core::{Bytes, GuestShape};
+use fsdyno_core::{Bytes, GuestShape, meminfo};
 use std::fs;
 
 /// What QEMU uses in addition: itself, translated code, the archive.
@@ -15,7 +15,7 @@ pub(crate) fn lacking(shape: &GuestShape) -> Option<String> {
 }
 
 fn too_much(memory: Bytes, meminfo: &str) -> Option<String> {
-    let available = available(meminfo)?;
+    let available = meminfo::value(meminfo, "MemAvailable")?;
     (memory.0.saturating_add(QEMU_ITSELF.0) > available.0).then(|| {
         let available = Bytes(available.0 - available.0 % Bytes::MIB);
         format!(
@@ -23,13 +23,6 @@ fn too_much(memory: Bytes, meminfo: &str) -> Option<String> {
              (stop other programs, or give guests less memory with --set guest.memory=SIZE)"
         )
     })
-}
-
-/// Memory available to programs without swapping (proc(5), `MemAvailable`).
-fn available(meminfo: &str) -> Option<Bytes> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes(kib.saturating_mul(Bytes::KIB)))
 }
 
 #[cfg(test)]

@@ -191,9 +191,6 @@ pub struct Room {
     pub in_memory: bool,
     /// What else is stored there that fsdyno needs space for: `the store`.
     pub shared_with: Vec<String>,
-    /// Whose directory it is, if a new file there would mean something to programs: `the system`.
-    #[serde(default)]
-    pub belongs_to: Option<String>,
 }
 
 /// Everything that the guards need to know about a device. A fact that could not be determined is listed in

@@ -53,9 +53,9 @@ impl Store {
     /// Opens the store at this path. Creates it and missing directories above it, and upgrades the schema.
     ///
     /// # Errors
-    /// [`StoreError::Directory`], [`StoreError::Open`], [`StoreError::NotADatabase`],
-    /// [`StoreError::Foreign`], [`StoreError::TooNew`], [`StoreError::Corrupt`], [`StoreError::Copy`],
-    /// [`StoreError::Migrate`].
+    /// [`StoreError::Directory`], [`StoreError::NotAFile`], [`StoreError::Open`],
+    /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`], [`StoreError::Corrupt`],
+    /// [`StoreError::Copy`], [`StoreError::Migrate`].
     pub fn open(path: &Path) -> Result<Self> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)

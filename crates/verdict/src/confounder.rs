@@ -101,7 +101,7 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::PageCache, one, &text)
 }
 
-/// A program's own report does not say what it read.
+/// What a role read. A reader does nothing else; of the others, the steps say which bytes they read.
 fn bytes_read(role: &RoleResult) -> u64 {
     match role.role {
         Role::Reader => role.rates.bytes,

@@ -52,12 +52,10 @@ pub struct FittedTrend {
 }
 
 impl Drift {
-    /// The last value relative to the first: 0.1 is 10 % more.
-    pub fn change(&self) -> Option<f64> {
-        match (self.values.first(), self.values.last()) {
-            (Some(first), Some(last)) if *first != 0.0 => Some(last / first - 1.0),
-            _ => None,
-        }
+    /// The lowest and the highest value.
+    pub fn range(&self) -> (f64, f64) {
+        let lowest = self.values.iter().copied().fold(f64::MAX, f64::min);
+        (lowest, self.values.iter().copied().fold(f64::MIN, f64::max))
     }
 
     /// The warning that the machine drifted, which readers must see before anything else.
@@ -82,8 +80,8 @@ impl Drift {
     /// The note that the machine was not steady, if there is no warning of a trend.
     pub fn unsteady(&self) -> Option<String> {
         let mean = self.values.iter().sum::<f64>() / self.values.len() as f64;
-        let range = self.values.iter().copied().fold(f64::MIN, f64::max)
-            - self.values.iter().copied().fold(f64::MAX, f64::min);
+        let (lowest, highest) = self.range();
+        let range = highest - lowest;
         let steady = range <= SNIA_RANGE * mean;
         (self.values.len() >= FEWEST && !steady && self.warning().is_none()).then(|| {
             format!(

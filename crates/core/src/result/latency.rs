@@ -118,13 +118,11 @@ impl Latency {
         self.quantiles[Quantile::P50]
     }
 
-    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then 0,
-    /// although the median or the maximum is not.
+    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then 0, although
+    /// the maximum is not. The median is always known, and may be rounded to 0.
     pub fn known(&self, quantile: Quantile) -> Option<u64> {
         let value_ns = self.quantiles[quantile];
-        let all_are_zero = self.max == 0;
-        let is_median = matches!(quantile, Quantile::P50);
-        (value_ns >= self.median() && (value_ns > 0 || all_are_zero || is_median)).then_some(value_ns)
+        (value_ns > 0 || self.max == 0 || quantile == Quantile::P50).then_some(value_ns)
     }
 
     /// Whether a statistic with this value is only a lower bound, printed with `>=`.

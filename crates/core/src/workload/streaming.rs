@@ -224,6 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_is_that_of_the_largest_stage() {
+        let buffers = |parameters: Streaming| parameters.memory();
+        let (bs, streams) = (Bytes(Bytes::MIB), 3);
+        let plain = || Streaming { bs, streams, ..Streaming::default() };
+        assert_eq!(buffers(plain()), Bytes(3 * Bytes::MIB));
+        let ring = || Streaming { io: IoEngine::IoUring, iodepth: 8, ..plain() };
+        assert_eq!(buffers(ring()), Bytes(24 * Bytes::MIB));
+        let stages = vec![Stage::RandomRead, Stage::Mixed];
+        assert_eq!(buffers(Streaming { stages, readers: 4, writers: 1, ..ring() }), Bytes(40 * Bytes::MIB));
+    }
+
+    #[test]
     fn impossible_parameters_are_refused() {
         let refused = |parameters: Streaming| parameters.check().unwrap_err().parameter;
         let good = Streaming::default;

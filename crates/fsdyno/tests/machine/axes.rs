@@ -6,7 +6,7 @@
 
 mod rows;
 
-use crate::support::{MAKING_FILESYSTEMS, Test};
+use crate::support::MAKING_FILESYSTEMS;
 use fsdyno_core::axis::{AXES, Levels};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
 use fsdyno_host::local::LocalHost;
@@ -22,19 +22,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: MAKING_FILESYSTEMS, body };
-    vec![
-        test("axes::levels_of_all_filesystems_are_in_force", || {
-            fsdyno_core::filesystem::names().for_each(|name| run(&common(name)))
-        }),
-        test("axes::levels_of_ext_are_in_force", || run(&ext())),
-        test("axes::levels_of_xfs_are_in_force", || run(&xfs())),
-        test("axes::levels_of_btrfs_are_in_force", || run(&btrfs())),
-        test("axes::levels_of_other_filesystems_are_in_force_if_supported", || run(&others())),
-        test("axes::no_level_is_forgotten", no_level_is_forgotten),
-        test("axes::block_devices_serve_trial_after_trial", block_devices_serve_trial_after_trial),
-    ]
+tests! {
+    levels_of_all_filesystems_are_in_force: MAKING_FILESYSTEMS =>
+        || { fsdyno_core::filesystem::names().for_each(|name| run(&common(name))) };
+    levels_of_ext_are_in_force: MAKING_FILESYSTEMS => || run(&ext());
+    levels_of_xfs_are_in_force: MAKING_FILESYSTEMS => || run(&xfs());
+    levels_of_btrfs_are_in_force: MAKING_FILESYSTEMS => || run(&btrfs());
+    levels_of_other_filesystems_are_in_force_if_supported: MAKING_FILESYSTEMS => || run(&others());
+    no_level_is_forgotten: MAKING_FILESYSTEMS;
+    block_devices_serve_trial_after_trial: MAKING_FILESYSTEMS;
 }
 
 /// Every row of every filesystem.

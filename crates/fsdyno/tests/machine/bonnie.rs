@@ -10,7 +10,7 @@
 //! The original prints no rate for parts that take less than half a second, so it writes and reads three
 //! million bytes one at a time: one call for each, and no call takes less than 0.17 us.
 
-use crate::support::{Requirement, Sandbox, Test, describe, install};
+use crate::support::{Requirement, Sandbox, describe, install};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,21 +47,17 @@ program = "bonnie++"
 arguments = "OPTIONS"
 "#;
 
-pub fn tests() -> Vec<Test> {
-    vec![Test {
-        name: "bonnie::native_and_original_do_the_same_work",
-        requires: &[
-            Requirement::Root,
-            Requirement::Loop,
-            Requirement::Filesystem("ext4"),
-            Requirement::Program("mkfs.ext4"),
-            Requirement::Program("bonnie++"),
-            Requirement::Program("bon_csv2html"),
-            Requirement::Program("strace"),
-            Requirement::Program("unshare"),
-        ],
-        body: native_and_original_do_the_same_work,
-    }]
+tests! {
+    native_and_original_do_the_same_work: &[
+        Requirement::Root,
+        Requirement::Loop,
+        Requirement::Filesystem("ext4"),
+        Requirement::Program("mkfs.ext4"),
+        Requirement::Program("bonnie++"),
+        Requirement::Program("bon_csv2html"),
+        Requirement::Program("strace"),
+        Requirement::Program("unshare"),
+    ];
 }
 
 fn native_and_original_do_the_same_work() {

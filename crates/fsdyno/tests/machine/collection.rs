@@ -1,12 +1,11 @@
 //! collection: what was written is read, copied and deleted, on every filesystem, with generated and with
 //! existing files.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
 use std::fs;
 
-pub fn tests() -> Vec<Test> {
-    let body = every_test_sees_every_file;
-    vec![Test { name: "collection::every_test_sees_every_file", requires: MAKING_FILESYSTEMS, body }]
+tests! {
+    every_test_sees_every_file: MAKING_FILESYSTEMS;
 }
 
 fn every_test_sees_every_file() {

@@ -1,6 +1,6 @@
 //! The built binary as a user runs it: exit codes, errors, interrupting and resuming.
 
-use crate::support::{NOBODY, Requirement, Sandbox, Test, describe, json};
+use crate::support::{NOBODY, Requirement, Sandbox, describe, json};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -10,44 +10,14 @@ use std::process::{Child, Command, Output, Stdio};
 
 const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "command_line::bad_plans_get_one_clear_error",
-            requires: &[],
-            body: bad_plans_get_one_clear_error,
-        },
-        Test {
-            name: "command_line::bench_needs_no_root_and_tidies_up",
-            requires: &[Requirement::Root],
-            body: bench_needs_no_root_and_tidies_up,
-        },
-        Test {
-            name: "command_line::an_interrupted_bench_tidies_up",
-            requires: &[],
-            body: an_interrupted_bench_tidies_up,
-        },
-        Test {
-            name: "command_line::an_interrupted_sweep_is_undone_and_can_resume",
-            requires: ROOT_AND_LOOP,
-            body: an_interrupted_sweep_is_undone_and_can_resume,
-        },
-        Test {
-            name: "command_line::a_full_device_fails_its_trial_only",
-            requires: ROOT_AND_LOOP,
-            body: a_full_device_fails_its_trial_only,
-        },
-        Test {
-            name: "command_line::a_profile_shapes_the_trees_of_a_plan",
-            requires: &[],
-            body: a_profile_shapes_the_trees_of_a_plan,
-        },
-        Test {
-            name: "command_line::a_closed_pipe_is_not_an_error",
-            requires: &[],
-            body: a_closed_pipe_is_not_an_error,
-        },
-    ]
+tests! {
+    bad_plans_get_one_clear_error: &[];
+    bench_needs_no_root_and_tidies_up: &[Requirement::Root];
+    an_interrupted_bench_tidies_up: &[];
+    an_interrupted_sweep_is_undone_and_can_resume: ROOT_AND_LOOP;
+    a_full_device_fails_its_trial_only: ROOT_AND_LOOP;
+    a_profile_shapes_the_trees_of_a_plan: &[];
+    a_closed_pipe_is_not_an_error: &[];
 }
 
 /// A plan of two quick trials on an image in the sandbox.

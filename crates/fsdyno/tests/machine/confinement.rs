@@ -3,7 +3,7 @@
 
 use crate::guests::{GUEST, opened, qemu, request};
 use crate::support::disk::Disk;
-use crate::support::{Requirement, Sandbox, Test, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use fsdyno_core::Bytes;
 use fsdyno_host::guest::Guests;
 use fsdyno_host::local::LocalHost;
@@ -29,19 +29,12 @@ const TOOLS: &[Requirement] = &[
     Requirement::Program("bonnie++"),
 ];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("confinement::no_tool_changes_a_decoy", TOOLS, no_tool_changes_a_decoy),
-        test("confinement::a_check_changes_nothing", TOOLS, a_check_changes_nothing),
-        test("confinement::the_result_says_what_was_refused", TOOLS, the_result_says_what_was_refused),
-        test(
-            "confinement::a_running_engine_can_change_its_directory_only",
-            TOOLS,
-            a_running_engine_can_change_its_directory_only,
-        ),
-        test("confinement::a_kernel_without_landlock_says_so", GUEST, a_kernel_without_landlock_says_so),
-    ]
+tests! {
+    no_tool_changes_a_decoy: TOOLS;
+    a_check_changes_nothing: TOOLS;
+    the_result_says_what_was_refused: TOOLS;
+    a_running_engine_can_change_its_directory_only: TOOLS;
+    a_kernel_without_landlock_says_so: GUEST;
 }
 
 /// A disk and a file that have nothing to do with the sweep.

@@ -1,6 +1,6 @@
 //! device-read: the device is read directly, first from memory and then from the device itself.
 
-use crate::support::{Requirement, Sandbox, Test, json};
+use crate::support::{Requirement, Sandbox, json};
 use serde_json::Value;
 
 const LOOP: &[Requirement] = &[
@@ -10,19 +10,9 @@ const LOOP: &[Requirement] = &[
     Requirement::Filesystem("ext4"),
 ];
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "device_read::a_device_is_read_from_memory_and_directly",
-            requires: LOOP,
-            body: from_memory_and_directly,
-        },
-        Test {
-            name: "device_read::a_directory_has_no_device_to_read",
-            requires: &[Requirement::Root],
-            body: a_directory_is_not_a_device,
-        },
-    ]
+tests! {
+    a_device_is_read_from_memory_and_directly: LOOP;
+    a_directory_has_no_device_to_read: &[Requirement::Root];
 }
 
 fn sweep(sandbox: &Sandbox, device: &str) -> Value {
@@ -32,7 +22,7 @@ fn sweep(sandbox: &Sandbox, device: &str) -> Value {
     json(&output)
 }
 
-fn from_memory_and_directly() {
+fn a_device_is_read_from_memory_and_directly() {
     let sandbox = Sandbox::new();
     let image = sandbox.path("scratch.img");
     let device =
@@ -59,7 +49,7 @@ fn from_memory_and_directly() {
     assert!(from_device[1].as_u64() > from_device[0].as_u64(), "{from_device:?}");
 }
 
-fn a_directory_is_not_a_device() {
+fn a_directory_has_no_device_to_read() {
     let sandbox = Sandbox::new();
     let json = sweep(&sandbox, &format!("[device]\ndirectory = \"{}\"", sandbox.path("").display()));
     let trial = &json["trials"][0];

@@ -2,32 +2,19 @@
 //! system's files, a value that the kernel changes.
 
 use crate::support::guarded::{LOOP, Loop, ext4, hash};
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use std::fs;
+use std::process::Command;
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "edges::a_device_is_neither_a_store_nor_a_report",
-            requires: LOOP,
-            body: a_device_is_neither_a_store_nor_a_report,
-        },
-        Test {
-            name: "edges::an_image_among_the_systems_files_is_refused",
-            requires: LOOP,
-            body: an_image_among_the_systems_files_is_refused,
-        },
-        Test {
-            name: "edges::a_setting_that_the_kernel_changes_comes_back",
-            requires: MAKING_FILESYSTEMS,
-            body: a_setting_that_the_kernel_changes_comes_back,
-        },
-        Test {
-            name: "edges::a_load_that_needs_more_memory_than_there_is_fails",
-            requires: &[],
-            body: a_load_that_needs_more_memory_than_there_is_fails,
-        },
-    ]
+tests! {
+    a_device_is_neither_a_store_nor_a_report: LOOP;
+    an_image_among_the_systems_files_is_refused: LOOP;
+    a_setting_that_the_kernel_changes_comes_back: MAKING_FILESYSTEMS;
+    a_thread_that_cannot_be_started_is_an_error: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Program("strace"),
+    ];
+    a_load_that_needs_more_memory_than_there_is_fails: &[];
 }
 
 fn a_device_is_neither_a_store_nor_a_report() {
@@ -71,7 +58,7 @@ fn an_image_among_the_systems_files_is_refused() {
         let output = sandbox.run(&["sweep", "plan.toml"]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(3), "{image}: {}", describe(&output));
-        assert!(error.contains("would be created among the files of"), "{error}");
+        assert!(error.contains("cannot create files in") && error.contains("it belongs to the"), "{error}");
         assert!(!fs::exists(&image).expect("look"), "{image}");
     }
 }
@@ -100,6 +87,39 @@ fn a_setting_that_the_kernel_changes_comes_back() {
         assert_eq!(outcome, "skipped", "{axis}: {}", describe(&output));
         assert_eq!(values(), before, "{axis}");
     }
+}
+
+/// Threads and processes alike: in each process that takes part, the n-th one fails, as it does at a limit.
+fn a_thread_that_cannot_be_started_is_an_error() {
+    const PANICKED: Option<i32> = Some(101);
+    let sandbox = Sandbox::new();
+    let image = sandbox.path("disk.img");
+    sandbox.write(
+        "plan.toml",
+        &format!(
+            "repetitions = 1\n[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"\n\
+             [[workloads]]\nkind = \"null\"\nramp = 0\nwindow = \"20ms\"\n",
+            image.display()
+        ),
+    );
+    for number in 1..=8 {
+        let fsdyno = sandbox.fsdyno(&["sweep", "plan.toml"]);
+        let inject = format!("inject=clone3:error=EAGAIN:when={number}");
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-e", "trace=clone3", "-e", &inject, "-o"]).arg(sandbox.path("trace"));
+        strace.arg(fsdyno.get_program()).args(fsdyno.get_args());
+        strace.env("XDG_STATE_HOME", sandbox.path("state")).current_dir(sandbox.path(""));
+        let output = strace.output().expect("strace runs");
+        let text = describe(&output);
+        assert!(output.status.code() != PANICKED && !text.contains("panicked at"), "{number}: {text}");
+        assert!(!fs::exists(&image).expect("look"), "{number}: {text}");
+    }
+    let restored = sandbox.run(&["restore"]);
+    assert!(
+        String::from_utf8_lossy(&restored.stdout).contains("nothing to restore"),
+        "{}",
+        describe(&restored)
+    );
 }
 
 fn a_load_that_needs_more_memory_than_there_is_fails() {

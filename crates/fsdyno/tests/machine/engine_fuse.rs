@@ -1,7 +1,7 @@
 //! The engine on filesystems that hang, fail, or have a known delay.
 
 use crate::support::sick::{Behaviour, Kind, Treatment, mount};
-use crate::support::{Requirement, Sandbox, Test};
+use crate::support::{Requirement, Sandbox};
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
 use fsdyno_core::workload::Fileserver;
@@ -16,16 +16,13 @@ use std::time::Duration;
 
 const FUSE: &[Requirement] = &[Requirement::Root, Requirement::Fuse];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: FUSE, body };
-    vec![
-        test("engine_fuse::a_write_over_both_edges_is_at_least_the_window", a_write_over_both_edges),
-        test("engine_fuse::a_write_that_ends_in_the_drain_still_covered_the_window", ends_in_the_drain),
-        test("engine_fuse::a_write_that_never_ends_is_censored", a_write_that_never_ends),
-        test("engine_fuse::cleaning_up_gives_up_where_a_worker_hangs", cleaning_up_gives_up),
-        test("engine_fuse::an_error_names_operation_path_and_errno", an_error),
-        test("engine_fuse::delays_are_measured_correctly", delays_are_measured_correctly),
-    ]
+tests! {
+    a_write_over_both_edges_is_at_least_the_window: FUSE;
+    a_write_that_ends_in_the_drain_still_covered_the_window: FUSE;
+    a_write_that_never_ends_is_censored: FUSE;
+    cleaning_up_gives_up_where_a_worker_hangs: FUSE;
+    an_error_names_operation_path_and_errno: FUSE;
+    delays_are_measured_correctly: FUSE;
 }
 
 fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
@@ -111,7 +108,7 @@ fn warned(events: &[EngineEvent], wanted: WarningKind) -> bool {
     events.iter().any(|event| matches!(event, EngineEvent::Warning(warning) if warning.kind == wanted))
 }
 
-fn a_write_over_both_edges() {
+fn a_write_over_both_edges_is_at_least_the_window() {
     let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
@@ -140,7 +137,7 @@ fn a_write_over_both_edges() {
     assert!(role(phase, Role::Reader).worker_results[0].completed > 0, "the reader is not affected");
 }
 
-fn ends_in_the_drain() {
+fn a_write_that_ends_in_the_drain_still_covered_the_window() {
     let behaviour = Behaviour::healthy();
     let change = |request: &mut EngineRequest| {
         request.workload =
@@ -165,7 +162,7 @@ fn ends_in_the_drain() {
     assert!(!warned(&events, WarningKind::Censored));
 }
 
-fn a_write_that_never_ends() {
+fn a_write_that_never_ends_is_censored() {
     let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
@@ -203,7 +200,7 @@ fn a_write_that_never_ends() {
     assert_eq!(row.timeline.count.iter().sum::<u64>(), row.lat_ns.count);
 }
 
-fn cleaning_up_gives_up() {
+fn cleaning_up_gives_up_where_a_worker_hangs() {
     let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,
@@ -218,7 +215,7 @@ fn cleaning_up_gives_up() {
     assert!(warned(&events, WarningKind::LeftBehind), "{events:?}");
 }
 
-fn an_error() {
+fn an_error_names_operation_path_and_errno() {
     let behaviour = Behaviour::healthy();
     let events = run(
         &behaviour,

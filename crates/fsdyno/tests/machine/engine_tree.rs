@@ -1,7 +1,7 @@
 //! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory use, and
 //! being stopped.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, Test};
+use crate::support::{MAKING_FILESYSTEMS, Sandbox};
 use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
 use fsdyno_core::workload::{Content, Fileserver, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
@@ -11,15 +11,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("engine_tree::a_full_pass_has_the_published_counts", MAKING_FILESYSTEMS, full_pass),
-        test("engine_tree::a_full_device_fails_with_operation_and_path", MAKING_FILESYSTEMS, full_device),
-        test("engine_tree::direct_io_reads_and_writes_whole_blocks", MAKING_FILESYSTEMS, direct_io),
-        test("engine_tree::memory_stays_flat", &[], memory_stays_flat),
-        test("engine_tree::the_end_of_stdin_stops_and_tidies", &[], end_of_stdin),
-    ]
+tests! {
+    a_full_pass_has_the_published_counts: MAKING_FILESYSTEMS;
+    a_full_device_fails_with_operation_and_path: MAKING_FILESYSTEMS;
+    direct_io_reads_and_writes_whole_blocks: MAKING_FILESYSTEMS;
+    memory_stays_flat: &[];
+    the_end_of_stdin_stops_and_tidies: &[];
 }
 
 /// A mounted filesystem on an image; the loop device disappears with the mount.
@@ -104,7 +101,7 @@ fn count(top: &Path) -> (u64, u64) {
     (files, directories)
 }
 
-fn full_pass() {
+fn a_full_pass_has_the_published_counts() {
     for filesystem in ["ext4", "xfs", "btrfs"] {
         let scratch = Scratch::new(filesystem, 512 << 20);
         // A directory that takes many calls to list, and others.
@@ -147,7 +144,7 @@ fn full_pass() {
     }
 }
 
-fn full_device() {
+fn a_full_device_fails_with_operation_and_path() {
     let scratch = Scratch::new("ext4", 64 << 20);
     let failure = |workload: Fileserver| {
         let mut last = None;
@@ -181,7 +178,7 @@ fn full_device() {
     assert!(write.path.is_some_and(|path| path.starts_with("new-0/round-0/")));
 }
 
-fn direct_io() {
+fn direct_io_reads_and_writes_whole_blocks() {
     for filesystem in ["ext4", "xfs", "btrfs"] {
         let scratch = Scratch::new(filesystem, 512 << 20);
         let workload = Fileserver { direct: true, writer_space: Some(Bytes(16 << 20)), ..workload() };
@@ -261,7 +258,7 @@ fn memory_stays_flat() {
     assert!(large < small + (8 << 20), "{small} bytes became {large}");
 }
 
-fn end_of_stdin() {
+fn the_end_of_stdin_stops_and_tidies() {
     let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
     let sandbox = Sandbox::new();
     let workload = Fileserver { window: Nanos::from_secs(600), ..workload() };

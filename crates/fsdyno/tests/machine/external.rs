@@ -1,6 +1,6 @@
 //! The real bonnie++, postmark and fio on a small image, and what remains of them when a sweep is killed.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -40,45 +40,22 @@ rw=randrw
 bs=4k
 ";
 
-pub fn tests() -> Vec<Test> {
-    let row = |name, program: &'static [Requirement], body| Test { name, requires: program, body };
-    vec![
-        row(
-            "external::bonnie_reports_its_parts",
-            &[
-                Requirement::Root,
-                Requirement::Loop,
-                Requirement::Program("bonnie++"),
-                Requirement::Program("bon_csv2txt"),
-            ],
-            bonnie_reports_its_parts,
-        ),
-        row(
-            "external::postmark_reports_its_counts",
-            &[Requirement::Root, Requirement::Loop, Requirement::Program("postmark")],
-            postmark_reports_its_counts,
-        ),
-        row(
-            "external::fio_reports_its_jobs",
-            &[Requirement::Root, Requirement::Loop, Requirement::Program("fio")],
-            fio_reports_its_jobs,
-        ),
-        row(
-            "external::the_error_of_a_program_is_kept",
-            &[Requirement::Root, Requirement::Loop, Requirement::Program("bonnie++")],
-            the_error_of_a_program_is_kept,
-        ),
-        row(
-            "external::a_killed_sweep_leaves_no_program",
-            &[
-                Requirement::Root,
-                Requirement::Loop,
-                Requirement::Program("fio"),
-                Requirement::Program("pgrep"),
-            ],
-            a_killed_sweep_leaves_no_program,
-        ),
-    ]
+const BONNIE: &[Requirement] = &[
+    Requirement::Root,
+    Requirement::Loop,
+    Requirement::Program("bonnie++"),
+    Requirement::Program("bon_csv2txt"),
+];
+const POSTMARK: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("postmark")];
+const FIO: &[Requirement] =
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("fio"), Requirement::Program("pgrep")];
+
+tests! {
+    bonnie_reports_its_parts: BONNIE;
+    postmark_reports_its_counts: POSTMARK;
+    fio_reports_its_jobs: FIO;
+    the_error_of_a_program_is_kept: BONNIE;
+    a_killed_sweep_leaves_no_program: FIO;
 }
 
 fn plan(sandbox: &Sandbox, workload: &str) -> String {

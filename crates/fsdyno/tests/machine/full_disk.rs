@@ -1,6 +1,6 @@
 //! A store that can no longer be written: the trial is kept, the sweep ends, and everything is undone.
 
-use crate::support::{Requirement, Sandbox, Test, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -8,12 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-pub fn tests() -> Vec<Test> {
-    vec![Test {
-        name: "full_disk::a_full_disk_keeps_the_trial_for_later",
-        requires: &[Requirement::Root],
-        body: a_full_disk_keeps_the_trial_for_later,
-    }]
+tests! {
+    a_full_disk_keeps_the_trial_for_later: &[Requirement::Root];
 }
 
 /// A tmpfs for the state directory, unmounted when the test ends, however it ends.

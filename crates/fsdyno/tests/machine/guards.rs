@@ -8,7 +8,7 @@ use crate::support::guarded::{
     BTRFS, LOOP, LVM, Loop, Mount, NAMESPACE, PARTX, Partitions, Process, Swap, ask, block, confirming, ext4,
     hash, host, overwrite, partition_table, refused, refused_with, succeed, tool, write_at,
 };
-use crate::support::{Requirement, Sandbox, Test};
+use crate::support::{Requirement, Sandbox};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_testbed::guard::identity_text;
@@ -23,45 +23,36 @@ const SWAP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement
 const XFS: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.xfs")];
 const LUKS: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("cryptsetup")];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("guards::a_device_that_is_not_confirmed", LOOP, unconfirmed),
-        test("guards::a_mounted_device", LOOP, mounted),
-        test("guards::a_device_mounted_in_another_namespace", NAMESPACE, mounted_elsewhere),
-        test("guards::a_device_in_use_as_swap", SWAP, swap),
-        test("guards::a_device_held_open_by_another_process", LOOP, held_open),
-        test("guards::a_second_loop_device_over_a_mounted_file", LOOP, alias),
-        test("guards::a_member_of_a_mounted_btrfs", BTRFS, btrfs_member),
-        test("guards::a_signature_of_ext4", LOOP, || {
-            signature("ext4", 64, |d| tool("mkfs.ext4", &["-q", "-F"], d))
-        }),
-        test("guards::a_signature_of_xfs", XFS, || signature("xfs", 300, |d| tool("mkfs.xfs", &["-q"], d))),
-        test("guards::a_signature_of_btrfs", BTRFS, || {
-            signature("btrfs", 128, |d| tool("mkfs.btrfs", &["-q"], d))
-        }),
-        test("guards::a_signature_of_swap", LOOP, || signature("swap", 64, |d| tool("mkswap", &[], d))),
-        test("guards::a_signature_of_lvm", LVM, || {
-            signature("LVM2_member", 64, |d| tool("pvcreate", &["-q", "-y"], d))
-        }),
-        test("guards::a_signature_of_luks", LUKS, || signature("crypto_LUKS", 64, luks)),
-        test("guards::a_signature_of_md", LOOP, || signature("linux_raid_member", 64, md_superblock)),
-        test("guards::a_partition_table", LOOP, || signature("dos", 64, partition_table)),
-        test("guards::a_disk_with_partitions", PARTX, disk_with_partitions),
-        test("guards::a_device_that_is_too_small", LOOP, too_small),
-        test("guards::another_device_than_the_plan_pins", LOOP, swapped_before),
-        test("guards::another_device_than_the_guards_saw", LOOP, swapped_after),
-        test("guards::the_disk_of_the_root_filesystem", LOOP, root_disk),
-        test("guards::a_symlink_to_the_disk_of_the_root_filesystem", LOOP, root_disk_by_symlink),
-        test("guards::a_device_that_carries_the_store", LOOP, carries_the_store),
-        test("guards::an_image_path_that_exists", LOOP, image_exists),
-        test("guards::a_path_that_is_not_a_device", LOOP, no_device),
-    ]
+tests! {
+    a_device_that_is_not_confirmed: LOOP;
+    a_mounted_device: LOOP => mounted;
+    a_device_mounted_in_another_namespace: NAMESPACE;
+    a_device_in_use_as_swap: SWAP => swap;
+    a_device_held_open_by_another_process: LOOP;
+    a_second_loop_device_over_a_mounted_file: LOOP;
+    a_member_of_a_mounted_btrfs: BTRFS;
+    a_signature_of_ext4: LOOP => || { signature("ext4", 64, |d| tool("mkfs.ext4", &["-q", "-F"], d)) };
+    a_signature_of_xfs: XFS => || signature("xfs", 300, |d| tool("mkfs.xfs", &["-q"], d));
+    a_signature_of_btrfs: BTRFS => || { signature("btrfs", 128, |d| tool("mkfs.btrfs", &["-q"], d)) };
+    a_signature_of_swap: LOOP => || signature("swap", 64, |d| tool("mkswap", &[], d));
+    a_signature_of_lvm: LVM => || { signature("LVM2_member", 64, |d| tool("pvcreate", &["-q", "-y"], d)) };
+    a_signature_of_luks: LUKS => || signature("crypto_LUKS", 64, luks);
+    a_signature_of_md: LOOP => || signature("linux_raid_member", 64, md_superblock);
+    a_partition_table: LOOP => || signature("dos", 64, partition_table);
+    a_disk_with_partitions: PARTX;
+    a_device_that_is_too_small: LOOP;
+    another_device_than_the_plan_pins: LOOP;
+    another_device_than_the_guards_saw: LOOP;
+    the_disk_of_the_root_filesystem: LOOP;
+    a_symlink_to_the_disk_of_the_root_filesystem: LOOP;
+    a_device_that_carries_the_store: LOOP;
+    an_image_path_that_exists: LOOP;
+    a_path_that_is_not_a_device: LOOP;
 }
 
 // The guards, one by one.
 
-fn unconfirmed() {
+fn a_device_that_is_not_confirmed() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     let none = Confirmation::default();
@@ -80,7 +71,7 @@ fn mounted() {
     refused(&sandbox, &block(&device.node), "is mounted on", &[&device.image]);
 }
 
-fn mounted_elsewhere() {
+fn a_device_mounted_in_another_namespace() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     ext4(&device.node);
@@ -105,7 +96,7 @@ fn swap() {
     refused(&sandbox, &block(&device.node), "is in use as swap", &[]);
 }
 
-fn held_open() {
+fn a_device_held_open_by_another_process() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     let script = format!("exec 9<{}; echo ready; read nothing", device.node.display());
@@ -114,7 +105,7 @@ fn held_open() {
     drop(process);
 }
 
-fn alias() {
+fn a_second_loop_device_over_a_mounted_file() {
     let sandbox = Sandbox::new();
     let first = Loop::new(&sandbox, "image", 64);
     ext4(&first.node);
@@ -123,7 +114,7 @@ fn alias() {
     refused(&sandbox, &block(&second.node), "holds the same bytes as", &[&first.image]);
 }
 
-fn btrfs_member() {
+fn a_member_of_a_mounted_btrfs() {
     let sandbox = Sandbox::new();
     let first = Loop::new(&sandbox, "first", 128);
     let second = Loop::new(&sandbox, "second", 128);
@@ -172,7 +163,7 @@ fn md_superblock(device: &Path) {
     write_at(device, 4096, &superblock);
 }
 
-fn disk_with_partitions() {
+fn a_disk_with_partitions() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     let _partitions = Partitions::new(&device.node);
@@ -183,14 +174,14 @@ fn disk_with_partitions() {
     refused(&sandbox, &block(&device.node), "has the partition", &[&device.image]);
 }
 
-fn too_small() {
+fn a_device_that_is_too_small() {
     let sandbox = Sandbox::new();
     // Large enough for ext4, but not for the trees.
     let device = Loop::new(&sandbox, "image", 12);
     refused(&sandbox, &block(&device.node), "the plan's trees need", &[&device.image]);
 }
 
-fn swapped_before() {
+fn another_device_than_the_plan_pins() {
     let sandbox = Sandbox::new();
     let planned = Loop::new(&sandbox, "planned", 64);
     let probe = host(&sandbox).probe_device(&planned.node).expect("probe");
@@ -210,7 +201,7 @@ fn swapped_before() {
     refused(&sandbox, &pinned, "not the device that the plan pins", &[&swapped.image]);
 }
 
-fn swapped_after() {
+fn another_device_than_the_guards_saw() {
     let sandbox = Sandbox::new();
     let first = Loop::new(&sandbox, "first", 64);
     let spec = block(&first.node);
@@ -257,18 +248,18 @@ fn asked_to_destroy_root(sandbox: &Sandbox, path: &Path) {
     assert!(reasons.iter().any(|reason| reason.contains("mounted on '/'")), "{reasons:#?}");
 }
 
-fn root_disk() {
+fn the_disk_of_the_root_filesystem() {
     asked_to_destroy_root(&Sandbox::new(), &disk_under_root());
 }
 
-fn root_disk_by_symlink() {
+fn a_symlink_to_the_disk_of_the_root_filesystem() {
     let sandbox = Sandbox::new();
     let link = sandbox.path("harmless");
     std::os::unix::fs::symlink(disk_under_root(), &link).expect("a link");
     asked_to_destroy_root(&sandbox, &link);
 }
 
-fn carries_the_store() {
+fn a_device_that_carries_the_store() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     ext4(&device.node);
@@ -278,7 +269,7 @@ fn carries_the_store() {
     assert!(refusals.iter().any(|refusal| refusal.reason == "carries the store"), "{refusals:#?}");
 }
 
-fn image_exists() {
+fn an_image_path_that_exists() {
     let sandbox = Sandbox::new();
     let path = sandbox.write("precious", "a file of the user");
     let image = DeviceSpec::Image { path: path.clone(), size: Bytes(64 * Bytes::MIB), direct_io: false };
@@ -290,7 +281,7 @@ fn image_exists() {
     assert!(!sandbox.path("nowhere").exists(), "nothing was created through the link");
 }
 
-fn no_device() {
+fn a_path_that_is_not_a_device() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("file", "a file of the user");
     refused(&sandbox, &block(&file), "not a block device", &[&file]);

@@ -3,7 +3,7 @@
 use crate::support::guarded::{
     BTRFS, LOOP, LVM, Loop, NAMESPACE, ask, block, confirming, host, overwrite, refused, succeed, tool,
 };
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::probe::SCRATCH_MARK;
@@ -27,25 +27,22 @@ const ALL: &[Requirement] = &[
     Requirement::Filesystem("xfs"),
 ];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("guards::a_kind_alone_confirms_nothing", &[][..], kind_alone),
-        test("guards::what_would_be_lost_is_shown", LOOP, what_would_be_lost),
-        test("guards::the_volume_group_that_would_be_lost", LVM, volume_group),
-        test("guards::what_fsdyno_left_needs_no_confirmation", ALL, left_by_fsdyno),
-        test("guards::data_without_a_signature", LVM, damaged_label),
-        test("guards::a_device_that_fstab_names", NAMESPACE, named_in_fstab),
-        test("guards::a_device_claimed_after_the_guards", BTRFS, claimed_after_the_guards),
-        test("guards::images_without_room", &[][..], no_room),
-    ]
+tests! {
+    a_kind_alone_confirms_nothing: &[][..];
+    what_would_be_lost_is_shown: LOOP;
+    the_volume_group_that_would_be_lost: LVM;
+    what_fsdyno_left_needs_no_confirmation: ALL;
+    data_without_a_signature: LVM;
+    a_device_that_fstab_names: NAMESPACE;
+    a_device_claimed_after_the_guards: BTRFS;
+    images_without_room: &[][..];
 }
 
 fn reasons(refusals: &[Refusal]) -> Vec<&str> {
     refusals.iter().map(|refusal| refusal.reason.as_str()).collect()
 }
 
-fn kind_alone() {
+fn a_kind_alone_confirms_nothing() {
     let sandbox = Sandbox::new();
     let plan = sandbox.write(
         "plan.toml",
@@ -63,7 +60,7 @@ fn kind_alone() {
     }
 }
 
-fn what_would_be_lost() {
+fn what_would_be_lost_is_shown() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     tool("mkfs.ext4", &["-q", "-F", "-L", "backup", "-U", UUID, "-M", "/srv/backup"], &device.node);
@@ -84,7 +81,7 @@ fn what_would_be_lost() {
     assert_eq!(ask(&sandbox, &block(&device.node), &by_link), [], "confirmed under another name");
 }
 
-fn volume_group() {
+fn the_volume_group_that_would_be_lost() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     let config =
@@ -100,7 +97,7 @@ fn volume_group() {
 }
 
 /// One sweep after another on the same disks, each with new guards.
-fn left_by_fsdyno() {
+fn what_fsdyno_left_needs_no_confirmation() {
     let sandbox = Sandbox::new();
     let (data, log) = (Loop::new(&sandbox, "data", 512), Loop::new(&sandbox, "log", 64));
     let devices = Devices {
@@ -144,7 +141,7 @@ fn refused_for(sandbox: &Sandbox, device: &Loop, word: &str) {
 }
 
 /// A physical volume whose label was overwritten: libblkid finds nothing, but all data is still there.
-fn damaged_label() {
+fn data_without_a_signature() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     tool("pvcreate", &["-q", "-y"], &device.node);
@@ -159,7 +156,7 @@ fn damaged_label() {
 }
 
 /// The fstab is ours, and only fsdyno sees it.
-fn named_in_fstab() {
+fn a_device_that_fstab_names() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 64);
     tool("mkfs.ext4", &["-q", "-F", "-U", UUID], &device.node);
@@ -185,7 +182,7 @@ fn named_in_fstab() {
 }
 
 /// mkfs.btrfs would check this itself; here it is not even started.
-fn claimed_after_the_guards() {
+fn a_device_claimed_after_the_guards() {
     let sandbox = Sandbox::new();
     let device = Loop::new(&sandbox, "image", 128);
     let devices = Devices { data: block(&device.node), journals: BTreeMap::new() };
@@ -207,7 +204,7 @@ fn claimed_after_the_guards() {
     assert_eq!(host.probe_device(&device.node).expect("a probe").signatures, [], "nothing was written");
 }
 
-fn no_room() {
+fn images_without_room() {
     let sandbox = Sandbox::new();
     let image =
         |name: &str| DeviceSpec::Image { path: sandbox.path(name), size: Bytes(512 << 40), direct_io: false };

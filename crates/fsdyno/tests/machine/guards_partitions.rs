@@ -1,22 +1,15 @@
 //! The guards on partitions: allowed alongside others that are in use, but never on a disk that is used as a
 //! whole.
 
+use crate::support::Sandbox;
 use crate::support::guarded::{
     Loop, Mount, PARTX, Partitions, Process, ask, block, confirming, ext4, refused,
 };
-use crate::support::{Sandbox, Test};
 use std::path::{Path, PathBuf};
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("guards_partitions::the_name_of_a_disk_confirms_no_partition", PARTX, confirmed_by_its_disk),
-        test(
-            "guards_partitions::on_a_disk_that_is_used_as_a_whole",
-            PARTX,
-            on_a_disk_that_is_used_as_a_whole,
-        ),
-    ]
+tests! {
+    the_name_of_a_disk_confirms_no_partition: PARTX;
+    on_a_disk_that_is_used_as_a_whole: PARTX;
 }
 
 /// The node of a partition.
@@ -24,7 +17,7 @@ fn partition(disk: &Path, number: u32) -> PathBuf {
     PathBuf::from(format!("{}p{number}", disk.display()))
 }
 
-fn confirmed_by_its_disk() {
+fn the_name_of_a_disk_confirms_no_partition() {
     let sandbox = Sandbox::new();
     let disk = Loop::new(&sandbox, "image", 64);
     let _partitions = Partitions::new(&disk.node);

@@ -2,7 +2,7 @@
 //!
 //! Downloads are kept next to the build, so that they happen only once.
 
-use crate::support::{NOBODY, Requirement, Sandbox, Test, describe};
+use crate::support::{NOBODY, Requirement, Sandbox, describe};
 use fsdyno_core::{GuestShape, KernelSpec};
 use fsdyno_guest::Qemu;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
@@ -48,26 +48,13 @@ ramp = 0
 window = "500ms"
 "#;
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: GUEST, body };
-    vec![
-        test(
-            "guests::a_guest_answers_shows_its_disks_and_when_it_panics_leaves_its_last_words",
-            a_guest_answers_and_panics,
-        ),
-        test("guests::qemu_has_descriptors_and_no_rights", qemu_has_descriptors_and_no_rights),
-        Test {
-            name: "guests::two_kernels_and_the_machine_share_one_table",
-            requires: GUEST_AND_MACHINE,
-            body: two_kernels_and_the_machine_share_one_table,
-        },
-        test(
-            "guests::without_root_a_lost_and_a_hung_guest_fail_their_trials_only",
-            a_lost_and_a_hung_guest_fail_their_trials_only,
-        ),
-        test("guests::a_failing_disk_is_reported_by_the_console", a_failing_disk_is_reported_by_the_console),
-        test("guests::a_killed_sweep_takes_its_guest_along", a_killed_sweep_takes_its_guest_along),
-    ]
+tests! {
+    a_guest_answers_shows_its_disks_and_when_it_panics_leaves_its_last_words: GUEST;
+    qemu_has_descriptors_and_no_rights: GUEST;
+    two_kernels_and_the_machine_share_one_table: GUEST_AND_MACHINE;
+    without_root_a_lost_and_a_hung_guest_fail_their_trials_only: GUEST;
+    a_failing_disk_is_reported_by_the_console: GUEST;
+    a_killed_sweep_takes_its_guest_along: GUEST;
 }
 
 /// Where the kernels for these tests are kept.
@@ -157,7 +144,7 @@ fn qemu_has_descriptors_and_no_rights() {
     assert_eq!(superblock[1080..1082], [0x53, 0xef], "ext4's magic number");
 }
 
-fn a_guest_answers_and_panics() {
+fn a_guest_answers_shows_its_disks_and_when_it_panics_leaves_its_last_words() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = directory.path().join("disk");
     fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
@@ -246,7 +233,7 @@ fn two_kernels_and_the_machine_share_one_table() {
 
 /// Kills the virtual machine of the first trial, and stops that of the second for good; the third is
 /// measured. All of this as a user without privileges.
-fn a_lost_and_a_hung_guest_fail_their_trials_only() {
+fn without_root_a_lost_and_a_hung_guest_fail_their_trials_only() {
     let sandbox = Sandbox::new();
     let (plan, image) = plan(&sandbox);
     let set = ["repetitions=3", "workloads.tree_size=32M", "workloads.writer_space=8M"];

@@ -7,7 +7,6 @@
 //! it.
 
 use crate::guests::{GUEST, qemu};
-use crate::support::Test;
 use fsdyno_core::Outcome;
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests, NotStarted};
 use fsdyno_host::local::LocalHost;
@@ -18,9 +17,8 @@ use fsdyno_testbed::Confirmation;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 
-pub fn tests() -> Vec<Test> {
-    let name = "guests_deaf::a_guest_with_interrupts_off_fails_its_trial_only";
-    vec![Test { name, requires: GUEST, body: a_guest_with_interrupts_off_fails_its_trial_only }]
+tests! {
+    a_guest_with_interrupts_off_fails_its_trial_only: GUEST;
 }
 
 /// The engine is working within a second after the mount appears.

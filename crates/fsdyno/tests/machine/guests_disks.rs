@@ -2,7 +2,6 @@
 //! the disks of this machine, whose kernel may also be unable to read partition tables.
 
 use crate::guests::{GUEST, qemu, request, started};
-use crate::support::Test;
 use fsdyno_core::{Outcome, TrialRecord};
 use fsdyno_host::guest::{Guest, GuestProgram};
 use fsdyno_host::probe::{SCRATCH_MARK, Use};
@@ -55,13 +54,12 @@ const LINK: &str = "busybox mkdir -p /dev/disk/by-id && for disk in /sys/block/v
 const UNPLUG: &str = "exec > /dev/null 2>&1; (until busybox grep -q /run/fsdyno- /proc/mounts; do busybox sleep 0.1; \
                       done; busybox sleep 0.5; echo 1 > /sys/block/vda/device/../remove) &";
 
-pub fn tests() -> Vec<Test> {
-    let name = "guests_disks::by_id_with_partitions_that_overlap_and_gone_in_mid_trial";
-    vec![Test { name, requires: GUEST, body: by_id_with_partitions_and_gone }]
+tests! {
+    by_id_with_partitions_that_overlap_and_gone_in_mid_trial: GUEST;
 }
 
 /// All in one guest, because booting takes longer than each of them.
-fn by_id_with_partitions_and_gone() {
+fn by_id_with_partitions_that_overlap_and_gone_in_mid_trial() {
     let directory = tempfile::tempdir().expect("a directory");
     let disks = ["a", "b", "c"].map(|name| directory.path().join(name));
     for disk in &disks {

@@ -1,7 +1,7 @@
 //! Filesystems that the machine's own kernel may lack, in guests: created, used, checked, and read back.
 
 use crate::guests::{GUEST, fsdyno, opened, qemu, request, trials};
-use crate::support::{Sandbox, Test, describe};
+use crate::support::{Sandbox, describe};
 use fsdyno_core::filesystem;
 use fsdyno_host::Command;
 use fsdyno_host::guest::{GuestProgram, GuestRequest, Guests};
@@ -9,13 +9,10 @@ use serde_json::Value;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: GUEST, body };
-    vec![
-        test("guests_filesystems::removed_filesystems_run_on_older_kernels", removed_filesystems),
-        test("guests_filesystems::a_kernel_without_ntfs_says_which_has_it", ntfs),
-        test("guests_filesystems::a_machine_whose_own_kernel_has_one_needs_no_guest", on_the_machine_itself),
-    ]
+tests! {
+    removed_filesystems_run_on_older_kernels: GUEST;
+    a_kernel_without_ntfs_says_which_has_it: GUEST => ntfs;
+    a_machine_whose_own_kernel_has_one_needs_no_guest: GUEST;
 }
 
 /// Tiny trees and windows, because only the settings are tested.
@@ -42,7 +39,7 @@ fn sweep(sandbox: &Sandbox, axes: &str) -> Vec<Value> {
 }
 
 /// A guest is also a machine: fsdyno runs in it as on any other, on the kernel that is there.
-fn on_the_machine_itself() {
+fn a_machine_whose_own_kernel_has_one_needs_no_guest() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = directory.path().join("disk");
     fs::File::create(&disk).and_then(|file| file.set_len(256 << 20)).expect("a sparse file");
@@ -120,7 +117,7 @@ const ASKED: &[Asked] = &[
 ];
 
 /// Every filesystem that not every kernel supports, but Debian's 6.1 does.
-fn removed_filesystems() {
+fn removed_filesystems_run_on_older_kernels() {
     const EVERYWHERE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
     const KERNEL: &str = "6.1";
     let sandbox = Sandbox::new();

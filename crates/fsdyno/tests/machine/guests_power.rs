@@ -2,7 +2,7 @@
 //! and nothing is left. The machine is a guest whose state is on a disk that survives.
 
 use crate::guests::{GUEST, opened, qemu};
-use crate::support::{Requirement, Test};
+use crate::support::Requirement;
 use fsdyno_core::{Bytes, GuestShape, KernelSpec};
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest, Guests};
 use fsdyno_host::{Command, MountRequest};
@@ -38,12 +38,8 @@ ramp = 0
 window = "1h"
 "#;
 
-pub fn tests() -> Vec<Test> {
-    vec![Test {
-        name: "guests_power::nothing_is_left_of_a_trial_that_lost_its_power",
-        requires: NEEDED,
-        body: nothing_is_left_of_a_trial_that_lost_its_power,
-    }]
+tests! {
+    nothing_is_left_of_a_trial_that_lost_its_power: NEEDED;
 }
 
 fn nothing_is_left_of_a_trial_that_lost_its_power() {

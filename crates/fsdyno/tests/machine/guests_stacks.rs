@@ -1,7 +1,7 @@
 //! Arrays, volumes and slow disks in guests, because this machine's own kernel may support none of them.
 
 use crate::guests::{GUEST, fsdyno, trials};
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Nanos};
 use fsdyno_host::guest::{Guest, GuestProgram, GuestRequest};
@@ -20,15 +20,12 @@ const NEEDED: &[Requirement] = &[
     Requirement::Program("dmsetup"),
 ];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: NEEDED, body };
-    vec![
-        test("guests_stacks::a_mirror_with_a_slow_half_is_swept", a_mirror_with_a_slow_half_is_swept),
-        test("guests_stacks::no_write_of_a_guest_fails", no_write_of_a_guest_fails),
-        test("guests_stacks::a_striped_volume_is_swept", a_striped_volume_is_swept),
-        test("guests_stacks::a_delay_is_in_the_latencies", a_delay_is_in_the_latencies),
-        test("guests_stacks::nothing_is_left_of_a_stack", nothing_is_left_of_a_stack),
-    ]
+tests! {
+    a_mirror_with_a_slow_half_is_swept: NEEDED;
+    no_write_of_a_guest_fails: NEEDED;
+    a_striped_volume_is_swept: NEEDED;
+    a_delay_is_in_the_latencies: NEEDED;
+    nothing_is_left_of_a_stack: NEEDED;
 }
 
 /// Sweeps a single trial on this device; returns the trial and what was printed.

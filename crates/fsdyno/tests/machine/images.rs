@@ -1,7 +1,7 @@
 //! Images under attack: another user who can write where an image is created swaps the image, its directory
 //! and links.
 
-use crate::support::{NOBODY, Requirement, Sandbox, Test};
+use crate::support::{NOBODY, Requirement, Sandbox};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
@@ -30,19 +30,13 @@ const MOMENTS: usize = 5;
 
 const ROOT: Requirement = Requirement::All(&[Requirement::Root, Requirement::Loop]);
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "images::another_user_cannot_have_another_file_attached",
-            requires: &[ROOT],
-            body: swapped_by_another_user,
-        },
-        Test {
-            name: "images::a_file_that_got_the_inode_of_an_image_stays_attached",
-            requires: &[ROOT, Requirement::Filesystem("ext4"), Requirement::Program("mkfs.ext4")],
-            body: an_inode_used_again,
-        },
-    ]
+tests! {
+    another_user_cannot_have_another_file_attached: &[ROOT];
+    a_file_that_got_the_inode_of_an_image_stays_attached: &[
+        ROOT,
+        Requirement::Filesystem("ext4"),
+        Requirement::Program("mkfs.ext4"),
+    ];
 }
 
 /// What is done at the moment when something happens to this name.
@@ -220,7 +214,7 @@ fn attached(host: &mut dyn Host, sandbox: &Sandbox) -> Vec<LoopInfo> {
     all.into_iter().filter(|one| one.backing_path.starts_with(base.trim_end_matches('/'))).collect()
 }
 
-fn swapped_by_another_user() {
+fn another_user_cannot_have_another_file_attached() {
     let sandbox = Sandbox::new();
     let field = Field::new(&sandbox);
     let mut host = host();
@@ -273,7 +267,7 @@ fn swapped_by_another_user() {
 }
 
 /// After a crash, the file of an image is removed. Another file gets its inode, and somebody attaches it.
-fn an_inode_used_again() {
+fn a_file_that_got_the_inode_of_an_image_stays_attached() {
     let sandbox = Sandbox::new();
     let mounted = Mounted::new(&sandbox);
     let image = mounted.0.join(NAME);

@@ -1,7 +1,7 @@
 //! SIGKILL at moments spread over a whole sweep: `fsdyno restore` undoes all changes, and the store
 //! contains every trial that was reported as finished.
 
-use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, Test, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, describe, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -43,12 +43,8 @@ ramp = "20ms"
 window = "80ms"
 "#;
 
-pub fn tests() -> Vec<Test> {
-    vec![Test {
-        name: "kill::a_killed_sweep_is_restored_and_keeps_its_finished_trials",
-        requires: MAKING_FILESYSTEMS,
-        body: a_killed_sweep_is_restored_and_keeps_its_finished_trials,
-    }]
+tests! {
+    a_killed_sweep_is_restored_and_keeps_its_finished_trials: MAKING_FILESYSTEMS;
 }
 
 fn a_killed_sweep_is_restored_and_keeps_its_finished_trials() {

@@ -1,7 +1,7 @@
 //! What surrounds the load on real filesystems: the layout of its files, and filling before it.
 
 use crate::support::disk::Disk;
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::Bytes;
 use serde_json::Value;
 use std::process::Command;
@@ -47,34 +47,22 @@ fallocate=posix
 end_fsync=1
 ";
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "lifecycle::a_fill_reaches_its_level_with_the_same_files",
-            requires: MAKING_FILESYSTEMS,
-            body: a_fill_reaches_its_level_with_the_same_files,
-        },
-        Test {
-            name: "lifecycle::a_fill_that_leaves_no_room_is_skipped",
-            requires: MAKING_FILESYSTEMS,
-            body: a_fill_that_leaves_no_room_is_skipped,
-        },
-        Test {
-            name: "lifecycle::filling_a_block_device_is_in_the_estimate",
-            requires: &[Requirement::Root, Requirement::Loop, Requirement::Program("losetup")],
-            body: filling_a_block_device_is_in_the_estimate,
-        },
-        Test {
-            name: "lifecycle::a_filesystem_mounted_in_another_namespace_is_not_called_damaged",
-            requires: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("unshare")],
-            body: mounted_in_another_namespace,
-        },
-        Test {
-            name: "lifecycle::files_written_in_pieces_are_fragmented",
-            requires: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("fio")],
-            body: files_written_in_pieces_are_fragmented,
-        },
-    ]
+tests! {
+    a_fill_reaches_its_level_with_the_same_files: MAKING_FILESYSTEMS;
+    a_fill_that_leaves_no_room_is_skipped: MAKING_FILESYSTEMS;
+    filling_a_block_device_is_in_the_estimate: &[
+        Requirement::Root,
+        Requirement::Loop,
+        Requirement::Program("losetup"),
+    ];
+    a_filesystem_mounted_in_another_namespace_is_not_called_damaged: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Program("unshare"),
+    ];
+    files_written_in_pieces_are_fragmented: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Program("fio"),
+    ];
 }
 
 fn plan(sandbox: &Sandbox, axes: &str) -> String {
@@ -178,7 +166,7 @@ fn files_written_in_pieces_are_fragmented() {
 }
 
 /// A process with its own mount namespace, started during the load, keeps the filesystem mounted.
-fn mounted_in_another_namespace() {
+fn a_filesystem_mounted_in_another_namespace_is_not_called_damaged() {
     let sandbox = Sandbox::new();
     let plan = plan(&sandbox, "").replace("[\"ext4\", \"xfs\", \"btrfs\"]", "\"xfs\"");
     sandbox.write("plan.toml", &plan);

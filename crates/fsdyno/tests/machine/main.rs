@@ -6,6 +6,9 @@
 //! loop device, mount, scheduler change or sysctl change is left, and that the kernel log has no new
 //! complaint.
 
+#[macro_use]
+mod support;
+
 mod axes;
 mod bonnie;
 mod collection;
@@ -35,7 +38,6 @@ mod recommend;
 mod sick_devices;
 mod streaming;
 mod studies;
-mod support;
 mod telemetry;
 mod trust;
 

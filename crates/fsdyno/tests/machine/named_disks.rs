@@ -2,7 +2,7 @@
 //! and the filesystems in every order.
 
 use crate::support::disk::{Disk, run};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
@@ -32,19 +32,13 @@ const SIZE: Bytes = Bytes(320 * Bytes::MIB);
 const JOURNAL: Bytes = Bytes(96 * Bytes::MIB);
 const SECTORS: [u32; 2] = [512, 4096];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, body| Test { name, requires: NEEDED, body };
-    vec![
-        test("named_disks::a_disk_is_swept_and_swept_again", a_disk_is_swept_and_swept_again),
-        test("named_disks::each_filesystem_follows_each_other_one", each_filesystem_follows_each_other_one),
-        test("named_disks::journals_are_on_a_second_disk", journals_are_on_a_second_disk),
-        test("named_disks::sectors_of_4096_bytes", sectors_of_4096_bytes),
-        test(
-            "named_disks::partitions_are_swept_and_others_left_alone",
-            partitions_are_swept_and_others_left_alone,
-        ),
-        test("named_disks::a_partition_that_moved_is_refused", a_partition_that_moved_is_refused),
-    ]
+tests! {
+    a_disk_is_swept_and_swept_again: NEEDED;
+    each_filesystem_follows_each_other_one: NEEDED;
+    journals_are_on_a_second_disk: NEEDED;
+    sectors_of_4096_bytes: NEEDED;
+    partitions_are_swept_and_others_left_alone: NEEDED;
+    a_partition_that_moved_is_refused: NEEDED;
 }
 
 fn mib(count: u64) -> Bytes {

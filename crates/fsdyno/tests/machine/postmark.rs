@@ -1,6 +1,6 @@
 //! postmark: ours and the original on the same filesystems, with the same parameters.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +10,9 @@ use std::process::{Command, Stdio};
 
 const ORIGINAL: &[Requirement] = &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("postmark")];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("postmark::counts_are_those_of_the_original", ORIGINAL, counts_are_those_of_the_original),
-        test("postmark::a_pool_that_runs_out_of_files_is_refused", &[], a_pool_that_runs_out_is_refused),
-    ]
+tests! {
+    counts_are_those_of_the_original: ORIGINAL;
+    a_pool_that_runs_out_of_files_is_refused: &[];
 }
 
 const FILESYSTEMS: &[&str] = &["ext4", "xfs", "btrfs"];
@@ -144,7 +141,7 @@ impl Report {
     }
 }
 
-fn a_pool_that_runs_out_is_refused() {
+fn a_pool_that_runs_out_of_files_is_refused() {
     let sandbox = Sandbox::new();
     let directory = sandbox.path("here");
     fs::create_dir(&directory).expect("a directory");

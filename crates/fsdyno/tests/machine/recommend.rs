@@ -1,23 +1,13 @@
 //! Recommendations of real sweeps: the recommended commands are executed on other devices.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "recommend::recipes_build_what_was_measured",
-            requires: MAKING_FILESYSTEMS,
-            body: recipes_build_what_was_measured,
-        },
-        Test {
-            name: "recommend::a_case_that_cannot_settle_is_given_up",
-            requires: &[Requirement::Root, Requirement::Loop],
-            body: a_case_that_cannot_settle_is_given_up,
-        },
-    ]
+tests! {
+    recipes_build_what_was_measured: MAKING_FILESYSTEMS;
+    a_case_that_cannot_settle_is_given_up: &[Requirement::Root, Requirement::Loop];
 }
 
 const PLAN: &str = r#"

@@ -2,7 +2,7 @@
 //! is reported, the rest of a sweep continues, and the machine can be restored.
 
 use crate::support::sick::{Asked, Behaviour, Kind, Treatment, mount};
-use crate::support::{Requirement, Sandbox, Test, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use fuser::Errno;
 use serde_json::Value;
 use std::fs;
@@ -23,29 +23,11 @@ const FUSE_LOOP_AND_XFS: &[Requirement] = &[
     Requirement::Filesystem("xfs"),
 ];
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "sick_devices::an_error_of_a_filesystem_fails_the_bench_with_its_errno",
-            requires: FUSE,
-            body: an_error_of_a_filesystem_fails_the_bench_with_its_errno,
-        },
-        Test {
-            name: "sick_devices::errors_of_a_device_fail_their_trial_only",
-            requires: FUSE_AND_LOOP,
-            body: errors_of_a_device_fail_their_trial_only,
-        },
-        Test {
-            name: "sick_devices::a_device_that_hangs_costs_its_trial_only",
-            requires: FUSE_LOOP_AND_XFS,
-            body: a_device_that_hangs_costs_its_trial_only,
-        },
-        Test {
-            name: "sick_devices::a_write_over_both_edges_of_the_window_is_reported",
-            requires: FUSE,
-            body: a_write_over_both_edges_of_the_window_is_reported,
-        },
-    ]
+tests! {
+    an_error_of_a_filesystem_fails_the_bench_with_its_errno: FUSE;
+    errors_of_a_device_fail_their_trial_only: FUSE_AND_LOOP;
+    a_device_that_hangs_costs_its_trial_only: FUSE_LOOP_AND_XFS;
+    a_write_over_both_edges_of_the_window_is_reported: FUSE;
 }
 
 const BENCH: &[&str] =

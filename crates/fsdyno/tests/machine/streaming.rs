@@ -4,7 +4,7 @@
 use crate::engine_fuse::{role, row, run};
 use crate::support::disk::Disk;
 use crate::support::sick::{Behaviour, Kind, Treatment};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, Test, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::protocol::Stage as Progress;
 use fsdyno_core::result::{PhaseResult, Quantile};
 use fsdyno_core::workload::{IoEngine, Stage, Streaming};
@@ -26,24 +26,13 @@ const DISK: &[Requirement] = &[
     Requirement::Program("dumpe2fs"),
 ];
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test(
-            "streaming::every_block_is_moved_once_in_every_mode",
-            MAKING_FILESYSTEMS,
-            every_block_is_moved_once,
-        ),
-        test(
-            "streaming::files_are_mounted_again_before_they_are_read",
-            DISK,
-            files_are_mounted_again_before_they_are_read,
-        ),
-        test("streaming::a_request_that_hangs_among_many_is_censored", FUSE, a_request_that_hangs),
-        test("streaming::delays_of_requests_are_measured_correctly", FUSE, delays_of_requests),
-        test("streaming::direct_blocks_that_are_not_aligned_are_refused", LOOP, not_aligned),
-        test("streaming::without_io_uring_its_trials_are_skipped", LOOP, without_io_uring),
-    ]
+tests! {
+    every_block_is_moved_once_in_every_mode: MAKING_FILESYSTEMS;
+    files_are_mounted_again_before_they_are_read: DISK;
+    a_request_that_hangs_among_many_is_censored: FUSE;
+    delays_of_requests_are_measured_correctly: FUSE;
+    direct_blocks_that_are_not_aligned_are_refused: LOOP;
+    without_io_uring_its_trials_are_skipped: LOOP;
 }
 
 /// A plan of two files of 16 MiB each with these workloads, on images of these filesystems.
@@ -70,7 +59,7 @@ fn sweep(sandbox: &Sandbox, plan: &str) -> (Option<i32>, Value) {
     (output.status.code(), json)
 }
 
-fn every_block_is_moved_once() {
+fn every_block_is_moved_once_in_every_mode() {
     let sandbox = Sandbox::new();
     let ways = [
         "bs = \"1M\"",
@@ -185,7 +174,7 @@ fn phase(events: &[EngineEvent]) -> &PhaseResult {
     phase.unwrap_or_else(|| panic!("no phase: {events:?}"))
 }
 
-fn a_request_that_hangs() {
+fn a_request_that_hangs_among_many_is_censored() {
     let behaviour = Behaviour::healthy();
     let events = run(&behaviour, random_reads, |event| {
         if matches!(event, EngineEvent::Progress { stage: Progress::Measure, .. }) {
@@ -225,7 +214,7 @@ fn a_request_that_hangs() {
 }
 
 /// Never less than the delay, and at most 5 % and 100 us more; a busy machine gets a few attempts.
-fn delays_of_requests() {
+fn delays_of_requests_are_measured_correctly() {
     const ATTEMPTS: u32 = 5;
     let delay = Duration::from_millis(20);
     let least = delay.as_nanos() as u64;
@@ -261,7 +250,7 @@ fn median_of_requests(delay: Duration, least: u64) -> u64 {
     lat.median()
 }
 
-fn not_aligned() {
+fn direct_blocks_that_are_not_aligned_are_refused() {
     let sandbox = Sandbox::new();
     let text = plan(&sandbox, "\"ext4\"", &["bs = 5000\ndirect = true\nio = \"io_uring\""]);
     let path = sandbox.write("plan.toml", &text);
@@ -283,7 +272,7 @@ impl Drop for Restored {
     }
 }
 
-fn without_io_uring() {
+fn without_io_uring_its_trials_are_skipped() {
     let path = "/proc/sys/kernel/io_uring_disabled";
     let Ok(old) = fs::read_to_string(path) else {
         eprintln!("this kernel cannot disable io_uring (before Linux 6.6)");

@@ -1,40 +1,22 @@
 //! The published studies: their figures compared with a run, and a run in their layout.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "studies::a_run_is_compared_with_the_published_figures",
-            requires: ROOT_AND_LOOP,
-            body: a_run_is_compared_with_the_published_figures,
-        },
-        Test {
-            name: "studies::every_ready_plan_has_the_cases_of_its_study",
-            requires: &[
-                Requirement::Root,
-                Requirement::Loop,
-                Requirement::Program("qemu-system-x86_64"),
-                Requirement::Program("apt-get"),
-            ],
-            body: every_ready_plan_has_the_cases_of_its_study,
-        },
-        Test {
-            name: "studies::every_ready_plan_runs_scaled_and_prints_as_published",
-            requires: ROOT_AND_LOOP,
-            body: every_ready_plan_runs_scaled_and_prints_as_published,
-        },
-        Test {
-            name: "studies::a_wrong_reference_gets_one_clear_error",
-            requires: &[],
-            body: a_wrong_reference_gets_one_clear_error,
-        },
-    ]
+tests! {
+    a_run_is_compared_with_the_published_figures: ROOT_AND_LOOP;
+    every_ready_plan_has_the_cases_of_its_study: &[
+        Requirement::Root,
+        Requirement::Loop,
+        Requirement::Program("qemu-system-x86_64"),
+        Requirement::Program("apt-get"),
+    ];
+    every_ready_plan_runs_scaled_and_prints_as_published: ROOT_AND_LOOP;
+    a_wrong_reference_gets_one_clear_error: &[];
 }
 
 fn stdout(output: &Output) -> String {

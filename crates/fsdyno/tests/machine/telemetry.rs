@@ -1,7 +1,7 @@
 //! Telemetry on the real machine: our columns compared with those of iostat, and what a sweep stores and
 //! shows.
 
-use crate::support::{Requirement, Sandbox, Test, describe};
+use crate::support::{Requirement, Sandbox, describe};
 use fsdyno_core::Nanos;
 use fsdyno_core::telemetry::{Column, CpuSplit};
 use fsdyno_telemetry::Sampler;
@@ -32,12 +32,9 @@ const SWEEP: &[Requirement] = &[
 /// other.
 const ATTEMPTS: u32 = 5;
 
-pub fn tests() -> Vec<Test> {
-    let test = |name, requires, body| Test { name, requires, body };
-    vec![
-        test("telemetry::our_columns_are_those_of_iostat", IOSTAT, columns_of_iostat),
-        test("telemetry::a_sweep_shows_what_the_machine_did", SWEEP, sweep),
-    ]
+tests! {
+    our_columns_are_those_of_iostat: IOSTAT;
+    a_sweep_shows_what_the_machine_did: SWEEP => sweep;
 }
 
 /// What the kernel reported at one moment.
@@ -89,7 +86,7 @@ impl Moment {
 
 /// The real iostat and the sampler get the same two moments of a loop device under load, and must agree in
 /// both digits that iostat prints.
-fn columns_of_iostat() {
+fn our_columns_are_those_of_iostat() {
     let sandbox = Sandbox::new();
     let mut scratch = Scratch::new(&sandbox);
     let before = Moment::now(&scratch.device);

@@ -2,26 +2,24 @@
 //! 10 %.
 
 use crate::support::sick::{Behaviour, Kind, mount};
-use crate::support::{Requirement, Sandbox, Test, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json};
 use fsdyno_core::TrialRecord;
 use fsdyno_store::Store;
 use fsdyno_verdict::comparison::{Comparison, Finding, Question, Side};
 use serde_json::Value;
 use std::time::Duration;
 
-pub fn tests() -> Vec<Test> {
-    vec![
-        Test {
-            name: "trust::real_trials_of_one_configuration_do_not_differ",
-            requires: &[Requirement::Root, Requirement::Loop, Requirement::Quiet],
-            body: real_trials_of_one_configuration_do_not_differ,
-        },
-        Test {
-            name: "trust::a_slowdown_of_ten_percent_is_found_with_six_trials",
-            requires: &[Requirement::Root, Requirement::Fuse, Requirement::Quiet],
-            body: a_slowdown_of_ten_percent_is_found_with_six_trials,
-        },
-    ]
+tests! {
+    real_trials_of_one_configuration_do_not_differ: &[
+        Requirement::Root,
+        Requirement::Loop,
+        Requirement::Quiet,
+    ];
+    a_slowdown_of_ten_percent_is_found_with_six_trials: &[
+        Requirement::Root,
+        Requirement::Fuse,
+        Requirement::Quiet,
+    ];
 }
 
 const BLOCKS: u32 = 8;

@@ -231,7 +231,7 @@ impl Host for FakeHost {
             let device = if in_memory { MEMORY } else { FILES };
             let shared_with = if in_memory { Vec::new() } else { host.shared_with.clone() };
             let (free, size) = host.space;
-            Ok(Room { free, size, device, in_memory, shared_with, belongs_to: None })
+            Ok(Room { free, size, device, in_memory, shared_with })
         })
     }
 

@@ -8,11 +8,13 @@
 //! directories.)
 
 use crate::{HostError, Result};
+use fsdyno_sys::child;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
@@ -23,14 +25,57 @@ const ROOT: u32 = 0;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Opens a directory as a place to make files in (`O_PATH`).
-pub(super) fn open(path: &Path) -> Result<OwnedFd> {
-    if !geteuid().is_root() {
+/// Directories in which programs look for files of any name, or in which a file uses kernel memory (hier(7)),
+/// and those below them that are for everybody.
+const OF_THE_SYSTEM: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/spool",
+];
+const FOR_EVERYBODY: &[&str] = &["/dev/shm", "/run/media", "/run/user"];
+
+/// Opens a directory as a place to make files in (`O_PATH`). A plan may name any path, so it must be neither
+/// the system's nor among `reserved`, each with its name, where a new file would mean something.
+pub(super) fn open(path: &Path, reserved: &[(String, PathBuf)]) -> Result<OwnedFd> {
+    let directory = match geteuid().is_root() {
+        true => Walk::along(path)?,
         // Misleading a user gains nobody anything if that user has no additional rights.
-        return open_at(CWD, path.as_os_str(), OFlags::DIRECTORY)
-            .map_err(|error| HostError::system("open the directory", path, error));
+        false => open_at(CWD, path.as_os_str(), OFlags::DIRECTORY)
+            .map_err(|error| HostError::system("open the directory", path, error))?,
+    };
+    let real = fs::read_link(child::path_of(directory.as_fd()))
+        .map_err(|error| HostError::system("determine the real path of", path, error))?;
+    match owner(&real, reserved) {
+        None => Ok(directory),
+        Some(owner) => Err(HostError::System {
+            action: "create files in".to_string(),
+            object: path.display().to_string(),
+            errno: 0,
+            reason: format!("it belongs to {owner}"),
+        }),
     }
-    Walk::along(path)
+}
+
+/// Whose directory this is, by its real path.
+fn owner<'r>(real: &Path, reserved: &'r [(String, PathBuf)]) -> Option<&'r str> {
+    let within = |directories: &[&str]| directories.iter().any(|directory| real.starts_with(directory));
+    if within(OF_THE_SYSTEM) && !within(FOR_EVERYBODY) {
+        return Some("the system");
+    }
+    let contains =
+        |directory: &PathBuf| fs::canonicalize(directory).is_ok_and(|found| real.starts_with(found));
+    reserved.iter().find(|(_, directory)| contains(directory)).map(|(name, _)| name.as_str())
 }
 
 /// A walk from directory to directory.

@@ -79,39 +79,5 @@ pub(super) fn room(path: &Path, shares: &[(String, PathBuf)]) -> Result<Room> {
         device: mount.device,
         in_memory: ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()),
         shared_with: beside.map(|(name, _)| name.clone()).collect(),
-        belongs_to: owner(path, shares),
     })
-}
-
-/// Directories in which programs look for files of any name, or in which a file costs kernel memory
-/// (hier(7)), and what is below them but for everybody's use.
-const OF_THE_SYSTEM: &[&str] = &[
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/proc",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/var/spool",
-];
-const FOR_EVERYBODY: &[&str] = &["/dev/shm", "/run/media", "/run/user"];
-
-/// Whose directory this is: the system's, or one in which fsdyno looks for files itself.
-fn owner(path: &Path, ours: &[(String, PathBuf)]) -> Option<String> {
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let within = |directories: &[&str]| directories.iter().any(|directory| path.starts_with(directory));
-    if within(OF_THE_SYSTEM) && !within(FOR_EVERYBODY) {
-        return Some("the system".to_string());
-    }
-    let of_ours = ours.iter().find(|(_, directory)| {
-        fs::canonicalize(directory).is_ok_and(|directory| directory.is_dir() && path.starts_with(directory))
-    });
-    of_ours.map(|(name, _)| name.clone())
 }

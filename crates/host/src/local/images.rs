@@ -24,11 +24,11 @@ pub(super) struct OpenImage {
 
 impl OpenImage {
     /// File and directory entry are on disk when this returns, so that an undo journal that names them is
-    /// still correct after a power cut.
-    pub(super) fn create(path: &Path, size: Bytes) -> Result<Self> {
+    /// still correct after a power cut. No image is created in a `reserved` directory.
+    pub(super) fn create(path: &Path, size: Bytes, reserved: &[(String, PathBuf)]) -> Result<Self> {
         let failed = |error: Errno| HostError::system("create the image", path, error);
         let (parent, name) = split(path).ok_or(failed(Errno::INVAL))?;
-        let directory = directory::open(parent)?;
+        let directory = directory::open(parent, reserved)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let identity = files::identity_of(file.as_fd(), path)?;

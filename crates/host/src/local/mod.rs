@@ -171,11 +171,11 @@ impl Host for LocalHost {
     }
 
     fn verify_directory(&mut self, path: &Path) -> Result<()> {
-        directory::open(path).map(drop)
+        directory::open(path, &self.protected).map(drop)
     }
 
     fn create_image(&mut self, path: &Path, size: Bytes) -> Result<NewImage> {
-        let image = OpenImage::create(path, size)?;
+        let image = OpenImage::create(path, size, &self.protected)?;
         let identity = image.identity().clone();
         let handle = ImageHandle(self.new_handle());
         self.images.insert(handle, image);

@@ -41,7 +41,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 pub fn agent() -> AgentHost {
-    AgentHost::new(binary(), vec![("the store".to_string(), PathBuf::from("/dev/shm"))])
+    AgentHost::new(binary(), vec![("the store".to_string(), PathBuf::from("/dev/shm/results.db"))])
 }
 
 pub fn impatient() -> AgentHost {

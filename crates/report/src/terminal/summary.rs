@@ -284,18 +284,19 @@ fn few_trials(view: &View) -> Vec<String> {
     estimates.iter().filter_map(|estimate| estimate.note()).map(str::to_string).collect()
 }
 
-/// How much the sentinel changed, although its configuration did not.
+/// How much the sentinel varied, although its configuration did not.
 pub(crate) fn sentinel(seen: &Drift) -> Option<String> {
-    let (first, last) = (*seen.values.first()?, *seen.values.last()?);
     let measure: Measure = seen.measure.parse().ok()?;
-    Some(format!(
-        "the sentinel, {}, went from {} to {} ({:+.1} %) over its {} trials: the machine's own drift",
-        seen.name,
-        quantity(&measure, first, false),
-        quantity(&measure, last, false),
-        seen.change()? * 100.0,
-        seen.values.len()
-    ))
+    let (lowest, highest) = seen.range();
+    (seen.values.len() > 1).then(|| {
+        format!(
+            "the {} trials of the sentinel, {}, lie between {} and {}: what the machine itself varies",
+            seen.values.len(),
+            seen.name,
+            quantity(&measure, lowest, false),
+            quantity(&measure, highest, false)
+        )
+    })
 }
 
 /// One sentence: which configuration is best, and whether these trials separate it from the next one.
@@ -430,14 +431,13 @@ their 95 % intervals do not overlap, but so few trials do not prove it.
     }
 
     #[test]
-    fn a_sentinel_shows_the_machines_own_drift() {
+    fn a_sentinel_shows_what_the_machine_itself_varies() {
         let mut trials = fixture::trials();
         let mut sentinel = fixture::trial(6, 1, 0, fixture::configuration("ext4", "bfq"), 54.0);
         sentinel.sentinel = true;
         trials.push(sentinel);
         let text = text("read", &trials);
-        let note =
-            "note: the sentinel, ext4 bfq, went from 60.0 MB/s to 54.0 MB/s (-10.0 %) over\n  its 3 trials";
+        let note = "note: the 3 trials of the sentinel, ext4 bfq, lie between 54.0 MB/s and";
         assert!(text.contains(note), "{text}");
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::refusal::{Refusal, refusal};
 use crate::spec::images;
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, meminfo};
 use fsdyno_host::Host;
 use fsdyno_host::probe::Room;
 use std::collections::BTreeMap;
@@ -42,16 +42,11 @@ pub(super) fn refusals(
     let mut refusals = Vec::new();
     for (path, _) in devices.all().flat_map(DeviceSpec::disks).filter_map(image) {
         match host.verify_directory(directory(path)).and_then(|()| host.room(directory(path))) {
-            Ok(Room { belongs_to: Some(owner), .. }) => refusals.push(refusal(
-                path,
-                format!("would be created among the files of {owner}"),
-                "name a path in a directory for data, such as /var/tmp",
-            )),
             Ok(room) => {
                 rooms.insert(directory(path).to_path_buf(), room);
             }
             Err(error) => {
-                let hint = "name a path in an existing directory";
+                let hint = "name a path in an existing directory for data, such as /var/tmp";
                 refusals.push(refusal(path, format!("cannot be created: {error}"), hint));
             }
         }
@@ -125,10 +120,7 @@ fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
 
 fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refusal> {
     let text = host.read_text(Path::new("/proc/meminfo")).unwrap_or_default();
-    let value = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        Some(Bytes(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(Bytes::KIB)))
-    };
+    let value = |key| meminfo::value(&text, key);
     let Some((total, available)) = value("MemTotal").zip(value("MemAvailable")) else {
         let hint = "name a path that is not in memory";
         let reason = "is in memory, and /proc/meminfo does not say how much of that is available";

@@ -57,6 +57,8 @@ pub struct UndoJournal {
     file: Option<JournalFile>,
     rebooted: bool,
     actions: Vec<UndoAction>,
+    /// Settings that were seen in force as they were written.
+    in_force: Vec<PathBuf>,
     open: Vec<DeviceHandle>,
     images: Vec<ImageHandle>,
     patience: Duration,
@@ -66,10 +68,15 @@ impl UndoJournal {
     /// A journal for a host that ends with this process: nothing done on it can outlive the process that
     /// would undo it.
     pub fn in_memory() -> Self {
+        UndoJournal::empty(None)
+    }
+
+    fn empty(file: Option<JournalFile>) -> Self {
         UndoJournal {
-            file: None,
+            file,
             rebooted: false,
             actions: Vec::new(),
+            in_force: Vec::new(),
             open: Vec::new(),
             images: Vec::new(),
             patience: PATIENCE,
@@ -84,14 +91,7 @@ impl UndoJournal {
     pub fn create(host: &mut dyn Host, directory: &Path) -> Result<Self> {
         let file = JournalFile::create(directory)?;
         host.hold(file.steps());
-        Ok(UndoJournal {
-            file: Some(file),
-            rebooted: false,
-            actions: Vec::new(),
-            open: Vec::new(),
-            images: Vec::new(),
-            patience: PATIENCE,
-        })
+        Ok(UndoJournal::empty(Some(file)))
     }
 
     /// Its file, if it has one.
@@ -107,8 +107,17 @@ impl UndoJournal {
         if let Some(file) = &mut self.file {
             file.append(actions)?;
         }
-        self.actions.extend_from_slice(actions);
+        self.remember(actions.iter().cloned());
         Ok(())
+    }
+
+    fn remember(&mut self, lines: impl Iterator<Item = UndoAction>) {
+        for line in lines {
+            match line {
+                UndoAction::SettingInForce { path } => self.in_force.push(path),
+                action => self.actions.push(action),
+            }
+        }
     }
 
     /// Whether nothing is left to undo.
@@ -179,13 +188,6 @@ impl UndoJournal {
             _ => 1,
         });
         let layers: Vec<UndoAction> = actions.iter().filter(|action| action.is_layer()).cloned().collect();
-        let in_force: Vec<PathBuf> = actions
-            .iter()
-            .filter_map(|action| match action {
-                UndoAction::SettingInForce { path } => Some(path.clone()),
-                _ => None,
-            })
-            .collect();
         let taken_along: Vec<PathBuf> = actions.iter().filter_map(UndoAction::taken_along).cloned().collect();
         for action in actions {
             if self.rebooted && !action.outlives_reboot() {
@@ -197,7 +199,7 @@ impl UndoJournal {
                 left.push(action);
                 continue;
             }
-            let now = action.clone().knowing(&in_force);
+            let now = action.clone().knowing(&self.in_force);
             let step = || {
                 let result = undo(host, &now, self.rebooted, &mut self.open);
                 if result.as_ref().is_err_and(|error| error.errno() == Some(EBUSY)) {
@@ -221,8 +223,11 @@ impl UndoJournal {
         }
         left.reverse();
         self.actions = left;
-        if let (true, Some(file)) = (self.actions.is_empty(), &mut self.file) {
-            file.clear();
+        if self.actions.is_empty() {
+            self.in_force.clear();
+            if let Some(file) = &mut self.file {
+                file.clear();
+            }
         }
         report
     }
@@ -247,7 +252,10 @@ impl UndoJournal {
     fn adopted(host: &mut dyn Host, adopted: Adopted, patience: Duration) -> Self {
         let Adopted { file, rebooted, actions } = adopted;
         host.hold(file.steps());
-        UndoJournal { file: Some(file), rebooted, actions, open: Vec::new(), images: Vec::new(), patience }
+        let mut journal = UndoJournal::empty(Some(file));
+        (journal.rebooted, journal.patience) = (rebooted, patience);
+        journal.remember(actions.into_iter());
+        journal
     }
 }
 

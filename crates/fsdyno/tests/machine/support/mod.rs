@@ -22,10 +22,27 @@ use std::time::{Duration, Instant};
 /// ID of the user and the group without privileges.
 pub const NOBODY: u32 = 65534;
 
+/// Declares the tests of a file, as its `tests()`: `name: requirements;`, each the function of that name, or
+/// `name: requirements => closure;`. The compiler rejects a test that is not declared, as code that is never
+/// used.
+macro_rules! tests {
+    ($($name:ident: $requires:expr $(=> $body:expr)?;)+) => {
+        pub fn tests() -> Vec<$crate::support::Test> {
+            vec![$($crate::support::Test {
+                name: concat!(module_path!(), "::", stringify!($name)),
+                requires: $requires,
+                body: tests!(@body $name $($body)?),
+            }),+]
+        }
+    };
+    (@body $name:ident) => { $name };
+    (@body $name:ident $body:expr) => { $body };
+}
+
 /// A test with its requirements.
 #[derive(Clone)]
 pub struct Test {
-    /// `area::what_must_hold`.
+    /// `machine::area::what_must_hold`.
     pub name: &'static str,
     /// Everything that it needs.
     pub requires: &'static [Requirement],
@@ -54,6 +71,11 @@ static QUIET: RwLock<()> = RwLock::new(());
 const AT_ONCE: usize = 2;
 
 impl Test {
+    /// Its name without that of the suite, which its file is called after.
+    fn shown(&self) -> &'static str {
+        self.name.split_once("::").map_or(self.name, |(_, name)| name)
+    }
+
     fn needs(&self, requirement: Requirement) -> bool {
         self.requires.iter().any(|one| match one {
             Requirement::All(all) => all.contains(&requirement),
@@ -75,10 +97,10 @@ impl Test {
             false => _beside_others = QUIET.read().expect(UNHARMED),
         }
         if self.is_in_guests_only() {
-            return timed(self.name, || outcome(catch_unwind(self.body)));
+            return timed(self.shown(), || outcome(catch_unwind(self.body)));
         }
         let _machine = MACHINE.lock().expect(UNHARMED);
-        timed(self.name, || guarded(self.body))
+        timed(self.shown(), || guarded(self.body))
     }
 }
 
@@ -106,9 +128,9 @@ pub fn run(tests: Vec<Test>) {
             let unmet: Vec<String> =
                 test.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
             if !unmet.is_empty() {
-                eprintln!("skipped {}: requires {}", test.name, unmet.join(", "));
+                eprintln!("skipped {}: requires {}", test.shown(), unmet.join(", "));
             }
-            Trial::test(test.name, move || test.run()).with_ignored_flag(!unmet.is_empty())
+            Trial::test(test.shown(), move || test.run()).with_ignored_flag(!unmet.is_empty())
         })
         .collect();
     if !arguments.list {
