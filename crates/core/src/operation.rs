@@ -70,6 +70,8 @@ operations! {
     Fstat = "fstat", Moves::Nothing;
     /// Syncing a file to the device.
     Fsync = "fsync", Moves::Nothing;
+    /// Syncing the data of a file to the device, and its metadata only as far as the data needs it.
+    Fdatasync = "fdatasync", Moves::Nothing;
     /// Syncing the whole filesystem to the device.
     Syncfs = "syncfs", Moves::Nothing;
     /// Creating and opening a file, if this is distinguished from opening one.

@@ -3,7 +3,7 @@
 use super::{Figure, Phase, Source, Statistic};
 use crate::operation::{Operation, Role};
 use crate::result::{LifecycleStep, Quantile};
-use crate::workload::{PhaseSpec, Stage, bonnie, collection, device_read, postmark};
+use crate::workload::{PhaseSpec, Stage, bonnie, collection, commit_log, device_read, postmark};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -157,6 +157,22 @@ fn of_load() -> Vec<Named> {
         bonnie::REWRITE,
         Figure::Rate,
     ),
+    of_phase(
+        "commits",
+        "records that all writers together wrote and synced per second",
+        commit_log::ALL,
+        Figure::ItemRate,
+    ),
+    Named {
+        name: "commit-p99",
+        help: "p99 of syncing one record while all writers write".into(),
+        source: Source::Operation(
+            Phase::Named(Cow::Borrowed(commit_log::ALL.name)),
+            commit_log::ALL.role,
+            Operation::Fdatasync,
+            Statistic::Quantile(Quantile::P99),
+        ),
+    },
     of_phase(
         "device-read-cached",
         "bytes per second when reading the device's first block from memory",

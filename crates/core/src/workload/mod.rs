@@ -3,6 +3,7 @@
 
 pub mod bonnie;
 pub mod collection;
+pub mod commit_log;
 pub mod device_read;
 pub mod external;
 pub mod fileserver;
@@ -15,6 +16,7 @@ pub mod streaming;
 
 pub use bonnie::Bonnie;
 pub use collection::{Collection, CollectionSize};
+pub use commit_log::CommitLog;
 pub use device_read::DeviceRead;
 pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
@@ -178,6 +180,8 @@ workloads! {
     External = "external",
     /// A collection of files, written, read, copied and deleted (RAID 1 study, 2008).
     Collection = "collection",
+    /// Records written to log files and synced one by one (what databases do).
+    CommitLog = "commit-log",
     /// Reads of the block device below the filesystem (`hdparm -tT`).
     DeviceRead = "device-read",
     /// Everything that a workload does except the syscall: the cost of the tool itself.

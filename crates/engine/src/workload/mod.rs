@@ -2,6 +2,7 @@
 
 pub mod bonnie;
 pub mod collection;
+pub(crate) mod commit_log;
 pub(crate) mod device_read;
 pub(crate) mod external;
 pub mod fileserver;

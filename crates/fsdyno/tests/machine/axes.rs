@@ -191,6 +191,10 @@ fn trial(
         }
     }
     let unmounted = mounted.unmount(host, journal)?;
+    // As a sweep does: a test in a guest may make a mount namespace at the same time.
+    if !unmounted.is_released(host, journal)? {
+        failures.push("the filesystem is still mounted somewhere".to_string());
+    }
     let no_check = configuration.filesystem == "nilfs2";
     match unmounted.check(host, journal)? {
         Some(check) if check.clean => {}

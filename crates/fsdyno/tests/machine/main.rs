@@ -13,6 +13,7 @@ mod axes;
 mod bonnie;
 mod collection;
 mod command_line;
+mod commit_log;
 mod confinement;
 mod device_read;
 mod edges;
@@ -49,6 +50,7 @@ fn main() {
         bonnie::tests(),
         collection::tests(),
         command_line::tests(),
+        commit_log::tests(),
         confinement::tests(),
         device_read::tests(),
         edges::tests(),

@@ -14,7 +14,7 @@ use browser::{Browser, PROGRAM};
 use libtest_mimic::{Arguments, Failed, Trial};
 use requirement::Requirement;
 use serde_json::{Value, json};
-use std::cell::OnceCell;
+use std::sync::{Arc, OnceLock};
 use sweep::{CONFIGURATIONS, EVIL, LINK, Report};
 
 /// The requirements of every test.
@@ -39,32 +39,31 @@ const TESTS: &[Test] = &[
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // The tests share one report and one browser, which belong to one thread.
-    arguments.test_threads = Some(1);
+    // Each has a browser of its own, which starts several processes.
+    arguments.test_threads = Some(2);
+    let report = Arc::new(OnceLock::new());
     let unmet: Vec<String> = REQUIRES.iter().filter_map(|requirement| requirement.unmet()).collect();
     let trials = TESTS.iter().map(|(name, body)| {
         if !unmet.is_empty() {
             eprintln!("skipped report::{name}: requires {}", unmet.join(", "));
         }
-        Trial::test(format!("report::{name}"), move || guarded(*body)).with_ignored_flag(!unmet.is_empty())
+        let report = Arc::clone(&report);
+        Trial::test(format!("report::{name}"), move || guarded(*body, &report))
+            .with_ignored_flag(!unmet.is_empty())
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    // An exit drops nothing.
+    drop(report);
     conclusion.exit();
 }
 
-thread_local! {
-    static REPORT: OnceCell<Report> = const { OnceCell::new() };
-}
-
-fn guarded(body: fn(&mut Browser, &Report)) -> Result<(), Failed> {
+fn guarded(body: fn(&mut Browser, &Report), report: &OnceLock<Report>) -> Result<(), Failed> {
     let result = std::panic::catch_unwind(|| {
-        REPORT.with(|report| {
-            let report = report.get_or_init(Report::new);
-            let mut browser = Browser::new();
-            browser.emulate(1280, 900, "light");
-            browser.open(&report.page);
-            body(&mut browser, report);
-        });
+        let report = report.get_or_init(Report::new);
+        let mut browser = Browser::new();
+        browser.emulate(1280, 900, "light");
+        browser.open(&report.page);
+        body(&mut browser, report);
     });
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

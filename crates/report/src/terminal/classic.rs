@@ -21,5 +21,7 @@ pub fn classic(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resul
         Workload::Postmark(_) => postmark::report(out, case, style),
         Workload::Bonnie(_) => bonnie::bonnie(out, case, style),
         Workload::Fileserver(_) | Workload::Null(_) => compatible(out, case, style),
+        // No study or program has a table of these.
+        Workload::CommitLog(_) => Ok(()),
     }
 }

@@ -1,0 +1,207 @@
+//! `commit-log`: what databases do to make a transaction durable.
+//!
+//! Each writer has a log of its own, a directory of segments. It writes a record with `pwrite64` and syncs it
+//! with `fdatasync`; both together are an item, a commit. `append` begins each segment with a new file, syncs
+//! the directory that names it, and removes the segment before. `overwrite` uses two files that were written
+//! and synced before the phases. First one writer works alone, then all of them at once.
+
+use crate::background;
+use crate::content::{Content, FileIdentity};
+use crate::error::{EngineError, OperationFailure};
+use crate::meter::{Halt, Meter, Object, timed};
+use crate::phase::{Job, Phase};
+use crate::plant::{CREATE, DIRECTORY, DIRECTORY_MODE, FILE_MODE};
+use crate::session::Session;
+use crate::tree::derive_seed;
+use fsdyno_core::Operation;
+use fsdyno_core::protocol::Stage;
+use fsdyno_core::result::TreeSummary;
+use fsdyno_core::workload::commit_log::Segments;
+use fsdyno_core::workload::commit_log::writer::{CLOSE, FDATASYNC, FSYNC, OPENAT, PWRITE, UNLINKAT};
+use fsdyno_core::workload::{CommitLog, Load};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What identities of files derive from.
+const LOGS: u64 = 5;
+/// How many files a writer uses in turn if they are overwritten.
+const IN_TURN: u64 = 2;
+const OVERWRITE: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Runs the workload.
+pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
+    let base = session.make_base()?;
+    let phases = parameters.phases();
+    let phase_ns = parameters.ramp.0 + parameters.window.0;
+    let mut left_ns = phase_ns * phases.len() as u64;
+    session.progress.expect(left_ns);
+    let logs: Vec<u32> = phases.iter().flat_map(|(_, logs)| logs.clone()).collect();
+    prepare(parameters, &base, logs, session)?;
+    for (spec, logs) in phases {
+        left_ns -= phase_ns;
+        session.progress.expect(left_ns);
+        session.settle(spec.name, phase_ns)?;
+        let jobs = logs.map(|number| job(Log::new(parameters, &base, session.request.seed, number)));
+        session.phase(Phase::of(spec, parameters.timing().into(), jobs.collect()))?;
+    }
+    Ok(())
+}
+
+/// Creates the directories of the logs, and the files that will be overwritten.
+fn prepare(
+    parameters: &CommitLog,
+    base: &Path,
+    logs: Vec<u32>,
+    session: &mut Session<'_, '_>,
+) -> Result<(), EngineError> {
+    let begin = Instant::now();
+    let whole = parameters.prepares().0;
+    let in_turn = if parameters.segments == Segments::Overwrite { IN_TURN } else { 0 };
+    let trees =
+        TreeSummary { files: logs.len() as u64 * in_turn, directories: logs.len() as u64, bytes: whole };
+    let (parameters, base, seed) = (parameters.clone(), base.to_path_buf(), session.request.seed);
+    let work = move |gauge: &background::Gauge| -> Result<(), EngineError> {
+        logs.iter().try_for_each(|number| {
+            let mut log = Log::new(&parameters, &base, seed, *number);
+            let made = log.make(in_turn, gauge);
+            made.map_err(|failure| EngineError::operation("prepare", failure))
+        })
+    };
+    let progress = &mut *session.progress;
+    background::run("prepare", session.bounds, work, |gauge| {
+        progress.tell(Stage::Prepare, "", gauge.done() as f64 / whole.max(1) as f64, 0);
+        true
+    })??;
+    session.prepared(begin.elapsed().into(), trees);
+    Ok(())
+}
+
+/// One writer.
+fn job(mut log: Log) -> Job {
+    Box::new(move |lineup| {
+        let directory = match log.open() {
+            Ok(directory) => directory,
+            Err(errno) => return Halt::Failed(log.failure(Operation::Openat, c"", errno)),
+        };
+        let mut meter = lineup.start();
+        meter.work_in(log.name.as_bytes());
+        for segment in 0.. {
+            if let Err(halt) = log.fill(&mut meter, &directory, segment) {
+                return halt;
+            }
+        }
+        Halt::Over
+    })
+}
+
+/// The log of one writer.
+struct Log {
+    path: PathBuf,
+    name: String,
+    seed: u64,
+    record: usize,
+    segment_bytes: u64,
+    segments: Segments,
+    content: Content,
+}
+
+impl Log {
+    fn new(parameters: &CommitLog, base: &Path, seed: u64, number: u32) -> Self {
+        let name = format!("log-{number}");
+        // Whole records only.
+        let segment_bytes = parameters.segment.0 / parameters.record.0 * parameters.record.0;
+        let record = parameters.record.0 as usize;
+        Log {
+            path: base.join(&name),
+            name,
+            seed: derive_seed(seed, &[LOGS, number.into()]),
+            record,
+            segment_bytes,
+            segments: parameters.segments,
+            content: Content::new(parameters.content, seed, record),
+        }
+    }
+
+    fn open(&self) -> Result<OwnedFd, Errno> {
+        rustix::fs::open(&self.path, DIRECTORY, Mode::empty())
+    }
+
+    fn failure(&self, operation: Operation, name: &CStr, errno: Errno) -> OperationFailure {
+        let path = Object { directory: self.name.as_bytes(), name }.path();
+        OperationFailure { operation: Some(operation), path, errno }
+    }
+
+    /// Creates the directory and `files` segments, without timing, and syncs both.
+    fn make(&mut self, files: u64, gauge: &background::Gauge) -> Result<(), OperationFailure> {
+        rustix::fs::mkdirat(CWD, &self.path, DIRECTORY_MODE)
+            .map_err(|errno| self.failure(Operation::Mkdirat, c"", errno))?;
+        let directory = self.open().map_err(|errno| self.failure(Operation::Openat, c"", errno))?;
+        for number in 0..files {
+            let name = segment_name(number);
+            let file = rustix::fs::openat(&directory, &name, CREATE, FILE_MODE)
+                .map_err(|errno| self.failure(Operation::Openat, &name, errno))?;
+            let mut position = 0;
+            while position < self.segment_bytes && !gauge.cancelled() {
+                let written = self.write(&file, number, position);
+                let written = written.map_err(|errno| self.failure(Operation::Pwrite, &name, errno))?;
+                position += written;
+                gauge.advance(written);
+            }
+            rustix::fs::fsync(&file).map_err(|errno| self.failure(Operation::Fsync, &name, errno))?;
+        }
+        rustix::fs::fsync(&directory).map_err(|errno| self.failure(Operation::Fsync, c"", errno))
+    }
+
+    /// Writes from a position to the end of its record; returns how many bytes, at least one.
+    #[inline]
+    fn write(&mut self, file: &OwnedFd, segment: u64, position: u64) -> Result<u64, Errno> {
+        let length = self.record - (position % self.record as u64) as usize;
+        let bytes = self.content.bytes(FileIdentity::new(self.seed, segment), position, length);
+        match rustix::io::pwrite(file, bytes, position) {
+            // No progress without an error would loop forever.
+            Ok(0) => Err(Errno::IO),
+            written => written.map(|written| written as u64),
+        }
+    }
+
+    /// Fills one segment, record by record.
+    fn fill(&mut self, meter: &mut Meter, directory: &OwnedFd, segment: u64) -> Result<(), Halt> {
+        let log = self.name.clone().into_bytes();
+        let appends = self.segments == Segments::Append;
+        let (name, flags) = match appends {
+            true => (segment_name(segment), CREATE),
+            false => (segment_name(segment % IN_TURN), OVERWRITE),
+        };
+        let object = Object { directory: &log, name: &name };
+        let open = || rustix::fs::openat(directory, &name, flags, FILE_MODE);
+        let file = timed(meter, OPENAT, object, |_| 0, open)?;
+        if appends {
+            timed(meter, FSYNC, Object { name: c"", ..object }, |()| 0, || rustix::fs::fsync(directory))?;
+        }
+        if appends && let Some(before) = segment.checked_sub(1) {
+            let before = segment_name(before);
+            let unlink = || rustix::fs::unlinkat(directory, &before, AtFlags::empty());
+            timed(meter, UNLINKAT, Object { name: &before, ..object }, |()| 0, unlink)?;
+        }
+        let mut position = 0;
+        while position < self.segment_bytes {
+            let begin = meter.begin_item();
+            let end = position + self.record as u64;
+            while position < end {
+                position +=
+                    timed(meter, PWRITE, object, |bytes| *bytes, || self.write(&file, segment, position))?;
+            }
+            timed(meter, FDATASYNC, object, |()| 0, || rustix::fs::fdatasync(&file))?;
+            meter.item_since(begin);
+        }
+        timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(file))
+    }
+}
+
+fn segment_name(number: u64) -> CString {
+    CString::new(format!("segment-{number}")).unwrap_or_default()
+}

@@ -1,0 +1,101 @@
+//! commit-log: every record is written and synced once, as strace sees it.
+
+use crate::support::{Requirement, Sandbox, describe};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+tests! {
+    every_record_is_written_and_synced: &[Requirement::Program("strace")];
+}
+
+const WRITERS: u64 = 2;
+const RECORD: u64 = 4096;
+const SEGMENT_RECORDS: u64 = 5;
+
+fn every_record_is_written_and_synced() {
+    for segments in ["append", "overwrite"] {
+        let sandbox = Sandbox::new();
+        let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+        let plan = format!(
+            "[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nwriters = {WRITERS}\nrecord = {RECORD}\n\
+             segment = {}\nsegments = \"{segments}\"\nramp = 0\nwindow = \"400ms\"\n",
+            place.path().display(),
+            RECORD * SEGMENT_RECORDS + 1
+        );
+        sandbox.write("plan.toml", &plan);
+        let (trial, calls) = traced(&sandbox);
+        assert_eq!(trial["outcome"], "measured", "{trial}");
+        let names: Vec<&str> = phases(&trial).iter().filter_map(|phase| phase["name"].as_str()).collect();
+        assert_eq!(names, ["one writer", "all writers"], "{trial}");
+
+        // Of the records that a writer prepares, all are counted by strace and none by fsdyno; each worker
+        // may have one operation on the edge of its window.
+        let prepared = if segments == "overwrite" { (WRITERS + 1) * 2 * SEGMENT_RECORDS } else { 0 };
+        let edges = WRITERS + 1;
+        for (operation, untimed) in [("pwrite64", prepared), ("fdatasync", 0)] {
+            let seen = calls.lines().filter(|line| line.contains(&format!("{operation}("))).count() as u64;
+            let told = performed(&trial, operation) + untimed;
+            assert!(told <= seen && seen <= told + edges, "{segments} {operation}: {told} of {seen}");
+        }
+        let syncs = performed(&trial, "fdatasync");
+        let items: u64 = roles(&trial).filter_map(|role| role["rates"]["items"].as_u64()).sum();
+        assert!(
+            syncs > 2 * SEGMENT_RECORDS && items.abs_diff(syncs) <= edges,
+            "{items} items, {syncs} syncs"
+        );
+        for role in roles(&trial) {
+            let bytes = role["rates"]["bytes"].as_u64().expect("bytes");
+            assert!(bytes > 0 && bytes.is_multiple_of(RECORD), "{role}");
+        }
+        // A segment has whole records only; a new one is a name that is synced, an old one is removed.
+        let opened = performed(&trial, "openat");
+        assert!(opened.abs_diff(syncs / SEGMENT_RECORDS) <= 2 * edges, "{opened} files, {syncs} syncs");
+        let (named, removed) = (performed(&trial, "fsync"), performed(&trial, "unlinkat"));
+        match segments {
+            "append" => assert!(named.abs_diff(opened) <= edges && removed.abs_diff(opened) <= 2 * edges),
+            _ => assert_eq!((named, removed), (0, 0)),
+        }
+        assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0, "it is left as it was");
+    }
+}
+
+/// The only trial of the plan, and every call on a segment.
+fn traced(sandbox: &Sandbox) -> (Value, String) {
+    let fsdyno = sandbox.fsdyno(&["sweep", "plan.toml", "--format", "json"]);
+    let trace = sandbox.path("trace");
+    let output = Command::new("strace")
+        .args(["--seccomp-bpf", "-f", "-qq", "-y", "-e", "trace=pwrite64,fdatasync", "-o"])
+        .arg(&trace)
+        .arg(fsdyno.get_program())
+        .args(fsdyno.get_args())
+        .env("XDG_STATE_HOME", sandbox.path("state"))
+        .current_dir(sandbox.path(""))
+        .output()
+        .expect("strace runs");
+    assert!(output.status.success(), "{}", describe(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let calls = fs::read_to_string(trace).expect("the trace");
+    // A call that another thread interrupts has a second line, which does not name the file.
+    (
+        json["trials"][0].clone(),
+        calls.lines().filter(|line| line.contains("/segment-")).map(|line| format!("{line}\n")).collect(),
+    )
+}
+
+fn phases(trial: &Value) -> &[Value] {
+    trial["phases"].as_array().map_or(&[], |phases| phases.as_slice())
+}
+
+fn roles(trial: &Value) -> impl Iterator<Item = &Value> {
+    phases(trial).iter().flat_map(|phase| phase["roles"].as_array().expect("roles"))
+}
+
+/// How often fsdyno says that an operation was performed in the windows.
+fn performed(trial: &Value, operation: &str) -> u64 {
+    roles(trial)
+        .flat_map(|role| role["operations"].as_array().expect("operations"))
+        .filter(|row| row["operation"] == operation)
+        .filter_map(|row| row["lat_ns"]["N"].as_u64())
+        .sum()
+}
