@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use fsdyno_core::measure::{Averaging, Direction, Measure, Unit, Value};
+use fsdyno_core::measure::{Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
     CpuTime, Latency, Layout, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, Timeline,
@@ -174,7 +174,10 @@ fn processor_time_is_a_share_of_the_window() {
     let mut busy = trial();
     let (user_ns, system_ns) = (Nanos::from_secs(6), Nanos::from_secs(9));
     busy.phases[2].roles[0].cpu = CpuTime { user_ns, system_ns };
-    assert_eq!(value_in(&busy, "c/writer/cpu-share"), Some(Value { value: 0.5, at_least: false }));
+    assert_eq!(
+        value_in(&busy, "c/writer/cpu-share"),
+        Some(Value { value: 0.5, at_least: false, weight: 1.0 })
+    );
     busy.phases[2].window_ns = Nanos(0);
     assert_eq!(value_in(&busy, "c/writer/cpu-share"), None);
 }
@@ -188,9 +191,21 @@ fn counts_are_divided_by_the_time_of_the_whole_run() {
         counting.phases[phase].roles[0].counts.insert("bytes read".to_string(), 45_000_000);
     }
     let seconds = 30.0 * counting.phases.len() as f64;
-    let expected = Some(Value { value: 90e6 / seconds, at_least: false });
+    let expected = Some(Value { value: 90e6 / seconds, at_least: false, weight: seconds });
     assert_eq!(value_in(&counting, "postmark-read"), expected);
     assert_eq!(value_in(&counting, "postmark-write"), None);
+}
+
+#[test]
+fn a_rate_counts_by_the_time_that_it_is_over() {
+    let weight = |measure: &str| value_in(&trial(), measure).unwrap().weight;
+    assert_eq!((weight("read"), weight("throughput")), (30.0, 90.0));
+    assert_eq!((weight("longest-stall"), weight("c/reader/cpu-share")), (1.0, 1.0));
+    // 3 s of reading, whatever the window.
+    let mut busy = trial();
+    let rates = &mut busy.phases[0].roles[0].rates;
+    (rates.bytes, rates.data_bytes_per_s) = (90_000_000, Some(30e6));
+    assert_eq!(value_in(&busy, "a/reader/data-rate").map(|value| value.weight), Some(3.0));
 }
 
 #[test]
@@ -227,7 +242,7 @@ fn what_depends_on_censored_operations_is_a_lower_bound() {
 fn a_stall_that_fills_the_window_is_a_lower_bound() {
     let mut stalled = trial();
     stalled.phases[2].roles[0].longest_stall_ns = WINDOW;
-    let expected = Some(Value { value: 30e9, at_least: true });
+    let expected = Some(Value { value: 30e9, at_least: true, weight: 1.0 });
     assert_eq!(value_in(&stalled, "longest-stall"), expected);
     assert_eq!(value_in(&stalled, "c/writer/longest-stall"), expected);
 }
@@ -237,10 +252,13 @@ fn a_trial_has_figures_besides_its_phases() {
     let mut built = trial();
     assert_eq!(value_in(&built, "umount-time"), None);
     built.lifecycle_ns.umount = Some(Nanos::from_millis(3));
-    assert_eq!(value_in(&built, "umount-time"), Some(Value { value: 3e6, at_least: false }));
+    assert_eq!(value_in(&built, "umount-time"), Some(Value { value: 3e6, at_least: false, weight: 1.0 }));
     assert_eq!(value_in(&built, "extents-per-file"), None);
     built.layout = Some(Layout { sampled: 4, extents: 5, ..Layout::default() });
-    assert_eq!(value_in(&built, "extents-per-file"), Some(Value { value: 1.25, at_least: false }));
+    assert_eq!(
+        value_in(&built, "extents-per-file"),
+        Some(Value { value: 1.25, at_least: false, weight: 1.0 })
+    );
     let measure: Measure = "extents-per-file".parse().unwrap();
     assert_eq!((measure.unit(), measure.direction()), (Unit::Extents, Direction::LowerIsBetter));
 }
@@ -256,7 +274,7 @@ fn unwatched_workers_have_only_the_stalls_that_were_reported() {
         assert_eq!(value_in(&told, measure), None, "{measure}");
     }
     told.phases[2].roles[0].longest_stall_ns = WINDOW;
-    assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false }));
+    assert_eq!(value_in(&told, "longest-stall"), Some(Value { value: 30e9, at_least: false, weight: 1.0 }));
 }
 
 /// Readers that never got their first byte must not drop out of the ranking.
@@ -265,7 +283,10 @@ fn an_operation_that_covers_the_window_bounds_every_quantile() {
     let mut blocked = trial();
     let lat_ns = Latency { max: 31_000_000_000, at_least_from: Some(31_000_000_000), ..Latency::default() };
     blocked.phases[2].roles[1].operations = vec![sample(Operation::ReadFirstByte, lat_ns)];
-    assert_eq!(value_in(&blocked, "first-byte-p999"), Some(Value { value: 31e9, at_least: true }));
+    assert_eq!(
+        value_in(&blocked, "first-byte-p999"),
+        Some(Value { value: 31e9, at_least: true, weight: 1.0 })
+    );
     assert_eq!(value_in(&blocked, "c/reader/read first byte/mean"), None);
     blocked.phases[2].roles[1].operations[0].lat_ns = Latency::default();
     assert_eq!(value_in(&blocked, "first-byte-p999"), None);
@@ -292,12 +313,15 @@ fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
         phase.telemetry = Some(telemetry);
     }
     // 5 s for 500 MB in each phase.
-    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 10_000_000.0, at_least: false }));
+    assert_eq!(
+        value_in(&trial, "cpu-per-mb"),
+        Some(Value { value: 10_000_000.0, at_least: false, weight: 1.0 })
+    );
     let workers = &mut trial.phases[0].roles[0].worker_results;
     workers.truncate(1);
     workers[0].completed = 1000;
     let each = value_in(&trial, "a/reader/cpu-per-operation");
-    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false }));
+    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false, weight: 1.0 }));
     trial.phases[0].roles[0].worker_results.clear();
     assert_eq!(value_in(&trial, "a/reader/cpu-per-operation"), None);
     trial.phases[1].telemetry = None;
@@ -326,33 +350,35 @@ fn a_program_without_separate_phases_has_one_figure_of_processor_time() {
     };
     trial.phases.push(whole);
     // 1 s and 1 s of the program, 3 s of a kernel thread, for 1000 MB.
-    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 5_000_000.0, at_least: false }));
+    assert_eq!(
+        value_in(&trial, "cpu-per-mb"),
+        Some(Value { value: 5_000_000.0, at_least: false, weight: 1.0 })
+    );
     // A phase too short for the program to measure is ignored; without any processor time there is no value.
     let telemetry = trial.phases.pop().and_then(|whole| whole.telemetry);
     trial.phases[0].telemetry = telemetry.clone();
     (trial.phases[1].telemetry, trial.phases[1].window_ns) = (telemetry, Nanos(0));
-    assert_eq!(value_in(&trial, "cpu-per-mb"), Some(Value { value: 8_000_000.0, at_least: false }));
+    assert_eq!(
+        value_in(&trial, "cpu-per-mb"),
+        Some(Value { value: 8_000_000.0, at_least: false, weight: 1.0 })
+    );
     trial.phases[0].roles[0].cpu = CpuTime::default();
     assert_eq!(value_in(&trial, "cpu-per-mb"), None);
 }
 
 #[test]
-fn each_measure_knows_its_unit_direction_and_mean() {
-    for (name, unit, direction, averaging) in [
-        ("read", Unit::BytesPerSecond, Direction::HigherIsBetter, Averaging::Harmonic),
-        ("first-byte-p999", Unit::Nanoseconds, Direction::LowerIsBetter, Averaging::Arithmetic),
-        ("longest-stall", Unit::Nanoseconds, Direction::LowerIsBetter, Averaging::Arithmetic),
-        ("c/reader/openat/count", Unit::Operations, Direction::HigherIsBetter, Averaging::Arithmetic),
-        (
-            "c/reader/operation-rate",
-            Unit::OperationsPerSecond,
-            Direction::HigherIsBetter,
-            Averaging::Harmonic,
-        ),
-        ("c/reader/time-over-100ms", Unit::Share, Direction::LowerIsBetter, Averaging::Arithmetic),
+fn each_measure_knows_its_unit_and_direction() {
+    for (name, unit, direction) in [
+        ("read", Unit::BytesPerSecond, Direction::HigherIsBetter),
+        ("first-byte-p999", Unit::Nanoseconds, Direction::LowerIsBetter),
+        ("longest-stall", Unit::Nanoseconds, Direction::LowerIsBetter),
+        ("commits", Unit::ItemsPerSecond, Direction::HigherIsBetter),
+        ("c/reader/openat/count", Unit::Operations, Direction::HigherIsBetter),
+        ("c/reader/operation-rate", Unit::OperationsPerSecond, Direction::HigherIsBetter),
+        ("c/reader/time-over-100ms", Unit::Share, Direction::LowerIsBetter),
     ] {
         let measure: Measure = name.parse().unwrap();
-        assert_eq!((measure.unit(), measure.direction(), measure.averaging()), (unit, direction, averaging));
+        assert_eq!((measure.unit(), measure.direction()), (unit, direction), "{name}");
     }
     assert_eq!(Unit::BytesPerSecond.shown(12.5e6), 12.5);
 }

@@ -28,7 +28,7 @@
 //! Up to 8 trials every possible draw is counted and the interval is exact. Beyond that 10,000 draws are made
 //! from the given seed, so that the same values give the same interval.
 
-use crate::mean::{MeanKind, mean};
+use crate::mean::{MeanKind, Weighted, mean};
 use crate::student;
 use distrs::Normal;
 use rand::{RngExt, SeedableRng};
@@ -97,25 +97,54 @@ pub(crate) fn note(trials: usize) -> Option<&'static str> {
 /// The mean of one value per trial, with its 95 % interval. The seed decides the draws beyond 8 trials.
 ///
 /// `None` if [`mean`] is: without values, or if this kind of mean is not defined for them.
-pub fn estimate(values: &[f64], kind: MeanKind, seed: u64) -> Option<Estimate> {
-    let value = mean(values, kind)?;
-    let interval = (values.len() > 1).then(|| interval(values, kind, seed, value));
+pub fn estimate<T: Copy + Into<Weighted>>(values: &[T], kind: MeanKind, seed: u64) -> Option<Estimate> {
+    let values: Vec<Weighted> = values.iter().map(|value| (*value).into()).collect();
+    let value = mean(&values, kind)?;
+    let interval = (values.len() > 1).then(|| interval(&values, kind, seed, value));
     Some(Estimate { value, interval, n: values.len() })
 }
 
-fn interval(values: &[f64], kind: MeanKind, seed: u64, value: f64) -> Interval {
-    if values.iter().all(|other| *other == values[0]) {
+fn interval(values: &[Weighted], kind: MeanKind, seed: u64, value: f64) -> Interval {
+    if values.iter().all(|other| other.value == values[0].value) {
         return Interval { low: value, high: value };
     }
-    let scaled: Vec<f64> = values.iter().map(|value| kind.scaled(*value)).collect();
+    let scaled: Vec<Sum> = values.iter().map(|one| Sum::of(*one, kind)).collect();
     let mut means =
         if values.len() <= TRIALS_COUNTED_MAX { every_draw(&scaled) } else { drawn(&scaled, seed) };
     means.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let tail = tail(values.len());
     let ends =
         [kind.unscaled(quantile(means.iter(), tail)), kind.unscaled(quantile(means.iter().rev(), tail))];
-    // The reciprocal reverses the order. Only rounding could make an interval exclude its own estimate.
-    Interval { low: ends[0].min(ends[1]).min(value), high: ends[0].max(ends[1]).max(value) }
+    // Only rounding could make an interval exclude its own estimate.
+    Interval { low: ends[0].min(value), high: ends[1].max(value) }
+}
+
+/// What a draw adds up: values by their weights, and the weights.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    values: f64,
+    weights: f64,
+}
+
+impl Sum {
+    fn of(one: Weighted, kind: MeanKind) -> Self {
+        Sum { values: one.weight * kind.scaled(one.value), weights: one.weight }
+    }
+
+    /// A value that is drawn `count` times more; not at all even if it is infinite (the logarithm of 0).
+    fn plus(self, other: Sum, count: usize) -> Self {
+        match count {
+            0 => self,
+            _ => Sum {
+                values: self.values + other.values * count as f64,
+                weights: self.weights + other.weights * count as f64,
+            },
+        }
+    }
+
+    fn mean(self) -> f64 {
+        self.values / self.weights
+    }
 }
 
 /// The probability that the expanded interval excludes at each end.
@@ -138,45 +167,38 @@ fn quantile<'a>(means: impl Iterator<Item = &'a (f64, u64)> + Clone, tail: f64) 
 }
 
 /// The mean of every multiset of n of the n values, and how many of the n^n draws give it.
-fn every_draw(values: &[f64]) -> Vec<(f64, u64)> {
+fn every_draw(values: &[Sum]) -> Vec<(f64, u64)> {
     let n = values.len();
     let mut means = Vec::new();
-    extend_draw(values, n, 0.0, factorial(n), &mut means);
-    for (sum, _) in &mut means {
-        *sum /= n as f64;
-    }
+    extend_draw(values, n, Sum::default(), factorial(n), &mut means);
     means
 }
 
 /// Chooses how often the first value is drawn, then continues with the rest. `orders` is n! over the
 /// factorials of the counts chosen so far.
-fn extend_draw(values: &[f64], left: usize, sum: f64, orders: u64, means: &mut Vec<(f64, u64)>) {
+fn extend_draw(values: &[Sum], left: usize, sum: Sum, orders: u64, means: &mut Vec<(f64, u64)>) {
     let Some((first, rest)) = values.split_first() else {
         return;
     };
     if rest.is_empty() {
-        means.push((sum + weighted(*first, left), orders / factorial(left)));
+        means.push((sum.plus(*first, left).mean(), orders / factorial(left)));
         return;
     }
     for count in 0..=left {
-        extend_draw(rest, left - count, sum + weighted(*first, count), orders / factorial(count), means);
+        extend_draw(rest, left - count, sum.plus(*first, count), orders / factorial(count), means);
     }
-}
-
-/// `value * count`, but 0 for a value that is not drawn, even if it is infinite (the reciprocal of 0).
-fn weighted(value: f64, count: usize) -> f64 {
-    if count == 0 { 0.0 } else { value * count as f64 }
 }
 
 fn factorial(n: usize) -> u64 {
     (1..=n as u64).product()
 }
 
-fn drawn(values: &[f64], seed: u64) -> Vec<(f64, u64)> {
+fn drawn(values: &[Sum], seed: u64) -> Vec<(f64, u64)> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut draw = || {
-        let sum: f64 = (0..values.len()).map(|_| values[random.random_range(0..values.len())]).sum();
-        (sum / values.len() as f64, 1)
+        let sum = (0..values.len())
+            .fold(Sum::default(), |sum, _| sum.plus(values[random.random_range(0..values.len())], 1));
+        (sum.mean(), 1)
     };
     (0..DRAWS).map(|_| draw()).collect()
 }
@@ -188,27 +210,37 @@ mod tests {
 
     const TRIALS: [f64; 12] = [62.1, 48.7, 55.3, 71.9, 51.0, 58.4, 66.6, 49.9, 53.2, 60.7, 57.5, 69.3];
 
+    /// Rates of equal work: the time that each took.
+    fn of_equal_work(rates: &[f64]) -> Vec<Weighted> {
+        rates.iter().map(|rate| Weighted { value: *rate, weight: 7.0 / rate }).collect()
+    }
+
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-9 * b.abs()
     }
 
     /// Made with NumPy 2 and SciPy 1.17.1: a = norm.cdf(-sqrt(n/(n-1)) * t.ppf(0.975, n-1)); the means of all
     /// n^n draws (`itertools.product`), on the scale of the mean, sorted; the elements of rank ceil(a n^n)
-    /// from either end.
+    /// from either end. Of rates of equal work it is the harmonic mean of each draw.
     #[test]
     fn small_samples_agree_with_counting_every_draw() {
         for (n, kind, value, low, high) in [
             (4, MeanKind::Arithmetic, 59.5, 48.7, 71.9),
             (5, MeanKind::Arithmetic, 57.8, 49.16, 69.94),
             (6, MeanKind::Arithmetic, 57.9, 50.56666666666666, 67.39999999999999),
-            (6, MeanKind::Harmonic, 56.947900196332974, 50.462356452401046, 66.75612082670906),
             (6, MeanKind::Geometric, 57.412915447254946, 50.51364733556023, 67.08470936964535),
         ] {
-            let estimate = estimate(&TRIALS[..n], kind, 0).unwrap();
-            let interval = estimate.interval.unwrap();
-            assert!(close(estimate.value, value), "{n} {kind:?}: {estimate:?}");
-            assert!(close(interval.low, low) && close(interval.high, high), "{n} {kind:?}: {estimate:?}");
+            agrees(estimate(&TRIALS[..n], kind, 0), value, low, high);
         }
+        let rates = estimate(&of_equal_work(&TRIALS[..6]), MeanKind::Arithmetic, 0);
+        agrees(rates, 56.947900196332974, 50.462356452401046, 66.75612082670906);
+    }
+
+    fn agrees(estimate: Option<Estimate>, value: f64, low: f64, high: f64) {
+        let estimate = estimate.unwrap();
+        let interval = estimate.interval.unwrap();
+        assert!(close(estimate.value, value), "{estimate:?}");
+        assert!(close(interval.low, low) && close(interval.high, high), "{estimate:?}");
     }
 
     /// `scipy.stats.bootstrap((x,), numpy.mean, n_resamples=2000000, method='percentile')` at the confidence
@@ -237,7 +269,7 @@ mod tests {
 
     #[test]
     fn one_trial_has_no_interval_and_says_so() {
-        let estimate = estimate(&[5.0], MeanKind::Harmonic, 1).unwrap();
+        let estimate = estimate(&[5.0], MeanKind::Arithmetic, 1).unwrap();
         assert_eq!((estimate.value, estimate.interval, estimate.n), (5.0, None, 1));
         assert!(estimate.note().is_some_and(|note| note.contains("one trial")));
     }
@@ -251,16 +283,18 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_moved_nothing_pulls_the_lower_end_to_zero() {
-        let estimate = estimate(&[0.0, 50.0, 51.0, 52.0], MeanKind::Harmonic, 1).unwrap();
-        assert_eq!(estimate.value, 0.0);
+    fn a_trial_that_moved_nothing_is_one_among_others() {
+        let estimate = estimate(&[0.0, 50.0, 51.0, 52.0], MeanKind::Arithmetic, 1).unwrap();
+        assert_eq!(estimate.value, 153.0 / 4.0);
         let interval = estimate.interval.unwrap();
         assert!(interval.low == 0.0 && interval.high > 50.0, "{interval:?}");
+        let estimate = super::estimate(&[0.0, 50.0, 51.0, 52.0], MeanKind::Geometric, 1).unwrap();
+        assert_eq!((estimate.value, estimate.interval.unwrap().low), (0.0, 0.0));
     }
 
     #[test]
     fn no_values_give_no_estimate() {
-        assert_eq!(estimate(&[], MeanKind::Arithmetic, 1), None);
+        assert_eq!(estimate::<f64>(&[], MeanKind::Arithmetic, 1), None);
         assert_eq!(estimate(&[1.0, f64::INFINITY], MeanKind::Arithmetic, 1), None);
     }
 
@@ -284,7 +318,7 @@ mod tests {
     }
 
     fn kind() -> impl Strategy<Value = MeanKind> {
-        prop_oneof![Just(MeanKind::Arithmetic), Just(MeanKind::Harmonic), Just(MeanKind::Geometric)]
+        prop_oneof![Just(MeanKind::Arithmetic), Just(MeanKind::Geometric)]
     }
 
     proptest! {
@@ -327,7 +361,8 @@ mod tests {
         /// All n^n draws are counted.
         #[test]
         fn every_draw_is_counted_once(values in prop::collection::vec(1.0..1e6, 1..=8)) {
-            let draws: u64 = every_draw(&values).iter().map(|(_, draws)| draws).sum();
+            let sums: Vec<Sum> = values.iter().map(|value: &f64| Sum::of((*value).into(), MeanKind::Arithmetic)).collect();
+            let draws: u64 = every_draw(&sums).iter().map(|(_, draws)| draws).sum();
             prop_assert_eq!(draws, (values.len() as u64).pow(values.len() as u32));
         }
     }

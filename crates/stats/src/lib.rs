@@ -22,6 +22,6 @@ pub use effects::{Effects, Factor, FactorEffects, Interaction, Observation, effe
 pub use estimate::{Estimate, Interval, estimate};
 pub use fairness::{Fairness, fairness};
 pub use mann_whitney::mann_whitney;
-pub use mean::{MeanKind, mean};
+pub use mean::{MeanKind, Weighted, mean};
 pub use rank::{Better, best_first};
 pub use trend::{Trend, trend};

@@ -54,8 +54,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Directory`], [`StoreError::NotAFile`], [`StoreError::Open`],
-    /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`], [`StoreError::Corrupt`],
-    /// [`StoreError::Copy`], [`StoreError::Migrate`].
+    /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`],
+    /// [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`].
     pub fn open(path: &Path) -> Result<Self> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)

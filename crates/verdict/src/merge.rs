@@ -1,15 +1,17 @@
 //! Merges the trials of a case, for the tables of each case.
 //!
 //! Histograms add up, so quantiles of the merged sample are exact to the histograms' three digits. Counts and
-//! moments add up exactly; maxima are those of all trials; rates are averaged harmonically. Nothing here
+//! moments add up exactly; maxima are those of all trials; a rate is all work over all time. Nothing here
 //! compares cases: trials are the unit of replication, and pooling their operations would make every
 //! difference look certain.
 
 use crate::error::UnreadableHistogram;
 use fsdyno_core::Nanos;
 use fsdyno_core::figures::total;
-use fsdyno_core::result::{Latency, OperationResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult};
-use fsdyno_stats::{Distribution, Fairness, MeanKind, mean};
+use fsdyno_core::result::{
+    Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
+};
+use fsdyno_stats::{Distribution, Fairness, MeanKind, Weighted, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A time, or a lower bound of one.
@@ -100,19 +102,33 @@ pub fn counts(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
     names.into_iter().map(|name| (name.clone(), mean(name))).collect()
 }
 
-/// Merges the rates of several trials: rates harmonically, bytes as a sum.
-pub fn rates(parts: &[Rates]) -> Rates {
-    let average = |rate: &dyn Fn(&Rates) -> Option<f64>| {
-        mean(&parts.iter().filter_map(rate).collect::<Vec<_>>(), MeanKind::Harmonic)
+/// Merges the rates of a role in several trials, all work over all time, and adds up bytes and items. If a
+/// program did not report a rate in one of the trials, there is none, which is 0.
+pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
+    let of_window = |rate: fn(&Rates) -> f64| {
+        let each: Option<Vec<Weighted>> = parts
+            .iter()
+            .map(|(phase, role)| {
+                let value = rate(&role.rates);
+                let told = phase.window_ns > Nanos(0) && (role.is_watched() || value > 0.0);
+                told.then_some(Weighted { value, weight: phase.window_ns.as_secs_f64() })
+            })
+            .collect();
+        each.and_then(|each| mean(&each, MeanKind::Arithmetic)).unwrap_or(0.0)
+    };
+    let of_operations = |rate: fn(&RoleResult, Nanos) -> Option<(f64, f64)>| {
+        let each = parts.iter().filter_map(|(phase, role)| rate(role, phase.window_ns));
+        let each: Vec<Weighted> = each.map(|(value, weight)| Weighted { value, weight }).collect();
+        mean(&each, MeanKind::Arithmetic)
     };
     Rates {
-        data_bytes_per_s: average(&|rates| rates.data_bytes_per_s),
-        with_overhead_bytes_per_s: average(&|rates| rates.with_overhead_bytes_per_s),
-        aggregate_bytes_per_s: average(&|rates| Some(rates.aggregate_bytes_per_s)).unwrap_or(0.0),
-        operations_per_s: average(&|rates| Some(rates.operations_per_s)).unwrap_or(0.0),
-        bytes: total(parts.iter().map(|rates| rates.bytes)),
-        items_per_s: average(&|rates| Some(rates.items_per_s)).unwrap_or(0.0),
-        items: total(parts.iter().map(|rates| rates.items)),
+        data_bytes_per_s: of_operations(RoleResult::data_rate),
+        with_overhead_bytes_per_s: of_operations(RoleResult::overhead_rate),
+        aggregate_bytes_per_s: of_window(|rates| rates.aggregate_bytes_per_s),
+        operations_per_s: of_window(|rates| rates.operations_per_s),
+        bytes: total(parts.iter().map(|(_, role)| role.rates.bytes)),
+        items_per_s: of_window(|rates| rates.items_per_s),
+        items: total(parts.iter().map(|(_, role)| role.rates.items)),
     }
 }
 
@@ -121,6 +137,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use fsdyno_core::Operation;
+    use fsdyno_core::result::InFlight;
 
     #[test]
     fn merged_trials_are_all_their_operations_together() {
@@ -163,18 +180,67 @@ mod tests {
         assert_eq!(error.to_string(), "cannot read the histogram of 'openat' in trial 4");
     }
 
-    #[test]
-    fn rates_average_as_equal_amounts_of_work() {
-        let rate = |rate: f64| Rates {
-            data_bytes_per_s: (rate > 0.0).then_some(rate),
+    /// A phase of this length in which one worker moved so many bytes, all in its reads.
+    fn phase(window: Nanos, bytes: u64) -> PhaseResult {
+        let mut phase = fixture::trials()[0].phases[0].clone();
+        phase.window_ns = window;
+        let role = &mut phase.roles[0];
+        let rate = bytes as f64 / window.as_secs_f64();
+        role.rates = Rates {
+            data_bytes_per_s: (bytes > 0).then_some(rate),
             aggregate_bytes_per_s: rate,
-            bytes: 7,
+            bytes,
             ..Rates::default()
         };
-        let merged = rates(&[rate(60e6), rate(30e6)]);
-        assert!((merged.aggregate_bytes_per_s - 40e6).abs() < 1.0);
-        assert_eq!(merged.bytes, 14);
-        let merged = rates(&[rate(60e6), rate(0.0)]);
-        assert_eq!((merged.data_bytes_per_s, merged.aggregate_bytes_per_s), (Some(60e6), 0.0));
+        role.blocked_at_start.clear();
+        phase
+    }
+
+    fn merged(phases: &[PhaseResult]) -> Rates {
+        rates(&phases.iter().map(|phase| (phase, &phase.roles[0])).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_stalled_trial_does_not_decide_the_mean_of_equal_windows() {
+        let second = Nanos::from_secs(1);
+        let rates = merged(&[phase(second, 1_233_000_000), phase(second, 1_260_000)]);
+        assert_eq!((rates.aggregate_bytes_per_s, rates.bytes), (617_130_000.0, 1_234_260_000));
+        let rates = merged(&[phase(second, 60_000_000), phase(second, 0)]);
+        assert_eq!(rates.aggregate_bytes_per_s, 30_000_000.0);
+    }
+
+    #[test]
+    fn rates_of_equal_work_count_by_the_time_that_it_took() {
+        let rates = merged(&[phase(Nanos::from_secs(1), 60_000_000), phase(Nanos::from_secs(2), 60_000_000)]);
+        assert_eq!((rates.aggregate_bytes_per_s, rates.data_bytes_per_s), (40e6, Some(40e6)));
+    }
+
+    #[test]
+    fn a_worker_that_was_blocked_moved_nothing_in_that_time() {
+        let window = Nanos::from_secs(2);
+        let mut blocked = phase(window, 0);
+        let moving = phase(window, 60_000_000);
+        assert_eq!(
+            merged(&[moving.clone(), blocked.clone()]).data_bytes_per_s,
+            Some(30e6),
+            "it was not in a read"
+        );
+        blocked.roles[0].blocked_at_start.push(InFlight {
+            worker: 0,
+            operation: Operation::Read,
+            start_ns: -1_000_000_000,
+            duration_ns: Nanos::from_secs(9),
+            at_least: true,
+        });
+        assert_eq!(merged(&[moving, blocked]).data_bytes_per_s, Some(15e6));
+    }
+
+    #[test]
+    fn a_rate_that_no_program_reported_is_none() {
+        let mut silent = phase(Nanos(0), 0);
+        silent.roles[0].worker_results.clear();
+        silent.roles[0].rates = Rates::default();
+        let rates = merged(&[phase(Nanos::from_secs(1), 60_000_000), silent]);
+        assert_eq!(rates.aggregate_bytes_per_s, 0.0);
     }
 }

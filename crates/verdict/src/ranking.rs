@@ -4,9 +4,9 @@
 //! intervals show whether the first two really differ.
 
 use crate::outcomes::is_measured;
-use fsdyno_core::measure::{Averaging, Direction, Measure};
+use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{TrialRecord, Workload};
-use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate};
+use fsdyno_stats::{Better, Estimate, MeanKind, Weighted, best_first, estimate};
 use std::collections::BTreeMap;
 
 /// All configurations that were measured under one workload.
@@ -133,18 +133,15 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
 /// A measure over trials of one case; `None` if none has a value. The seed is that of the bootstrap.
 pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<CaseEstimate> {
     let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
-    let numbers: Vec<f64> = values.iter().map(|value| value.value).collect();
-    let estimate = estimate(&numbers, mean_kind(measure), seed)?;
-    let max = numbers.iter().copied().fold(f64::MIN, f64::max);
+    let counted: Vec<Weighted> = values.iter().map(weighted).collect();
+    let estimate = estimate(&counted, MeanKind::Arithmetic, seed)?;
+    let max = counted.iter().map(|one| one.value).fold(f64::MIN, f64::max);
     Some(CaseEstimate { estimate, max, at_least: values.iter().any(|value| value.at_least) })
 }
 
-/// How a measure is averaged over trials.
-pub(crate) fn mean_kind(measure: &Measure) -> MeanKind {
-    match measure.averaging() {
-        Averaging::Arithmetic => MeanKind::Arithmetic,
-        Averaging::Harmonic => MeanKind::Harmonic,
-    }
+/// A value of a trial as it counts in the mean over trials.
+pub(crate) fn weighted(value: &Value) -> Weighted {
+    Weighted { value: value.value, weight: value.weight }
 }
 
 #[cfg(test)]

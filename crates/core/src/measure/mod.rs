@@ -79,6 +79,26 @@ pub struct Value {
     /// Whether it is only a lower bound, because it depends on operations whose end was not seen. Printed
     /// with `>=`.
     pub at_least: bool,
+    /// How much it counts in a mean over trials. The weight of a rate is the time in seconds that it is a
+    /// rate over, so that the mean is all work over all time; everything else has the weight 1.
+    pub weight: f64,
+}
+
+impl Value {
+    /// What is known exactly, and is no rate.
+    fn exact(value: f64) -> Value {
+        Value { value, at_least: false, weight: 1.0 }
+    }
+
+    /// What is not a rate, and perhaps only a lower bound.
+    fn bound(value: f64, at_least: bool) -> Value {
+        Value { at_least, ..Value::exact(value) }
+    }
+
+    /// A rate over this many seconds; without a time it counts as if it were over one.
+    fn rate(value: f64, seconds: f64) -> Value {
+        Value { weight: if seconds > 0.0 { seconds } else { 1.0 }, ..Value::exact(value) }
+    }
 }
 
 /// What a value counts.
@@ -148,16 +168,6 @@ pub enum Direction {
     HigherIsBetter,
     /// Less is better.
     LowerIsBetter,
-}
-
-/// How a measure is averaged over trials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Averaging {
-    /// Times, counts and shares.
-    Arithmetic,
-    /// Rates: the mean for equal amounts of work (J. E. Smith, "Characterizing computer performance with a
-    /// single number", CACM 31(10), 1988).
-    Harmonic,
 }
 
 /// A figure of a role, as `phase/role/figure` names it.
@@ -272,14 +282,6 @@ impl Measure {
         }
     }
 
-    /// How values of several trials are averaged.
-    pub fn averaging(&self) -> Averaging {
-        match self.unit() {
-            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::ItemsPerSecond => Averaging::Harmonic,
-            Unit::Nanoseconds | Unit::Operations | Unit::Extents | Unit::Share => Averaging::Arithmetic,
-        }
-    }
-
     /// Whether it sums up what other measures show for each phase.
     pub fn is_sum(&self) -> bool {
         matches!(self.source, Source::Throughput)
@@ -305,13 +307,11 @@ impl Measure {
                 let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(*measure));
                 let took: Option<Vec<u64>> =
                     steps.map(|step| Some(step.of(&trial.lifecycle_ns)?.0)).collect();
-                took.map(|took| Value { value: total(took) as f64, at_least: false })
+                took.map(|took| Value::exact(total(took) as f64))
             }
-            Source::ExtentsPerFile => trial
-                .layout
-                .as_ref()
-                .and_then(Layout::extents_per_file)
-                .map(|value| Value { value, at_least: false }),
+            Source::ExtentsPerFile => {
+                trial.layout.as_ref().and_then(Layout::extents_per_file).map(Value::exact)
+            }
             Source::CountRate(name) => count_rate(name, &trial.phases),
             Source::CpuPerMegabyte => cpu_per_megabyte(&trial.phases),
             Source::Role(phase, role, figure) => {
@@ -370,7 +370,7 @@ fn throughput(phases: &[PhaseResult]) -> Option<Value> {
         || phases.iter().filter(|phase| phase.bytes() > 0 && phase.window_ns > Nanos(0)).filter(told);
     let seconds: f64 = moving().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let bytes: f64 = moving().map(|phase| phase.bytes() as f64).sum();
-    (seconds > 0.0).then(|| Value { value: bytes / seconds, at_least: false })
+    (seconds > 0.0).then(|| Value::rate(bytes / seconds, seconds))
 }
 
 /// What the roles of all phases counted under a name, over the time of all phases.
@@ -379,7 +379,7 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     let counts: Vec<u64> = roles.filter_map(|role| role.counts.get(name).copied()).collect();
     let seconds: f64 = phases.iter().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let value = counts.iter().map(|count| *count as f64).sum::<f64>() / seconds;
-    (!counts.is_empty() && seconds > 0.0).then_some(Value { value, at_least: false })
+    (!counts.is_empty() && seconds > 0.0).then(|| Value::rate(value, seconds))
 }
 
 /// Nanoseconds per 10^6 bytes. Without telemetry the time of kernel threads is unknown, so there is no value.
@@ -396,14 +396,14 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     let cpu_ns: Option<Vec<u64>> = watched.iter().map(|one| Some(one.cpu_with_threads()?.0)).collect();
     let cpu_ns: f64 = cpu_ns?.iter().map(|ns| *ns as f64).sum();
     let bytes: f64 = watched.iter().map(|one| one.bytes() as f64).sum();
-    (bytes > 0.0).then(|| Value { value: cpu_ns / (bytes / 1e6), at_least: false })
+    (bytes > 0.0).then(|| Value::exact(cpu_ns / (bytes / 1e6)))
 }
 
 /// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower
 /// bound.
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
     let stall = role.known_stall_ns()?;
-    Some(Value { value: stall.0 as f64, at_least: role.is_watched() && stall >= phase.window_ns })
+    Some(Value::bound(stall.0 as f64, role.is_watched() && stall >= phase.window_ns))
 }
 
 impl Figure {
@@ -418,13 +418,15 @@ impl Figure {
     }
 
     fn of(self, role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
-        let exact = |value| Value { value, at_least: false };
+        let exact = Value::exact;
+        let seconds = phase.window_ns.as_secs_f64();
         // If a program does not report a rate, that is not a rate of zero.
-        let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| exact(rate));
+        let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| Value::rate(rate, seconds));
+        let of_operations = |(rate, seconds)| Value::rate(rate, seconds);
         match self {
             Figure::Rate => told(role.rates.aggregate_bytes_per_s),
-            Figure::DataRate => role.rates.data_bytes_per_s.map(exact),
-            Figure::OverheadRate => role.rates.with_overhead_bytes_per_s.map(exact),
+            Figure::DataRate => role.data_rate(phase.window_ns).map(of_operations),
+            Figure::OverheadRate => role.overhead_rate(phase.window_ns).map(of_operations),
             Figure::OperationRate => told(role.rates.operations_per_s),
             Figure::ItemRate => told(role.rates.items_per_s),
             // The sum over all workers, so it may exceed one processor.
@@ -450,18 +452,18 @@ impl Statistic {
     /// known, and it is a lower bound of the maximum and of every quantile.
     fn of(self, latency: &Latency, censored: u64) -> Option<Value> {
         let value_ns = match self {
-            Statistic::Count => return Some(Value { value: latency.count as f64, at_least: false }),
+            Statistic::Count => return Some(Value::exact(latency.count as f64)),
             Statistic::Mean | Statistic::StdDev if latency.count == 0 => return None,
-            Statistic::Mean => return Some(Value { value: latency.mean, at_least: censored > 0 }),
-            Statistic::StdDev => return Some(Value { value: latency.stddev, at_least: censored > 0 }),
+            Statistic::Mean => return Some(Value::bound(latency.mean, censored > 0)),
+            Statistic::StdDev => return Some(Value::bound(latency.stddev, censored > 0)),
             Statistic::Min if latency.count == 0 => return None,
             Statistic::Min => latency.min,
             _ if latency.count == 0 && latency.max == 0 => return None,
-            _ if latency.count == 0 => return Some(Value { value: latency.max as f64, at_least: true }),
+            _ if latency.count == 0 => return Some(Value::bound(latency.max as f64, true)),
             Statistic::Max => latency.max,
             Statistic::Quantile(quantile) => latency.known(quantile)?,
         };
-        Some(Value { value: value_ns as f64, at_least: latency.is_bound(value_ns) })
+        Some(Value::bound(value_ns as f64, latency.is_bound(value_ns)))
     }
 }
 

@@ -118,8 +118,8 @@ impl Latency {
         self.quantiles[Quantile::P50]
     }
 
-    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then 0, although
-    /// the maximum is not. The median is always known, and may be rounded to 0.
+    /// A quantile, if it is known. A result from elsewhere may lack some; the stored value is then 0,
+    /// although the maximum is not. The median is always known, and may be rounded to 0.
     pub fn known(&self, quantile: Quantile) -> Option<u64> {
         let value_ns = self.quantiles[quantile];
         (value_ns > 0 || self.max == 0 || quantile == Quantile::P50).then_some(value_ns)

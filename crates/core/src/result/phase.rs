@@ -1,7 +1,7 @@
 //! What the workers of a phase did.
 
 use super::{Latency, document};
-use crate::operation::{Operation, Role};
+use crate::operation::{Moves, Operation, Role};
 use crate::telemetry::Telemetry;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -147,6 +147,42 @@ impl RoleResult {
     /// is known about their stalls and operations, and a zero means unknown.
     pub fn is_watched(&self) -> bool {
         !self.worker_results.is_empty()
+    }
+
+    /// Bytes per second of the time spent in reads or writes after the first, and that time in seconds, of
+    /// all workers together.
+    pub fn data_rate(&self, window: Nanos) -> Option<(f64, f64)> {
+        self.over_operations(self.rates.data_bytes_per_s, window, |operation| {
+            operation.moves() != Moves::Nothing
+        })
+    }
+
+    /// The same for the time spent in everything that the published tables count as overhead.
+    pub fn overhead_rate(&self, window: Nanos) -> Option<(f64, f64)> {
+        self.over_operations(self.rates.with_overhead_bytes_per_s, window, |_| true)
+    }
+
+    /// A rate over the time spent in some operations, with that time. Workers that were in one of them when
+    /// the window began, and completed none, moved nothing in that time; that is not the same as no rate.
+    fn over_operations(
+        &self,
+        rate: Option<f64>,
+        window: Nanos,
+        belongs: fn(Operation) -> bool,
+    ) -> Option<(f64, f64)> {
+        let seconds = match rate {
+            Some(rate) if rate > 0.0 && self.rates.bytes > 0 => self.rates.bytes as f64 / rate,
+            Some(_) => window.as_secs_f64() * f64::from(self.workers),
+            None => {
+                let blocked = self.blocked_at_start.iter().filter(|one| belongs(one.operation));
+                let inside = blocked.map(|one| {
+                    let end_ns = one.start_ns.saturating_add_unsigned(one.duration_ns.0);
+                    Nanos(end_ns.max(0) as u64).min(window).as_secs_f64()
+                });
+                inside.sum()
+            }
+        };
+        (rate.is_some() || seconds > 0.0).then(|| (rate.unwrap_or(0.0), seconds))
     }
 
     /// The longest stall, if it is known.

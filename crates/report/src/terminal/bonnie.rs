@@ -1,8 +1,8 @@
 //! The tables of bonnie++ and its line of CSV fields, for the native workload and for the real program.
 //!
-//! Several trials of a case are combined: rates are harmonic means, %CPU is the processor time of all trials
-//! divided by their time, and a latency is the longest of all trials. If the real program gave no figure for
-//! a test in one of the trials, the test has none.
+//! Several trials of a case are combined: a rate is all work over all time, %CPU is the processor time of all
+//! trials divided by their time, and a latency is the longest of all trials. If the real program gave no
+//! figure for a test in one of the trials, the test has none.
 
 use super::style::{Paint, Style};
 use crate::csv_text::csv_text;
@@ -27,7 +27,7 @@ pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
     let mut heading = format!("{}: {}", case.configuration.name, case.workload.load().title());
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
-        heading += &format!("; {trials} combined: harmonic means of rates, longest latencies");
+        heading += &format!("; {trials} combined: all work over all time, longest latencies");
     }
     style.paragraph(out, Paint::Heading, 0, &heading)?;
     asked.run(&case.configuration.name, case, 0).write_tables(out)
@@ -192,11 +192,14 @@ mod tests {
     fn several_trials_are_combined_with_the_longest_latencies() {
         let mut second = trial(1);
         second.phases[0].roles[0].rates.aggregate_bytes_per_s *= 3.0;
+        second.phases[0].window_ns.0 /= 3;
+        second.phases[0].roles[0].cpu.system_ns.0 /= 3;
+        second.phases[0].roles[0].cpu.user_ns.0 /= 3;
         second.phases[0].roles[0].longest_item_ns = Some(Nanos::from_secs(7));
         let table = table(&[trial(0), second]);
         let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("2 trials combined: harmonic means"), "{table}");
-        // The harmonic mean of 1 and 3 is 1.5.
+        assert!(words.contains("2 trials combined: all work over all time"), "{table}");
+        // The same work in a third of the time: 2 for 1 and 1/3 is 1.5.
         assert!(table.contains("\nhost            64M 2535k  94 ") && table.contains("7000ms"), "{table}");
     }
 

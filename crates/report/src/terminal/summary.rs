@@ -352,7 +352,7 @@ demo: fileserver on 20G of trees, 3 readers and 3 writers, window 30s, best
                                                read-       first-
                   read-under-write        read  many write  byte- longest-
 configuration MB/s [95 % interval] n warn MB/s  MB/s  MB/s   p999    stall
-ext4 bfq         34.4 [33.0, 36.0] 2    2 57.4  80.3  45.9  348us  >=30.0s
+ext4 bfq         34.5 [33.0, 36.0] 2    2 57.5  80.5  46.0  348us  >=30.0s
 xfs bfq          29.4 [28.8, 30.0] 2    1 49.0  68.6  39.2  348us   40.0ms
 (means over n trials; longest-stall: the longest of all trials)
 
@@ -367,7 +367,7 @@ failed: trial 5, xfs bfq: 3 readers, 3 writers: write 'w1/d0/f3': no space left
   on device (ENOSPC)
   hint: make the image larger
 
-ext4 bfq is best by read-under-write (34.4 MB/s), ahead of xfs bfq (29.4 MB/s);
+ext4 bfq is best by read-under-write (34.5 MB/s), ahead of xfs bfq (29.4 MB/s);
 their 95 % intervals do not overlap, but so few trials do not prove it.
 "
         );

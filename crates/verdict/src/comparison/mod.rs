@@ -13,8 +13,8 @@ mod trust;
 
 pub use matching::{Difference, UncomparedCase};
 
-use crate::ranking::mean_kind;
-use fsdyno_core::measure::{Direction, Measure};
+use crate::ranking::weighted;
+use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{
     Estimate, MeanKind, Ratio, Verdict, estimate, holm, independent, mann_whitney, mean, paired,
@@ -92,7 +92,7 @@ pub struct ComparedCase {
 pub struct Row {
     /// Which measure.
     pub measure: Measure,
-    /// Means with their intervals: harmonic for rates, arithmetic for times.
+    /// Means with their intervals: all work over all time for rates, arithmetic for times.
     pub estimates: [Estimate; 2],
     /// Geometric means of the compared values; the second divided by the first is the ratio.
     pub typical: [f64; 2],
@@ -237,26 +237,29 @@ fn of_each_role(trial: &TrialRecord) -> Vec<Measure> {
 }
 
 /// The values of a measure by block.
-fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, f64, bool)> {
-    let value =
-        |trial: &&TrialRecord| measure.value(trial).map(|value| (trial.block, value.value, value.at_least));
+fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, Value)> {
+    let value = |trial: &&TrialRecord| measure.value(trial).map(|value| (trial.block, value));
     case.trials.iter().filter_map(value).collect()
 }
 
 /// `None` if there is nothing to compare: a side has no value, or all values are zero.
 fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) -> Option<Row> {
     let sides = sides.map(|side| values(measure, side));
-    let numbers = |side: &[(u32, f64, bool)]| side.iter().map(|(_, value, _)| *value).collect::<Vec<f64>>();
+    let numbers = |side: &[(u32, Value)]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
     let [a, b] = [numbers(&sides[0]), numbers(&sides[1])];
     if a.iter().chain(&b).all(|value| *value == 0.0) {
         return None;
     }
-    let kind = mean_kind(measure);
-    let estimates = [estimate(&a, kind, seed)?, estimate(&b, kind, seed)?];
+    let mean_of = |side: &[(u32, Value)]| {
+        let counted: Vec<_> = side.iter().map(|(_, value)| weighted(value)).collect();
+        estimate(&counted, MeanKind::Arithmetic, seed)
+    };
+    let estimates = [mean_of(&sides[0])?, mean_of(&sides[1])?];
     let pairs: Vec<(f64, f64)> = sides[0]
         .iter()
-        .filter_map(|(block, a, _)| {
-            sides[1].iter().find(|(other, _, _)| other == block).map(|(_, b, _)| (*a, *b))
+        .filter_map(|(block, a)| {
+            let same = sides[1].iter().find(|(other, _)| other == block);
+            same.map(|(_, b)| (a.value, b.value))
         })
         .collect();
     let ratio = if same_sweep && pairs.len() > 1 { paired(&pairs, seed) } else { independent(&a, &b, seed) };
@@ -272,7 +275,7 @@ fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) ->
         corrected_p: ratio.and_then(|ratio| ratio.p),
         rank_p: mann_whitney(&a, &b),
         finding: Finding::CannotTell(Lack::Zero),
-        at_least: sides.map(|side| side.iter().any(|(_, _, at_least)| *at_least)),
+        at_least: sides.map(|side| side.iter().any(|(_, value)| value.at_least)),
     })
 }
 

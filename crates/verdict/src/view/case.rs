@@ -87,7 +87,7 @@ pub struct RoleView {
     pub time_over_100ms: f64,
     /// The same for 1 s.
     pub time_over_1s: f64,
-    /// Harmonic means over trials.
+    /// All work over all time, of all trials together.
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
     pub cpu: CpuTime,
@@ -260,7 +260,7 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Un
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
         longest_item: parts.iter().filter_map(|(_, _, part)| part.longest_item_ns).max(),
         fairness: merge::fairness(&parts.iter().map(|(_, _, part)| *part).collect::<Vec<_>>()),
-        rates: merge::rates(&parts.iter().map(|(_, _, part)| part.rates).collect::<Vec<_>>()),
+        rates: merge::rates(&parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>()),
         completed: total(
             parts.iter().flat_map(|(_, _, part)| &part.worker_results).map(|worker| worker.completed),
         ),
