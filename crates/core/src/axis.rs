@@ -112,6 +112,13 @@ pub static AXES: &[Axis] = &[
         help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
     },
     Axis {
+        name: "memory",
+        levels: Levels::Size,
+        general: true,
+        default: None,
+        help: "memory of the load and of the page cache that it fills, limited by a memory cgroup",
+    },
+    Axis {
         name: "atime",
         levels: Levels::Words(&["strictatime", "relatime", "noatime", "nodiratime"]),
         general: true,

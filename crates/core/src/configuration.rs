@@ -2,6 +2,7 @@
 
 use crate::axis::DEFAULT;
 use crate::kernel::HOST_KERNEL;
+use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -41,6 +42,11 @@ impl Configuration {
         let fill_percent = self.level("fill")?.trim_end_matches('%').parse().ok()?;
         let age_rounds = self.level("age").and_then(|rounds| rounds.parse().ok()).unwrap_or(0);
         Some(Precondition { fill_percent, age_rounds })
+    }
+
+    /// The memory that the load and the page cache that it fills are limited to; `None`: that of the machine.
+    pub fn memory(&self) -> Option<Bytes> {
+        self.level("memory")?.parse().ok()
     }
 
     /// The name in `[device.journals]` that the journal goes to: `Some(None)` for the only one.

@@ -7,7 +7,7 @@ use crate::configuration::Precondition;
 use crate::outcome::Failure;
 use crate::result::{Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
 use crate::telemetry::TelemetryRequest;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 use crate::warning::Warning;
 use crate::workload::Workload;
 pub use crate::workload::part::Part;
@@ -44,6 +44,18 @@ pub struct EngineRequest {
     /// What to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
+    /// The memory cgroup to work in; that of the sender if absent.
+    #[serde(default)]
+    pub memory: Option<MemoryGroup>,
+}
+
+/// A memory cgroup (cgroups(7)).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryGroup {
+    /// Its directory, which exists.
+    pub directory: PathBuf,
+    /// What everything in it may use together, page cache included.
+    pub limit: Bytes,
 }
 
 impl Default for Part {

@@ -36,6 +36,8 @@ warnings! {
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again";
     TreeSmallerThanMemory = "tree-smaller-than-memory":
         "the tree fits into memory, so later passes may come from the page cache";
+    MemoryNotLimited = "memory-not-limited":
+        "the load could use all memory, although the plan limits it";
     ReaderPasses = "reader-passes": "readers reached the end of their data and started again";
     WriterRounds = "writer-rounds":
         "writers used up their space and removed what they had written to continue";

@@ -58,7 +58,15 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
 
 fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
     let name = name.to_string();
-    PhaseResult { name, ramp_ns: WINDOW, window_ns: WINDOW, drain_ns: Nanos(0), roles, telemetry: None }
+    PhaseResult {
+        name,
+        ramp_ns: WINDOW,
+        window_ns: WINDOW,
+        drain_ns: Nanos(0),
+        roles,
+        telemetry: None,
+        memory: None,
+    }
 }
 
 fn sample(operation: Operation, lat_ns: Latency) -> OperationResult {

@@ -110,6 +110,7 @@ mod tests {
             clean_up: false,
             device: None,
             telemetry: None,
+            memory: None,
         }
     }
 

@@ -17,6 +17,7 @@ mod counter;
 mod error;
 mod fill;
 mod layout;
+mod memory;
 pub mod meter;
 mod observer;
 mod phase;
@@ -73,9 +74,11 @@ pub fn serve(
             stop.store(true, Ordering::Relaxed);
         }
     };
-    // Before any other thread starts, so that all of them are in the namespace.
+    // Before any other thread starts, so that all of them are in the group and in the namespace.
     let in_view = |request: EngineRequest| bounds::enter_view(&request).map(|()| request);
-    let request = match read_request(input).and_then(in_view) {
+    let in_group =
+        |request: EngineRequest| request.memory.as_ref().map_or(Ok(()), memory::enter).map(|()| request);
+    let request = match read_request(input).and_then(in_group).and_then(in_view) {
         Ok(request) => request,
         Err(error) => {
             events(EngineEvent::Failed(error.failure()));
@@ -204,7 +207,9 @@ fn check(request: &EngineRequest) -> Result<(), EngineError> {
     // A kernel that runs out of memory may kill any process.
     let needed = load.memory();
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    if let Some(available) = meminfo::value(&known, "MemAvailable").filter(|available| *available < needed) {
+    let limit = request.memory.as_ref().map(|group| group.limit);
+    let available = meminfo::value(&known, "MemAvailable").into_iter().chain(limit).min();
+    if let Some(available) = available.filter(|available| *available < needed) {
         return Err(EngineError::Memory { needed, available });
     }
     match part.of == 1 || part.of == load.parts() {

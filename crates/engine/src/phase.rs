@@ -173,6 +173,7 @@ pub(crate) fn run(
         drain_ns: Nanos(drain_ns),
         roles,
         telemetry: crew.telemetry,
+        memory: None,
     })
 }
 

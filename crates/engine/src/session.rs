@@ -6,6 +6,7 @@ use crate::bounds::{Bounds, DROP_CACHES};
 use crate::error::{EngineError, OperationFailure};
 use crate::fill;
 use crate::layout;
+use crate::memory;
 use crate::observer::Observer;
 use crate::phase::{self, Phase};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
@@ -13,7 +14,7 @@ use crate::progress::Progress;
 use crate::removal::{self, Remover};
 use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::TreeSummary;
+use fsdyno_core::result::{GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
 use fsdyno_core::{EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
@@ -134,6 +135,13 @@ impl<'a, 'e> Session<'a, 'e> {
         self.progress.event(EngineEvent::Prepared { duration_ns, trees });
     }
 
+    /// The memory that the load can fill: that of this machine, or the limit.
+    pub(crate) fn memory(&self) -> Bytes {
+        let machine = rustix::system::sysinfo();
+        let all = Bytes(machine.totalram as u64 * u64::from(machine.mem_unit.max(1)));
+        self.request.memory.as_ref().map_or(all, |group| group.limit.min(all))
+    }
+
     /// Adds a warning for the reader of the result.
     pub(crate) fn warn(&mut self, kind: WarningKind, text: impl Into<String>) {
         self.progress.event(EngineEvent::Warning(Warning::new(kind, text)));
@@ -175,8 +183,14 @@ impl<'a, 'e> Session<'a, 'e> {
         phase: Phase,
         count: impl FnOnce(&mut PhaseResult),
     ) -> Result<(), EngineError> {
+        let used = || self.request.memory.as_ref().map(memory::used);
+        let before = used();
         let mut result =
             phase::run(phase, self.timer, self.stop, self.progress, self.observer, &mut self.left_behind)?;
+        result.memory = used().zip(before).map(|(after, before)| GroupMemory {
+            reclaims: after.reclaims.saturating_sub(before.reclaims),
+            ..after
+        });
         count(&mut result);
         for warning in warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));
@@ -237,12 +251,6 @@ impl<'a, 'e> Session<'a, 'e> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Main memory of this machine.
-pub(crate) fn memory() -> Bytes {
-    let memory = rustix::system::sysinfo();
-    Bytes(memory.totalram as u64 * u64::from(memory.mem_unit.max(1)))
 }
 
 fn drop_page_cache() -> Result<(), Errno> {

@@ -49,6 +49,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         clean_up: false,
         device: None,
         telemetry: None,
+        memory: None,
     };
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());
     fsdyno_engine::run(&request, &AtomicBool::new(false), &mut |event| match event {

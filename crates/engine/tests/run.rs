@@ -43,6 +43,7 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         clean_up: false,
         device: None,
         telemetry: None,
+        memory: None,
     }
 }
 

@@ -51,6 +51,7 @@ fn part(directory: &Path, streaming: Streaming, part: Part) -> (Result<(), Engin
         clean_up: false,
         device: None,
         telemetry: None,
+        memory: None,
     };
     let mut events = Vec::new();
     let result = run(&request, &AtomicBool::new(false), &mut |event| events.push(event));

@@ -160,6 +160,9 @@ pub struct Bench {
     /// Duration of the load before each window [default: 4s].
     #[arg(long, value_name = "DURATION")]
     pub ramp: Option<Nanos>,
+    /// Limit the memory of the load and of the page cache that it fills [default: 64M as root].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
     /// Set any parameter of the workload, as in a plan: `readers=8`, `tree=impressions`, `direct=true`.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
@@ -177,7 +180,7 @@ pub struct Sweep {
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub kernels: Kernels,
+    pub instead: Instead,
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]
     pub destroy: Vec<PathBuf>,
@@ -199,9 +202,12 @@ pub struct Sweep {
     pub format: Format,
 }
 
-/// Kernels to use instead of the plan's.
+/// What to run the plan on instead of what it says itself.
 #[derive(Debug, Args)]
-pub struct Kernels {
+pub struct Instead {
+    /// Limit the memory of the load and of the page cache that it fills: `512M`. Needs root.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
     /// Kernel to run the plan on, in a virtual machine unless it is `host`: `debian:6.1`, the release of an
     /// installed kernel, or the image of your own build, `NAME=arch/x86/boot/bzImage`. Repeat the option to
     /// compare kernels.
@@ -222,7 +228,7 @@ pub struct Plan {
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
-    pub kernels: Kernels,
+    pub instead: Instead,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

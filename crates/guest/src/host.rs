@@ -407,6 +407,7 @@ mod tests {
             clean_up: false,
             device: None,
             telemetry: None,
+            memory: None,
         };
         let silence = port.start(&request, Duration::from_millis(200)).expect_err("nothing was started");
         assert!(matches!(silence, NoEngine::Silence(Silence::Late)));

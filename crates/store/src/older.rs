@@ -129,6 +129,7 @@ impl Older<'_> {
                 drain_ns: Nanos(get(row, "drain_ns")?),
                 roles: self.roles(id)?,
                 telemetry: self.telemetry(id)?,
+                memory: None,
             })
         })
     }

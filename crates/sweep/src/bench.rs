@@ -34,6 +34,8 @@ pub struct BenchOptions {
     pub ramp: Option<Nanos>,
     /// The measured part of each phase.
     pub window: Option<Nanos>,
+    /// Limits the memory of the load.
+    pub memory: Option<Bytes>,
     /// `NAME=VALUE` for any parameter of the workload, as in a plan.
     pub set: Vec<String>,
 }
@@ -84,8 +86,9 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     let share = Bytes(free.0 / TREE_SHARE).clamp(TREE_SIZE_MIN, TREE_SIZE_MAX);
     let writer_space = Bytes(share.0 / 2);
     let path = absolute.to_str().ok_or(BenchError::Name { directory: display.clone() })?;
+    let memory = options.memory.map(|memory| format!("memory = \"{memory}\"\n")).unwrap_or_default();
     let text = format!(
-        "name = \"bench\"\nmeasure = \"read-under-write\"\n\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = \
+        "name = \"bench\"\nmeasure = \"read-under-write\"\n{memory}\n[device]\ndirectory = {}\n\n[[workloads]]\nkind = \
          \"fileserver\"\ntree_size = \"{}\"\nramp = \"{}\"\nwindow = \"{}\"\ndrain_limit = \"{DRAIN_LIMIT}\"\nwriter_space \
          = \"{writer_space}\"\n",
         toml::Value::String(path.to_string()),

@@ -7,6 +7,7 @@ use crate::filesystem::{
 };
 use crate::kernel_module::has_module;
 use crate::layer::{self, Making, Member};
+use crate::memory;
 use crate::name::mount_directory;
 use crate::setting;
 use crate::spec::journal_spec;
@@ -27,13 +28,13 @@ const ENOENT: i32 = 2;
 pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found: Vec<String> = tunable::contradictions(configuration).collect();
     if let DeviceSpec::Directory { .. } = devices.data {
-        let formatting = configuration
-            .settings
-            .keys()
-            .filter(|axis| !axis.starts_with(SYSCTL_PREFIX) && configuration.level(axis).is_some());
+        let applies = |axis: &str| axis.starts_with(SYSCTL_PREFIX) || axis == "memory";
+        let asked = configuration.settings.keys().filter(|axis| configuration.level(axis).is_some());
+        let formatting = asked.filter(|axis| !applies(axis));
         found.extend(
             formatting.map(|axis| format!("{axis} needs a device, but a directory is used as it is")),
         );
+        found.extend(memory::contradiction(configuration));
         return found;
     }
     let Some(filesystem) = filesystem::find(&configuration.filesystem) else {
@@ -59,6 +60,7 @@ pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<S
     {
         found.push(format!("nr_requests = {count} is too small; the minimum is {NR_REQUESTS_MIN}"));
     }
+    found.extend(memory::contradiction(configuration));
     for axis in ["readahead", "max_request"] {
         if let Some(bytes) = filesystem::size_of(configuration, axis)
             && bytes % Bytes::KIB != 0

@@ -22,6 +22,7 @@ pub mod guest;
 mod kernel_module;
 mod layer;
 mod mark;
+pub mod memory;
 mod mounted;
 mod mounting;
 mod name;

@@ -4,6 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Where filesystems are mounted.
 const MOUNTS: &str = "/run";
+/// Where cgroups are mounted (cgroups(7)).
+const CGROUPS: &str = "/sys/fs/cgroup";
 const ID_DIGITS: usize = 32;
 
 /// 128 random bits in hexadecimal: a name that nobody else has.
@@ -14,6 +16,16 @@ pub(crate) fn random_name() -> String {
 /// Where a trial mounts its filesystem.
 pub(crate) fn mount_directory(name: &str) -> PathBuf {
     Path::new(MOUNTS).join(format!("fsdyno-{name}"))
+}
+
+/// A memory cgroup below another one.
+pub(crate) fn memory_group(parent: &Path) -> PathBuf {
+    parent.join(format!("fsdyno-{}", random_name()))
+}
+
+/// Whether a path is one of a memory cgroup of ours.
+pub(crate) fn is_memory_group(path: &Path) -> bool {
+    is_straight(path) && path.starts_with(CGROUPS) && has_name(path, "fsdyno-")
 }
 
 /// Whether a path begins at the root and can be one.

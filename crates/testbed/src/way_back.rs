@@ -50,6 +50,11 @@ pub enum UndoAction {
         /// Where.
         path: PathBuf,
     },
+    /// Remove a memory cgroup of a random name that we made, once nothing is in it any more.
+    RemoveMemoryGroup {
+        /// Where.
+        path: PathBuf,
+    },
     /// Unmount what we mounted on our own directory.
     Unmount {
         /// Where.
@@ -116,6 +121,7 @@ impl UndoAction {
             UndoAction::RemoveDirectory { path } | UndoAction::RemoveTree { path } => {
                 format!("directory '{}'", path.display())
             }
+            UndoAction::RemoveMemoryGroup { path } => format!("memory cgroup '{}'", path.display()),
             UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
             UndoAction::StopArray { uuid } => format!("array with UUID {uuid}"),
             UndoAction::RemoveMapping { name } => format!("mapping '{name}'"),
@@ -139,6 +145,7 @@ impl UndoAction {
             UndoAction::DetachLoop { .. }
                 | UndoAction::WriteSetting { .. }
                 | UndoAction::SettingInForce { .. }
+                | UndoAction::RemoveMemoryGroup { .. }
                 | UndoAction::Unmount { .. }
         )
     }

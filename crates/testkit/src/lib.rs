@@ -191,6 +191,7 @@ fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
         drain_ns: Nanos::from_millis(12),
         roles,
         telemetry: None,
+        memory: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Latency, document};
 use crate::operation::{Moves, Operation, Role};
 use crate::telemetry::Telemetry;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,13 +24,29 @@ pub struct PhaseResult {
     /// What the machine did in the window; absent if it was not sampled.
     #[serde(default)]
     pub telemetry: Option<Telemetry>,
+    /// What the load used of the memory that it was limited to; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<GroupMemory>,
+}
+
+/// The use of a memory cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupMemory {
+    /// What everything in it may use together, page cache included.
+    pub limit: Bytes,
+    /// The most that was used until the end of the phase (`memory.peak`, `memory.max_usage_in_bytes`);
+    /// absent where the kernel does not keep it (version 2 before Linux 5.19).
+    pub peak: Option<Bytes>,
+    /// How often the limit was reached in the phase, which made the kernel reclaim pages (`max` in
+    /// `memory.events`, `memory.failcnt`).
+    pub reclaims: u64,
 }
 
 impl PhaseResult {
     /// A phase of which only the duration is known, and not what came before and after.
     pub fn lasting(name: impl Into<String>, window_ns: Nanos, roles: Vec<RoleResult>) -> Self {
         let (name, none) = (name.into(), Nanos(0));
-        PhaseResult { name, ramp_ns: none, window_ns, drain_ns: none, roles, telemetry: None }
+        PhaseResult { name, ramp_ns: none, window_ns, drain_ns: none, roles, telemetry: None, memory: None }
     }
 
     /// Bytes that all roles moved in the window.

@@ -8,7 +8,7 @@ mod engine;
 mod export;
 mod guest;
 mod import;
-mod kernels;
+mod instead;
 mod list;
 mod plan;
 mod profile;

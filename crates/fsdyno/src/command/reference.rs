@@ -39,8 +39,9 @@ fn plan() -> std::result::Result<String, std::fmt::Error> {
 fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also accepts `default`. A \
-         named configuration also has a `name`. It may have a `note`, which is shown with its results, and \
+        "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also accepts `default`. \
+         `memory` at the top of a plan is the level of that axis wherever no other is set. A named \
+         configuration also has a `name`. It may have a `note`, which is shown with its results, and \
          `impossible`, which says why it cannot be built today: its trials are skipped with that reason. A \
          plan that repeats a published study names it with `study`: {}.\n",
         Study::ALL.iter().map(|study| format!("`{study}`")).collect::<Vec<_>>().join(", ")

@@ -37,6 +37,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         clean_up: false,
         device: None,
         telemetry: None,
+        memory: None,
     }
 }
 

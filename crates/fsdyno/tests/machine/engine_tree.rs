@@ -60,6 +60,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         clean_up: true,
         device: None,
         telemetry: None,
+        memory: None,
     }
 }
 

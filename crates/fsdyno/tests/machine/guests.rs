@@ -33,6 +33,7 @@ pub const GUEST_AND_MACHINE: &[Requirement] = &[Requirement::All(GUEST), Require
 const PLAN: &str = r#"
 name = "guests"
 watchdog = "5s"
+memory = "64M"
 [device]
 image = "IMAGE"
 size = "512M"
@@ -228,6 +229,8 @@ fn two_kernels_and_the_machine_share_one_table() {
             let tools = &environment["tools"];
             assert!(tools["mkfs.ext4"].is_string() && tools["e2fsck"].is_string(), "{kernel}: {tools}");
         }
+        // Cgroups of version 2 in guests, of either version on the machine.
+        assert_eq!(trial["phases"][0]["memory"]["limit"], 64 << 20, "{kernel}: {trial}");
     }
 }
 

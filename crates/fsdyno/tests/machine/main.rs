@@ -33,6 +33,7 @@ mod guests_stacks;
 mod images;
 mod kill;
 mod lifecycle;
+mod memory;
 mod named_disks;
 mod postmark;
 mod recommend;
@@ -70,6 +71,7 @@ fn main() {
         images::tests(),
         kill::tests(),
         lifecycle::tests(),
+        memory::tests(),
         named_disks::tests(),
         postmark::tests(),
         recommend::tests(),

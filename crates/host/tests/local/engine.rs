@@ -63,6 +63,7 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         clean_up: false,
         device: None,
         telemetry: None,
+        memory: None,
     };
     host().start_engine(&request).unwrap()
 }

@@ -23,8 +23,8 @@ pub enum Counterpart {
     },
 }
 
-/// The axis that says where a configuration runs.
-const KERNEL: &str = "kernel";
+/// The axes that say what a configuration runs on.
+const MACHINE: [&str; 2] = ["kernel", "memory"];
 
 impl Counterpart {
     /// `filesystem=xfs scheduler=bfq`, else a name.
@@ -39,12 +39,12 @@ impl Counterpart {
         }
     }
 
-    /// Whether a configuration is the counterpart, on whatever kernel.
+    /// Whether a configuration is the counterpart, on whatever kernel and with whatever memory.
     pub fn is(&self, configuration: &Configuration) -> bool {
         match self {
             Counterpart::Name(name) => configuration.name == *name,
             Counterpart::Settings { filesystem, settings } => {
-                let axes = configuration.settings.keys().filter(|axis| axis.as_str() != KERNEL);
+                let axes = configuration.settings.keys().filter(|axis| !MACHINE.contains(&axis.as_str()));
                 let set =
                     axes.filter_map(|axis| configuration.level(axis).map(|level| (axis.as_str(), level)));
                 configuration.filesystem == *filesystem
@@ -78,6 +78,8 @@ mod tests {
         configuration.name = "whatever varies".to_string();
         assert!(counterpart.is(&configuration));
         configuration.settings.insert("atime".to_string(), "default".to_string());
+        assert!(counterpart.is(&configuration));
+        configuration.settings.insert("memory".to_string(), "1G".to_string());
         assert!(counterpart.is(&configuration));
         configuration.settings.insert("atime".to_string(), "noatime".to_string());
         assert!(!counterpart.is(&configuration));

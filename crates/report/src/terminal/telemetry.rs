@@ -6,7 +6,7 @@
 use super::style::{Paint, Style, write_table};
 use super::summary::{Column as Head, fitting};
 use fsdyno_core::figures::total;
-use fsdyno_core::result::{TimerFacts, WHOLE_RUN};
+use fsdyno_core::result::{GroupMemory, TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
     Column, CpuSplit, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost, Stalls,
     TaskTime, Telemetry, WINDOW_TASKS, busiest,
@@ -51,6 +51,7 @@ const MOST_OTHERS: usize = 3;
 struct TrialTelemetry<'a> {
     trial: u32,
     telemetry: &'a Telemetry,
+    memory: Option<GroupMemory>,
 }
 
 /// Writes the telemetry of every case, phase by phase: averages, or with `samples` every sample.
@@ -116,7 +117,8 @@ fn overhead(timer: &TimerFacts) -> Option<String> {
 
 fn part<'a>(trial: &'a TrialRecord, phase: &str) -> Option<TrialTelemetry<'a>> {
     let phase = trial.phases.iter().find(|known| known.name == phase)?;
-    Some(TrialTelemetry { trial: trial.trial, telemetry: phase.telemetry.as_ref()? })
+    let telemetry = phase.telemetry.as_ref()?;
+    Some(TrialTelemetry { trial: trial.trial, telemetry, memory: phase.memory })
 }
 
 fn write_averages(
@@ -136,6 +138,7 @@ fn write_averages(
     let facts = [
         window.cpu.as_ref().map(|cpu| format!("processors: {}", shares(cpu))),
         window.memory.as_ref().map(memory),
+        limited(parts),
         pressure(&window.pressure, window.length_ns),
     ];
     for fact in facts.iter().flatten() {
@@ -181,6 +184,16 @@ fn together(parts: &[TrialTelemetry<'_>]) -> Sample {
 fn shares(cpu: &CpuSplit) -> String {
     let parts = cpu.parts().map(|(name, part_ns)| format!("{name} {}", text::percent(cpu.share(part_ns))));
     parts.join(", ")
+}
+
+/// What the load used of its limit.
+fn limited(parts: &[TrialTelemetry<'_>]) -> Option<String> {
+    let groups: Vec<GroupMemory> = parts.iter().filter_map(|part| part.memory).collect();
+    let limit = groups.first()?.limit;
+    let peak = groups.iter().filter_map(|group| group.peak).max();
+    let peak = peak.map(|peak| format!(", at most {} used", text::size(peak))).unwrap_or_default();
+    let reclaims = text::plural(total(groups.iter().map(|group| group.reclaims)), "time");
+    Some(format!("memory of the load: limited to {}{peak}; limit reached {reclaims}", text::size(limit)))
 }
 
 fn memory(memory: &Memory) -> String {
@@ -341,7 +354,7 @@ fn write_samples(
     parts: &[TrialTelemetry<'_>],
     style: Style,
 ) -> io::Result<()> {
-    for (index, TrialTelemetry { trial, telemetry }) in parts.iter().enumerate() {
+    for (index, TrialTelemetry { trial, telemetry, memory: _ }) in parts.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }

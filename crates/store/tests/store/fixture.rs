@@ -269,6 +269,15 @@ impl Dice {
             drain_ns: self.ns(),
             roles: self.some(2, Dice::role),
             telemetry: self.maybe(Dice::telemetry),
+            memory: self.maybe(Dice::group_memory),
+        }
+    }
+
+    fn group_memory(&mut self) -> GroupMemory {
+        GroupMemory {
+            limit: Bytes(self.int()),
+            peak: self.maybe(|dice| Bytes(dice.int())),
+            reclaims: self.int(),
         }
     }
 

@@ -33,6 +33,7 @@ const PLAN_KEYS: &[&str] = &[
     "measure",
     "watchdog",
     "telemetry",
+    "memory",
     "device",
     "axes",
     "configurations",
@@ -60,6 +61,8 @@ pub(crate) struct RawPlan {
     pub measure: Option<Measure>,
     pub watchdog: Nanos,
     pub telemetry: Option<Nanos>,
+    /// The level of the axis `memory` wherever no other is set.
+    pub memory: Option<String>,
     pub device: DeviceSpec,
     pub journals: BTreeMap<String, RawJournal>,
     pub axes: Vec<RawAxis>,
@@ -158,6 +161,7 @@ impl RawPlan {
             measure: measure.transpose()?,
             watchdog: watchdog(&plan)?,
             telemetry: telemetry(&plan)?,
+            memory: memory(&plan)?,
             device: data,
             journals,
             axes: axes(document, &plan)?,
@@ -191,6 +195,15 @@ fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<E
         _ => return Err(table.refuse("until", "a percentage of the mean, greater than 0%, such as 5%")),
     };
     Ok((min, Some(Enough { max, half_width })))
+}
+
+/// The memory of all loads, as a level of the axis.
+fn memory(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
+    let memory = plan.unit::<Bytes>("memory")?;
+    if memory.is_some_and(|memory| memory < fsdyno_testbed::memory::LEAST) {
+        return Err(plan.refuse("memory", format!("at least {}", fsdyno_testbed::memory::LEAST)));
+    }
+    Ok(memory.map(|memory| memory.to_string()))
 }
 
 /// The published study that a plan repeats.

@@ -174,11 +174,12 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
     if let Some(journal) = raw.journals.values().next() {
         return Err(document.error(&journal.at, pointless("journals")));
     }
-    let configuration = Configuration {
+    let mut configuration = Configuration {
         name: raw.device.path().display().to_string(),
         filesystem: EXISTING.to_string(),
         settings: Default::default(),
     };
+    limit_memory(raw, &mut configuration);
     let planned = vec![Planned {
         configuration,
         warnings: Vec::new(),
@@ -204,6 +205,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     check_counts(document, raw, product_size(&raw.axes))?;
     let mut planned = product(&raw.axes);
     for one in planned.iter_mut().filter(|one| one.impossible.is_empty()) {
+        limit_memory(raw, &mut one.configuration);
         one.contradictions = contradictions(&one.configuration, devices);
     }
     if let Some(first) = planned.first()
@@ -215,6 +217,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
         let kernels = kernel_levels(raw, &one.filesystem);
         for kernel in kernels_of(one, kernels) {
             let mut named = named(document, one, devices)?;
+            limit_memory(raw, &mut named.configuration);
             if let Some(RawLevel { text, .. }) = kernel {
                 named.configuration.settings.insert(KERNEL.to_string(), text.clone());
                 if kernels.len() > 1 {
@@ -225,6 +228,13 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
         }
     }
     Ok(planned)
+}
+
+/// What the plan says for all configurations applies to those that have no level of their own.
+fn limit_memory(raw: &RawPlan, configuration: &mut Configuration) {
+    if let Some(memory) = &raw.memory {
+        configuration.settings.entry("memory".to_string()).or_insert_with(|| memory.clone());
+    }
 }
 
 /// Adds a named configuration, which must be consistent and have a unique name.

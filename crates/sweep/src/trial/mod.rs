@@ -10,7 +10,7 @@ mod watch;
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use fsdyno_core::protocol::Part;
+use fsdyno_core::protocol::{MemoryGroup, Part};
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{DeviceSpec, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind};
 use fsdyno_host::{Host, HostError};
@@ -134,12 +134,21 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
 
+    let memory = fsdyno_testbed::memory::group(bench.host, bench.journal, &case.configuration)?;
+    let memory = match memory.transpose() {
+        Ok(group) => group,
+        Err(reason) => {
+            let text = format!("no memory cgroup could be made: {reason}");
+            record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, text));
+            None
+        }
+    };
     for part in parts(case, &mounted, record) {
         if !part.is_first() {
             mounted = remount(bench, mounted, record)?;
         }
         bench.begin("start the engine")?;
-        load(bench, slot, case, part, &mounted, record)?;
+        load(bench, slot, case, part, &mounted, memory.as_ref(), record)?;
     }
 
     bench.begin("umount")?;
@@ -213,6 +222,7 @@ fn load(
     case: &Case,
     part: Part,
     mounted: &Mounted,
+    memory: Option<&MemoryGroup>,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
@@ -220,6 +230,7 @@ fn load(
     request.part = part;
     request.precondition = case.configuration.precondition();
     request.device = mounted.device();
+    request.memory = memory.cloned();
     request.telemetry = bench
         .plan
         .telemetry

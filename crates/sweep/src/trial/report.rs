@@ -19,6 +19,7 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
         precondition: None,
         device: None,
         telemetry: None,
+        memory: None,
     }
 }
 

@@ -156,6 +156,7 @@ pub fn phase(name: &str) -> PhaseResult {
             operations: Vec::new(),
         }],
         telemetry: None,
+        memory: None,
     }
 }
 

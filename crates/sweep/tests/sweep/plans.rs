@@ -53,6 +53,33 @@ fn no_ready_plan_has_words_that_are_refused_or_a_sysctl_that_needs_permission() 
 }
 
 #[test]
+fn memory_applies_wherever_no_other_is_set() {
+    let text = format!(
+        "memory = \"512M\"\n{DEVICE}[axes]\nfilesystem = [\"ext4\", \"xfs\"]\nxfs = {{ memory = [\"64M\", \"default\"] }}\n\
+         [[configurations]]\nname = \"named\"\nfilesystem = \"ext2\"\n{WORKLOAD}"
+    );
+    let memory = |plan: &Plan| -> Vec<(String, Option<Bytes>)> {
+        plan.cases()
+            .iter()
+            .map(|case| (case.configuration.name.clone(), case.configuration.memory()))
+            .collect()
+    };
+    let mib = |mib: u64| Some(Bytes(mib * Bytes::MIB));
+    let named = |name: &str, memory| (name.to_string(), memory);
+    assert_eq!(
+        memory(&parse(&text, &[]).unwrap()),
+        [
+            named("ext4", mib(512)),
+            named("xfs memory=64M", mib(64)),
+            named("xfs memory=default", None),
+            named("named", mib(512)),
+        ]
+    );
+    let directory = format!("[device]\ndirectory = \"/srv\"\n{WORKLOAD}");
+    assert_eq!(memory(&parse(&directory, &["memory=1G"]).unwrap()), [named("/srv", mib(1024))]);
+}
+
+#[test]
 fn ten_million_cases_are_counted_and_not_made() {
     let levels = |from: u32| (from..from + 10).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let axes: String = (0..7).map(|axis| format!("\"sysctl.a.b{axis}\" = [{}]\n", levels(0))).collect();

@@ -133,6 +133,36 @@ fn between_writing_and_reading_the_filesystem_is_unmounted_and_mounted() {
 }
 
 #[test]
+fn both_parts_work_in_one_memory_group_that_is_removed() {
+    const OWN: &str = "/sys/fs/cgroup/memory/session";
+    let mut lab = lab();
+    lab.host.write_setting("/proc/self/cgroup", "4:memory:/session\n");
+    let mount = "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+    lab.host.write_setting("/proc/self/mountinfo", mount);
+    let before = lab.host.snapshot();
+    let (outcome, trials) = run(&mut lab, &["memory=64M"]);
+    assert_eq!(outcome.unwrap().measured, 1);
+    assert_eq!(lab.host.snapshot(), before);
+    let [overhead, first, second] = &lab.host.requests[..] else { panic!("{:?}", lab.host.requests) };
+    assert_eq!((&overhead.memory, &first.memory), (&None, &second.memory));
+    let group = first.memory.as_ref().expect("a group");
+    assert!(group.directory.starts_with(OWN) && group.limit.0 == 64 << 20, "{group:?}");
+    let removed = format!("rmdir {}", group.directory.display());
+    assert!(lab.host.log().contains(&removed), "{:?}", lab.host.log());
+    assert!(trials[0].warnings.iter().all(|warning| warning.kind != WarningKind::MemoryNotLimited));
+}
+
+#[test]
+fn a_machine_without_memory_groups_measures_and_says_so() {
+    let mut lab = lab();
+    let (outcome, trials) = run(&mut lab, &["memory=64M"]);
+    assert_eq!(outcome.unwrap().measured, 1);
+    let warned = trials[0].warnings.iter().find(|warning| warning.kind == WarningKind::MemoryNotLimited);
+    assert!(warned.is_some_and(|warning| warning.text.contains("cgroup")), "{:?}", trials[0].warnings);
+    assert!(lab.host.requests.iter().all(|request| request.memory.is_none()));
+}
+
+#[test]
 fn where_nothing_is_read_in_sequence_the_filesystem_stays_mounted() {
     let mut lab = lab();
     lab.engines([part("write")]);

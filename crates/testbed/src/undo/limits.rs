@@ -6,7 +6,7 @@
 //! the action is carried out.
 
 use crate::mark;
-use crate::name::{has_name, is_absolute, is_id, is_mount_directory};
+use crate::name::{has_name, is_absolute, is_id, is_memory_group, is_mount_directory};
 use crate::way_back::{Label, UndoAction};
 use fsdyno_host::setting::{BYTES_MAX, Setting};
 
@@ -39,6 +39,9 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
             "removes a directory whose name is not one of fsdyno's",
             is_absolute(path) && has_name(path, "fsdyno-"),
         ),
+        UndoAction::RemoveMemoryGroup { path } => {
+            ("removes a memory cgroup that is not fsdyno's", is_memory_group(path))
+        }
         UndoAction::StopArray { uuid } => ("stops an array whose UUID is not valid", is_md_uuid(uuid)),
         UndoAction::RemoveMapping { name } => {
             ("removes a mapping whose name is not one of fsdyno's", is_mapping(name))
@@ -90,6 +93,7 @@ mod tests {
         let unmount = |path: &str| UndoAction::Unmount { target: path.into() };
         let directory = |path: &str| UndoAction::RemoveDirectory { path: path.into() };
         let tree = |path: &str| UndoAction::RemoveTree { path: path.into() };
+        let group = |path: &str| UndoAction::RemoveMemoryGroup { path: path.into() };
         let detach = |path: &str, regular| UndoAction::DetachLoop { path: path.into(), image: file(regular) };
         let array = |uuid: &str| UndoAction::StopArray { uuid: uuid.into() };
         let mapping = |name: &str| UndoAction::RemoveMapping { name: name.into() };
@@ -112,6 +116,8 @@ mod tests {
             (directory(&named("/run/fsdyno-ID")), directory(&named("/run/../run/fsdyno-ID"))),
             (tree(&named("/home/u/fsdyno-ID")), tree("/home/u")),
             (tree(&named("/home/u/fsdyno-ID")), tree(&named("/home/u/fsdyno-ID/.."))),
+            (group(&named("/sys/fs/cgroup/memory/fsdyno-ID")), group("/sys/fs/cgroup/memory/user")),
+            (group(&named("/sys/fs/cgroup/fsdyno-ID")), group(&named("/sys/fs/cgroup/../block/fsdyno-ID"))),
             (array(MD), array("--scan")),
             (mapping(&named("fsdyno-ID")), mapping("root")),
             (mapping(&named("fsdyno_ID-data")), mapping(&named("fsdyno_ID-data --force"))),

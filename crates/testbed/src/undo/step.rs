@@ -65,7 +65,7 @@ pub(super) fn undo(
             Ok(Undone::Done(format!("set '{}' back to '{old}'", path.display())))
         }
         UndoAction::SettingInForce { .. } => Ok(Undone::Nothing),
-        UndoAction::RemoveDirectory { path } => {
+        UndoAction::RemoveDirectory { path } | UndoAction::RemoveMemoryGroup { path } => {
             if host.file_identity(path)?.is_none() {
                 return Ok(Undone::Nothing);
             }

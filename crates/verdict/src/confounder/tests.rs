@@ -54,6 +54,7 @@ fn phase() -> PhaseResult {
         window_ns: Nanos(10 * SECOND),
         drain_ns: Nanos(0),
         roles: vec![reader],
+        memory: None,
         telemetry: Some(Telemetry {
             devices: vec!["loop0".to_string(), "vda".to_string()],
             processors: 2,

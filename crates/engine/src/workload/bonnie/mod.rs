@@ -25,7 +25,7 @@ use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, Phase};
 use crate::plant::DIRECTORY;
-use crate::session::{self, Session};
+use crate::session::Session;
 use crate::span::Span;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::{Bonnie, PhaseSpec, Step};
@@ -38,11 +38,11 @@ use std::path::Path;
 /// Runs the workload.
 pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let base = session.make_base()?;
-    let memory = session::memory();
+    let memory = session.memory();
     let size = parameters.size_on(memory);
     if size > Bytes(0) && size.0 / 2 < memory.0 {
         let text = format!(
-            "the large file has {} MB, main memory {} MB: unless the file is at least twice as large, it may be read from memory",
+            "the large file has {} MB, memory {} MB: unless the file is at least twice as large, it may be read from memory",
             size.0 / 1_000_000,
             memory.0 / 1_000_000
         );

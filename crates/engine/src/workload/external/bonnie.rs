@@ -60,7 +60,7 @@ pub(super) fn judge(parameters: &External, memory_bytes: u64, report: &mut Resul
     let file = parameters.bonnie_arguments().ok().and_then(|parsed| parsed.parameters.size);
     if let Some(Bytes(file)) = file.filter(|file| (1..memory_bytes).contains(&file.0)) {
         let text = format!(
-            "the file has {} MB, main memory {} MB: bonnie++ may read it from memory",
+            "the file has {} MB, memory {} MB: bonnie++ may read it from memory",
             file / 1_000_000,
             memory_bytes / 1_000_000
         );

@@ -18,7 +18,7 @@ mod pulse;
 mod watch;
 
 use crate::error::EngineError;
-use crate::session::{self, Session};
+use crate::session::Session;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{External, Load, Program};
@@ -48,7 +48,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
     };
     let mut report = parsed.map_err(|problem| output.failure(program, problem))?;
     if parameters.program == Program::Bonnie {
-        bonnie::judge(parameters, session::memory().0, &mut report);
+        bonnie::judge(parameters, session.memory().0, &mut report);
     }
     for warning in report.warnings {
         session.progress.event(EngineEvent::Warning(warning));

@@ -15,7 +15,7 @@ use crate::content::Content;
 use crate::error::{EngineError, OperationFailure};
 use crate::phase::{Job, Phase, Team};
 use crate::plant::{self, DIRECTORY};
-use crate::session::{self, Session};
+use crate::session::Session;
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
@@ -151,10 +151,10 @@ fn prepare(
         true
     })??;
     session.prepared(begin.elapsed().into(), trees);
-    let memory_bytes = session::memory().0;
+    let memory_bytes = session.memory().0;
     if trees.bytes < memory_bytes {
         let text = format!(
-            "the trees have {} MB, main memory {} MB: later passes may be read from memory",
+            "the trees have {} MB, memory {} MB: later passes may be read from memory",
             trees.bytes / 1_000_000,
             memory_bytes / 1_000_000
         );

@@ -1,16 +1,16 @@
-//! `--kernel` and `--modules`, as the equivalent changes to the plan.
+//! `--kernel`, `--modules` and `--memory`, as the equivalent changes to the plan.
 
-use crate::cli::Kernels;
+use crate::cli::Instead;
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
 /// The equivalent `PATH=VALUE` arguments.
-pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
+pub fn overrides(instead: &Instead) -> Result<Vec<String>, Trouble> {
     let mut overrides = Vec::new();
     let mut levels = Vec::new();
-    let mut modules = kernels.modules.iter();
-    for kernel in &kernels.kernel {
+    let mut modules = instead.modules.iter();
+    for kernel in &instead.kernel {
         let (name, image) = match kernel.split_once('=') {
             Some((name, image)) => (name, Some(image)),
             None => (kernel.as_str(), kernel.contains('/').then_some(kernel.as_str())),
@@ -30,6 +30,9 @@ pub fn overrides(kernels: &Kernels) -> Result<Vec<String>, Trouble> {
     if !levels.is_empty() {
         overrides.push(format!("axes.kernel=[{}]", levels.join(", ")));
     }
+    if let Some(memory) = instead.memory {
+        overrides.push(format!("memory={}", quoted(&memory.to_string())));
+    }
     Ok(overrides)
 }
 
@@ -46,10 +49,12 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_core::Bytes;
 
     #[test]
-    fn kernels_become_changes_of_the_plan() {
-        let kernels = Kernels {
+    fn options_become_changes_of_the_plan() {
+        let instead = Instead {
+            memory: Some(Bytes(512 * Bytes::MIB)),
             kernel: ["old=/a/bzImage", "debian:6.1", "/b/bzImage"].map(str::to_string).to_vec(),
             modules: vec!["/a/modules".into(), "/b/modules".into()],
         };
@@ -59,13 +64,15 @@ mod tests {
             "kernels.\"/b/bzImage\".image=\"/b/bzImage\"",
             "kernels.\"/b/bzImage\".modules=\"/b/modules\"",
             "axes.kernel=[\"old\", \"debian:6.1\", \"/b/bzImage\"]",
+            "memory=\"512M\"",
         ];
-        assert_eq!(overrides(&kernels).unwrap(), expected);
+        assert_eq!(overrides(&instead).unwrap(), expected);
     }
 
     #[test]
     fn modules_without_an_image_are_refused() {
-        let kernels = Kernels { kernel: vec!["debian:6.1".to_string()], modules: vec!["/a".into()] };
-        assert!(overrides(&kernels).is_err());
+        let kernel = vec!["debian:6.1".to_string()];
+        let instead = Instead { memory: None, kernel, modules: vec!["/a".into()] };
+        assert!(overrides(&instead).is_err());
     }
 }

@@ -1,0 +1,46 @@
+//! The memory cgroup that the engine and every program that it starts work in.
+
+use crate::error::EngineError;
+use fsdyno_core::Bytes;
+use fsdyno_core::protocol::MemoryGroup;
+use fsdyno_core::result::GroupMemory;
+use rustix::fs::{Mode, OFlags};
+use std::path::Path;
+
+/// The file with the limit, in versions 2 and 1 of cgroups (Documentation/admin-guide/cgroup-v2.rst and
+/// cgroup-v1/memory.rst).
+const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
+
+/// Limits a group and moves this process into it, with all of its threads.
+///
+/// # Errors
+/// [`EngineError::System`] with the file that could not be written.
+pub(crate) fn enter(group: &MemoryGroup) -> Result<(), EngineError> {
+    let limit = LIMITS.map(|name| group.directory.join(name)).into_iter().find(|file| file.exists());
+    let limit = limit.unwrap_or_else(|| group.directory.join(LIMITS[0]));
+    write(&limit, &group.limit.0.to_string())?;
+    // 0 is whoever writes.
+    write(&group.directory.join("cgroup.procs"), "0")
+}
+
+/// These files take their value in a single write.
+fn write(path: &Path, text: &str) -> Result<(), EngineError> {
+    let opened = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+    let written = opened.and_then(|file| rustix::io::write(&file, text.as_bytes()));
+    written.map(drop).map_err(EngineError::system("limit memory by writing to", path))
+}
+
+/// What was used of a group until now, and how often its limit was reached.
+pub(crate) fn used(group: &MemoryGroup) -> GroupMemory {
+    let read = |name: &str| std::fs::read_to_string(group.directory.join(name)).ok();
+    let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
+    let reached = || {
+        let events = read("memory.events")?;
+        events.lines().find_map(|line| line.strip_prefix("max ")?.parse().ok())
+    };
+    GroupMemory {
+        limit: group.limit,
+        peak: number("memory.peak").or_else(|| number("memory.max_usage_in_bytes")).map(Bytes),
+        reclaims: number("memory.failcnt").or_else(reached).unwrap_or(0),
+    }
+}
