@@ -19,6 +19,7 @@ pub mod measure;
 pub mod meminfo;
 pub mod operation;
 pub mod outcome;
+pub mod parallel;
 pub mod protocol;
 pub mod result;
 pub mod scheduler;

@@ -6,6 +6,7 @@ use crate::id::SweepId;
 use crate::packed::{self, Packed};
 use crate::row::{self, Columns, READ, get};
 use fsdyno_core::TrialRecord;
+use fsdyno_core::parallel::in_parallel;
 use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
 use std::collections::BTreeSet;
 
@@ -35,7 +36,7 @@ impl Store {
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn trials(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
         let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
-        self.each(sql, [sweep.0], whole)
+        self.unpacked(sql, [sweep.0])
     }
 
     /// The trials of a sweep in outline, which is ten times as fast to read: histograms, timelines, slow
@@ -44,8 +45,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified a row.
     pub fn outlines(&self, sweep: SweepId) -> Result<Vec<TrialRecord>> {
-        let sql = "SELECT trial, document FROM trials WHERE sweep_id = ? ORDER BY trial";
-        self.each(sql, [sweep.0], |row| packed::outline(get(row, "trial")?, &bytes(row, "document")?))
+        let sql = "SELECT trial, document, NULL AS bulk FROM trials WHERE sweep_id = ? ORDER BY trial";
+        self.unpacked(sql, [sweep.0])
     }
 
     /// The trials of one case of a sweep, in order.
@@ -55,7 +56,7 @@ impl Store {
     pub fn trials_of_case(&self, sweep: SweepId, case: u32) -> Result<Vec<TrialRecord>> {
         let sql =
             "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
-        self.each(sql, [sweep.0, i64::from(case)], whole)
+        self.unpacked(sql, [sweep.0, i64::from(case)])
     }
 
     /// The numbers of the stored trials.
@@ -65,6 +66,32 @@ impl Store {
     pub fn trial_numbers(&self, sweep: SweepId) -> Result<BTreeSet<u32>> {
         let sql = "SELECT trial FROM trials WHERE sweep_id = ?";
         self.each(sql, [sweep.0], |row| get(row, "trial")).map(BTreeSet::from_iter)
+    }
+
+    /// The trials in these rows; without their bulky parts where those are NULL. Rows are read one after the
+    /// other, and unpacked by all processors, some at a time.
+    fn unpacked(&self, sql: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
+        const AT_ONCE: usize = 64;
+        type Row = (u32, Vec<u8>, Option<Vec<u8>>);
+        let unpack = |rows: &[Row]| {
+            let trials = in_parallel(rows, |(trial, document, bulk)| match bulk {
+                Some(bulk) => packed::whole(*trial, document, bulk),
+                None => packed::outline(*trial, document),
+            });
+            trials.into_iter().collect::<Result<Vec<_>>>()
+        };
+        let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
+        let mut rows = statement.query(parameters).trying_to(READ)?;
+        let (mut found, mut packed) = (Vec::new(), Vec::with_capacity(AT_ONCE));
+        while let Some(row) = rows.next().trying_to(READ)? {
+            packed.push((get(row, "trial")?, get(row, "document")?, get(row, "bulk")?));
+            if packed.len() == AT_ONCE {
+                found.extend(unpack(&packed)?);
+                packed.clear();
+            }
+        }
+        found.extend(unpack(&packed)?);
+        Ok(found)
     }
 
     /// Applies `read` to every row.
@@ -82,10 +109,6 @@ impl Store {
         }
         Ok(found)
     }
-}
-
-fn whole(row: &Row<'_>) -> Result<TrialRecord> {
-    packed::whole(get(row, "trial")?, &bytes(row, "document")?, &bytes(row, "bulk")?)
 }
 
 /// Adds the row of a trial to a table.
@@ -118,8 +141,4 @@ pub(crate) fn insert(
 fn is_stored(connection: &Connection, table: &str, sweep: SweepId, trial: u32) -> bool {
     let sql = format!("SELECT 1 FROM {table} WHERE sweep_id = ?1 AND trial = ?2");
     connection.query_row(&sql, (sweep.0, trial), |_| Ok(())).is_ok()
-}
-
-fn bytes(row: &Row<'_>, column: &'static str) -> Result<Vec<u8>> {
-    get(row, column)
 }

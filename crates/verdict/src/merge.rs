@@ -66,13 +66,16 @@ pub fn latencies(parts: &[(u32, &OperationResult)]) -> Result<Latency, Unreadabl
 /// # Errors
 /// [`UnreadableHistogram`] when a stored histogram cannot be read.
 pub fn distribution(parts: &[(u32, &OperationResult)]) -> Result<Distribution, UnreadableHistogram> {
-    let mut merged = Distribution::empty();
+    let mut merged: Option<Distribution> = None;
     for (trial, part) in parts.iter().filter(|(_, part)| part.lat_ns.count > 0) {
-        Distribution::decode(&part.histogram)
-            .and_then(|other| merged.merge(&other))
-            .map_err(|source| UnreadableHistogram { trial: *trial, operation: part.operation, source })?;
+        let unreadable = |source| UnreadableHistogram { trial: *trial, operation: part.operation, source };
+        let next = Distribution::decode(&part.histogram).map_err(unreadable)?;
+        match &mut merged {
+            Some(merged) => merged.merge(&next).map_err(unreadable)?,
+            None => merged = Some(next),
+        }
     }
-    Ok(merged)
+    Ok(merged.unwrap_or_else(Distribution::empty))
 }
 
 /// How evenly the workers of a role moved data: the mean over trials.

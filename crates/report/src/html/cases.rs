@@ -2,8 +2,8 @@
 //!
 //! A page that can be mailed has no room for everything about a thousand cases. Cases are added in the order
 //! in which a reader asks for them (the best by any measure, the longest stall, then down the ranking) until
-//! the page is full; it says how many there are and where to find the others. Whole trials are read one case
-//! at a time, so that memory use stays flat.
+//! the page is full; it says how many there are and where to find the others. Whole trials are read a few
+//! cases at a time, so that memory use stays flat.
 
 use super::case;
 use super::chart::{self, Names};
@@ -11,6 +11,7 @@ use super::distribution::{self, Curve, Subject};
 use super::sources::Sources;
 use crate::error::ReportError;
 use fsdyno_core::measure::Direction;
+use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::{Operation, Role};
 use fsdyno_verdict::ranking::Ranking;
 use fsdyno_verdict::view;
@@ -19,6 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum size of all cases on the page in bytes; the rest stays below 2 MB in ordinary sweeps.
 const BYTES_MAX: usize = 4_000_000;
+
+/// How many cases are read at once.
+const AT_ONCE: usize = 8;
 
 /// The cases of the page.
 pub struct Cases {
@@ -42,17 +46,24 @@ impl Cases {
         let order = by_interest(rankings);
         let mut cases = Cases { shown: BTreeMap::new(), curves: BTreeMap::new(), all: order.len() };
         let mut bytes = 0;
-        for number in order {
-            let trials = (sources.details)(number)?;
-            for merged in view::cases(&trials)? {
+        for some in order.chunks(AT_ONCE) {
+            let details = some.iter().map(|number| (sources.details)(*number));
+            let trials = details.collect::<Result<Vec<_>, _>>()?;
+            let merged = in_parallel(&trials, |trials| -> Result<_, ReportError> {
+                let Some(merged) = view::cases(trials)?.pop() else { return Ok(None) };
+                let curves = distribution::curves(&merged, trials)?;
+                Ok(Some((merged, curves)))
+            });
+            for (trials, merged) in trials.iter().zip(merged) {
+                let Some((merged, curves)) = merged? else { continue };
                 let markup =
-                    case::case(&merged, &trials, &sources.header.measure, cases.shown.is_empty(), names);
+                    case::case(&merged, trials, &sources.header.measure, cases.shown.is_empty(), names);
                 bytes += markup.0.len();
-                cases.curves.insert(number, distribution::curves(&merged, &trials)?);
-                cases.shown.insert(number, markup);
-            }
-            if bytes > BYTES_MAX {
-                break;
+                cases.curves.insert(merged.case, curves);
+                cases.shown.insert(merged.case, markup);
+                if bytes > BYTES_MAX {
+                    return Ok(cases);
+                }
             }
         }
         Ok(cases)

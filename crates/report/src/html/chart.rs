@@ -93,7 +93,7 @@ pub fn script(name: &str, packed: &str) -> Markup {
 
 /// Text compressed, in base64.
 pub fn pack(text: &str) -> String {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory does not fail.
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
     BASE64_STANDARD.encode(written.unwrap_or_default())

@@ -5,12 +5,12 @@
 
 use super::chart::{self, Chart, Table, plain};
 use crate::error::ReportError;
-use fsdyno_core::result::Quantile;
+use fsdyno_core::result::{OperationResult, Quantile};
 use fsdyno_core::{Operation, Role, TrialRecord};
 use fsdyno_verdict::CurvePoint;
 use fsdyno_verdict::merge;
 use fsdyno_verdict::text;
-use fsdyno_verdict::view::CaseView;
+use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
 use serde_json::json;
 
 /// Points of a curve.
@@ -53,16 +53,7 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
     for phase in &case.phases {
         for role in &phase.roles {
             for view in role.operations.iter().filter(|view| view.latency.count > 0) {
-                let parts: Vec<_> = trials
-                    .iter()
-                    .flat_map(|trial| trial.phases.iter().map(move |phase| (trial.trial, phase)))
-                    .filter(|(_, of)| of.name == phase.name)
-                    .flat_map(|(trial, of)| of.roles.iter().map(move |role| (trial, role)))
-                    .filter(|(_, of)| of.role == role.role)
-                    .flat_map(|(trial, of)| of.operations.iter().map(move |operation| (trial, operation)))
-                    .filter(|(_, of)| of.operation == view.operation && !of.histogram.is_empty())
-                    .collect();
-                let points = merge::distribution(&parts)?.curve();
+                let points = merge::distribution(&recorded(trials, case, phase, role, view))?.curve();
                 let latency = &view.latency;
                 let name = &case.configuration.name;
                 let mut row = vec![name.clone(), latency.count.to_string()];
@@ -84,6 +75,25 @@ pub fn curves(case: &CaseView, trials: &[TrialRecord]) -> Result<Vec<Curve>, Rep
         }
     }
     Ok(curves)
+}
+
+/// What the trials of a case recorded of an operation.
+fn recorded<'t>(
+    trials: &'t [TrialRecord],
+    case: &CaseView,
+    phase: &PhaseView,
+    role: &RoleView,
+    view: &OperationView,
+) -> Vec<(u32, &'t OperationResult)> {
+    let counted = trials.iter().filter(|trial| case.trials.contains(&trial.trial));
+    counted
+        .flat_map(|trial| trial.phases.iter().map(move |phase| (trial.trial, phase)))
+        .filter(|(_, of)| of.name == phase.name)
+        .flat_map(|(trial, of)| of.roles.iter().map(move |role| (trial, role)))
+        .filter(|(_, of)| of.role == role.role)
+        .flat_map(|(trial, of)| of.operations.iter().map(move |operation| (trial, operation)))
+        .filter(|(_, of)| of.operation == view.operation && !of.histogram.is_empty())
+        .collect()
 }
 
 /// The number of nines in a share: 3 for 99.9 %.

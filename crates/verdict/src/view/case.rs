@@ -4,6 +4,7 @@ use crate::error::UnreadableHistogram;
 use crate::merge::{self, Time};
 use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
+use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
     CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, LifecycleStep, PhaseResult, Quantile, Rates,
     RoleResult, TrialRecord, Watched,
@@ -139,12 +140,15 @@ impl RoleView {
 ///
 /// # Errors
 /// [`UnreadableHistogram`] when a stored histogram cannot be read.
-pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogram> {
+pub fn cases<'t>(
+    trials: impl IntoIterator<Item = &'t TrialRecord>,
+) -> Result<Vec<CaseView>, UnreadableHistogram> {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+    for trial in trials.into_iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         by_case.entry(trial.case).or_default().push(trial);
     }
-    by_case.values().map(|trials| case(trials)).collect()
+    let by_case: Vec<Vec<&TrialRecord>> = by_case.into_values().collect();
+    in_parallel(&by_case, |trials| case(trials)).into_iter().collect()
 }
 
 fn case(trials: &[&TrialRecord]) -> Result<CaseView, UnreadableHistogram> {
