@@ -63,6 +63,16 @@ fn after_string(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
+/// The weight of a ratio in a mean over trials: what it divides by. Where that is unknown, as the amount of
+/// work in some results from elsewhere, the work of the trials is taken to be the same.
+pub fn weight(ratio: f64, divisor: f64) -> f64 {
+    match () {
+        () if divisor > 0.0 => divisor,
+        () if ratio > 0.0 => 1.0 / ratio,
+        () => 1.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,6 +90,27 @@ operations! {
     Null = "null", Moves::Nothing;
 }
 
+impl Operation {
+    /// Whether its time belongs to the data rate of a role: it moves data after the first byte, or makes sure
+    /// after each piece that the data is on the device.
+    pub fn is_of_data(self) -> bool {
+        let first = matches!(self, Operation::ReadFirstByte | Operation::WriteFirstByte);
+        self == Operation::Fdatasync || (self.moves() != Moves::Nothing && !first)
+    }
+
+    /// Whether its time belongs to the rate with overhead of a role that performs these operations. As in the
+    /// tables of FsOpBench, a reader's time includes finding the file, and a writer's includes closing it.
+    /// Without a first byte there is no such table, and a worker's time includes everything that it does.
+    pub fn is_of_overhead(self, performed: impl Iterator<Item = Operation> + Clone) -> bool {
+        let published = performed
+            .clone()
+            .any(|step| matches!(step, Operation::ReadFirstByte | Operation::WriteFirstByte));
+        let reads = performed.clone().any(|step| step == Operation::Read);
+        let overhead = if reads { Operation::Readdir } else { Operation::Close };
+        !published || self.moves() != Moves::Nothing || self == Operation::Openat || self == overhead
+    }
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

@@ -184,7 +184,7 @@ fn processor_time_is_a_share_of_the_window() {
     busy.phases[2].roles[0].cpu = CpuTime { user_ns, system_ns };
     assert_eq!(
         value_in(&busy, "c/writer/cpu-share"),
-        Some(Value { value: 0.5, at_least: false, weight: 1.0 })
+        Some(Value { value: 0.5, at_least: false, weight: 30.0 })
     );
     busy.phases[2].window_ns = Nanos(0);
     assert_eq!(value_in(&busy, "c/writer/cpu-share"), None);
@@ -208,7 +208,7 @@ fn counts_are_divided_by_the_time_of_the_whole_run() {
 fn a_rate_counts_by_the_time_that_it_is_over() {
     let weight = |measure: &str| value_in(&trial(), measure).unwrap().weight;
     assert_eq!((weight("read"), weight("throughput")), (30.0, 90.0));
-    assert_eq!((weight("longest-stall"), weight("c/reader/cpu-share")), (1.0, 1.0));
+    assert_eq!((weight("longest-stall"), weight("c/reader/cpu-share")), (1.0, 30.0));
     // 3 s of reading, whatever the window.
     let mut busy = trial();
     let rates = &mut busy.phases[0].roles[0].rates;
@@ -323,13 +323,13 @@ fn processor_time_counts_workers_and_the_threads_that_worked_for_them() {
     // 5 s for 500 MB in each phase.
     assert_eq!(
         value_in(&trial, "cpu-per-mb"),
-        Some(Value { value: 10_000_000.0, at_least: false, weight: 1.0 })
+        Some(Value { value: 10_000_000.0, at_least: false, weight: 1500.0 })
     );
     let workers = &mut trial.phases[0].roles[0].worker_results;
     workers.truncate(1);
     workers[0].completed = 1000;
     let each = value_in(&trial, "a/reader/cpu-per-operation");
-    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false, weight: 1.0 }));
+    assert_eq!(each, Some(Value { value: 3_000_000.0, at_least: false, weight: 1000.0 }));
     trial.phases[0].roles[0].worker_results.clear();
     assert_eq!(value_in(&trial, "a/reader/cpu-per-operation"), None);
     trial.phases[1].telemetry = None;
@@ -360,7 +360,7 @@ fn a_program_without_separate_phases_has_one_figure_of_processor_time() {
     // 1 s and 1 s of the program, 3 s of a kernel thread, for 1000 MB.
     assert_eq!(
         value_in(&trial, "cpu-per-mb"),
-        Some(Value { value: 5_000_000.0, at_least: false, weight: 1.0 })
+        Some(Value { value: 5_000_000.0, at_least: false, weight: 1000.0 })
     );
     // A phase too short for the program to measure is ignored; without any processor time there is no value.
     let telemetry = trial.phases.pop().and_then(|whole| whole.telemetry);
@@ -368,7 +368,7 @@ fn a_program_without_separate_phases_has_one_figure_of_processor_time() {
     (trial.phases[1].telemetry, trial.phases[1].window_ns) = (telemetry, Nanos(0));
     assert_eq!(
         value_in(&trial, "cpu-per-mb"),
-        Some(Value { value: 8_000_000.0, at_least: false, weight: 1.0 })
+        Some(Value { value: 8_000_000.0, at_least: false, weight: 500.0 })
     );
     trial.phases[0].roles[0].cpu = CpuTime::default();
     assert_eq!(value_in(&trial, "cpu-per-mb"), None);

@@ -137,6 +137,14 @@ pub enum EngineError {
         /// What the machine can give without swapping.
         available: Bytes,
     },
+    /// The kernel refused to start a thread.
+    #[error("cannot start a worker of step '{step}'")]
+    Thread {
+        /// The phase.
+        step: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A thread of the engine panicked or could not be started.
     #[error("a worker of step '{step}' exited unexpectedly")]
     Worker {
@@ -196,7 +204,9 @@ impl EngineError {
                 failure.hint = printed_hint(printed).map(str::to_string);
             }
             EngineError::Memory { .. } => {
-                failure.hint = Some("use fewer workers or files, or smaller reads and writes".to_string());
+                let hint =
+                    "use fewer workers or files, smaller reads and writes, or more `memory` in the plan";
+                failure.hint = Some(hint.to_string());
             }
             EngineError::Room { .. } => {
                 failure.step = "fill".to_string();
@@ -210,6 +220,12 @@ impl EngineError {
                 failure.hint = Some(hint.to_string());
             }
             EngineError::Worker { step } => failure.step.clone_from(step),
+            EngineError::Thread { step, source } => {
+                failure.step.clone_from(step);
+                failure.errno = source.raw_os_error();
+                let hint = "use fewer workers, or raise the limit on processes (ulimit -u, pids.max)";
+                failure.hint = Some(hint.to_string());
+            }
             _ => {}
         }
         failure

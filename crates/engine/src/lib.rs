@@ -203,7 +203,8 @@ fn execute(
 /// Whether the workload can run, and has the requested part.
 fn check(request: &EngineRequest) -> Result<(), EngineError> {
     let (load, part) = (request.workload.load(), request.part);
-    load.check().map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
+    let valid = request.workload.check();
+    valid.map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
     // A kernel that runs out of memory may kill any process.
     let needed = load.memory();
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

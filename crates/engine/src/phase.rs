@@ -210,7 +210,7 @@ impl Crew<'_> {
         let thread = std::thread::Builder::new()
             .name(format!("{} {worker}", record.role))
             .spawn(move || work(job, lineup))
-            .map_err(|_| EngineError::Worker { step: self.phase.clone() })?;
+            .map_err(|source| EngineError::Thread { step: self.phase.clone(), source })?;
         self.workers.push(Worker { record, thread: Some(thread) });
         Ok(())
     }

@@ -10,17 +10,20 @@ use crate::name::{is_memory_group, memory_group};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
 use fsdyno_core::protocol::MemoryGroup;
-use fsdyno_core::{Bytes, Configuration};
+use fsdyno_core::{Bytes, Configuration, DeviceSpec};
 use fsdyno_host::{Host, HostError};
 use std::path::{Path, PathBuf};
 
 /// The minimum: the engine itself must fit into it, along with the pages that it works on.
 pub const LEAST: Bytes = Bytes(32 * Bytes::MIB);
 
+/// The maximum: more than any machine has, and exact in every format of results.
+pub const MOST: Bytes = Bytes(1 << 50);
+
 /// What the configuration asks for and cannot be.
 pub(crate) fn contradiction(configuration: &Configuration) -> Option<String> {
-    let asked = configuration.memory().filter(|asked| *asked < LEAST)?;
-    Some(format!("memory = {asked} is too small; the minimum is {LEAST}"))
+    let asked = configuration.memory().filter(|asked| !(LEAST..=MOST).contains(asked))?;
+    Some(format!("memory = {asked} is out of range ({LEAST} to {MOST})"))
 }
 
 /// Creates the group that the configuration asks for. `Err` in the result says why there can be none.
@@ -31,20 +34,45 @@ pub fn group(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     configuration: &Configuration,
+    device: &DeviceSpec,
 ) -> Result<Option<std::result::Result<MemoryGroup, String>>> {
     let Some(limit) = configuration.memory() else { return Ok(None) };
+    if let Some(path) = in_memory(host, device) {
+        return Ok(Some(Err(format!(
+            "'{}' is itself in memory, which the limit would count",
+            path.display()
+        ))));
+    }
     let parent = match parent(host) {
         Ok(parent) => parent,
         Err(reason) => return Ok(Some(Err(reason))),
     };
     let directory = memory_group(&parent);
-    if !is_memory_group(&directory) {
-        // What could not be removed later is not made.
-        return Ok(Some(Err(format!("cgroups are mounted at an unusual place, '{}'", parent.display()))));
-    }
     journal.append(&[UndoAction::RemoveMemoryGroup { path: directory.clone() }])?;
     let made = host.create_directory(&directory).map_err(|error| error.to_string());
     Ok(Some(made.map(|()| MemoryGroup { directory, limit })))
+}
+
+/// What is used for data, if it is on a filesystem in memory: its pages cannot be reclaimed, so that a limit
+/// would end the load.
+fn in_memory(host: &mut dyn Host, device: &DeviceSpec) -> Option<PathBuf> {
+    device.disks().into_iter().find_map(|disk| {
+        let path = disk.path();
+        let directory = match disk {
+            DeviceSpec::Image { .. } => path.parent().filter(|parent| !parent.as_os_str().is_empty())?,
+            DeviceSpec::Directory { .. } => path,
+            _ => return None,
+        };
+        host.room(directory).is_ok_and(|room| room.in_memory).then(|| path.to_path_buf())
+    })
+}
+
+/// Whether the kernel has killed something in a group because its limit was reached.
+pub fn has_killed(host: &mut dyn Host, group: &MemoryGroup) -> bool {
+    ["memory.events", "memory.oom_control"].into_iter().any(|file| {
+        let text = host.read_text(&group.directory.join(file)).unwrap_or_default();
+        text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
+    })
 }
 
 /// Where a group can be created, or why nowhere.
@@ -59,9 +87,13 @@ pub(crate) fn parent(host: &mut dyn Host) -> std::result::Result<PathBuf, String
             if named { fields.next() } else { None }
         })
     };
+    let mut outside = None;
     for hierarchy in &hierarchies {
         let Some(own) = own(if hierarchy.unified { "" } else { "memory" }) else { continue };
-        let Ok(below) = Path::new(own).strip_prefix(&hierarchy.root) else { continue };
+        let Ok(below) = Path::new(own).strip_prefix(&hierarchy.root) else {
+            outside = Some(format!("fsdyno's own cgroup '{own}' is outside of the mounted ones"));
+            continue;
+        };
         let directory = hierarchy.mount.join(below);
         if !hierarchy.unified {
             return Ok(directory);
@@ -76,7 +108,8 @@ pub(crate) fn parent(host: &mut dyn Host) -> std::result::Result<PathBuf, String
         }
     }
     Err(match hierarchies.is_empty() {
-        true => "no cgroup filesystem with the memory controller is mounted".to_string(),
+        _ if outside.is_some() => outside.unwrap_or_default(),
+        true => "no cgroup filesystem with the memory controller is mounted below /sys/fs/cgroup".to_string(),
         false => "no group above fsdyno's own passes the memory controller on".to_string(),
     })
 }
@@ -89,8 +122,8 @@ struct Hierarchy {
     mount: PathBuf,
 }
 
-/// Those in a mountinfo (proc_pid_mountinfo(5)), version 1 first: a controller is in one version only, and
-/// mounted there.
+/// Those in a mountinfo (proc_pid_mountinfo(5)) where groups of ours may be removed, version 1 first: a
+/// controller is in one version only, and mounted there.
 fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
     let read = |line: &str| {
         let (place, kind) = line.split_once(" - ")?;
@@ -102,7 +135,8 @@ fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
         };
         Some(Hierarchy { unified, root: place.get(3)?.into(), mount: place.get(4)?.into() })
     };
-    let mut found: Vec<Hierarchy> = mounts.lines().filter_map(read).collect();
+    let usual = |hierarchy: &Hierarchy| is_memory_group(&memory_group(&hierarchy.mount));
+    let mut found: Vec<Hierarchy> = mounts.lines().filter_map(read).filter(usual).collect();
     found.sort_by_key(|hierarchy| hierarchy.unified);
     found
 }

@@ -7,7 +7,7 @@
 
 use crate::error::UnreadableHistogram;
 use fsdyno_core::Nanos;
-use fsdyno_core::figures::total;
+use fsdyno_core::figures::{total, weight};
 use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
@@ -113,8 +113,8 @@ pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
             .iter()
             .map(|(phase, role)| {
                 let value = rate(&role.rates);
-                let told = phase.window_ns > Nanos(0) && (role.is_watched() || value > 0.0);
-                told.then_some(Weighted { value, weight: phase.window_ns.as_secs_f64() })
+                let told = value > 0.0 || (phase.window_ns > Nanos(0) && role.is_watched());
+                told.then(|| Weighted { value, weight: weight(value, phase.window_ns.as_secs_f64()) })
             })
             .collect();
         each.and_then(|each| mean(&each, MeanKind::Arithmetic)).unwrap_or(0.0)

@@ -13,8 +13,8 @@ mod named;
 pub use goal::Goal;
 pub use name::MeasureError;
 
-use crate::figures::total;
-use crate::operation::{Operation, Role};
+use crate::figures::{total, weight};
+use crate::operation::{Moves, Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{
     Latency, Layout, LifecycleStep, PhaseResult, Quantile, RoleResult, TrialRecord, Watched,
@@ -79,25 +79,25 @@ pub struct Value {
     /// Whether it is only a lower bound, because it depends on operations whose end was not seen. Printed
     /// with `>=`.
     pub at_least: bool,
-    /// How much it counts in a mean over trials. The weight of a rate is the time in seconds that it is a
-    /// rate over, so that the mean is all work over all time; everything else has the weight 1.
+    /// How much it counts in a mean over trials. The weight of a ratio is what it divides by, such as the
+    /// seconds of a rate, so that the mean is all work over all time; everything else has the weight 1.
     pub weight: f64,
 }
 
 impl Value {
-    /// What is known exactly, and is no rate.
+    /// What is known exactly, and is no ratio.
     fn exact(value: f64) -> Value {
         Value { value, at_least: false, weight: 1.0 }
     }
 
-    /// What is not a rate, and perhaps only a lower bound.
+    /// What is no ratio, and perhaps only a lower bound.
     fn bound(value: f64, at_least: bool) -> Value {
         Value { at_least, ..Value::exact(value) }
     }
 
-    /// A rate over this many seconds; without a time it counts as if it were over one.
-    fn rate(value: f64, seconds: f64) -> Value {
-        Value { weight: if seconds > 0.0 { seconds } else { 1.0 }, ..Value::exact(value) }
+    /// A ratio that divides by this much ([`crate::figures::weight`]).
+    fn ratio(value: f64, divisor: f64) -> Value {
+        Value { weight: weight(value, divisor), ..Value::exact(value) }
     }
 }
 
@@ -364,13 +364,17 @@ fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
 }
 
 fn throughput(phases: &[PhaseResult]) -> Option<Value> {
-    // A program may report how much it moved but not how fast.
-    let told = |phase: &&PhaseResult| phase.roles.iter().any(|role| role.rates.aggregate_bytes_per_s > 0.0);
-    let moving =
-        || phases.iter().filter(|phase| phase.bytes() > 0 && phase.window_ns > Nanos(0)).filter(told);
+    // A program may report how much it moved but not how fast. What was watched and moved nothing has
+    // stalled, and its time counts.
+    let could = |role: &RoleResult| {
+        role.is_watched() && role.operations.iter().any(|result| result.operation.moves() != Moves::Nothing)
+    };
+    let moves =
+        |role: &RoleResult| (role.rates.bytes > 0 && role.rates.aggregate_bytes_per_s > 0.0) || could(role);
+    let moving = || phases.iter().filter(|phase| phase.window_ns > Nanos(0) && phase.roles.iter().any(moves));
     let seconds: f64 = moving().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let bytes: f64 = moving().map(|phase| phase.bytes() as f64).sum();
-    (seconds > 0.0).then(|| Value::rate(bytes / seconds, seconds))
+    (seconds > 0.0).then(|| Value::ratio(bytes / seconds, seconds))
 }
 
 /// What the roles of all phases counted under a name, over the time of all phases.
@@ -379,7 +383,7 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     let counts: Vec<u64> = roles.filter_map(|role| role.counts.get(name).copied()).collect();
     let seconds: f64 = phases.iter().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let value = counts.iter().map(|count| *count as f64).sum::<f64>() / seconds;
-    (!counts.is_empty() && seconds > 0.0).then(|| Value::rate(value, seconds))
+    (!counts.is_empty() && seconds > 0.0).then(|| Value::ratio(value, seconds))
 }
 
 /// Nanoseconds per 10^6 bytes. Without telemetry the time of kernel threads is unknown, so there is no value.
@@ -396,7 +400,7 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     let cpu_ns: Option<Vec<u64>> = watched.iter().map(|one| Some(one.cpu_with_threads()?.0)).collect();
     let cpu_ns: f64 = cpu_ns?.iter().map(|ns| *ns as f64).sum();
     let bytes: f64 = watched.iter().map(|one| one.bytes() as f64).sum();
-    (bytes > 0.0).then(|| Value::exact(cpu_ns / (bytes / 1e6)))
+    (bytes > 0.0).then(|| Value::ratio(cpu_ns / (bytes / 1e6), bytes / 1e6))
 }
 
 /// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower
@@ -421,8 +425,8 @@ impl Figure {
         let exact = Value::exact;
         let seconds = phase.window_ns.as_secs_f64();
         // If a program does not report a rate, that is not a rate of zero.
-        let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| Value::rate(rate, seconds));
-        let of_operations = |(rate, seconds)| Value::rate(rate, seconds);
+        let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| Value::ratio(rate, seconds));
+        let of_operations = |(rate, seconds)| Value::ratio(rate, seconds);
         match self {
             Figure::Rate => told(role.rates.aggregate_bytes_per_s),
             Figure::DataRate => role.data_rate(phase.window_ns).map(of_operations),
@@ -432,13 +436,16 @@ impl Figure {
             // The sum over all workers, so it may exceed one processor.
             Figure::CpuShare if phase.window_ns.0 == 0 => None,
             Figure::CpuShare if !role.is_watched() && role.cpu.total().0 == 0 => None,
-            Figure::CpuShare => Some(exact(role.cpu.total().0 as f64 / phase.window_ns.0 as f64)),
+            Figure::CpuShare => {
+                Some(Value::ratio(role.cpu.total().0 as f64 / phase.window_ns.0 as f64, seconds))
+            }
             Figure::LongestStall => stall(role, phase),
             Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),
             Figure::TimeOver1S => role.is_watched().then(|| exact(role.time_over_1s)),
             Figure::CpuPerOperation => {
                 let completed = total(role.worker_results.iter().map(|worker| worker.completed));
-                (completed > 0).then(|| exact(role.cpu.total().0 as f64 / completed as f64))
+                let completed = completed as f64;
+                (completed > 0.0).then(|| Value::ratio(role.cpu.total().0 as f64 / completed, completed))
             }
         }
     }

@@ -164,7 +164,7 @@ fn of_load() -> Vec<Named> {
         Figure::ItemRate,
     ),
     Named {
-        name: "commit-p99",
+        name: "sync-p99",
         help: "p99 of syncing one record while all writers write".into(),
         source: Source::Operation(
             Phase::Named(Cow::Borrowed(commit_log::ALL.name)),

@@ -1,7 +1,8 @@
 //! What the workers of a phase did.
 
 use super::{Latency, document};
-use crate::operation::{Moves, Operation, Role};
+use crate::figures::weight;
+use crate::operation::{Operation, Role};
 use crate::telemetry::Telemetry;
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -168,14 +169,14 @@ impl RoleResult {
     /// Bytes per second of the time spent in reads or writes after the first, and that time in seconds, of
     /// all workers together.
     pub fn data_rate(&self, window: Nanos) -> Option<(f64, f64)> {
-        self.over_operations(self.rates.data_bytes_per_s, window, |operation| {
-            operation.moves() != Moves::Nothing
-        })
+        self.over_operations(self.rates.data_bytes_per_s, window, &Operation::is_of_data)
     }
 
     /// The same for the time spent in everything that the published tables count as overhead.
     pub fn overhead_rate(&self, window: Nanos) -> Option<(f64, f64)> {
-        self.over_operations(self.rates.with_overhead_bytes_per_s, window, |_| true)
+        let performed = self.operations.iter().map(|result| result.operation);
+        let belongs = |operation: Operation| operation.is_of_overhead(performed.clone());
+        self.over_operations(self.rates.with_overhead_bytes_per_s, window, &belongs)
     }
 
     /// A rate over the time spent in some operations, with that time. Workers that were in one of them when
@@ -184,21 +185,25 @@ impl RoleResult {
         &self,
         rate: Option<f64>,
         window: Nanos,
-        belongs: fn(Operation) -> bool,
+        belongs: &dyn Fn(Operation) -> bool,
     ) -> Option<(f64, f64)> {
-        let seconds = match rate {
-            Some(rate) if rate > 0.0 && self.rates.bytes > 0 => self.rates.bytes as f64 / rate,
-            Some(_) => window.as_secs_f64() * f64::from(self.workers),
-            None => {
-                let blocked = self.blocked_at_start.iter().filter(|one| belongs(one.operation));
-                let inside = blocked.map(|one| {
-                    let end_ns = one.start_ns.saturating_add_unsigned(one.duration_ns.0);
-                    Nanos(end_ns.max(0) as u64).min(window).as_secs_f64()
-                });
-                inside.sum()
-            }
-        };
-        (rate.is_some() || seconds > 0.0).then(|| (rate.unwrap_or(0.0), seconds))
+        if let Some(rate) = rate {
+            let seconds = match rate > 0.0 {
+                true => self.rates.bytes as f64 / rate,
+                false => window.as_secs_f64() * f64::from(self.workers),
+            };
+            return Some((rate, weight(rate, seconds)));
+        }
+        // A worker with many in flight waits for all of them at once.
+        let mut blocked: BTreeMap<u32, Nanos> = BTreeMap::new();
+        for one in self.blocked_at_start.iter().filter(|one| belongs(one.operation)) {
+            let end_ns = one.start_ns.saturating_add_unsigned(one.duration_ns.0);
+            let inside = Nanos(end_ns.max(0) as u64).min(window);
+            let longest = blocked.entry(one.worker).or_default();
+            *longest = inside.max(*longest);
+        }
+        let seconds: f64 = blocked.values().map(|inside| inside.as_secs_f64()).sum();
+        (seconds > 0.0).then_some((0.0, seconds))
     }
 
     /// The longest stall, if it is known.

@@ -31,6 +31,8 @@ use serde::{Deserialize, Serialize};
 
 /// The maximum number of workers in one role.
 pub(crate) const MAX_WORKERS: u32 = 1024;
+/// The longest ramp, window or wait: a week.
+const LONGEST: Nanos = Nanos::from_secs(7 * 24 * 3600);
 /// Largest buffer of one read or write.
 pub(crate) const MAX_IO_SIZE: Bytes = Bytes(64 * Bytes::MIB);
 /// Direct I/O must be aligned to this.
@@ -189,6 +191,19 @@ workloads! {
 }
 
 impl Workload {
+    /// Whether the parameters are valid: each workload's own rules, and those of all.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.load().check()?;
+        let Timing { ramp, window, drain_limit, .. } = self.load().timing();
+        for (parameter, time) in [("ramp", ramp), ("window", window), ("drain_limit", drain_limit)] {
+            Refusal::unless(time <= LONGEST, parameter, format!("at most {LONGEST}"))?;
+        }
+        Ok(())
+    }
+
     /// Sets a parameter from a value in a plan.
     ///
     /// # Errors
@@ -310,7 +325,7 @@ mod tests {
         for kind in Workload::KINDS {
             let workload = Workload::of_kind(kind).unwrap();
             assert_eq!(workload.kind(), *kind);
-            assert_eq!(workload.load().check(), Ok(()), "{kind}");
+            assert_eq!(workload.check(), Ok(()), "{kind}");
             assert!(workload.load().default_measure().parse::<crate::Measure>().is_ok(), "{kind}");
         }
     }

@@ -247,16 +247,8 @@ fn rates(steps: &[Operation], samples: &[Sample], workers: &[Finished], window: 
     let per_second =
         |(bytes, time_ns): (u64, u128)| (time_ns > 0).then(|| bytes as f64 * 1e9 / time_ns as f64);
     let moves = |step: Operation| step.moves() != Moves::Nothing;
-    let first = |step: Operation| matches!(step, Operation::ReadFirstByte | Operation::WriteFirstByte);
-    let data = of(&|step| moves(step) && !first(step));
-    // As in the published tables, a reader's time includes finding the file, and a writer's includes closing
-    // it. Without a first byte there is no such table, and a worker's time includes everything that it does.
-    let reads = steps.contains(&Operation::Read);
-    let published = steps.iter().any(|step| first(*step));
-    let whole = of(&|step| {
-        let overhead = if reads { Operation::Readdir } else { Operation::Close };
-        !published || moves(step) || step == Operation::Openat || step == overhead
-    });
+    let data = of(&Operation::is_of_data);
+    let whole = of(&|step| step.is_of_overhead(steps.iter().copied()));
     let moved_any = steps.iter().zip(samples).any(|(step, sample)| moves(*step) && sample.count > 0);
     let (ended, bytes) = workers.iter().fold((0, 0), |sums, worker| {
         let (count, bytes) = worker.ended_inside(window);

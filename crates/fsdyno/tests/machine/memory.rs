@@ -1,6 +1,6 @@
 //! The limit on the memory of a load: what does not fit is read from the device, and nothing is left of it.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, json};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, json};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,11 @@ use std::time::Duration;
 tests! {
     a_load_with_little_memory_reads_from_the_device: MAKING_FILESYSTEMS;
     a_killed_sweep_leaves_no_group_after_restore: MAKING_FILESYSTEMS;
+    a_load_that_does_not_fit_says_so: ROOT;
+    what_is_itself_in_memory_is_not_limited: ROOT;
 }
 
+const ROOT: &[Requirement] = &[Requirement::Root];
 const LIMIT: u64 = 48 << 20;
 
 fn plan(sandbox: &Sandbox, levels: &str, window: &str) {
@@ -77,6 +80,44 @@ fn a_killed_sweep_leaves_no_group_after_restore() {
     let restored = sandbox.run(&["restore"]);
     assert!(appeared && restored.status.success(), "{restored:?}");
     assert_eq!(groups(Path::new("/sys/fs/cgroup")), Vec::<String>::new());
+}
+
+/// The only trial of a workload in a directory.
+fn in_directory(sandbox: &Sandbox, directory: &Path, limit: &str, parameters: &str) -> Value {
+    let plan = format!(
+        "memory = \"{limit}\"\n[device]\ndirectory = \"{}\"\n[[workloads]]\nkind = \"commit-log\"\nramp = 0\nwindow = \"1s\"\n{parameters}\n",
+        directory.display()
+    );
+    sandbox.write("plan.toml", &plan);
+    let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
+    serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["trials"][0].clone()
+}
+
+fn a_load_that_does_not_fit_says_so() {
+    let sandbox = Sandbox::new();
+    let directory = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let trial = in_directory(&sandbox, directory.path(), "32M", "writers = 8\nrecord = \"3M\"");
+    let error = &trial["error"];
+    let says = |key: &str, words: &str| error[key].as_str().is_some_and(|text| text.contains(words));
+    assert!(says("message", "reached its limit of memory, 32M") && says("hint", "raise `memory`"), "{trial}");
+    assert_eq!(groups(Path::new("/sys/fs/cgroup")), Vec::<String>::new());
+    // A log that the filesystem has no room for is refused before it is written.
+    let huge = "segments = \"overwrite\"\nsegment = \"1E\"";
+    let trial = in_directory(&sandbox, directory.path(), "64M", huge);
+    assert_eq!(
+        (trial["outcome"].as_str(), trial["error"]["errno"].as_i64()),
+        (Some("failed"), Some(28)),
+        "{trial}"
+    );
+}
+
+fn what_is_itself_in_memory_is_not_limited() {
+    let sandbox = Sandbox::new();
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+    let trial = in_directory(&sandbox, directory.path(), "64M", "");
+    assert_eq!(trial["outcome"], "measured", "{trial}");
+    let warnings = trial["warnings"].as_array().expect("warnings");
+    assert!(warnings.iter().any(|warning| warning["kind"] == "memory-not-limited"), "{warnings:?}");
 }
 
 /// Every cgroup of fsdyno's.

@@ -103,6 +103,13 @@ impl Planned {
 }
 
 impl Plan {
+    /// Whether configurations differ in an axis.
+    pub(crate) fn varies(&self, axis: &str) -> bool {
+        let mut levels = self.configurations.iter().map(|planned| planned.configuration.level(axis));
+        let first = levels.next();
+        levels.any(|level| Some(level) != first)
+    }
+
     /// Every case: configurations in the order of the axes, the product first, and the workloads innermost.
     pub fn cases(&self) -> Vec<Case> {
         let pairs = self

@@ -13,6 +13,7 @@ use fsdyno_core::units::Size;
 use fsdyno_core::{
     AXES, Bytes, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
 };
+use fsdyno_testbed::memory::{LEAST, MOST};
 use fsdyno_verdict::enough::Enough;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -200,8 +201,8 @@ fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<E
 /// The memory of all loads, as a level of the axis.
 fn memory(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
     let memory = plan.unit::<Bytes>("memory")?;
-    if memory.is_some_and(|memory| memory < fsdyno_testbed::memory::LEAST) {
-        return Err(plan.refuse("memory", format!("at least {}", fsdyno_testbed::memory::LEAST)));
+    if memory.is_some_and(|memory| !(LEAST..=MOST).contains(&memory)) {
+        return Err(plan.refuse("memory", format!("a size from {LEAST} to {MOST}")));
     }
     Ok(memory.map(|memory| memory.to_string()))
 }

@@ -38,7 +38,7 @@ pub(crate) fn resolve(
                 .map_err(|error| refused(&table, key, &entry.node, error))?;
         }
     }
-    workload.load().check().map_err(|refusal| {
+    workload.check().map_err(|refusal| {
         // A value that the plan does not set is shown as resolved.
         let written = workload.list().into_iter().find(|listed| listed.name == refusal.parameter);
         let found = match table.get(refusal.parameter) {

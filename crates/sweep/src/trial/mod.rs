@@ -134,9 +134,13 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
 
-    let memory = fsdyno_testbed::memory::group(bench.host, bench.journal, &case.configuration)?;
+    let memory = fsdyno_testbed::memory::group(bench.host, bench.journal, &case.configuration, bench.device)?;
     let memory = match memory.transpose() {
         Ok(group) => group,
+        // Cases that differ in nothing else would be compared as if they did.
+        Err(reason) if bench.plan.varies("memory") => {
+            return Err(Stop::Skipped(vec![format!("memory cannot be limited: {reason}")]));
+        }
         Err(reason) => {
             let text = format!("no memory cgroup could be made: {reason}");
             record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, text));
@@ -246,7 +250,15 @@ fn load(
         watch::watch(engine.as_mut(), &request, bench.plan.watchdog, stop, &mut told, &mut place)
     };
     told.keep(record, bench.overhead);
-    match (load.end, load.stuck_pid) {
+    let mut end = load.end;
+    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, memory)
+        && fsdyno_testbed::memory::has_killed(bench.host, group)
+    {
+        failure.message =
+            format!("the kernel killed the load when it reached its limit of memory, {}", group.limit);
+        failure.hint = Some("raise `memory`, or use fewer workers, or smaller reads and writes".to_string());
+    }
+    match (end, load.stuck_pid) {
         (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),
         (LoadEnd::Failed(failure), Some(pid)) => Err(Stop::Hung(Box::new(failure), Some(pid))),
         (_, Some(pid)) => {

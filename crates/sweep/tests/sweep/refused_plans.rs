@@ -27,9 +27,10 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             "repetitons = 3\n".to_string() + &ext4(""),
             &["p.toml:1:1", "'repetitons'", "did you mean 'repetitions'?"],
         ),
-        bad("memory = \"1M\"\n".to_string() + &ext4(""), &["p.toml:1:10", "at least 32M"]),
+        bad("memory = \"1M\"\n".to_string() + &ext4(""), &["p.toml:1:10", "a size from 32M to"]),
+        bad("memory = \"9P\"\n".to_string() + &ext4(""), &["p.toml:1:10", "a size from 32M to"]),
         bad("memory = 0.5\n".to_string() + &ext4(""), &["p.toml:1:10"]),
-        bad(ext4("memory = \"1M\""), &["p.toml:", "memory = 1M is too small; the minimum is 32M"]),
+        bad(ext4("memory = \"1M\""), &["p.toml:", "memory = 1M is out of range (32M to"]),
         bad("repetitions = 0\n".to_string() + &ext4(""), &["p.toml:1:15", "from 1 to"]),
         bad(
             "repetitions = { min = 1, max = 9, until = \"5%\" }\n".to_string() + &ext4(""),

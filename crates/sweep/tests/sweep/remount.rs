@@ -160,6 +160,15 @@ fn a_machine_without_memory_groups_measures_and_says_so() {
     let warned = trials[0].warnings.iter().find(|warning| warning.kind == WarningKind::MemoryNotLimited);
     assert!(warned.is_some_and(|warning| warning.text.contains("cgroup")), "{:?}", trials[0].warnings);
     assert!(lab.host.requests.iter().all(|request| request.memory.is_none()));
+    // Cases that differ in their memory alone cannot be told apart then.
+    let mut lab = self::lab();
+    let (outcome, trials) = run(&mut lab, &["axes.memory=[\"64M\", \"128M\"]"]);
+    assert_eq!(outcome.unwrap().measured, 0);
+    assert!(
+        trials
+            .iter()
+            .all(|trial| matches!(&trial.outcome, Outcome::Skipped { unmet } if unmet[0].contains("memory")))
+    );
 }
 
 #[test]
