@@ -6,30 +6,39 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
+use tempfile::TempDir;
 
 tests! {
-    a_load_with_little_memory_reads_from_the_device: MAKING_FILESYSTEMS;
-    a_killed_sweep_leaves_no_group_after_restore: MAKING_FILESYSTEMS;
-    a_load_that_does_not_fit_says_so: ROOT;
-    what_is_itself_in_memory_is_not_limited: ROOT;
+    a_load_with_little_memory_reads_from_the_device: GROUPS_AND_FILESYSTEMS;
+    a_killed_sweep_leaves_no_group_after_restore: GROUPS_AND_FILESYSTEMS;
+    a_load_that_does_not_fit_says_so: GROUPS;
+    what_is_itself_in_memory_is_not_limited: GROUPS;
 }
 
-const ROOT: &[Requirement] = &[Requirement::Root];
+const GROUPS: &[Requirement] = &[Requirement::Root, Requirement::MemoryGroups];
+const GROUPS_AND_FILESYSTEMS: &[Requirement] =
+    &[Requirement::All(MAKING_FILESYSTEMS), Requirement::MemoryGroups];
 const LIMIT: u64 = 48 << 20;
 
-fn plan(sandbox: &Sandbox, levels: &str, window: &str) {
+fn on_disk() -> TempDir {
+    tempfile::tempdir_in("/var/tmp").expect("a directory on a disk")
+}
+
+/// The image is on a disk: what is in memory itself is not limited.
+fn plan(sandbox: &Sandbox, place: &TempDir, levels: &str, window: &str) {
     let plan = format!(
         "[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\nmemory = {levels}\n\
          [[workloads]]\nkind = \"fileserver\"\ntree_size = \"320M\"\nreaders = 1\nwriters = 1\nwriter_space = \"64M\"\n\
          ramp = \"200ms\"\nwindow = \"{window}\"\n",
-        sandbox.path("disk.img").display()
+        place.path().join("disk.img").display()
     );
     sandbox.write("plan.toml", &plan);
 }
 
 fn a_load_with_little_memory_reads_from_the_device() {
     let sandbox = Sandbox::new();
-    plan(&sandbox, "[\"48M\", \"default\"]", "1500ms");
+    let place = on_disk();
+    plan(&sandbox, &place, "[\"48M\", \"default\"]", "1500ms");
     let trials = json(&sandbox.run(&["sweep", "plan.toml", "--format", "json"]));
     let trial = |level: &str| {
         let trials = trials["trials"].as_array().expect("trials");
@@ -65,7 +74,8 @@ fn a_load_with_little_memory_reads_from_the_device() {
 
 fn a_killed_sweep_leaves_no_group_after_restore() {
     let sandbox = Sandbox::new();
-    plan(&sandbox, "\"48M\"", "30s");
+    let place = on_disk();
+    plan(&sandbox, &place, "\"48M\"", "30s");
     let mut sweep = sandbox
         .fsdyno(&["sweep", "plan.toml"])
         .stdout(Stdio::null())
@@ -95,7 +105,7 @@ fn in_directory(sandbox: &Sandbox, directory: &Path, limit: &str, parameters: &s
 
 fn a_load_that_does_not_fit_says_so() {
     let sandbox = Sandbox::new();
-    let directory = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let directory = on_disk();
     let trial = in_directory(&sandbox, directory.path(), "32M", "writers = 8\nrecord = \"3M\"");
     let error = &trial["error"];
     let says = |key: &str, words: &str| error[key].as_str().is_some_and(|text| text.contains(words));

@@ -15,6 +15,8 @@ pub enum Requirement {
     Fuse,
     /// Landlock that refuses truncation, too (Linux 6.2).
     Landlock,
+    /// Memory cgroups, of version 1, or of version 2 and passed on by some group.
+    MemoryGroups,
     /// A program in the usual places.
     Program(&'static str),
     /// A filesystem that the kernel has.
@@ -33,6 +35,13 @@ impl Requirement {
             Requirement::Loop => (Path::new("/dev/loop-control").exists(), "loop devices".to_string()),
             Requirement::Fuse => (Path::new("/dev/fuse").exists(), "FUSE".to_string()),
             Requirement::Landlock => (fsdyno_sys::confine::abi() >= 3, "Landlock of Linux 6.2".to_string()),
+            Requirement::MemoryGroups => {
+                let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+                let passed_on =
+                    fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control").unwrap_or_default();
+                let unified = passed_on.split_whitespace().any(|controller| controller == "memory");
+                (own.contains(":memory:") || unified, "memory cgroups".to_string())
+            }
             Requirement::Program(name) => {
                 let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
                     .iter()
