@@ -60,6 +60,9 @@ pub struct Axis {
 /// The level that leaves a setting to mkfs, mount or the kernel.
 pub const DEFAULT: &str = "default";
 
+/// The axis that limits memory.
+pub const MEMORY: &str = "memory";
+
 /// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {
@@ -112,7 +115,7 @@ pub static AXES: &[Axis] = &[
         help: "the largest request that the block layer sends to a disk (`queue/max_sectors_kb`)",
     },
     Axis {
-        name: "memory",
+        name: MEMORY,
         levels: Levels::Size,
         general: true,
         default: None,

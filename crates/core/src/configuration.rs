@@ -1,6 +1,6 @@
 //! A configuration: one point of the space that a plan spans.
 
-use crate::axis::DEFAULT;
+use crate::axis::{DEFAULT, MEMORY};
 use crate::kernel::HOST_KERNEL;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Configuration {
 
     /// The memory that the load and the page cache that it fills are limited to; `None`: that of the machine.
     pub fn memory(&self) -> Option<Bytes> {
-        self.level("memory")?.parse().ok()
+        self.level(MEMORY)?.parse().ok()
     }
 
     /// The name in `[device.journals]` that the journal goes to: `Some(None)` for the only one.

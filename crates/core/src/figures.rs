@@ -63,13 +63,22 @@ fn after_string(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
-/// The weight of a ratio in a mean over trials: what it divides by. Where that is unknown, as the amount of
-/// work in some results from elsewhere, the work of the trials is taken to be the same.
-pub fn weight(ratio: f64, divisor: f64) -> f64 {
-    match () {
-        () if divisor > 0.0 => divisor,
-        () if ratio > 0.0 => 1.0 / ratio,
-        () => 1.0,
+/// A quotient as it counts in a mean over trials. Its weight is the divisor, such as the seconds of a rate,
+/// so that the mean of several rates is their total work over their total time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quotient {
+    /// The quotient.
+    pub value: f64,
+    /// The divisor, positive. Where that is unknown, as the amount of work in some results from
+    /// elsewhere, the work is taken to be the same in each trial.
+    pub weight: f64,
+}
+
+impl Quotient {
+    /// A quotient with this divisor.
+    pub fn over(value: f64, divisor: f64) -> Self {
+        let same_work = if value > 0.0 { 1.0 / value } else { 1.0 };
+        Quotient { value, weight: if divisor > 0.0 { divisor } else { same_work } }
     }
 }
 

@@ -62,7 +62,7 @@ enum Word<T> {
 ///
 /// # Errors
 /// [`EngineError::Stopped`] if the engine is to stop or `look` lost patience: the thread is asked to stop,
-/// and left behind if it does not react. [`EngineError::Worker`] if it panicked.
+/// and left behind if it does not react. [`EngineError::Thread`]; [`EngineError::Worker`] if it panicked.
 pub(crate) fn run<'b, T: Send + 'static>(
     step: &str,
     bounds: impl Into<Bounds<'b>>,
@@ -89,7 +89,7 @@ pub(crate) fn run<'b, T: Send + 'static>(
             // Nobody listens if the thread was left behind.
             drop(sender.send(Word::Ended(catch_unwind(AssertUnwindSafe(work)))));
         })
-        .map_err(|_| worker())?;
+        .map_err(|source| EngineError::Thread { step: step.to_string(), source })?;
     let mut cancelled: Option<Instant> = None;
     loop {
         match cancelled {

@@ -140,12 +140,12 @@ pub enum EngineError {
     /// The kernel refused to start a thread.
     #[error("cannot start a worker of step '{step}'")]
     Thread {
-        /// The phase.
+        /// `prepare`, `settle` or the phase.
         step: String,
         /// Why.
         source: std::io::Error,
     },
-    /// A thread of the engine panicked or could not be started.
+    /// A thread of the engine panicked.
     #[error("a worker of step '{step}' exited unexpectedly")]
     Worker {
         /// `prepare`, `settle` or the phase.

@@ -176,11 +176,8 @@ pub struct Bench {
 pub struct Sweep {
     /// The plan, a TOML file.
     pub plan: PathBuf,
-    /// Change a key of the plan: `device.size=1G`, `repetitions=1`, `workloads.window=2s`.
-    #[arg(long, value_name = "PATH=VALUE")]
-    pub set: Vec<String>,
     #[command(flatten)]
-    pub instead: Instead,
+    pub overrides: Overrides,
     /// Confirm that everything on this block device, which the plan names, will be lost.
     #[arg(long, value_name = "DEVICE")]
     pub destroy: Vec<PathBuf>,
@@ -202,9 +199,12 @@ pub struct Sweep {
     pub format: Format,
 }
 
-/// What to run the plan on instead of what it says itself.
+/// Options that change the plan.
 #[derive(Debug, Args)]
-pub struct Instead {
+pub struct Overrides {
+    /// Change a key of the plan: `device.size=1G`, `repetitions=1`, `workloads.window=2s`.
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
     /// Limit the memory of the load and of the page cache that it fills: `512M`. Needs root.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
@@ -224,11 +224,8 @@ pub struct Instead {
 pub struct Plan {
     /// The plan, a TOML file.
     pub plan: PathBuf,
-    /// Change a key of the plan, as in `fsdyno sweep`.
-    #[arg(long, value_name = "PATH=VALUE")]
-    pub set: Vec<String>,
     #[command(flatten)]
-    pub instead: Instead,
+    pub overrides: Overrides,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

@@ -30,9 +30,11 @@ fn parse_line(line: &str) -> Option<MountInfo> {
     };
     let (major, minor) = fields[2].split_once(':')?;
     let options = [fields[5], *superblock.first()?];
+    let path = |field| PathBuf::from(OsString::from_vec(unescape(field)));
     Some(MountInfo {
         device: (major.parse().ok()?, minor.parse().ok()?),
-        target: PathBuf::from(OsString::from_vec(unescape(fields[4]))),
+        root: path(fields[3]),
+        target: path(fields[4]),
         filesystem: (*filesystem).to_string(),
         source: String::from_utf8_lossy(&unescape(source)).into_owned(),
         options: String::from_utf8_lossy(&unescape(&options.join(","))).into_owned(),

@@ -69,6 +69,8 @@ pub struct LoopInfo {
 pub struct MountInfo {
     /// Device number of the mounted filesystem; `0:N` for those without a single device, btrfs among them.
     pub device: (u32, u32),
+    /// The directory of the filesystem that is mounted there; `/` unless only a part of it is.
+    pub root: PathBuf,
     /// Where.
     pub target: PathBuf,
     /// Filesystem type.

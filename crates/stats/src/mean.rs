@@ -4,8 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MeanKind {
     /// Times, counts, and rates. The weight of a rate is the time that it was measured over, so that the mean
-    /// is all work over all time: the arithmetic mean of rates over equal times, the harmonic mean of rates
-    /// of equal work. J. E. Smith, "Characterizing computer performance with a single number", CACM 31(10),
+    /// is total work over total time: the arithmetic mean of rates over equal times, the harmonic mean of
+    /// rates of equal work. J. E. Smith, "Characterizing computer performance with a single number", CACM
+    /// 31(10),
     /// 1988.
     Arithmetic,
     /// Ratios: the mean that does not depend on which of the two is the base. P. J. Fleming and J. J.
@@ -131,9 +132,9 @@ mod tests {
             prop_assert!(geometric <= mean(&values, MeanKind::Arithmetic).unwrap() * slack);
         }
 
-        /// All work over all time.
+        /// Total work over total time.
         #[test]
-        fn a_mean_of_rates_is_all_work_over_all_time(
+        fn a_mean_of_rates_is_total_work_over_total_time(
             trials in prop::collection::vec((1.0..1e9, 1e-3..1e6), 1..20),
         ) {
             let rates: Vec<Weighted> =

@@ -65,49 +65,52 @@ impl Store {
     /// [`StoreError::Sql`].
     pub fn trial_numbers(&self, sweep: SweepId) -> Result<BTreeSet<u32>> {
         let sql = "SELECT trial FROM trials WHERE sweep_id = ?";
-        self.each(sql, [sweep.0], |row| get(row, "trial")).map(BTreeSet::from_iter)
+        let mut numbers = BTreeSet::new();
+        self.each(sql, [sweep.0], |row| {
+            numbers.insert(get(row, "trial")?);
+            Ok(())
+        })?;
+        Ok(numbers)
     }
 
     /// The trials in these rows; without their bulky parts where those are NULL. Rows are read one after the
     /// other, and unpacked by all processors, some at a time.
     fn unpacked(&self, sql: &str, parameters: impl Params) -> Result<Vec<TrialRecord>> {
         const AT_ONCE: usize = 64;
-        type Row = (u32, Vec<u8>, Option<Vec<u8>>);
-        let unpack = |rows: &[Row]| {
+        type Packed = (u32, Vec<u8>, Option<Vec<u8>>);
+        let unpack = |rows: &[Packed]| {
             let trials = in_parallel(rows, |(trial, document, bulk)| match bulk {
                 Some(bulk) => packed::whole(*trial, document, bulk),
                 None => packed::outline(*trial, document),
             });
             trials.into_iter().collect::<Result<Vec<_>>>()
         };
-        let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
-        let mut rows = statement.query(parameters).trying_to(READ)?;
         let (mut found, mut packed) = (Vec::new(), Vec::with_capacity(AT_ONCE));
-        while let Some(row) = rows.next().trying_to(READ)? {
+        self.each(sql, parameters, |row| {
             packed.push((get(row, "trial")?, get(row, "document")?, get(row, "bulk")?));
             if packed.len() == AT_ONCE {
                 found.extend(unpack(&packed)?);
                 packed.clear();
             }
-        }
+            Ok(())
+        })?;
         found.extend(unpack(&packed)?);
         Ok(found)
     }
 
-    /// Applies `read` to every row.
-    fn each<T>(
+    /// Calls `read` for every row.
+    fn each(
         &self,
         sql: &str,
         parameters: impl Params,
-        read: impl Fn(&Row<'_>) -> Result<T>,
-    ) -> Result<Vec<T>> {
+        mut read: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut statement = self.connection.prepare_cached(sql).trying_to(READ)?;
         let mut rows = statement.query(parameters).trying_to(READ)?;
-        let mut found = Vec::new();
         while let Some(row) = rows.next().trying_to(READ)? {
-            found.push(read(row)?);
+            read(row)?;
         }
-        Ok(found)
+        Ok(())
     }
 }
 

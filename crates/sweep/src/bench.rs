@@ -21,6 +21,9 @@ const TREE_SIZE_MIN: Bytes = Bytes(16 * Bytes::MIB);
 /// The free space that the smallest default needs: trees, three writers, and the same again for rounding up
 /// files and metadata.
 const FREE_MIN: Bytes = Bytes(64 * Bytes::MIB);
+/// The limit of memory where it can be set: less than each of the usual trees, so that a reader who starts
+/// again reads from the device.
+pub const BENCH_MEMORY: Bytes = Bytes(64 * Bytes::MIB);
 const RAMP: Nanos = Nanos::from_secs(4);
 const WINDOW: Nanos = Nanos::from_secs(8);
 const DRAIN_LIMIT: Nanos = Nanos::from_secs(10);

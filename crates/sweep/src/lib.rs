@@ -20,7 +20,7 @@ mod run;
 mod scratch;
 mod trial;
 
-pub use bench::{BenchError, BenchOptions, bench_plan};
+pub use bench::{BENCH_MEMORY, BenchError, BenchOptions, bench_plan};
 pub use error::{Location, PlanError, PlanProblem, SweepError};
 pub use estimate::{DryCase, DryRun, dry_run};
 pub use fsdyno_verdict::enough::Enough;

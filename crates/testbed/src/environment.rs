@@ -3,9 +3,9 @@
 use crate::device::Device;
 use crate::trial::{Location, Trial};
 use crate::tunable;
-use fsdyno_core::Environment;
 use fsdyno_core::axis::SYSCTL_PREFIX;
 use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::{Environment, meminfo};
 use fsdyno_host::Host;
 use fsdyno_host::probe::MountInfo;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn machine(host: &mut dyn Host) -> Environment {
         hostname: read("/proc/sys/kernel/hostname"),
         cpu_model: cpu_model(&processors),
         cpus: allowed_processors(&read("/proc/self/status")),
-        memory_bytes: memory_bytes(&read("/proc/meminfo")),
+        memory_bytes: meminfo::value(&read("/proc/meminfo"), "MemTotal").unwrap_or_default().0,
         virtualisation: virtualisation(
             hypervisor,
             &read("/sys/hypervisor/type"),
@@ -74,13 +74,6 @@ fn allowed_processors(status: &str) -> u32 {
         Some(last.parse::<u32>().ok()?.checked_sub(first.parse::<u32>().ok()?)? + 1)
     });
     ranges.sum()
-}
-
-fn memory_bytes(meminfo: &str) -> u64 {
-    let kib = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }
 
 fn virtualisation(hypervisor: bool, kind: &str, vendor: &str) -> Option<String> {
@@ -155,7 +148,6 @@ mod tests {
     #[test]
     fn facts_are_read_from_the_words_of_the_kernel() {
         assert_eq!(allowed_processors("Name:\tx\nCpus_allowed_list:\t0-3,8\n"), 5);
-        assert_eq!(memory_bytes("MemTotal:       24684092 kB\nMemFree: 1 kB\n"), 24_684_092 * 1024);
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
         assert_eq!(virtualisation(true, "", "Acme"), Some("hypervisor (Acme)".to_string()));
         assert_eq!(virtualisation(false, "", "Acme"), None);
@@ -165,6 +157,7 @@ mod tests {
     fn a_path_belongs_to_the_innermost_mount() {
         let mount = |target: &str| MountInfo {
             device: (0, 0),
+            root: "/".into(),
             target: target.into(),
             filesystem: String::new(),
             source: String::new(),

@@ -13,7 +13,7 @@ use crate::setting;
 use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
-use fsdyno_core::axis::SYSCTL_PREFIX;
+use fsdyno_core::axis::{MEMORY, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const ENOENT: i32 = 2;
 pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found: Vec<String> = tunable::contradictions(configuration).collect();
     if let DeviceSpec::Directory { .. } = devices.data {
-        let applies = |axis: &str| axis.starts_with(SYSCTL_PREFIX) || axis == "memory";
+        let applies = |axis: &str| axis.starts_with(SYSCTL_PREFIX) || axis == MEMORY;
         let asked = configuration.settings.keys().filter(|axis| configuration.level(axis).is_some());
         let formatting = asked.filter(|axis| !applies(axis));
         found.extend(
@@ -273,7 +273,11 @@ pub(crate) fn commands_on(
 ) -> Vec<String> {
     let data = &devices.data;
     let sysctls = || tunable::settings(configuration, None).into_iter().map(|setting| write_line(&setting));
-    let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return sysctls().collect() };
+    let memory =
+        configuration.memory().map(|limit| format!("# run the load in a memory cgroup limited to {limit}"));
+    let Some(filesystem) = filesystem::find(&configuration.filesystem) else {
+        return sysctls().chain(memory).collect();
+    };
     let journal = journal_spec(configuration, devices).ok().flatten();
     let mut lines = Vec::new();
     for disk in [Some(data), journal].into_iter().flatten().flat_map(DeviceSpec::disks) {
@@ -308,6 +312,7 @@ pub(crate) fn commands_on(
         target: mount_directory("RANDOM"),
     };
     lines.push(request.line());
+    lines.extend(memory);
     lines.push(format!("umount {}", request.target.display()));
     lines.extend(filesystem.check(&targets).map(|command| command.line()));
     lines

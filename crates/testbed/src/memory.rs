@@ -2,11 +2,12 @@
 //! page cache that they fill (Documentation/admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst).
 //!
 //! A new group lies below that of fsdyno itself in version 1. In version 2 it lies below the nearest group
-//! that passes the memory controller on, because a group with processes cannot. The engine sets the limit and
-//! enters; the group is removed when the trial is undone.
+//! that enables the memory controller for those below it, which a group with processes cannot. The engine
+//! sets the limit and enters; the group is removed when the trial is undone.
 
 use crate::Result;
-use crate::name::{is_memory_group, memory_group};
+use crate::error::TestbedError;
+use crate::name::{may_hold_groups, memory_group};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
 use fsdyno_core::protocol::MemoryGroup;
@@ -26,31 +27,32 @@ pub(crate) fn contradiction(configuration: &Configuration) -> Option<String> {
     Some(format!("memory = {asked} is out of range ({LEAST} to {MOST})"))
 }
 
-/// Creates the group that the configuration asks for. `Err` in the result says why there can be none.
+/// Creates the group that the configuration asks for.
 ///
 /// # Errors
-/// [`crate::TestbedError::Journal`], before anything was created.
+/// [`TestbedError::Unmet`] with the reason if there can be none; [`TestbedError::Journal`]. Nothing was
+/// created then.
 pub fn group(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     configuration: &Configuration,
     device: &DeviceSpec,
-) -> Result<Option<std::result::Result<MemoryGroup, String>>> {
+) -> Result<Option<MemoryGroup>> {
     let Some(limit) = configuration.memory() else { return Ok(None) };
     if let Some(path) = in_memory(host, device) {
-        return Ok(Some(Err(format!(
-            "'{}' is itself in memory, which the limit would count",
-            path.display()
-        ))));
+        let path = path.display();
+        return Err(unmet(format!(
+            "'{path}' is in memory (tmpfs), and its pages would count against the limit"
+        )));
     }
-    let parent = match parent(host) {
-        Ok(parent) => parent,
-        Err(reason) => return Ok(Some(Err(reason))),
-    };
-    let directory = memory_group(&parent);
+    let directory = memory_group(&parent(host)?);
     journal.append(&[UndoAction::RemoveMemoryGroup { path: directory.clone() }])?;
-    let made = host.create_directory(&directory).map_err(|error| error.to_string());
-    Ok(Some(made.map(|()| MemoryGroup { directory, limit })))
+    host.create_directory(&directory).map_err(|error| unmet(error.to_string()))?;
+    Ok(Some(MemoryGroup { directory, limit }))
+}
+
+fn unmet(reason: String) -> TestbedError {
+    TestbedError::Unmet { unmet: vec![format!("memory cannot be limited: {reason}")] }
 }
 
 /// What is used for data, if it is on a filesystem in memory: its pages cannot be reclaimed, so that a limit
@@ -75,70 +77,50 @@ pub fn has_killed(host: &mut dyn Host, group: &MemoryGroup) -> bool {
     })
 }
 
-/// Where a group can be created, or why nowhere.
-pub(crate) fn parent(host: &mut dyn Host) -> std::result::Result<PathBuf, String> {
-    let mut read = |path: &str| host.read_text(Path::new(path)).map_err(|error: HostError| error.to_string());
-    let (groups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mountinfo")?);
-    let hierarchies = hierarchies(&mounts);
-    let own = |controller: &str| {
-        groups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let named = fields.next()?.split(',').any(|name| name == controller);
-            if named { fields.next() } else { None }
-        })
-    };
-    let mut outside = None;
-    for hierarchy in &hierarchies {
-        let Some(own) = own(if hierarchy.unified { "" } else { "memory" }) else { continue };
-        let Ok(below) = Path::new(own).strip_prefix(&hierarchy.root) else {
-            outside = Some(format!("fsdyno's own cgroup '{own}' is outside of the mounted ones"));
+/// The group below which one can be created.
+fn parent(host: &mut dyn Host) -> Result<PathBuf> {
+    let failed = |error: HostError| unmet(error.to_string());
+    let own = host.read_text(Path::new("/proc/self/cgroup")).map_err(failed)?;
+    let mounts = host.mounts().map_err(failed)?;
+    let mut reason =
+        "no cgroup filesystem with the memory controller is mounted below /sys/fs/cgroup".to_string();
+    for mount in mounts.iter().filter(|mount| may_hold_groups(&mount.target)) {
+        // Version 1 has a mount for each controller, version 2 a single one without a name.
+        let controller = match mount.filesystem.as_str() {
+            "cgroup" if mount.options.split(',').any(|option| option == "memory") => "memory",
+            "cgroup2" => "",
+            _ => continue,
+        };
+        let Some(own) = own_group(&own, controller) else { continue };
+        let Ok(below) = Path::new(own).strip_prefix(&mount.root) else {
+            reason = format!("fsdyno's own cgroup '{own}' is not below the one that is mounted");
             continue;
         };
-        let directory = hierarchy.mount.join(below);
-        if !hierarchy.unified {
+        let directory = mount.target.join(below);
+        if controller == "memory" {
             return Ok(directory);
         }
-        let passes_on = |directory: &&Path| {
-            let controllers = host.read_text(&directory.join("cgroup.subtree_control")).unwrap_or_default();
-            controllers.split_whitespace().any(|one| one == "memory")
-        };
-        let above = directory.ancestors().take_while(|above| above.starts_with(&hierarchy.mount));
-        if let Some(found) = above.into_iter().find(passes_on) {
+        let above = directory.ancestors().take_while(|above| above.starts_with(&mount.target));
+        if let Some(found) = above.into_iter().find(|above| enables_memory(host, above)) {
             return Ok(found.to_path_buf());
         }
+        reason = "no cgroup above fsdyno's own enables the memory controller for those below it".to_string();
     }
-    Err(match hierarchies.is_empty() {
-        _ if outside.is_some() => outside.unwrap_or_default(),
-        true => "no cgroup filesystem with the memory controller is mounted below /sys/fs/cgroup".to_string(),
-        false => "no group above fsdyno's own passes the memory controller on".to_string(),
+    Err(unmet(reason))
+}
+
+/// The group of this process in the hierarchy of a controller (`/proc/self/cgroup`, cgroups(7)).
+fn own_group<'t>(text: &'t str, controller: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let named = fields.next()?.split(',').any(|name| name == controller);
+        if named { fields.next() } else { None }
     })
 }
 
-/// A mounted cgroup filesystem that may have the memory controller.
-#[derive(Debug, PartialEq, Eq)]
-struct Hierarchy {
-    unified: bool,
-    root: PathBuf,
-    mount: PathBuf,
-}
-
-/// Those in a mountinfo (proc_pid_mountinfo(5)) where groups of ours may be removed, version 1 first: a
-/// controller is in one version only, and mounted there.
-fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
-    let read = |line: &str| {
-        let (place, kind) = line.split_once(" - ")?;
-        let (place, kind): (Vec<&str>, Vec<&str>) = (place.split(' ').collect(), kind.split(' ').collect());
-        let unified = match *kind.first()? {
-            "cgroup" if kind.get(2)?.split(',').any(|option| option == "memory") => false,
-            "cgroup2" => true,
-            _ => return None,
-        };
-        Some(Hierarchy { unified, root: place.get(3)?.into(), mount: place.get(4)?.into() })
-    };
-    let usual = |hierarchy: &Hierarchy| is_memory_group(&memory_group(&hierarchy.mount));
-    let mut found: Vec<Hierarchy> = mounts.lines().filter_map(read).filter(usual).collect();
-    found.sort_by_key(|hierarchy| hierarchy.unified);
-    found
+fn enables_memory(host: &mut dyn Host, group: &Path) -> bool {
+    let controllers = host.read_text(&group.join("cgroup.subtree_control")).unwrap_or_default();
+    controllers.split_whitespace().any(|controller| controller == "memory")
 }
 
 #[cfg(test)]
@@ -151,20 +133,19 @@ mod tests {
     const UNIFIED: &str =
         "31 25 0:27 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    fn parent_in(files: &[(&str, &str)]) -> std::result::Result<PathBuf, String> {
+    fn parent_in(mounts: &str, files: &[(&str, &str)]) -> std::result::Result<PathBuf, String> {
         let mut host = FakeHost::new();
+        host.add_mounts(mounts);
         for (path, text) in files {
             host.write_setting(path, text);
         }
-        parent(&mut host)
+        parent(&mut host).map_err(|error| error.to_string())
     }
 
     #[test]
     fn version_1_takes_a_group_below_ones_own() {
-        let found = parent_in(&[
-            ("/proc/self/mountinfo", BOTH),
-            ("/proc/self/cgroup", "4:memory:/system/fsdyno\n3:cpuset:/\n0::/\n"),
-        ]);
+        let groups = "4:memory:/system/fsdyno\n3:cpuset:/\n0::/\n";
+        let found = parent_in(BOTH, &[("/proc/self/cgroup", groups)]);
         assert_eq!(found, Ok(PathBuf::from("/sys/fs/cgroup/memory/system/fsdyno")));
     }
 
@@ -172,15 +153,22 @@ mod tests {
     fn version_2_takes_one_below_the_nearest_that_passes_the_controller_on() {
         let own = ("/proc/self/cgroup", "0::/user.slice/user-0.slice/session-3.scope\n");
         let slice = "/sys/fs/cgroup/user.slice/cgroup.subtree_control";
-        let found = parent_in(&[("/proc/self/mountinfo", UNIFIED), own, (slice, "cpu memory pids\n")]);
+        let found = parent_in(UNIFIED, &[own, (slice, "cpu memory pids\n")]);
         assert_eq!(found, Ok(PathBuf::from("/sys/fs/cgroup/user.slice")));
-        let found = parent_in(&[("/proc/self/mountinfo", UNIFIED), own, (slice, "cpu pids\n")]);
-        assert!(found.is_err_and(|reason| reason.contains("passes the memory controller on")));
+        let found = parent_in(UNIFIED, &[own, (slice, "cpu pids\n")]);
+        assert!(found.is_err_and(|reason| reason.contains("enables the memory controller")));
+    }
+
+    #[test]
+    fn a_group_outside_of_what_is_mounted_is_named() {
+        let mount = "30 25 0:26 /jail /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let found = parent_in(mount, &[("/proc/self/cgroup", "4:memory:/system\n")]);
+        assert!(found.is_err_and(|reason| reason.contains("'/system' is not below")));
     }
 
     #[test]
     fn a_machine_without_cgroups_says_so() {
-        let found = parent_in(&[("/proc/self/mountinfo", ""), ("/proc/self/cgroup", "")]);
+        let found = parent_in("", &[("/proc/self/cgroup", "")]);
         assert!(found.is_err_and(|reason| reason.contains("no cgroup filesystem")));
     }
 }

@@ -23,9 +23,14 @@ pub(crate) fn memory_group(parent: &Path) -> PathBuf {
     parent.join(format!("fsdyno-{}", random_name()))
 }
 
+/// Whether memory cgroups of ours may be at a path or below it.
+pub(crate) fn may_hold_groups(path: &Path) -> bool {
+    is_straight(path) && path.starts_with(CGROUPS)
+}
+
 /// Whether a path is one of a memory cgroup of ours.
 pub(crate) fn is_memory_group(path: &Path) -> bool {
-    is_straight(path) && path.starts_with(CGROUPS) && has_name(path, "fsdyno-")
+    may_hold_groups(path) && has_name(path, "fsdyno-")
 }
 
 /// Whether a path begins at the root and can be one.

@@ -12,10 +12,9 @@
 //! The composition of a block follows from the trials of the blocks before it, all of which are stored when
 //! it starts, so a resumed sweep gets the same blocks.
 
-use crate::ranking::weighted;
-use fsdyno_core::measure::Measure;
+use crate::ranking::estimate_of;
+use fsdyno_core::measure::{Measure, Value};
 use fsdyno_core::{Outcome, TrialRecord, Warning, WarningKind};
-use fsdyno_stats::{MeanKind, Weighted, estimate};
 
 /// When a case has been repeated often enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,9 +96,8 @@ impl Tally {
     /// Half of the interval as a share of the mean; `None` with a single trial, or a mean of 0.
     fn half_width(&self, case: u32, measure: &Measure, seed: u64) -> Option<f64> {
         let measure = self.deciding(case, measure);
-        let values = self.of_case(case).filter_map(|trial| measure.value(trial));
-        let values: Vec<Weighted> = values.map(|value| weighted(&value)).collect();
-        let estimate = estimate(&values, MeanKind::Arithmetic, seed)?;
+        let values: Vec<Value> = self.of_case(case).filter_map(|trial| measure.value(trial)).collect();
+        let estimate = estimate_of(&values, seed)?;
         let interval = estimate.interval?;
         (estimate.value > 0.0).then(|| (interval.high - interval.low) / 2.0 / estimate.value)
     }

@@ -1,13 +1,13 @@
 //! Merges the trials of a case, for the tables of each case.
 //!
 //! Histograms add up, so quantiles of the merged sample are exact to the histograms' three digits. Counts and
-//! moments add up exactly; maxima are those of all trials; a rate is all work over all time. Nothing here
+//! moments add up exactly; maxima are those of all trials; a rate is total work over total time. Nothing here
 //! compares cases: trials are the unit of replication, and pooling their operations would make every
 //! difference look certain.
 
 use crate::error::UnreadableHistogram;
 use fsdyno_core::Nanos;
-use fsdyno_core::figures::{total, weight};
+use fsdyno_core::figures::{Quotient, total};
 use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
@@ -105,24 +105,16 @@ pub fn counts(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
     names.into_iter().map(|name| (name.clone(), mean(name))).collect()
 }
 
-/// Merges the rates of a role in several trials, all work over all time, and adds up bytes and items. If a
-/// program did not report a rate in one of the trials, there is none, which is 0.
+/// Merges the rates of a role in several trials, total work over total time, and adds up bytes and items. If
+/// a program did not report a rate in one of the trials, there is none, which is 0.
 pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
     let of_window = |rate: fn(&Rates) -> f64| {
-        let each: Option<Vec<Weighted>> = parts
-            .iter()
-            .map(|(phase, role)| {
-                let value = rate(&role.rates);
-                let told = value > 0.0 || (phase.window_ns > Nanos(0) && role.is_watched());
-                told.then(|| Weighted { value, weight: weight(value, phase.window_ns.as_secs_f64()) })
-            })
-            .collect();
-        each.and_then(|each| mean(&each, MeanKind::Arithmetic)).unwrap_or(0.0)
+        let each = parts.iter().map(|(phase, role)| role.window_rate(rate, phase.window_ns));
+        each.collect::<Option<Vec<_>>>().and_then(|each| mean_quotient(&each)).unwrap_or(0.0)
     };
-    let of_operations = |rate: fn(&RoleResult, Nanos) -> Option<(f64, f64)>| {
+    let of_operations = |rate: fn(&RoleResult, Nanos) -> Option<Quotient>| {
         let each = parts.iter().filter_map(|(phase, role)| rate(role, phase.window_ns));
-        let each: Vec<Weighted> = each.map(|(value, weight)| Weighted { value, weight }).collect();
-        mean(&each, MeanKind::Arithmetic)
+        mean_quotient(&each.collect::<Vec<_>>())
     };
     Rates {
         data_bytes_per_s: of_operations(RoleResult::data_rate),
@@ -133,6 +125,11 @@ pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
         items_per_s: of_window(|rates| rates.items_per_s),
         items: total(parts.iter().map(|(_, role)| role.rates.items)),
     }
+}
+
+fn mean_quotient(quotients: &[Quotient]) -> Option<f64> {
+    let weighted = quotients.iter().map(|one| Weighted { value: one.value, weight: one.weight });
+    mean(&weighted.collect::<Vec<_>>(), MeanKind::Arithmetic)
 }
 
 #[cfg(test)]

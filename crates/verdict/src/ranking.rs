@@ -132,16 +132,16 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
 
 /// A measure over trials of one case; `None` if none has a value. The seed is that of the bootstrap.
 pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<CaseEstimate> {
-    let values: Vec<_> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
-    let counted: Vec<Weighted> = values.iter().map(weighted).collect();
-    let estimate = estimate(&counted, MeanKind::Arithmetic, seed)?;
-    let max = counted.iter().map(|one| one.value).fold(f64::MIN, f64::max);
+    let values: Vec<Value> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
+    let estimate = estimate_of(&values, seed)?;
+    let max = values.iter().map(|value| value.value).fold(f64::MIN, f64::max);
     Some(CaseEstimate { estimate, max, at_least: values.iter().any(|value| value.at_least) })
 }
 
-/// A value of a trial as it counts in the mean over trials.
-pub(crate) fn weighted(value: &Value) -> Weighted {
-    Weighted { value: value.value, weight: value.weight }
+/// The mean of a measure over trials.
+pub(crate) fn estimate_of<'v>(values: impl IntoIterator<Item = &'v Value>, seed: u64) -> Option<Estimate> {
+    let weighted = values.into_iter().map(|value| Weighted { value: value.value, weight: value.weight });
+    estimate(&weighted.collect::<Vec<_>>(), MeanKind::Arithmetic, seed)
 }
 
 #[cfg(test)]

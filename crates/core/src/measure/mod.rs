@@ -13,11 +13,11 @@ mod named;
 pub use goal::Goal;
 pub use name::MeasureError;
 
-use crate::figures::{total, weight};
+use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
 use crate::outcome::Outcome;
 use crate::result::{
-    Latency, Layout, LifecycleStep, PhaseResult, Quantile, RoleResult, TrialRecord, Watched,
+    Latency, Layout, LifecycleStep, PhaseResult, Quantile, Rates, RoleResult, TrialRecord, Watched,
 };
 use crate::units::Nanos;
 use crate::workload::Workload;
@@ -79,25 +79,26 @@ pub struct Value {
     /// Whether it is only a lower bound, because it depends on operations whose end was not seen. Printed
     /// with `>=`.
     pub at_least: bool,
-    /// How much it counts in a mean over trials. The weight of a ratio is what it divides by, such as the
-    /// seconds of a rate, so that the mean is all work over all time; everything else has the weight 1.
+    /// How much it counts in a mean over trials: the divisor of a quotient such as a rate ([`Quotient`]), and
+    /// 1 for everything else.
     pub weight: f64,
 }
 
 impl Value {
-    /// What is known exactly, and is no ratio.
+    /// What is known exactly, and is no quotient.
     fn exact(value: f64) -> Value {
         Value { value, at_least: false, weight: 1.0 }
     }
 
-    /// What is no ratio, and perhaps only a lower bound.
+    /// What is no quotient, and perhaps only a lower bound.
     fn bound(value: f64, at_least: bool) -> Value {
         Value { at_least, ..Value::exact(value) }
     }
+}
 
-    /// A ratio that divides by this much ([`crate::figures::weight`]).
-    fn ratio(value: f64, divisor: f64) -> Value {
-        Value { weight: weight(value, divisor), ..Value::exact(value) }
+impl From<Quotient> for Value {
+    fn from(Quotient { value, weight }: Quotient) -> Value {
+        Value { value, at_least: false, weight }
     }
 }
 
@@ -374,7 +375,7 @@ fn throughput(phases: &[PhaseResult]) -> Option<Value> {
     let moving = || phases.iter().filter(|phase| phase.window_ns > Nanos(0) && phase.roles.iter().any(moves));
     let seconds: f64 = moving().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let bytes: f64 = moving().map(|phase| phase.bytes() as f64).sum();
-    (seconds > 0.0).then(|| Value::ratio(bytes / seconds, seconds))
+    (seconds > 0.0).then(|| Quotient::over(bytes / seconds, seconds).into())
 }
 
 /// What the roles of all phases counted under a name, over the time of all phases.
@@ -383,7 +384,7 @@ fn count_rate(name: &str, phases: &[PhaseResult]) -> Option<Value> {
     let counts: Vec<u64> = roles.filter_map(|role| role.counts.get(name).copied()).collect();
     let seconds: f64 = phases.iter().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let value = counts.iter().map(|count| *count as f64).sum::<f64>() / seconds;
-    (!counts.is_empty() && seconds > 0.0).then(|| Value::ratio(value, seconds))
+    (!counts.is_empty() && seconds > 0.0).then(|| Quotient::over(value, seconds).into())
 }
 
 /// Nanoseconds per 10^6 bytes. Without telemetry the time of kernel threads is unknown, so there is no value.
@@ -400,7 +401,8 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     let cpu_ns: Option<Vec<u64>> = watched.iter().map(|one| Some(one.cpu_with_threads()?.0)).collect();
     let cpu_ns: f64 = cpu_ns?.iter().map(|ns| *ns as f64).sum();
     let bytes: f64 = watched.iter().map(|one| one.bytes() as f64).sum();
-    (bytes > 0.0).then(|| Value::ratio(cpu_ns / (bytes / 1e6), bytes / 1e6))
+    let megabytes = bytes / 1e6;
+    (bytes > 0.0).then(|| Quotient::over(cpu_ns / megabytes, megabytes).into())
 }
 
 /// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower
@@ -423,21 +425,20 @@ impl Figure {
 
     fn of(self, role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
         let exact = Value::exact;
-        let seconds = phase.window_ns.as_secs_f64();
-        // If a program does not report a rate, that is not a rate of zero.
-        let told = |rate: f64| (role.is_watched() || rate > 0.0).then(|| Value::ratio(rate, seconds));
-        let of_operations = |(rate, seconds)| Value::ratio(rate, seconds);
+        let window = phase.window_ns;
+        let of_window = |rate: fn(&Rates) -> f64| role.window_rate(rate, window).map(Value::from);
         match self {
-            Figure::Rate => told(role.rates.aggregate_bytes_per_s),
-            Figure::DataRate => role.data_rate(phase.window_ns).map(of_operations),
-            Figure::OverheadRate => role.overhead_rate(phase.window_ns).map(of_operations),
-            Figure::OperationRate => told(role.rates.operations_per_s),
-            Figure::ItemRate => told(role.rates.items_per_s),
+            Figure::Rate => of_window(|rates| rates.aggregate_bytes_per_s),
+            Figure::DataRate => role.data_rate(window).map(Value::from),
+            Figure::OverheadRate => role.overhead_rate(window).map(Value::from),
+            Figure::OperationRate => of_window(|rates| rates.operations_per_s),
+            Figure::ItemRate => of_window(|rates| rates.items_per_s),
             // The sum over all workers, so it may exceed one processor.
-            Figure::CpuShare if phase.window_ns.0 == 0 => None,
+            Figure::CpuShare if window.0 == 0 => None,
             Figure::CpuShare if !role.is_watched() && role.cpu.total().0 == 0 => None,
             Figure::CpuShare => {
-                Some(Value::ratio(role.cpu.total().0 as f64 / phase.window_ns.0 as f64, seconds))
+                let share = role.cpu.total().0 as f64 / window.0 as f64;
+                Some(Quotient::over(share, window.as_secs_f64()).into())
             }
             Figure::LongestStall => stall(role, phase),
             Figure::TimeOver100Ms => role.is_watched().then(|| exact(role.time_over_100ms)),
@@ -445,7 +446,8 @@ impl Figure {
             Figure::CpuPerOperation => {
                 let completed = total(role.worker_results.iter().map(|worker| worker.completed));
                 let completed = completed as f64;
-                (completed > 0.0).then(|| Value::ratio(role.cpu.total().0 as f64 / completed, completed))
+                let each = role.cpu.total().0 as f64 / completed;
+                (completed > 0.0).then(|| Quotient::over(each, completed).into())
             }
         }
     }

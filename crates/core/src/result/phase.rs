@@ -1,7 +1,7 @@
 //! What the workers of a phase did.
 
 use super::{Latency, document};
-use crate::figures::weight;
+use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
 use crate::telemetry::Telemetry;
 use crate::units::{Bytes, Nanos};
@@ -166,33 +166,38 @@ impl RoleResult {
         !self.worker_results.is_empty()
     }
 
-    /// Bytes per second of the time spent in reads or writes after the first, and that time in seconds, of
-    /// all workers together.
-    pub fn data_rate(&self, window: Nanos) -> Option<(f64, f64)> {
+    /// One of the rates over the window. `None` if a program did not report it, which is not a rate of zero.
+    pub fn window_rate(&self, rate: impl FnOnce(&Rates) -> f64, window: Nanos) -> Option<Quotient> {
+        let rate = rate(&self.rates);
+        (self.is_watched() || rate > 0.0).then(|| Quotient::over(rate, window.as_secs_f64()))
+    }
+
+    /// Bytes per second of the time that all workers together spent in reads or writes after the first.
+    pub fn data_rate(&self, window: Nanos) -> Option<Quotient> {
         self.over_operations(self.rates.data_bytes_per_s, window, &Operation::is_of_data)
     }
 
     /// The same for the time spent in everything that the published tables count as overhead.
-    pub fn overhead_rate(&self, window: Nanos) -> Option<(f64, f64)> {
+    pub fn overhead_rate(&self, window: Nanos) -> Option<Quotient> {
         let performed = self.operations.iter().map(|result| result.operation);
         let belongs = |operation: Operation| operation.is_of_overhead(performed.clone());
         self.over_operations(self.rates.with_overhead_bytes_per_s, window, &belongs)
     }
 
-    /// A rate over the time spent in some operations, with that time. Workers that were in one of them when
-    /// the window began, and completed none, moved nothing in that time; that is not the same as no rate.
+    /// A rate over the time spent in some operations. Workers that were in one of them when the window began,
+    /// and completed none, moved nothing in that time; that is not the same as no rate.
     fn over_operations(
         &self,
         rate: Option<f64>,
         window: Nanos,
         belongs: &dyn Fn(Operation) -> bool,
-    ) -> Option<(f64, f64)> {
+    ) -> Option<Quotient> {
         if let Some(rate) = rate {
             let seconds = match rate > 0.0 {
                 true => self.rates.bytes as f64 / rate,
                 false => window.as_secs_f64() * f64::from(self.workers),
             };
-            return Some((rate, weight(rate, seconds)));
+            return Some(Quotient::over(rate, seconds));
         }
         // A worker with many in flight waits for all of them at once.
         let mut blocked: BTreeMap<u32, Nanos> = BTreeMap::new();
@@ -203,7 +208,7 @@ impl RoleResult {
             *longest = inside.max(*longest);
         }
         let seconds: f64 = blocked.values().map(|inside| inside.as_secs_f64()).sum();
-        (seconds > 0.0).then_some((0.0, seconds))
+        (seconds > 0.0).then(|| Quotient::over(0.0, seconds))
     }
 
     /// The longest stall, if it is known.

@@ -18,7 +18,7 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::commit_log::Segments;
 use fsdyno_core::workload::commit_log::writer::{CLOSE, FDATASYNC, FSYNC, OPENAT, PWRITE, UNLINKAT};
-use fsdyno_core::workload::{CommitLog, Load};
+use fsdyno_core::workload::{self, CommitLog, Load};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -39,13 +39,15 @@ pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Resu
     let phase_ns = parameters.ramp.0 + parameters.window.0;
     let mut left_ns = phase_ns * phases.len() as u64;
     session.progress.expect(left_ns);
-    let logs: Vec<u32> = phases.iter().flat_map(|(_, logs)| logs.clone()).collect();
+    let seed = session.request.seed;
+    let numbers = phases.iter().flat_map(|(_, logs)| logs.clone());
+    let logs = numbers.map(|number| Log::new(parameters, &base, seed, number)).collect();
     prepare(parameters, &base, logs, session)?;
     for (spec, logs) in phases {
         left_ns -= phase_ns;
         session.progress.expect(left_ns);
         session.settle(spec.name, phase_ns)?;
-        let jobs = logs.map(|number| job(Log::new(parameters, &base, session.request.seed, number)));
+        let jobs = logs.map(|number| job(Log::new(parameters, &base, seed, number), parameters.content));
         session.phase(Phase::of(spec, parameters.timing().into(), jobs.collect()))?;
     }
     Ok(())
@@ -55,7 +57,7 @@ pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Resu
 fn prepare(
     parameters: &CommitLog,
     base: &Path,
-    logs: Vec<u32>,
+    logs: Vec<Log>,
     session: &mut Session<'_, '_>,
 ) -> Result<(), EngineError> {
     let begin = Instant::now();
@@ -70,11 +72,12 @@ fn prepare(
     let in_turn = if parameters.segments == Segments::Overwrite { IN_TURN } else { 0 };
     let trees =
         TreeSummary { files: logs.len() as u64 * in_turn, directories: logs.len() as u64, bytes: whole };
-    let (parameters, base, seed) = (parameters.clone(), base.to_path_buf(), session.request.seed);
+    let (content, seed) = (parameters.content, session.request.seed);
+    let record = parameters.record.0 as usize;
     let work = move |gauge: &background::Gauge| -> Result<(), EngineError> {
-        logs.iter().try_for_each(|number| {
-            let mut log = Log::new(&parameters, &base, seed, *number);
-            let made = log.make(in_turn, gauge);
+        let mut content = Content::new(content, seed, record);
+        logs.iter().try_for_each(|log| {
+            let made = log.make(in_turn, &mut content, gauge);
             made.map_err(|failure| EngineError::operation("prepare", failure))
         })
     };
@@ -88,16 +91,17 @@ fn prepare(
 }
 
 /// One writer.
-fn job(mut log: Log) -> Job {
+fn job(log: Log, content: workload::Content) -> Job {
     Box::new(move |lineup| {
         let directory = match log.open() {
             Ok(directory) => directory,
             Err(errno) => return Halt::Failed(log.failure(Operation::Openat, c"", errno)),
         };
+        let mut content = Content::new(content, log.seed, log.record);
         let mut meter = lineup.start();
         meter.work_in(log.name.as_bytes());
         for segment in 0.. {
-            if let Err(halt) = log.fill(&mut meter, &directory, segment) {
+            if let Err(halt) = log.fill(&mut meter, &mut content, &directory, segment) {
                 return halt;
             }
         }
@@ -113,23 +117,19 @@ struct Log {
     record: usize,
     segment_bytes: u64,
     segments: Segments,
-    content: Content,
 }
 
 impl Log {
     fn new(parameters: &CommitLog, base: &Path, seed: u64, number: u32) -> Self {
         let name = format!("log-{number}");
-        // Whole records only.
-        let segment_bytes = parameters.segment.0 / parameters.record.0 * parameters.record.0;
-        let record = parameters.record.0 as usize;
         Log {
             path: base.join(&name),
             name,
             seed: derive_seed(seed, &[LOGS, number.into()]),
-            record,
-            segment_bytes,
+            record: parameters.record.0 as usize,
+            // Whole records only.
+            segment_bytes: parameters.segment.0 / parameters.record.0 * parameters.record.0,
             segments: parameters.segments,
-            content: Content::new(parameters.content, seed, record),
         }
     }
 
@@ -143,7 +143,12 @@ impl Log {
     }
 
     /// Creates the directory and `files` segments, without timing, and syncs both.
-    fn make(&mut self, files: u64, gauge: &background::Gauge) -> Result<(), OperationFailure> {
+    fn make(
+        &self,
+        files: u64,
+        content: &mut Content,
+        gauge: &background::Gauge,
+    ) -> Result<(), OperationFailure> {
         rustix::fs::mkdirat(CWD, &self.path, DIRECTORY_MODE)
             .map_err(|errno| self.failure(Operation::Mkdirat, c"", errno))?;
         let directory = self.open().map_err(|errno| self.failure(Operation::Openat, c"", errno))?;
@@ -151,10 +156,12 @@ impl Log {
             let name = segment_name(number);
             let file = rustix::fs::openat(&directory, &name, CREATE, FILE_MODE)
                 .map_err(|errno| self.failure(Operation::Openat, &name, errno))?;
+            let identity = FileIdentity::new(self.seed, number);
             let mut position = 0;
             while position < self.segment_bytes && !gauge.cancelled() {
-                let written = self.write(&file, number, position);
-                let written = written.map_err(|errno| self.failure(Operation::Pwrite, &name, errno))?;
+                let bytes = content.bytes(identity, position, self.left_of_record(position));
+                let written = write(&file, bytes, position)
+                    .map_err(|errno| self.failure(Operation::Pwrite, &name, errno))?;
                 position += written;
                 gauge.advance(written);
             }
@@ -163,27 +170,26 @@ impl Log {
         rustix::fs::fsync(&directory).map_err(|errno| self.failure(Operation::Fsync, c"", errno))
     }
 
-    /// Writes from a position to the end of its record; returns how many bytes, at least one.
+    /// Bytes from a position to the end of its record.
     #[inline]
-    fn write(&mut self, file: &OwnedFd, segment: u64, position: u64) -> Result<u64, Errno> {
-        let length = self.record - (position % self.record as u64) as usize;
-        let bytes = self.content.bytes(FileIdentity::new(self.seed, segment), position, length);
-        match rustix::io::pwrite(file, bytes, position) {
-            // No progress without an error would loop forever.
-            Ok(0) => Err(Errno::IO),
-            written => written.map(|written| written as u64),
-        }
+    fn left_of_record(&self, position: u64) -> usize {
+        self.record - (position % self.record as u64) as usize
     }
 
     /// Fills one segment, record by record.
-    fn fill(&mut self, meter: &mut Meter, directory: &OwnedFd, segment: u64) -> Result<(), Halt> {
-        let log = self.name.clone().into_bytes();
+    fn fill(
+        &self,
+        meter: &mut Meter,
+        content: &mut Content,
+        directory: &OwnedFd,
+        segment: u64,
+    ) -> Result<(), Halt> {
         let appends = self.segments == Segments::Append;
         let (name, flags) = match appends {
             true => (segment_name(segment), CREATE),
             false => (segment_name(segment % IN_TURN), OVERWRITE),
         };
-        let object = Object { directory: &log, name: &name };
+        let object = Object { directory: self.name.as_bytes(), name: &name };
         let open = || rustix::fs::openat(directory, &name, flags, FILE_MODE);
         let file = timed(meter, OPENAT, object, |_| 0, open)?;
         if appends {
@@ -194,18 +200,30 @@ impl Log {
             let unlink = || rustix::fs::unlinkat(directory, &before, AtFlags::empty());
             timed(meter, UNLINKAT, Object { name: &before, ..object }, |()| 0, unlink)?;
         }
+        // What is overwritten was different, so that nothing can skip the write.
+        let identity = FileIdentity::new(self.seed, IN_TURN + segment);
         let mut position = 0;
         while position < self.segment_bytes {
             let begin = meter.begin_item();
             let end = position + self.record as u64;
             while position < end {
-                position +=
-                    timed(meter, PWRITE, object, |bytes| *bytes, || self.write(&file, segment, position))?;
+                let bytes = content.bytes(identity, position, self.left_of_record(position));
+                position += timed(meter, PWRITE, object, |bytes| *bytes, || write(&file, bytes, position))?;
             }
             timed(meter, FDATASYNC, object, |()| 0, || rustix::fs::fdatasync(&file))?;
             meter.item_since(begin);
         }
         timed(meter, CLOSE, object, |()| 0, || fsdyno_sys::thread::close(file))
+    }
+}
+
+/// Writes at a position; returns how many bytes, at least one.
+#[inline]
+fn write(file: &OwnedFd, bytes: &[u8], position: u64) -> Result<u64, Errno> {
+    match rustix::io::pwrite(file, bytes, position) {
+        // No progress without an error would loop forever.
+        Ok(0) => Err(Errno::IO),
+        written => written.map(|written| written as u64),
     }
 }
 

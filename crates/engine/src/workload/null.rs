@@ -21,7 +21,7 @@ pub(crate) fn run(parameters: &Null, session: &mut Session<'_, '_>) -> Result<()
 /// at once. Takes about 25 ms.
 ///
 /// # Errors
-/// [`EngineError::Worker`] if no thread can be started.
+/// [`EngineError::Thread`].
 pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
     let parameters = Null { workers, ramp: Nanos::from_millis(5), window: Nanos::from_millis(20) };
     let mut silent = |_: EngineEvent| {};

@@ -4,20 +4,16 @@ use super::sweep::{measure, plan_trouble, status};
 use super::{Result, Surroundings};
 use crate::cli::Bench;
 use crate::exit::{Status, Trouble};
-use fsdyno_core::Bytes;
-use fsdyno_sweep::{BenchError, BenchOptions, bench_plan};
+use fsdyno_sweep::{BENCH_MEMORY, BenchError, BenchOptions, bench_plan};
 use fsdyno_testbed::Confirmation;
 use rustix::process::geteuid;
-
-/// Less than each of the trees, so that a reader who starts again reads from the device.
-const MEMORY: Bytes = Bytes(64 * Bytes::MIB);
 
 pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
     let settings = BenchOptions {
         tree_size: options.tree_size,
         ramp: options.ramp,
         window: options.window,
-        memory: options.memory.or(geteuid().is_root().then_some(MEMORY)),
+        memory: options.memory.or(geteuid().is_root().then_some(BENCH_MEMORY)),
         set: options.set.clone(),
     };
     let plan =

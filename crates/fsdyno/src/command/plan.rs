@@ -1,6 +1,6 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
-use super::{Result, Surroundings, instead, print_json};
+use super::{Result, Surroundings, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
 use crate::command::sweep::{load, refused};
 use crate::exit::Status;
@@ -14,7 +14,7 @@ use fsdyno_verdict::text::plural;
 use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
-    let set = [options.set.clone(), instead::overrides(&options.instead)?].concat();
+    let set = overrides::settings(&options.overrides)?;
     let plan = load(&options.plan, &set)?;
     let mut host = surroundings.host()?;
     let run = dry_run(&plan, &mut host, &mut surroundings.guests()?);

@@ -1,6 +1,6 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::{Result, Surroundings, find, header, instead, show};
+use super::{Result, Surroundings, find, header, overrides, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
-    let set = [options.set.clone(), instead::overrides(&options.instead)?].concat();
+    let set = overrides::settings(&options.overrides)?;
     let plan = load(&options.plan, &set)?;
     let resume = match &options.resume {
         None => None,

@@ -1,9 +1,8 @@
 //! commit-log: every record is written and synced once, as strace sees it.
 
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, json};
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
 
 tests! {
     every_record_is_written_and_synced: &[Requirement::Program("strace")];
@@ -34,7 +33,8 @@ fn every_record_is_written_and_synced() {
         let prepared = if segments == "overwrite" { (WRITERS + 1) * 2 * SEGMENT_RECORDS } else { 0 };
         let edges = WRITERS + 1;
         for (operation, untimed) in [("pwrite64", prepared), ("fdatasync", 0)] {
-            let seen = calls.lines().filter(|line| line.contains(&format!("{operation}("))).count() as u64;
+            let call = format!("{operation}(");
+            let seen = calls.iter().filter(|line| line.contains(&call)).count() as u64;
             let told = performed(&trial, operation) + untimed;
             assert!(told <= seen && seen <= told + edges, "{segments} {operation}: {told} of {seen}");
         }
@@ -61,26 +61,15 @@ fn every_record_is_written_and_synced() {
 }
 
 /// The only trial of the plan, and every call on a segment.
-fn traced(sandbox: &Sandbox) -> (Value, String) {
-    let fsdyno = sandbox.fsdyno(&["sweep", "plan.toml", "--format", "json"]);
-    let trace = sandbox.path("trace");
-    let output = Command::new("strace")
-        .args(["--seccomp-bpf", "-f", "-qq", "-y", "-e", "trace=pwrite64,fdatasync", "-o"])
-        .arg(&trace)
-        .arg(fsdyno.get_program())
-        .args(fsdyno.get_args())
-        .env("XDG_STATE_HOME", sandbox.path("state"))
-        .current_dir(sandbox.path(""))
-        .output()
-        .expect("strace runs");
-    assert!(output.status.success(), "{}", describe(&output));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let calls = fs::read_to_string(trace).expect("the trace");
+fn traced(sandbox: &Sandbox) -> (Value, Vec<String>) {
+    let (output, calls) = sandbox.traced(
+        &["--seccomp-bpf", "-y", "-e", "trace=pwrite64,fdatasync"],
+        &["sweep", "plan.toml", "--format", "json"],
+    );
+    let sweep = json(&output);
     // A call that another thread interrupts has a second line, which does not name the file.
-    (
-        json["trials"][0].clone(),
-        calls.lines().filter(|line| line.contains("/segment-")).map(|line| format!("{line}\n")).collect(),
-    )
+    let calls = calls.lines().filter(|line| line.contains("/segment-")).map(str::to_string);
+    (sweep["trials"][0].clone(), calls.collect())
 }
 
 fn phases(trial: &Value) -> &[Value] {

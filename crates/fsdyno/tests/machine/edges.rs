@@ -4,7 +4,6 @@
 use crate::support::guarded::{LOOP, Loop, ext4, hash};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use std::fs;
-use std::process::Command;
 
 tests! {
     a_device_is_neither_a_store_nor_a_report: LOOP;
@@ -103,13 +102,8 @@ fn a_thread_that_cannot_be_started_is_an_error() {
         ),
     );
     for number in 1..=8 {
-        let fsdyno = sandbox.fsdyno(&["sweep", "plan.toml"]);
         let inject = format!("inject=clone3:error=EAGAIN:when={number}");
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-qq", "-e", "trace=clone3", "-e", &inject, "-o"]).arg(sandbox.path("trace"));
-        strace.arg(fsdyno.get_program()).args(fsdyno.get_args());
-        strace.env("XDG_STATE_HOME", sandbox.path("state")).current_dir(sandbox.path(""));
-        let output = strace.output().expect("strace runs");
+        let (output, _) = sandbox.traced(&["-e", "trace=clone3", "-e", &inject], &["sweep", "plan.toml"]);
         let text = describe(&output);
         assert!(output.status.code() != PANICKED && !text.contains("panicked at"), "{number}: {text}");
         assert!(!fs::exists(&image).expect("look"), "{number}: {text}");

@@ -109,7 +109,7 @@ fn a_load_that_does_not_fit_says_so() {
     let trial = in_directory(&sandbox, directory.path(), "32M", "writers = 8\nrecord = \"3M\"");
     let error = &trial["error"];
     let says = |key: &str, words: &str| error[key].as_str().is_some_and(|text| text.contains(words));
-    assert!(says("message", "reached its limit of memory, 32M") && says("hint", "raise `memory`"), "{trial}");
+    assert!(says("message", "reached its memory limit of 32M") && says("hint", "raise `memory`"), "{trial}");
     assert_eq!(groups(Path::new("/sys/fs/cgroup")), Vec::<String>::new());
     // A log that the filesystem has no room for is refused before it is written.
     let huge = "segments = \"overwrite\"\nsegment = \"1E\"";

@@ -190,6 +190,11 @@ impl FakeHost {
         self.machine.texts.insert(path.as_ref().to_path_buf(), text.to_string());
     }
 
+    /// Adds the mounts of a mountinfo (proc(5)).
+    pub fn add_mounts(&mut self, text: &str) {
+        self.machine.mounts.extend(crate::mountinfo::parse(text).0);
+    }
+
     /// Adds a block device with settings of its own.
     pub fn add_block(&mut self, path: impl AsRef<Path>, number: (u32, u32), size: Bytes) {
         let path = path.as_ref().to_path_buf();

@@ -366,6 +366,7 @@ impl Host for FakeHost {
             let device = if request.filesystem == "btrfs" { (0, 99) } else { number };
             let mount = MountInfo {
                 device,
+                root: "/".into(),
                 target: request.target.clone(),
                 filesystem: request.filesystem.clone(),
                 source: request.source.display().to_string(),

@@ -1,7 +1,7 @@
 //! The tables of bonnie++ and its line of CSV fields, for the native workload and for the real program.
 //!
-//! Several trials of a case are combined: a rate is all work over all time, %CPU is the processor time of all
-//! trials divided by their time, and a latency is the longest of all trials. If the real program gave no
+//! Several trials of a case are combined: a rate is total work over total time, %CPU is the processor time of
+//! all trials divided by their time, and a latency is the longest of all trials. If the real program gave no
 //! figure for a test in one of the trials, the test has none.
 
 use super::style::{Paint, Style};
@@ -27,7 +27,7 @@ pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result
     let mut heading = format!("{}: {}", case.configuration.name, case.workload.load().title());
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
-        heading += &format!("; {trials} combined: all work over all time, longest latencies");
+        heading += &format!("; {trials} combined: total work over total time, longest latencies");
     }
     style.paragraph(out, Paint::Heading, 0, &heading)?;
     asked.run(&case.configuration.name, case, 0).write_tables(out)
@@ -198,7 +198,7 @@ mod tests {
         second.phases[0].roles[0].longest_item_ns = Some(Nanos::from_secs(7));
         let table = table(&[trial(0), second]);
         let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("2 trials combined: all work over all time"), "{table}");
+        assert!(words.contains("2 trials combined: total work over total time"), "{table}");
         // The same work in a third of the time: 2 for 1 and 1/3 is 1.5.
         assert!(table.contains("\nhost            64M 2535k  94 ") && table.contains("7000ms"), "{table}");
     }

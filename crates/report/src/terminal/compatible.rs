@@ -1,6 +1,6 @@
 //! The table of FsOpBench (2009) for a case, to compare with the published ones.
 //!
-//! Several trials of a case are merged (counts summed, rates all work over all time, quantiles over all
+//! Several trials of a case are merged (counts summed, rates total work over total time, quantiles over all
 //! operations), and the header line then ends in ` trials=N`.
 
 use super::style::{Paint, Style};

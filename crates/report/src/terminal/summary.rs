@@ -290,7 +290,7 @@ pub(crate) fn sentinel(seen: &Drift) -> Option<String> {
     let (lowest, highest) = seen.range();
     (seen.values.len() > 1).then(|| {
         format!(
-            "the {} trials of the sentinel, {}, lie between {} and {}: what the machine itself varies",
+            "the {} trials of the sentinel, {}, range from {} to {}; the machine itself varies by this much",
             seen.values.len(),
             seen.name,
             quantity(&measure, lowest, false),
@@ -437,7 +437,7 @@ their 95 % intervals do not overlap, but so few trials do not prove it.
         sentinel.sentinel = true;
         trials.push(sentinel);
         let text = text("read", &trials);
-        let note = "note: the 3 trials of the sentinel, ext4 bfq, lie between 54.0 MB/s and";
+        let note = "note: the 3 trials of the sentinel, ext4 bfq, range from 54.0 MB/s to";
         assert!(text.contains(note), "{text}");
     }
 }

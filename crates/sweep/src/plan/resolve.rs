@@ -5,7 +5,7 @@ use super::product::{mapped, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use super::{Plan, Planned, file, workload};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::axis::DEFAULT;
+use fsdyno_core::axis::{DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::{Configuration, DeviceSpec, Devices, KernelSpec, Study, Warning, WarningKind};
 use fsdyno_testbed::contradictions;
@@ -233,7 +233,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
 /// What the plan says for all configurations applies to those that have no level of their own.
 fn limit_memory(raw: &RawPlan, configuration: &mut Configuration) {
     if let Some(memory) = &raw.memory {
-        configuration.settings.entry("memory".to_string()).or_insert_with(|| memory.clone());
+        configuration.settings.entry(MEMORY.to_string()).or_insert_with(|| memory.clone());
     }
 }
 

@@ -10,12 +10,13 @@ mod watch;
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use fsdyno_core::axis::MEMORY;
 use fsdyno_core::protocol::{MemoryGroup, Part};
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{DeviceSpec, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind};
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
-use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal};
+use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, memory};
 use fsdyno_verdict::confounder::confounders;
 use report::{EngineReport, Overhead, host_failure, request};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,25 +135,20 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
 
-    let memory = fsdyno_testbed::memory::group(bench.host, bench.journal, &case.configuration, bench.device)?;
-    let memory = match memory.transpose() {
-        Ok(group) => group,
-        // Cases that differ in nothing else would be compared as if they did.
-        Err(reason) if bench.plan.varies("memory") => {
-            return Err(Stop::Skipped(vec![format!("memory cannot be limited: {reason}")]));
-        }
-        Err(reason) => {
-            let text = format!("no memory cgroup could be made: {reason}");
-            record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, text));
+    let group = match memory::group(bench.host, bench.journal, &case.configuration, bench.device) {
+        // If memory is what the plan varies, a trial without its limit would be compared as if it had one.
+        Err(TestbedError::Unmet { unmet }) if !bench.plan.varies(MEMORY) => {
+            record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, unmet.join("; ")));
             None
         }
+        group => group?,
     };
     for part in parts(case, &mounted, record) {
         if !part.is_first() {
             mounted = remount(bench, mounted, record)?;
         }
         bench.begin("start the engine")?;
-        load(bench, slot, case, part, &mounted, memory.as_ref(), record)?;
+        load(bench, slot, case, part, &mounted, group.as_ref(), record)?;
     }
 
     bench.begin("umount")?;
@@ -226,7 +222,7 @@ fn load(
     case: &Case,
     part: Part,
     mounted: &Mounted,
-    memory: Option<&MemoryGroup>,
+    group: Option<&MemoryGroup>,
     record: &mut TrialRecord,
 ) -> Result<(), Stop> {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
@@ -234,7 +230,7 @@ fn load(
     request.part = part;
     request.precondition = case.configuration.precondition();
     request.device = mounted.device();
-    request.memory = memory.cloned();
+    request.memory = group.cloned();
     request.telemetry = bench
         .plan
         .telemetry
@@ -251,12 +247,13 @@ fn load(
     };
     told.keep(record, bench.overhead);
     let mut end = load.end;
-    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, memory)
-        && fsdyno_testbed::memory::has_killed(bench.host, group)
+    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, group)
+        && memory::has_killed(bench.host, group)
     {
         failure.message =
-            format!("the kernel killed the load when it reached its limit of memory, {}", group.limit);
-        failure.hint = Some("raise `memory`, or use fewer workers, or smaller reads and writes".to_string());
+            format!("the kernel killed the load when it reached its memory limit of {}", group.limit);
+        failure.hint =
+            Some("raise `memory`, use fewer workers, or make reads and writes smaller".to_string());
     }
     match (end, load.stuck_pid) {
         (LoadEnd::Hung(failure), pid) => Err(Stop::Hung(Box::new(failure), pid)),

@@ -13,12 +13,10 @@ mod trust;
 
 pub use matching::{Difference, UncomparedCase};
 
-use crate::ranking::weighted;
+use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
-use fsdyno_stats::{
-    Estimate, MeanKind, Ratio, Verdict, estimate, holm, independent, mann_whitney, mean, paired,
-};
+use fsdyno_stats::{Estimate, MeanKind, Ratio, Verdict, holm, independent, mann_whitney, mean, paired};
 use matching::Case;
 
 /// One of the two sides.
@@ -92,7 +90,7 @@ pub struct ComparedCase {
 pub struct Row {
     /// Which measure.
     pub measure: Measure,
-    /// Means with their intervals: all work over all time for rates, arithmetic for times.
+    /// Means with their intervals: total work over total time for rates, arithmetic for times.
     pub estimates: [Estimate; 2],
     /// Geometric means of the compared values; the second divided by the first is the ratio.
     pub typical: [f64; 2],
@@ -250,10 +248,7 @@ fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) ->
     if a.iter().chain(&b).all(|value| *value == 0.0) {
         return None;
     }
-    let mean_of = |side: &[(u32, Value)]| {
-        let counted: Vec<_> = side.iter().map(|(_, value)| weighted(value)).collect();
-        estimate(&counted, MeanKind::Arithmetic, seed)
-    };
+    let mean_of = |side: &[(u32, Value)]| estimate_of(side.iter().map(|(_, value)| value), seed);
     let estimates = [mean_of(&sides[0])?, mean_of(&sides[1])?];
     let pairs: Vec<(f64, f64)> = sides[0]
         .iter()

@@ -88,7 +88,7 @@ pub struct RoleView {
     pub time_over_100ms: f64,
     /// The same for 1 s.
     pub time_over_1s: f64,
-    /// All work over all time, of all trials together.
+    /// Total work over total time, of all trials together.
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
     pub cpu: CpuTime,
@@ -140,11 +140,9 @@ impl RoleView {
 ///
 /// # Errors
 /// [`UnreadableHistogram`] when a stored histogram cannot be read.
-pub fn cases<'t>(
-    trials: impl IntoIterator<Item = &'t TrialRecord>,
-) -> Result<Vec<CaseView>, UnreadableHistogram> {
+pub fn cases(trials: &[TrialRecord]) -> Result<Vec<CaseView>, UnreadableHistogram> {
     let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in trials.into_iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
+    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
         by_case.entry(trial.case).or_default().push(trial);
     }
     let by_case: Vec<Vec<&TrialRecord>> = by_case.into_values().collect();

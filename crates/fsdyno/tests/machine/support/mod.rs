@@ -323,6 +323,17 @@ impl Sandbox {
         self.fsdyno(arguments).output().expect("run fsdyno")
     }
 
+    /// Runs the binary under strace with these options, and returns what strace wrote as well.
+    pub fn traced(&self, options: &[&str], arguments: &[&str]) -> (Output, String) {
+        let (fsdyno, trace) = (self.fsdyno(arguments), self.path("trace"));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq"]).args(options).arg("-o").arg(&trace);
+        strace.arg(fsdyno.get_program()).args(fsdyno.get_args());
+        let variables = fsdyno.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let output = strace.envs(variables).current_dir(self.directory.path()).output().expect("run strace");
+        (output, fs::read_to_string(trace).expect("the trace"))
+    }
+
     /// Runs a plan, every trial of which must be measured.
     pub fn sweep(&self, plan: &str) -> Output {
         self.write("plan.toml", plan);

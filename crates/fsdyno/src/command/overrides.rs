@@ -1,24 +1,24 @@
-//! `--kernel`, `--modules` and `--memory`, as the equivalent changes to the plan.
+//! `--set`, `--kernel`, `--modules` and `--memory`, as changes of the plan.
 
-use crate::cli::Instead;
+use crate::cli::Overrides;
 use crate::exit::{Status, Trouble};
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
-/// The equivalent `PATH=VALUE` arguments.
-pub fn overrides(instead: &Instead) -> Result<Vec<String>, Trouble> {
-    let mut overrides = Vec::new();
+/// The equivalent `PATH=VALUE` arguments of `--set`.
+pub fn settings(overrides: &Overrides) -> Result<Vec<String>, Trouble> {
+    let mut settings = overrides.set.clone();
     let mut levels = Vec::new();
-    let mut modules = instead.modules.iter();
-    for kernel in &instead.kernel {
+    let mut modules = overrides.modules.iter();
+    for kernel in &overrides.kernel {
         let (name, image) = match kernel.split_once('=') {
             Some((name, image)) => (name, Some(image)),
             None => (kernel.as_str(), kernel.contains('/').then_some(kernel.as_str())),
         };
         if let Some(image) = image {
-            overrides.push(format!("kernels.{}.image={}", quoted(name), absolute(Path::new(image))?));
+            settings.push(format!("kernels.{}.image={}", quoted(name), absolute(Path::new(image))?));
             if let Some(modules) = modules.next() {
-                overrides.push(format!("kernels.{}.modules={}", quoted(name), absolute(modules)?));
+                settings.push(format!("kernels.{}.modules={}", quoted(name), absolute(modules)?));
             }
         }
         levels.push(quoted(name));
@@ -28,12 +28,12 @@ pub fn overrides(instead: &Instead) -> Result<Vec<String>, Trouble> {
             .hint("give --kernel NAME=IMAGE for each --modules DIR"));
     }
     if !levels.is_empty() {
-        overrides.push(format!("axes.kernel=[{}]", levels.join(", ")));
+        settings.push(format!("axes.kernel=[{}]", levels.join(", ")));
     }
-    if let Some(memory) = instead.memory {
-        overrides.push(format!("memory={}", quoted(&memory.to_string())));
+    if let Some(memory) = overrides.memory {
+        settings.push(format!("memory={}", quoted(&memory.to_string())));
     }
-    Ok(overrides)
+    Ok(settings)
 }
 
 /// A path that is valid wherever the plan is, as a TOML string.
@@ -53,12 +53,14 @@ mod tests {
 
     #[test]
     fn options_become_changes_of_the_plan() {
-        let instead = Instead {
+        let overrides = Overrides {
+            set: vec!["repetitions=1".to_string()],
             memory: Some(Bytes(512 * Bytes::MIB)),
             kernel: ["old=/a/bzImage", "debian:6.1", "/b/bzImage"].map(str::to_string).to_vec(),
             modules: vec!["/a/modules".into(), "/b/modules".into()],
         };
         let expected = [
+            "repetitions=1",
             "kernels.\"old\".image=\"/a/bzImage\"",
             "kernels.\"old\".modules=\"/a/modules\"",
             "kernels.\"/b/bzImage\".image=\"/b/bzImage\"",
@@ -66,13 +68,14 @@ mod tests {
             "axes.kernel=[\"old\", \"debian:6.1\", \"/b/bzImage\"]",
             "memory=\"512M\"",
         ];
-        assert_eq!(overrides(&instead).unwrap(), expected);
+        assert_eq!(settings(&overrides).unwrap(), expected);
     }
 
     #[test]
     fn modules_without_an_image_are_refused() {
         let kernel = vec!["debian:6.1".to_string()];
-        let instead = Instead { memory: None, kernel, modules: vec!["/a".into()] };
-        assert!(overrides(&instead).is_err());
+        let modules = vec!["/a".into()];
+        let overrides = Overrides { set: Vec::new(), memory: None, kernel, modules };
+        assert!(settings(&overrides).is_err());
     }
 }
