@@ -26,6 +26,23 @@ pub struct Environment {
     pub virtualisation: Option<String>,
     /// The kernel's clock source.
     pub clocksource: String,
+    /// How the kernel chooses the processors' frequency (`scaling_governor`): one name, or several if
+    /// processors differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Whether processors may exceed their nominal frequency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turbo: Option<bool>,
+    /// NUMA nodes with processors or memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_nodes: Option<u32>,
+    /// Swap space and how much of it was in use when the trial began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<Swap>,
+    /// Load averages of 1, 5 and 15 minutes when the trial began (proc_loadavg(5)). A sweep's own earlier
+    /// trials are part of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<[f64; 3]>,
     /// First line of `--version` of each tool that ran.
     pub tools: BTreeMap<String, String>,
     /// `vm.dirty_*` and every sysctl that the configuration sets, as in force.
@@ -41,6 +58,15 @@ pub struct Environment {
     pub confinement: Option<Confinement>,
     /// The geometry of the filesystem, as its tool prints it.
     pub geometry: String,
+}
+
+/// Space for memory that is not in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swap {
+    /// All of it, in bytes.
+    pub size_bytes: u64,
+    /// What was in use, in bytes.
+    pub used_bytes: u64,
 }
 
 /// What the kernel keeps tools and engines from doing, outside the devices and directories of their trial.

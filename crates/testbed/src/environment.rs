@@ -4,11 +4,11 @@ use crate::device::Device;
 use crate::trial::{Location, Trial};
 use crate::tunable;
 use fsdyno_core::axis::SYSCTL_PREFIX;
-use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::environment::{DeviceFacts, Swap};
 use fsdyno_core::{Environment, meminfo};
 use fsdyno_host::Host;
 use fsdyno_host::probe::MountInfo;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Captures the environment of a trial. What does not change within a sweep is read only once.
@@ -23,6 +23,9 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
         environment.geometry = knowledge.geometry.get(&trial.geometry_key()).cloned().unwrap_or_default();
     }
     environment.sysctl = sysctls(host, trial);
+    let mut read = |path: &str| host.read_text(Path::new(path)).unwrap_or_default();
+    environment.swap = swap(&read("/proc/meminfo"));
+    environment.load = load(&read("/proc/loadavg"));
     environment.devices = match &trial.location {
         Location::Volume(volume) => {
             volume.devices().flat_map(Device::all).map(|device| device_facts(host, device)).collect()
@@ -38,6 +41,7 @@ pub(crate) fn capture(host: &mut dyn Host, trial: &Trial, directory: &Path) -> E
 
 fn machine(host: &mut dyn Host) -> Environment {
     let confinement = host.confinement().ok();
+    let governor = governor(host);
     let mut read =
         |path: &str| host.read_text(Path::new(path)).map(|text| text.trim().to_string()).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
@@ -57,6 +61,12 @@ fn machine(host: &mut dyn Host) -> Environment {
         ),
         confinement,
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        governor,
+        turbo: turbo(
+            &read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
+            &read("/sys/devices/system/cpu/cpufreq/boost"),
+        ),
+        numa_nodes: count(&read("/sys/devices/system/node/online")),
         ..Environment::default()
     }
 }
@@ -66,14 +76,53 @@ fn cpu_model(cpuinfo: &str) -> String {
     line.and_then(|line| line.split_once(':')).map(|(_, model)| model.trim().to_string()).unwrap_or_default()
 }
 
-/// Processors in a list such as `0-3,8`, in the status of a process.
+/// Processors in the status of a process.
 fn allowed_processors(status: &str) -> u32 {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
-    let ranges = list.trim().split(',').filter_map(|range| {
+    count(list).unwrap_or_default()
+}
+
+/// How many there are in a list such as `0-3,8`; `None` if there is no list.
+fn count(list: &str) -> Option<u32> {
+    let ranges = list.trim().split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(last.parse::<u32>().ok()?.checked_sub(first.parse::<u32>().ok()?)? + 1)
+        last.parse::<u32>().ok()?.checked_sub(first.parse::<u32>().ok()?)?.checked_add(1)
     });
     ranges.sum()
+}
+
+/// The governors of all policies, each once.
+fn governor(host: &mut dyn Host) -> Option<String> {
+    let all = Path::new("/sys/devices/system/cpu/cpufreq");
+    let policies = host.list_directory(all).ok()?.into_iter().filter(|name| name.starts_with("policy"));
+    let governors = policies.filter_map(|policy| {
+        let text = host.read_text(&all.join(policy).join("scaling_governor")).ok()?;
+        Some(text.trim().to_string())
+    });
+    let governors: BTreeSet<String> = governors.collect();
+    (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// Whether processors may exceed their nominal frequency, as `intel_pstate/no_turbo` or `cpufreq/boost` say
+/// (Documentation/admin-guide/pm/cpufreq.rst).
+fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
+    match (no_turbo, boost) {
+        ("0", _) | ("", "1") => Some(true),
+        ("1", _) | ("", "0") => Some(false),
+        _ => None,
+    }
+}
+
+fn swap(meminfo: &str) -> Option<Swap> {
+    let (size, free) = (meminfo::value(meminfo, "SwapTotal")?, meminfo::value(meminfo, "SwapFree")?);
+    Some(Swap { size_bytes: size.0, used_bytes: size.0.saturating_sub(free.0) })
+}
+
+/// The three averages at the beginning of /proc/loadavg.
+fn load(loadavg: &str) -> Option<[f64; 3]> {
+    let mut averages = loadavg.split_whitespace().map(|word| word.parse().ok());
+    let mut next = || averages.next().flatten();
+    Some([next()?, next()?, next()?])
 }
 
 fn virtualisation(hypervisor: bool, kind: &str, vendor: &str) -> Option<String> {
@@ -148,6 +197,14 @@ mod tests {
     #[test]
     fn facts_are_read_from_the_words_of_the_kernel() {
         assert_eq!(allowed_processors("Name:\tx\nCpus_allowed_list:\t0-3,8\n"), 5);
+        assert_eq!((count("0-1\n"), count("")), (Some(2), None));
+        assert_eq!([turbo("0", ""), turbo("1", "1"), turbo("", "0")], [Some(true), Some(false), Some(false)]);
+        assert_eq!(turbo("", ""), None);
+        let meminfo = "SwapTotal:  8 kB\nSwapFree:  6 kB\n";
+        assert_eq!(swap(meminfo), Some(Swap { size_bytes: 8192, used_bytes: 2048 }));
+        assert_eq!(swap(""), None);
+        assert_eq!(load("0.50 1.25 2.00 1/345 6789\n"), Some([0.5, 1.25, 2.0]));
+        assert_eq!(load("0.50"), None);
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
         assert_eq!(virtualisation(true, "", "Acme"), Some("hypervisor (Acme)".to_string()));
         assert_eq!(virtualisation(false, "", "Acme"), None);

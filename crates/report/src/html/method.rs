@@ -1,7 +1,7 @@
 //! How it was measured: everything needed to judge the figures or to measure them again.
 
 use fsdyno_core::SweepHeader;
-use fsdyno_core::environment::DeviceFacts;
+use fsdyno_core::environment::{DeviceFacts, Swap};
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::outcomes::is_measured;
@@ -112,6 +112,11 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
             (fact("memory", &text::size(Bytes(environment.memory_bytes))))
             (fact("virtualisation", environment.virtualisation.as_deref().unwrap_or("none found")))
             (fact("clock source", &environment.clocksource))
+            (fact("governor", environment.governor.as_deref().unwrap_or_default()))
+            (fact("turbo", environment.turbo.map_or("", |on| if on { "on" } else { "off" })))
+            (fact("NUMA nodes", &environment.numa_nodes.map(|nodes| nodes.to_string()).unwrap_or_default()))
+            (fact("swap in use", &environment.swap.map(swap).unwrap_or_default()))
+            (fact("load when trials began", &load(trials)))
             @for confinement in confinements { (fact("confinement", &confinement)) }
             @for (tool, version) in &environment.tools { (fact(tool, version)) }
             @for (name, value) in &environment.sysctl { (fact(name, value)) }
@@ -121,6 +126,20 @@ fn machine(environment: &Environment, trials: &[TrialRecord]) -> Markup {
             details { summary { "Geometry of the filesystem in the first measured trial" } pre { (environment.geometry) } }
         }
     }
+}
+
+fn swap(swap: Swap) -> String {
+    format!("{} of {}", text::size(Bytes(swap.used_bytes)), text::size(Bytes(swap.size_bytes)))
+}
+
+/// The lowest and the highest average of one minute.
+fn load(trials: &[TrialRecord]) -> String {
+    let loads = trials.iter().filter_map(|trial| Some(trial.environment.load?[0]));
+    let range = loads.fold(None, |range: Option<(f64, f64)>, load| {
+        let (low, high) = range.unwrap_or((load, load));
+        Some((low.min(load), high.max(load)))
+    });
+    range.map(|(low, high)| format!("{low:.2} to {high:.2}")).unwrap_or_default()
 }
 
 fn fact(name: &str, value: &str) -> Markup {
