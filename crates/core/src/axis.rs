@@ -5,6 +5,7 @@
 //! only defines its levels and the filesystems that it applies to. Levels are stored as text in a canonical
 //! form (`4096` and `4K` both become `4k`), so that two plans with the same meaning compare equal.
 
+use crate::cache::CacheState;
 use crate::did_you_mean;
 use crate::filesystem;
 use crate::kernel::HOST_KERNEL;
@@ -63,6 +64,12 @@ pub const DEFAULT: &str = "default";
 /// The axis that limits memory.
 pub const MEMORY: &str = "memory";
 
+/// The axis of what is in memory when reading begins.
+pub const CACHE: &str = "cache";
+
+/// The axes that say how the load runs, rather than what it runs on: they apply to a directory, too.
+pub const OF_THE_LOAD: [&str; 2] = [MEMORY, CACHE];
+
 /// Every axis, in the order of displays and of the default nesting of cases.
 pub static AXES: &[Axis] = &[
     Axis {
@@ -120,6 +127,13 @@ pub static AXES: &[Axis] = &[
         general: true,
         default: None,
         help: "memory of the load and of the page cache that it fills, limited by a memory cgroup",
+    },
+    Axis {
+        name: CACHE,
+        levels: Levels::Words(&CacheState::NAMES),
+        general: true,
+        default: Some(CacheState::Cold.name()),
+        help: "what is in memory when a phase of `fileserver`, `streaming` or `collection` begins to read files: nothing, directories and inodes, or all that fits",
     },
     Axis {
         name: "atime",

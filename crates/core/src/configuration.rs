@@ -1,6 +1,7 @@
 //! A configuration: one point of the space that a plan spans.
 
-use crate::axis::{DEFAULT, MEMORY};
+use crate::axis::{CACHE, DEFAULT, MEMORY};
+use crate::cache::CacheState;
 use crate::kernel::HOST_KERNEL;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,11 @@ impl Configuration {
     /// The memory that the load and the page cache that it fills are limited to; `None`: that of the machine.
     pub fn memory(&self) -> Option<Bytes> {
         self.level(MEMORY)?.parse().ok()
+    }
+
+    /// What is in memory when a phase begins to read.
+    pub fn cache(&self) -> CacheState {
+        self.level(CACHE).and_then(CacheState::named).unwrap_or_default()
     }
 
     /// The name in `[device.journals]` that the journal goes to: `Some(None)` for the only one.

@@ -9,6 +9,7 @@
 //! workspace.
 
 pub mod axis;
+pub mod cache;
 pub mod configuration;
 pub mod device;
 pub mod environment;
@@ -32,6 +33,7 @@ pub mod warning;
 pub mod workload;
 
 pub use axis::{AXES, Axis};
+pub use cache::CacheState;
 pub use configuration::{Configuration, Precondition};
 pub use device::{DeviceSpec, Devices};
 pub use environment::Environment;

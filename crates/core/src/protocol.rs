@@ -3,9 +3,10 @@
 //! The same protocol serves an engine on this machine and one in a guest. The parent may close the engine's
 //! stdin at any moment: the engine then stops its workers, cleans up if requested (`clean_up`), and exits.
 
+use crate::cache::CacheState;
 use crate::configuration::Precondition;
 use crate::outcome::Failure;
-use crate::result::{Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
+use crate::result::{Durable, Filled, Layout, PhaseResult, TimerFacts, TreeSummary};
 use crate::telemetry::TelemetryRequest;
 use crate::units::{Bytes, Nanos};
 use crate::warning::Warning;
@@ -32,10 +33,16 @@ pub struct EngineRequest {
     /// How much of it.
     #[serde(default)]
     pub part: Part,
+    /// Whether the filesystem has been unmounted and mounted again before this part.
+    #[serde(default)]
+    pub remounted: bool,
     /// Seed of trees and contents.
     pub seed: u64,
     /// Whether to drop the page cache before each phase; needs root.
     pub drop_caches: bool,
+    /// What to have in memory when a phase begins that reads what was there before.
+    #[serde(default)]
+    pub cache: CacheState,
     /// Whether to remove the trees at the end; a filesystem that is thrown away needs no cleaning up.
     pub clean_up: bool,
     /// The block device below that directory, for a workload that reads it directly.
@@ -44,6 +51,10 @@ pub struct EngineRequest {
     /// What to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,
+    /// How long a phase that ends with its work may complete nothing before it is given up and reported with
+    /// what is in flight; for ever if absent.
+    #[serde(default)]
+    pub patience: Option<Nanos>,
     /// The memory cgroup to work in; that of the sender if absent.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
@@ -97,6 +108,13 @@ pub enum EngineEvent {
     },
     /// A phase has ended.
     Phase(Box<PhaseResult>),
+    /// What the last phase wrote is on the device now, or the wait for that was given up.
+    Durable {
+        /// For the result of the phase.
+        durable: Durable,
+        /// How much of its time followed the phase.
+        written_back_ns: Nanos,
+    },
     /// The layout of the files after the last phase.
     Layout(Layout),
     /// A warning for the reader of the result.

@@ -34,6 +34,8 @@ warnings! {
         "the page cache could not be dropped, so reads may come from memory";
     NotRemounted = "not-remounted":
         "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again";
+    CacheNotWarm = "cache-not-warm":
+        "not everything that the plan wants in memory at the beginning of a phase stayed there";
     TreeSmallerThanMemory = "tree-smaller-than-memory":
         "the tree fits into memory, so later passes may come from the page cache";
     MemoryNotLimited = "memory-not-limited":
@@ -46,6 +48,7 @@ warnings! {
     NearestEquivalent = "nearest-equivalent":
         "the plan reproduces a study, and this setting is the closest available to the one in the study";
     Censored = "censored": "some operations had not ended at the drain limit";
+    LateFailure = "late-failure": "an operation failed after the window, when nothing counted any more";
     SlowTimer = "slow-timer": "the timer is not the TSC, so timing costs more";
     FigureMissing = "figure-missing":
         "a program reported no figure, or only a coarse one, for part of its work";
@@ -53,6 +56,11 @@ warnings! {
         "the trial was not run by fsdyno; its figures come from a file, which does not contain everything";
     Durability = "durability": "the settings weaken what survives a power cut";
     PageCache = "page-cache": "bytes were read from the page cache instead of the device";
+    WriteCacheAbsorbed = "write-cache-absorbed":
+        "bytes were written to the page cache and did not reach the device while they were measured";
+    HostCache = "host-cache":
+        "the host's memory stands behind the device: an image in memory, or one that the host caches";
+    ForeignLoad = "foreign-load": "other processes used processor time";
     LazyInitialisation = "lazy-initialisation":
         "the kernel initialised a filesystem in the background during the measurement";
     ProcessorsSaturated = "processors-saturated": "the workers used all processors";

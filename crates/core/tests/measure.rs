@@ -21,6 +21,7 @@ fn watched_worker() -> WorkerResult {
         completed: 1,
         spanning: 0,
         longest_stall_ns: Nanos(0),
+        longest_stall_at_least: false,
         time_over_100ms: 0.0,
         time_over_1s: 0.0,
         rounds: 0,
@@ -36,6 +37,7 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
         role,
         workers,
         longest_stall_ns: Nanos::from_millis(u64::from(workers)),
+        longest_stall_at_least: false,
         time_over_100ms: 0.25,
         time_over_1s: 0.125,
         blocked_at_start: vec![],
@@ -66,6 +68,8 @@ fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
         roles,
         telemetry: None,
         memory: None,
+        cache: None,
+        durable: None,
     }
 }
 
@@ -188,6 +192,8 @@ fn processor_time_is_a_share_of_the_window() {
     );
     busy.phases[2].window_ns = Nanos(0);
     assert_eq!(value_in(&busy, "c/writer/cpu-share"), None);
+    // It was not read.
+    assert_eq!(value_in(&trial(), "c/writer/cpu-share"), None);
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn counts_are_divided_by_the_time_of_the_whole_run() {
 fn a_rate_counts_by_the_time_that_it_is_over() {
     let weight = |measure: &str| value_in(&trial(), measure).unwrap().weight;
     assert_eq!((weight("read"), weight("throughput")), (30.0, 90.0));
-    assert_eq!((weight("longest-stall"), weight("c/reader/cpu-share")), (1.0, 30.0));
+    assert_eq!(weight("longest-stall"), 1.0);
     // 3 s of reading, whatever the window.
     let mut busy = trial();
     let rates = &mut busy.phases[0].roles[0].rates;
@@ -240,10 +246,24 @@ fn a_failed_trial_has_no_measures() {
 
 #[test]
 fn what_depends_on_censored_operations_is_a_lower_bound() {
-    let at_least = |measure| value_in(&trial(), measure).is_some_and(|value| value.at_least);
-    assert!(at_least("c/reader/read first byte/max"));
-    assert!(at_least("c/reader/read first byte/p99.99"));
-    assert!(!at_least("c/reader/read first byte/p99.9"));
+    let mut trial = trial();
+    let roles = trial.phases[2].roles.iter_mut().filter(|role| role.role == Role::Reader);
+    let mut rows = roles.flat_map(|role| &mut role.operations);
+    rows.find(|row| row.operation == Operation::ReadFirstByte).unwrap().lat_ns.count = 10_000;
+    let at_least = |measure| value_in(&trial, measure).map(|value| value.at_least);
+    assert_eq!(at_least("c/reader/read first byte/max"), Some(true));
+    assert_eq!(at_least("c/reader/read first byte/p99.99"), Some(true));
+    assert_eq!(at_least("c/reader/read first byte/p99.9"), Some(false));
+}
+
+#[test]
+fn a_percentile_of_too_few_operations_does_not_rank() {
+    let mut trial = trial();
+    for role in &mut trial.phases[2].roles {
+        role.operations.iter_mut().for_each(|row| row.lat_ns.count = 999);
+    }
+    assert_eq!(value_in(&trial, "first-byte-p999"), None);
+    assert!(value_in(&trial, "c/reader/read first byte/p99").is_some());
 }
 
 #[test]

@@ -111,6 +111,9 @@ mod tests {
             device: None,
             telemetry: None,
             memory: None,
+            cache: Default::default(),
+            remounted: false,
+            patience: None,
         }
     }
 

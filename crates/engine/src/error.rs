@@ -1,7 +1,7 @@
 //! What can go wrong in the engine, and how it is reported to the parent.
 
 use fsdyno_core::protocol::Part;
-use fsdyno_core::{Bytes, Failure, Operation};
+use fsdyno_core::{Bytes, Failure, Nanos, Operation};
 use rustix::io::Errno;
 use std::fmt;
 use std::path::PathBuf;
@@ -106,6 +106,14 @@ pub enum EngineError {
         /// What the kernel said.
         #[source]
         errno: Errno,
+    },
+    /// A phase that ends with its work completed nothing for too long.
+    #[error("phase '{step}' completed nothing for {patience}")]
+    NoProgress {
+        /// The phase.
+        step: String,
+        /// How long it was waited for.
+        patience: Nanos,
     },
     /// A program that the workload runs did not do what it should.
     #[error("{program}: {problem}")]

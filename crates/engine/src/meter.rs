@@ -9,7 +9,7 @@
 //! the time of an operation is measured from its submission until its completion is seen.
 
 use crate::error::OperationFailure;
-use crate::record::{Crossing, OperationRecord, WorkerRecord};
+use crate::record::{Crossing, OperationRecord, Slot, WorkerRecord};
 use crate::window::{Position, Window};
 use fsdyno_core::result::SlowOperation;
 use fsdyno_core::workload::Step;
@@ -17,6 +17,7 @@ use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::io::Errno;
 use std::ffi::CStr;
+use std::fmt;
 use std::sync::Arc;
 
 /// Why a worker ends its loop.
@@ -26,6 +27,8 @@ pub enum Halt {
     Over,
     /// A system call failed.
     Failed(OperationFailure),
+    /// A system call failed that began after the window, when nothing counted any more.
+    Late(OperationFailure),
 }
 
 /// The object of an operation: a name in a directory, as bytes relative to the engine's directory.
@@ -51,6 +54,21 @@ impl Object<'_> {
     }
 }
 
+/// How a worker tells that the window has ended and none of its operations is in flight any more.
+pub(crate) struct Settled(Box<dyn FnOnce() + Send>);
+
+impl Settled {
+    pub(crate) fn by(tell: impl FnOnce() + Send + 'static) -> Self {
+        Settled(Box::new(tell))
+    }
+}
+
+impl fmt::Debug for Settled {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Settled")
+    }
+}
+
 /// A worker's instruments: the clock, the window, and the record that it fills.
 #[derive(Debug)]
 pub struct Meter {
@@ -63,13 +81,18 @@ pub struct Meter {
     interval: usize,
     interval_begin_ns: u64,
     interval_ns: u64,
+    /// The window has ended. The load goes on so that the operations of others end under the same conditions
+    /// as they began, but nothing of it counts.
+    over: bool,
+    /// Told when nothing of the window is in flight any more.
+    settled: Option<Settled>,
 }
 
 /// Performs `call` as the operation `step` and records it. `bytes` converts the result to an amount of data.
 ///
 /// # Errors
-/// [`Halt::Over`] if the phase is over: the result of the call is dropped then. [`Halt::Failed`] if it
-/// failed.
+/// [`Halt::Over`] if the phase is over: the result of the call is dropped then. [`Halt::Failed`] or
+/// [`Halt::Late`] if it failed.
 #[inline(always)]
 pub fn timed<T>(
     meter: &mut Meter,
@@ -90,7 +113,7 @@ pub fn timed<T>(
             meter.record(step, start_ns, end_ns, bytes(&value), object)?;
             Ok(value)
         }
-        Err(errno) => Err(meter.failed(step, object, errno)),
+        Err(errno) => Err(meter.failed(step, object, errno, start)),
     }
 }
 
@@ -98,7 +121,7 @@ pub fn timed<T>(
 /// is noticed. The call is shown as the operation that it resembles, and leaves no trace when it returns.
 ///
 /// # Errors
-/// [`Halt::Failed`] if it failed.
+/// [`Halt::Failed`] or [`Halt::Late`] if it failed.
 pub fn watched<T>(
     meter: &mut Meter,
     step: Step,
@@ -106,10 +129,11 @@ pub fn watched<T>(
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Halt> {
     meter.record.slot.announce(step);
-    meter.record.slot.enter(meter.timer.ticks());
+    let start = meter.timer.ticks();
+    meter.record.slot.enter(start);
     let result = call();
     meter.record.slot.leave();
-    result.map_err(|errno| meter.failed(step, object, errno))
+    result.map_err(|errno| meter.failed(step, object, errno, start))
 }
 
 impl Meter {
@@ -118,7 +142,7 @@ impl Meter {
     pub fn alone(timer: Timer, role: Role, steps: &'static [Operation], window_ns: u64) -> Self {
         let begin_ns = timer.now_ns();
         let window = Window { begin_ns, end_ns: begin_ns.saturating_add(window_ns) };
-        Self::new(timer, window, Arc::new(WorkerRecord::new(role, steps, Some(window.length_ns()))))
+        Self::new(timer, window, Arc::new(WorkerRecord::new(role, steps, Some(window.length_ns()))), None)
     }
 
     /// How often each operation was performed inside the window.
@@ -128,8 +152,13 @@ impl Meter {
     }
 
     /// Instruments for one phase.
-    pub(crate) fn new(timer: Timer, window: Window, record: Arc<WorkerRecord>) -> Self {
-        record.tally.begin(window);
+    pub(crate) fn new(
+        timer: Timer,
+        window: Window,
+        record: Arc<WorkerRecord>,
+        settled: Option<Settled>,
+    ) -> Self {
+        record.tally.begin(timer.now_ns().min(window.begin_ns));
         Meter {
             timer,
             window,
@@ -137,6 +166,8 @@ impl Meter {
             interval: 0,
             interval_begin_ns: window.begin_ns,
             interval_ns: record.interval_ns.get(),
+            over: false,
+            settled,
             record,
         }
     }
@@ -148,7 +179,9 @@ impl Meter {
 
     /// Records that a reader has finished its tree, or that a writer starts again.
     pub(crate) fn next_round(&self) {
-        self.record.rounds.add(1);
+        if !self.over {
+            self.record.rounds.add(1);
+        }
     }
 
     /// Records that the operation that ended last has completed a file, a transaction or whatever the
@@ -156,9 +189,15 @@ impl Meter {
     #[inline(always)]
     pub(crate) fn item(&self) {
         // Without a ramp, every item counts, even one that took no operation at all.
-        if self.window.end_ns == u64::MAX || self.record.tally.any(self.window) {
+        if self.window.end_ns == u64::MAX || self.is_inside() {
             self.record.items.add(1);
         }
+    }
+
+    /// Whether the operation that ended last did so inside the window.
+    #[inline(always)]
+    fn is_inside(&self) -> bool {
+        !self.over && self.record.tally.any(self.window)
     }
 
     /// The start of an item whose total time counts, for [`Meter::item_since`].
@@ -171,7 +210,7 @@ impl Meter {
     #[inline(always)]
     pub(crate) fn item_since(&self, begin_ticks: u64) {
         let end_ticks = self.timer.ticks();
-        if self.record.tally.any(self.window) {
+        if self.is_inside() {
             self.record.items.add(1);
             let (begin_ns, end_ns) = (self.timer.to_ns(begin_ticks), self.timer.to_ns(end_ticks));
             self.record.longest_item_ns.raise(end_ns.saturating_sub(begin_ns));
@@ -250,7 +289,8 @@ impl Meter {
     pub(crate) fn crash(&self, slot: usize, object: Object<'_>, errno: Errno) -> Halt {
         let slot = &self.record.slots()[slot];
         slot.leave();
-        self.failed(slot.entered().0, object, errno)
+        let (step, start) = slot.entered();
+        self.failed(step, object, errno, start)
     }
 
     #[inline(always)]
@@ -306,12 +346,14 @@ impl Meter {
         if record.deadline_ns.get() == 0 {
             return Err(Halt::Over);
         }
+        if !(self.window.begin_ns..self.window.end_ns).contains(&start_ns) {
+            record.operations[step.0 as usize].unsampled_bytes.add(bytes);
+        }
         match self.window.position(start_ns, end_ns) {
-            Position::Before => return Ok(()),
+            Position::Before => record.tally.preceded(end_ns),
             Position::AcrossBegin => {
                 closing.at_begin.push(crossing);
                 record.tally.completed(self.window, start_ns, end_ns);
-                return Ok(());
             }
             Position::Spanning => {
                 closing.at_begin.push(crossing);
@@ -323,16 +365,35 @@ impl Meter {
                 closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
-            Position::Inside | Position::After => {}
+            // The work was given up a moment ago, and the record is still open.
+            Position::Inside => {
+                self.sample(step, start_ns, end_ns, bytes, object);
+                record.tally.completed(self.window, start_ns, end_ns);
+            }
+            Position::After => {}
         }
-        closing.over = true;
-        Err(Halt::Over)
+        if end_ns >= self.window.end_ns {
+            self.over = true;
+            record.tally.concluded(self.window, start_ns, end_ns);
+            let of_window = |start: u64| self.timer.to_ns(start) < self.window.end_ns;
+            let mut flights = record.slots().iter().filter_map(Slot::look);
+            if !flights.any(|(_, start)| of_window(start))
+                && let Some(settled) = self.settled.take()
+            {
+                settled.0();
+            }
+        }
+        Ok(())
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn failed(&self, step: Step, object: Object<'_>, errno: Errno) -> Halt {
-        let operation = self.record.operation(step);
-        Halt::Failed(OperationFailure { operation: Some(operation), path: object.path(), errno })
+    pub(crate) fn failed(&self, step: Step, object: Object<'_>, errno: Errno, start: u64) -> Halt {
+        let operation = Some(self.record.operation(step));
+        let failure = OperationFailure { operation, path: object.path(), errno };
+        match self.timer.to_ns(start) < self.window.end_ns {
+            true => Halt::Failed(failure),
+            false => Halt::Late(failure),
+        }
     }
 }

@@ -1,12 +1,16 @@
-//! One phase: workers line up, run through ramp and window, and are waited for in the drain; or they work
-//! until their work is done, and the window is the time that took.
+//! One phase: workers line up, and run through ramp and window; or they work until their work is done, and
+//! the window is the time that took.
+//!
+//! In the drain the load goes on, without being recorded, until every operation of the window has ended or
+//! the drain limit has come. If the workers stopped one by one, the last and slowest operations would end on
+//! a machine that grows quiet.
 //!
 //! The coordinator is the calling thread. It never touches what the workers do: it opens the gate, checks the
 //! clock ten times a second, and reads the records after the drain, including that of a worker that hangs in
 //! the kernel and will never respond. Such a worker is left behind; the engine continues and ends on time.
 
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Meter};
+use crate::meter::{Halt, Meter, Settled};
 use crate::observer::Observer;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
@@ -18,7 +22,7 @@ use fsdyno_core::result::CpuTime;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
-use fsdyno_sys::thread;
+use fsdyno_sys::thread::{self, Helpers};
 use fsdyno_sys::timer::Timer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,12 +102,18 @@ impl Lineup {
     pub(crate) fn start(self) -> Meter {
         // The coordinator is gone only if the phase is over, and then the deadline has passed.
         let _ = self.messages.send(Message::Ready);
-        Meter::new(self.timer, self.gate.wait(), self.record)
+        let Lineup { timer, record, gate, messages, worker } = self;
+        let settled = Settled::by(move || {
+            // Nobody listens once the phase is over.
+            let _ = messages.send(Message::Settled(worker));
+        });
+        Meter::new(timer, gate.wait(), record, Some(settled))
     }
 }
 
 enum Message {
     Ready,
+    Settled(usize),
     /// `Err`: it panicked.
     Ended {
         worker: usize,
@@ -114,6 +124,8 @@ enum Message {
 struct Worker {
     record: Arc<WorkerRecord>,
     thread: Option<JoinHandle<()>>,
+    /// It has nothing of the window in flight any more.
+    settled: bool,
 }
 
 /// Runs a phase until it ends, and adds the number of workers that hang in the kernel to `left_behind`,
@@ -129,7 +141,7 @@ pub(crate) fn run(
     progress: &mut Progress<'_>,
     observer: &mut dyn Observer,
     left_behind: &mut u32,
-) -> Result<PhaseResult, EngineError> {
+) -> Result<Run, EngineError> {
     let Phase { name, span, teams } = phase;
     let (sender, messages) = channel();
     let gate = Arc::new(Gate::default());
@@ -139,7 +151,10 @@ pub(crate) fn run(
         messages,
         ready: 0,
         ended: 0,
+        settled: 0,
         cpu: Vec::new(),
+        late: None,
+        is_given_up: false,
         observer,
         telemetry: None,
     };
@@ -151,22 +166,28 @@ pub(crate) fn run(
     });
     drop(sender);
 
-    let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span));
+    let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span)).and_then(
+        |(window, given_up_ns)| {
+            let finished = crew.read(span, window, timer, given_up_ns);
+            let until_ns = window.end_ns.saturating_add(span.drain_limit().0);
+            crew.release(timer, until_ns, stop, progress)?;
+            Ok((window, finished))
+        },
+    );
     if outcome.is_err() {
         crew.dismiss(&gate);
     }
     *left_behind += crew.remaining();
-    let (window, given_up_ns) = outcome?;
-    let finished: Vec<Finished> = crew
-        .workers
-        .iter()
-        .zip(&crew.cpu)
-        .map(|(worker, cpu)| Finished::read(&worker.record, span, window, timer, given_up_ns, *cpu))
-        .collect();
+    let (window, finished) = outcome?;
+    let given_up = span.patience().filter(|_| crew.is_given_up);
+    let written = Written {
+        bytes: crew.workers.iter().map(|worker| worker.record.written()).sum(),
+        since_ns: window.begin_ns.saturating_sub(span.ramp().0),
+    };
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
     let length = Nanos(window.length_ns());
-    Ok(PhaseResult {
+    let result = PhaseResult {
         name,
         ramp_ns: span.ramp(),
         window_ns: length,
@@ -174,7 +195,29 @@ pub(crate) fn run(
         roles,
         telemetry: crew.telemetry,
         memory: None,
-    })
+        cache: None,
+        durable: None,
+    };
+    Ok(Run { result, written, late: crew.late, given_up })
+}
+
+/// A phase that has run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) result: PhaseResult,
+    pub(crate) written: Written,
+    /// An operation that failed when nothing counted any more.
+    pub(crate) late: Option<OperationFailure>,
+    /// For how long nothing had been completed, if that ended the phase.
+    pub(crate) given_up: Option<Nanos>,
+}
+
+/// What the workers of a phase have written, from its ramp to its drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) bytes: u64,
+    /// When they began.
+    pub(crate) since_ns: u64,
 }
 
 struct Crew<'o> {
@@ -183,8 +226,14 @@ struct Crew<'o> {
     messages: Receiver<Message>,
     ready: usize,
     ended: usize,
+    /// How many have settled, or ended without that.
+    settled: usize,
     /// Processor time of each worker: at the beginning of the window, and then within it.
     cpu: Vec<CpuTime>,
+    /// The first operation that failed when nothing counted any more.
+    late: Option<OperationFailure>,
+    /// The work was given up because nothing was completed.
+    is_given_up: bool,
     observer: &'o mut dyn Observer,
     /// What the observer saw, once the window has ended.
     telemetry: Option<Telemetry>,
@@ -211,7 +260,7 @@ impl Crew<'_> {
             .name(format!("{} {worker}", record.role))
             .spawn(move || work(job, lineup))
             .map_err(|source| EngineError::Thread { step: self.phase.clone(), source })?;
-        self.workers.push(Worker { record, thread: Some(thread) });
+        self.workers.push(Worker { record, thread: Some(thread), settled: false });
         Ok(())
     }
 
@@ -232,7 +281,9 @@ impl Crew<'_> {
             Span::Timed { ramp, window, drain_limit } => {
                 self.through_window(timer, stop, progress, gate, [ramp, window, drain_limit])
             }
-            Span::Whole { operations } => self.until_done(timer, stop, progress, gate, operations),
+            Span::Whole { operations, patience } => {
+                self.until_done(timer, stop, progress, gate, operations, patience)
+            }
         }
     }
 
@@ -264,14 +315,17 @@ impl Crew<'_> {
             if stage_before != Some(stage) {
                 match stage {
                     Stage::Measure => self.begin_window(),
-                    Stage::Drain => self.end_window(),
+                    // If this thread was kept from running for all of the window, nothing is known about the
+                    // machine and the processor time in it.
+                    Stage::Drain if stage_before == Some(Stage::Measure) => self.end_window(),
                     _ => {}
                 }
                 stage_before = Some(stage);
             } else if stage == Stage::Measure {
                 self.observer.look();
             }
-            if self.ended == self.workers.len() || now >= give_up_ns {
+            let settled = stage == Stage::Drain && self.settled == self.workers.len();
+            if settled || self.ended == self.workers.len() || now >= give_up_ns {
                 // Workers that are done may all exit early.
                 if stage == Stage::Ramp {
                     self.begin_window();
@@ -289,7 +343,8 @@ impl Crew<'_> {
         }
     }
 
-    /// Works until every worker has finished.
+    /// Works until every worker has finished, or until nothing has been completed for so long that the work
+    /// is given up: then the window ends at that moment, with what is in flight.
     fn until_done(
         &mut self,
         timer: Timer,
@@ -297,13 +352,25 @@ impl Crew<'_> {
         progress: &mut Progress<'_>,
         gate: &Gate,
         operations: u64,
+        patience: Option<Nanos>,
     ) -> Result<(Window, u64), EngineError> {
         self.begin_window();
         let begin_ns = timer.now_ns();
         gate.open(Window { begin_ns, end_ns: u64::MAX });
+        let (mut before, mut since_ns) = (0, begin_ns);
         while self.ended < self.workers.len() {
-            let elapsed_ns = (timer.now_ns() - begin_ns) as f64;
+            let now_ns = timer.now_ns();
+            let elapsed_ns = (now_ns - begin_ns) as f64;
             let performed: u64 = self.workers.iter().map(|worker| worker.record.performed()).sum();
+            if performed > before {
+                (before, since_ns) = (performed, now_ns);
+            } else if patience.is_some_and(|patience| now_ns - since_ns > patience.0) {
+                // What ends from now on takes the lock, like everything at the edge of a window.
+                self.workers.iter().for_each(|worker| worker.record.deadline_ns.set(now_ns));
+                self.end_window();
+                self.is_given_up = true;
+                return Ok((Window { begin_ns, end_ns: now_ns }, now_ns));
+            }
             let done = (performed as f64 / operations.max(1) as f64).min(0.999);
             let left_ns = if done > 0.0 { elapsed_ns / done - elapsed_ns } else { 0.0 };
             progress.tell(Stage::Measure, &self.phase, done, left_ns as u64);
@@ -316,16 +383,49 @@ impl Crew<'_> {
         Ok((Window { begin_ns, end_ns }, end_ns))
     }
 
+    /// Closes the records of all workers and reads them.
+    fn read(&self, span: Span, window: Window, timer: Timer, given_up_ns: u64) -> Vec<Finished> {
+        let cpu = self.cpu.iter().copied().chain(std::iter::repeat(CpuTime::default()));
+        let read = |(worker, cpu): (&Worker, CpuTime)| {
+            Finished::read(&worker.record, span, window, timer, given_up_ns, cpu)
+        };
+        self.workers.iter().zip(cpu).map(read).collect()
+    }
+
+    /// Waits for the workers that go on although nothing counts any more: each stops after the operation that
+    /// it is in, which has the same limit as those of the window. Those that hang in one of the window are
+    /// not waited for.
+    fn release(
+        &mut self,
+        timer: Timer,
+        until_ns: u64,
+        stop: &AtomicBool,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), EngineError> {
+        let until_ns = until_ns.max(timer.now_ns() + PATIENCE.as_nanos() as u64);
+        while self.ended < self.settled && timer.now_ns() < until_ns {
+            match self.listen(LOOK_UP, stop) {
+                // The records are closed.
+                Err(EngineError::Operation { failure, .. }) => drop(self.late.get_or_insert(failure)),
+                other => other?,
+            }
+            progress.tell(Stage::Drain, &self.phase, 1.0, 0);
+        }
+        Ok(())
+    }
+
     /// The window begins now.
     fn begin_window(&mut self) {
-        self.cpu = self.workers.iter().map(|worker| worker.record.cpu()).collect();
+        let helpers = Helpers::look();
+        self.cpu = self.workers.iter().map(|worker| worker.record.cpu(&helpers)).collect();
         self.observer.begin();
     }
 
     /// The window has ended just now.
     fn end_window(&mut self) {
+        let helpers = Helpers::look();
         for (worker, cpu) in self.workers.iter().zip(&mut self.cpu) {
-            *cpu = worker.record.cpu().since(cpu);
+            *cpu = worker.record.cpu(&helpers).since(cpu);
         }
         self.telemetry = self.observer.end();
     }
@@ -337,12 +437,15 @@ impl Crew<'_> {
         }
         match self.messages.recv_timeout(patience) {
             Ok(Message::Ready) => self.ready += 1,
+            Ok(Message::Settled(worker)) => self.settle(worker),
             Ok(Message::Ended { worker, halt }) => {
                 self.ended += 1;
+                self.settle(worker);
                 // The message was its last one: only the end of the thread is left to wait for.
                 self.workers[worker].thread.take().map(JoinHandle::join);
                 match halt {
                     Ok(Halt::Over) => {}
+                    Ok(Halt::Late(failure)) => drop(self.late.get_or_insert(failure)),
                     Ok(Halt::Failed(failure)) => return Err(EngineError::operation(&self.phase, failure)),
                     Err(_panic) => return Err(EngineError::Worker { step: self.phase.clone() }),
                 }
@@ -353,6 +456,11 @@ impl Crew<'_> {
             }
         }
         Ok(())
+    }
+
+    fn settle(&mut self, worker: usize) {
+        let settled = &mut self.workers[worker].settled;
+        self.settled += usize::from(!std::mem::replace(settled, true));
     }
 
     /// Stops all workers, and waits a short time for them.

@@ -88,7 +88,7 @@ pub(crate) fn run<S: Supply>(
         // In the end each one is waited for separately, so that one that hangs does not hide the others.
         let submitted = queue.submit(meter, step, if result.is_ok() { batch } else { 1 });
         let end_ns = meter.to_ns(meter.ticks());
-        submitted.map_err(|errno| meter.failed(step, object, errno))?;
+        submitted.map_err(|errno| meter.failed(step, object, errno, meter.ticks()))?;
         found.extend(std::iter::from_fn(|| queue.ring.reap()));
         // If some are still in flight, it was not the submission that ended the others.
         together &= batch > 1 || found.len() == in_flight;
@@ -104,7 +104,9 @@ pub(crate) fn run<S: Supply>(
             if result.is_ok() {
                 queue.go_on(slot, moved, meter);
                 if !together {
-                    queue.submit(meter, step, 0).map_err(|errno| meter.failed(step, object, errno))?;
+                    queue
+                        .submit(meter, step, 0)
+                        .map_err(|errno| meter.failed(step, object, errno, meter.ticks()))?;
                     together = queue.ring.ended() > 0;
                 }
             }

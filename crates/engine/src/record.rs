@@ -9,10 +9,12 @@
 use crate::buckets;
 use crate::counter::Counter;
 use crate::window::{Tally, Window};
+use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{CpuTime, SlowOperation};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Step;
 use fsdyno_core::{Operation, Role};
+use fsdyno_sys::thread::{self, Helpers};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -59,6 +61,8 @@ pub(crate) struct OperationRecord {
     pub(crate) buckets: Box<[Counter]>,
     pub(crate) timeline: Box<[Interval]>,
     pub(crate) min_ns: Counter,
+    /// Bytes of operations that began outside the window.
+    pub(crate) unsampled_bytes: Counter,
     squares_low: Counter,
     squares_high: Counter,
     slowest: Mutex<Vec<SlowOperation>>,
@@ -70,6 +74,7 @@ impl OperationRecord {
             buckets: (0..buckets::COUNT).map(|_| Counter::default()).collect(),
             timeline: (0..intervals).map(|_| Interval::default()).collect(),
             min_ns: Counter::new(u64::MAX),
+            unsampled_bytes: Counter::default(),
             squares_low: Counter::default(),
             squares_high: Counter::default(),
             slowest: Mutex::new(Vec::with_capacity(SLOWEST)),
@@ -200,8 +205,6 @@ pub(crate) struct Crossing {
 pub(crate) struct Closing {
     /// The coordinator has read the record; nothing may be added.
     pub(crate) sealed: bool,
-    /// The worker has seen the end of the window: its own current operation no longer matters.
-    pub(crate) over: bool,
     /// In flight when the window began: one, or as many as the worker has slots.
     pub(crate) at_begin: Vec<Crossing>,
     /// In flight when the window ended; those that covered the window are in both.
@@ -325,6 +328,13 @@ impl WorkerRecord {
         self.operations.iter().map(OperationRecord::samples).sum()
     }
 
+    /// Bytes that it has written since it started, whether inside the window or not.
+    pub(crate) fn written(&self) -> u64 {
+        let writes = |index: usize| self.operation(Step(index as u32)).moves() == Moves::Writes;
+        let operations = self.operations.iter().enumerate().filter(|(index, _)| writes(*index));
+        operations.map(|(_, record)| record.bytes() + record.unsampled_bytes.get()).sum()
+    }
+
     pub(crate) fn operation(&self, step: Step) -> Operation {
         self.steps[step.0 as usize]
     }
@@ -346,17 +356,19 @@ impl WorkerRecord {
 
     /// Records that the worker has finished its work.
     pub(crate) fn finish(&self, now_ns: u64) {
-        let (user_ns, system_ns) = fsdyno_sys::thread::cpu_time(self.thread.get() as u32).unwrap_or_default();
+        // Only who has requests in flight has helpers.
+        let helpers = if self.slots().is_empty() { Helpers::default() } else { Helpers::look() };
+        let (user_ns, system_ns) = thread::cpu_time(self.thread.get() as u32, &helpers).unwrap_or_default();
         self.user_ns_at_end.set(user_ns);
         self.system_ns_at_end.set(system_ns);
         self.finished_ns.set(now_ns);
     }
 
     /// Processor time of the worker so far; for the coordinator.
-    pub(crate) fn cpu(&self) -> CpuTime {
+    pub(crate) fn cpu(&self, helpers: &Helpers) -> CpuTime {
         let (user_ns, system_ns) = match (self.finished_ns.get(), self.thread.get()) {
             (0, 0) => (0, 0),
-            (0, thread) => fsdyno_sys::thread::cpu_time(thread as u32).unwrap_or_default(),
+            (0, number) => thread::cpu_time(number as u32, helpers).unwrap_or_default(),
             _ => (self.user_ns_at_end.get(), self.system_ns_at_end.get()),
         };
         CpuTime { user_ns: Nanos(user_ns), system_ns: Nanos(system_ns) }

@@ -3,28 +3,29 @@
 
 use crate::background;
 use crate::bounds::{Bounds, DROP_CACHES};
+use crate::cache::{self, Dropped};
 use crate::error::{EngineError, OperationFailure};
 use crate::fill;
 use crate::layout;
 use crate::memory;
 use crate::observer::Observer;
-use crate::phase::{self, Phase};
+use crate::phase::{self, Phase, Run, Written};
 use crate::plant::{DIRECTORY, DIRECTORY_MODE};
 use crate::progress::Progress;
 use crate::removal::{self, Remover};
 use crate::tree::Model;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::{GroupMemory, TreeSummary};
+use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
-use fsdyno_core::{EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
+use fsdyno_core::{CacheState, EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long removing may make no progress while a worker hangs in the same filesystem.
@@ -48,6 +49,14 @@ pub(crate) struct Session<'a, 'e> {
     left_behind: u32,
     /// Files and directories that were created before the phases.
     names: u64,
+    /// What the last phase wrote, as long as nobody has waited for it to be on the device.
+    unsynced: Option<Written>,
+    /// How long that wait took.
+    written_back_ns: Nanos,
+    /// What dropping caches did before the next phase.
+    dropped: Option<Dropped>,
+    /// What is in memory at the beginning of the next phase, if it reads what was there before.
+    cache: Option<CacheAtStart>,
 }
 
 impl<'a, 'e> Session<'a, 'e> {
@@ -68,6 +77,10 @@ impl<'a, 'e> Session<'a, 'e> {
             base: None,
             left_behind: 0,
             names: 0,
+            unsynced: None,
+            written_back_ns: Nanos(0),
+            dropped: None,
+            cache: None,
         }
     }
 
@@ -147,28 +160,71 @@ impl<'a, 'e> Session<'a, 'e> {
         self.progress.event(EngineEvent::Warning(Warning::new(kind, text)));
     }
 
-    /// Writes back dirty data and, if requested, empties the page cache.
+    /// Writes back dirty data and, if requested, empties the caches.
     pub(crate) fn settle(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
+        self.make_durable(phase, after_ns)?;
         let Some(base) = self.base.clone() else { return Ok(()) };
         let drop_caches = self.request.drop_caches;
-        let work = move |_: &background::Gauge| -> Result<Result<(), Errno>, EngineError> {
-            let action = "write back the filesystem of";
-            let directory = rustix::fs::open(&base, DIRECTORY, Mode::empty())
-                .map_err(EngineError::system(action, &base))?;
-            rustix::fs::syncfs(&directory).map_err(EngineError::system(action, &base))?;
-            Ok(if drop_caches { drop_page_cache() } else { Ok(()) })
+        let work = move |_: &background::Gauge| -> Result<Result<Option<Dropped>, Errno>, EngineError> {
+            write_back(&base)?;
+            Ok(drop_caches.then(cache::drop_all).transpose())
         };
         let progress = &mut *self.progress;
         let dropped = background::run("settle", self.bounds, work, |_| {
             progress.tell(Stage::Settle, phase, 0.0, after_ns);
             true
         })??;
-        if let Err(errno) = dropped {
-            self.warn(
-                WarningKind::CachesNotDropped,
-                format!("phase '{phase}': cannot write '{DROP_CACHES}': {errno}"),
-            );
+        self.dropped = dropped.unwrap_or_else(|errno| {
+            let text = format!("phase '{phase}': cannot write '{DROP_CACHES}': {errno}");
+            self.warn(WarningKind::CachesNotDropped, text);
+            None
+        });
+        Ok(())
+    }
+
+    /// Brings the caches into the state that the plan wants at the beginning of a phase that reads what was
+    /// there before, and checks that they stay in it. Everything has been written back, and the caches have
+    /// been dropped.
+    pub(crate) fn warm_up(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
+        let Some(base) = self.base.clone() else { return Ok(()) };
+        let state = self.request.cache;
+        let (mut loaded, mut missed) = (None, None);
+        if state != CacheState::Cold {
+            let dropped = self.dropped.is_some();
+            let work = move |gauge: &background::Gauge| -> Result<_, EngineError> {
+                let read = || cache::read(&base, state == CacheState::Warm, gauge);
+                let counted = read().and_then(|loaded| Ok((loaded, read()?))).map_err(|error| {
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                    EngineError::system("read into memory what is below", &base)(errno)
+                })?;
+                // What reading has changed (times of access) is not written back in the phase.
+                write_back(&base)?;
+                // After dropping there is something to read: then nothing was counted.
+                Ok(if dropped && counted.0 == Some(Bytes(0)) { (None, None) } else { counted })
+            };
+            let (progress, names) = (&mut *self.progress, self.names);
+            (loaded, missed) = background::run("settle", self.bounds, work, |gauge| {
+                let done = gauge.done() as f64 / (2 * names).max(gauge.done() + 1) as f64;
+                progress.tell(Stage::Settle, phase, done, after_ns);
+                true
+            })??;
         }
+        if let (Some(loaded), Some(missed)) = (loaded, missed)
+            && missed.0 > loaded.0 / 100
+        {
+            let text = format!(
+                "phase '{phase}': {missed} of {loaded} did not stay in memory; use smaller files or raise `memory`"
+            );
+            self.warn(WarningKind::CacheNotWarm, text);
+        }
+        self.cache = Some(CacheAtStart {
+            state,
+            remounted: self.request.remounted,
+            drops: self.dropped.map_or(0, |dropped| dropped.drops),
+            left: self.dropped.map(|dropped| dropped.left),
+            loaded,
+            missed,
+        });
         Ok(())
     }
 
@@ -183,19 +239,53 @@ impl<'a, 'e> Session<'a, 'e> {
         phase: Phase,
         count: impl FnOnce(&mut PhaseResult),
     ) -> Result<(), EngineError> {
+        let phase = Phase { span: phase.span.patient(self.request.patience), ..phase };
         let used = || self.request.memory.as_ref().map(memory::used);
         let before = used();
-        let mut result =
+        (self.unsynced, self.written_back_ns) = (None, Nanos(0));
+        let Run { mut result, written, late, given_up } =
             phase::run(phase, self.timer, self.stop, self.progress, self.observer, &mut self.left_behind)?;
         result.memory = used().zip(before).map(|(after, before)| GroupMemory {
             reclaims: after.reclaims.saturating_sub(before.reclaims),
             ..after
         });
+        result.cache = self.cache.take();
         count(&mut result);
         for warning in warnings(&result) {
             self.progress.event(EngineEvent::Warning(warning));
         }
+        let name = result.name.clone();
+        if let Some(failure) = late {
+            let text = format!("phase '{name}': after the window, {failure}: {}", failure.errno);
+            self.warn(WarningKind::LateFailure, text);
+        }
         self.progress.event(EngineEvent::Phase(Box::new(result)));
+        self.unsynced = (written.bytes > 0).then_some(written);
+        given_up.map_or(Ok(()), |patience| Err(EngineError::NoProgress { step: name, patience }))
+    }
+
+    /// Waits until everything that the last phase wrote is on the device, and reports how long that took. If
+    /// a worker hangs in the filesystem, this may hang as well, and is given up soon.
+    pub(crate) fn make_durable(&mut self, next: &str, after_ns: u64) -> Result<(), EngineError> {
+        let (Some(base), Some(written)) = (self.base.clone(), self.unsynced.take()) else { return Ok(()) };
+        let (begin_ns, begin) = (self.timer.now_ns(), Instant::now());
+        let work = move |_: &background::Gauge| write_back(&base);
+        let (progress, hung) = (&mut *self.progress, self.left_behind > 0);
+        let ended = background::run("settle", self.bounds, work, |_| {
+            progress.tell(Stage::Settle, next, 0.0, after_ns);
+            !hung || begin.elapsed() < SHORT_PATIENCE
+        });
+        let bytes = match ended {
+            Err(EngineError::Stopped) if hung && !self.stop.load(Ordering::Relaxed) => 0,
+            ended => ended?.map(|()| written.bytes)?,
+        };
+        let now_ns = self.timer.now_ns();
+        self.written_back_ns = Nanos(now_ns.saturating_sub(begin_ns));
+        let duration_ns = Nanos(now_ns.saturating_sub(written.since_ns));
+        self.progress.event(EngineEvent::Durable {
+            durable: Durable { bytes, duration_ns },
+            written_back_ns: self.written_back_ns,
+        });
         Ok(())
     }
 
@@ -214,7 +304,8 @@ impl<'a, 'e> Session<'a, 'e> {
             progress.tell(Stage::Layout, "", seen as f64 / names.max(seen + 1) as f64, 0);
             true
         })?;
-        let layout = looked.map_err(EngineError::system("examine the files of", &base))?;
+        let mut layout = looked.map_err(EngineError::system("examine the files of", &base))?;
+        layout.written_back_ns.0 += self.written_back_ns.0;
         self.progress.event(EngineEvent::Layout(layout));
         Ok(())
     }
@@ -253,9 +344,12 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 }
 
-fn drop_page_cache() -> Result<(), Errno> {
-    // 3: pages, directory entries and inodes (Documentation/admin-guide/sysctl/vm.rst).
-    std::fs::write(DROP_CACHES, "3").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+/// Writes back everything of the filesystem below a directory.
+fn write_back(base: &Path) -> Result<(), EngineError> {
+    let action = "write back the filesystem of";
+    let directory =
+        rustix::fs::open(base, DIRECTORY, Mode::empty()).map_err(EngineError::system(action, base))?;
+    rustix::fs::syncfs(&directory).map_err(EngineError::system(action, base))
 }
 
 /// Warnings for the reader of a phase.

@@ -15,7 +15,11 @@ pub(crate) enum Span {
     },
     /// Until every worker has done its work, which is about this many operations, for the estimate of the
     /// remaining time.
-    Whole { operations: u64 },
+    Whole {
+        operations: u64,
+        /// How long nothing may be completed before the work is given up; `None`: for ever.
+        patience: Option<Nanos>,
+    },
 }
 
 impl From<Timing> for Span {
@@ -26,10 +30,38 @@ impl From<Timing> for Span {
 }
 
 impl Span {
+    /// Until about this many operations are done.
+    pub(crate) fn whole(operations: u64) -> Span {
+        Span::Whole { operations, patience: None }
+    }
+
+    /// How long nothing may be completed before the work is given up.
+    pub(crate) fn patience(self) -> Option<Nanos> {
+        match self {
+            Span::Whole { patience, .. } => patience,
+            Span::Timed { .. } => None,
+        }
+    }
+
+    /// The same with a limit on the lack of progress.
+    pub(crate) fn patient(self, patience: Option<Nanos>) -> Span {
+        match self {
+            Span::Whole { operations, .. } => Span::Whole { operations, patience },
+            timed @ Span::Timed { .. } => timed,
+        }
+    }
+
     pub(crate) fn window_ns(self) -> Option<u64> {
         match self {
             Span::Timed { window, .. } => Some(window.0),
             Span::Whole { .. } => None,
+        }
+    }
+
+    pub(crate) fn drain_limit(self) -> Nanos {
+        match self {
+            Span::Timed { drain_limit, .. } => drain_limit,
+            Span::Whole { .. } => Nanos(0),
         }
     }
 

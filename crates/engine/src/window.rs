@@ -2,10 +2,11 @@
 //!
 //! A phase is ramp, window [begin, end), drain. An operation belongs to the sample if it *started* inside the
 //! window, whenever it ends. One in flight when the window begins is not a sample, but its time inside the
-//! window counts. A *completion* is the end of an operation inside the window; a *stall* is the time between
-//! two completions of a worker, clipped at the edges of the window: a worker that completes nothing has
-//! stalled for all of it. The share of time in long operations counts the part of each that is inside the
-//! window; for a worker that keeps many in flight at once, it is the mean over their slots.
+//! window counts. A *stall* is the time between two completions of a worker, of which at least one moment is
+//! inside the window. Its whole length counts: it may begin in the ramp, with the worker's start at the
+//! earliest, and end in the drain. If it had not ended when the worker was given up, its length is a lower
+//! bound. The share of time in long operations counts the part of each that is inside the window; for a
+//! worker that keeps many in flight at once, it is the mean over their slots.
 //!
 //! This module is arithmetic: it reads no clock. All times are nanoseconds of one
 //! [`fsdyno_sys::timer::Timer`].
@@ -70,8 +71,11 @@ impl Window {
 /// The completions of one worker. Written by the worker, read by the coordinator at any time.
 #[derive(Debug)]
 pub(crate) struct Tally {
+    /// When the worker began, until something has completed.
     last_completion_ns: Counter,
     longest_stall_ns: Counter,
+    /// Whether something has completed after the window: 0 or 1.
+    concluded: Counter,
     over_100ms_ns: Counter,
     over_1s_ns: Counter,
 }
@@ -80,6 +84,8 @@ pub(crate) struct Tally {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stalls {
     pub(crate) longest_ns: u64,
+    /// Whether the last one, which may become the longest, had not ended when the worker was given up.
+    pub(crate) at_least: bool,
     /// Share of the window, 0 to 1.
     pub(crate) over_100ms: f64,
     /// Share of the window, 0 to 1.
@@ -91,20 +97,36 @@ impl Tally {
         Tally {
             last_completion_ns: Counter::new(0),
             longest_stall_ns: Counter::new(0),
+            concluded: Counter::new(0),
             over_100ms_ns: Counter::new(0),
             over_1s_ns: Counter::new(0),
         }
     }
 
-    /// Records that the window has begun.
-    pub(crate) fn begin(&self, window: Window) {
-        self.last_completion_ns.set(window.begin_ns);
+    /// Records when the worker began.
+    pub(crate) fn begin(&self, now_ns: u64) {
+        self.last_completion_ns.set(now_ns);
     }
 
     /// Whether an operation has ended inside the window.
     #[inline(always)]
     pub(crate) fn any(&self, window: Window) -> bool {
         self.last_completion_ns.get() > window.begin_ns
+    }
+
+    /// Records an operation that ended before the window.
+    pub(crate) fn preceded(&self, end_ns: u64) {
+        self.last_completion_ns.set(end_ns);
+    }
+
+    /// Records an operation that ended after the window: the first one ends the last stall that began inside.
+    /// If it also started after the window, the stall was over when the window was.
+    pub(crate) fn concluded(&self, window: Window, start_ns: u64, end_ns: u64) {
+        if self.concluded.get() == 0 {
+            self.concluded.set(1);
+            let until_ns = if start_ns < window.end_ns { end_ns } else { window.end_ns };
+            self.longest_stall_ns.raise(until_ns.saturating_sub(self.last_completion_ns.get()));
+        }
     }
 
     /// Records an operation that ended inside the window.
@@ -130,13 +152,19 @@ impl Tally {
         }
     }
 
-    /// The result at the end of the window, for a worker that may have had `depth` operations in flight at
-    /// once.
-    pub(crate) fn verdict(&self, window: Window, depth: u64) -> Stalls {
+    /// The result after the drain, for a worker that may have had `depth` operations in flight at once. It
+    /// was given up at `given_up_ns`, if an operation of the window was in flight then.
+    pub(crate) fn verdict(&self, window: Window, depth: u64, given_up_ns: Option<u64>) -> Stalls {
         let share = |counter: &Counter| counter.get() as f64 / window.length_ns() as f64 / depth as f64;
-        let last = window.end_ns.saturating_sub(self.last_completion_ns.get());
+        let until_ns = given_up_ns.unwrap_or(window.end_ns);
+        let concluded = self.concluded.get() != 0;
+        let last_ns = match concluded {
+            false => until_ns.saturating_sub(self.last_completion_ns.get()),
+            true => 0,
+        };
         Stalls {
-            longest_ns: self.longest_stall_ns.get().max(last),
+            longest_ns: last_ns.max(self.longest_stall_ns.get()),
+            at_least: given_up_ns.is_some() && !concluded,
             over_100ms: share(&self.over_100ms_ns),
             over_1s: share(&self.over_1s_ns),
         }
@@ -153,24 +181,48 @@ pub(crate) mod tests {
     const WINDOW: Window = Window { begin_ns: 10 * SECOND, end_ns: 20 * SECOND };
 
     /// What a worker does with its operations, one after the other.
-    fn run(window: Window, operations: &[(u64, u64)]) -> Stalls {
+    fn run(window: Window, operations: &[(u64, u64)], given_up_ns: Option<u64>) -> Stalls {
         let tally = Tally::new();
-        tally.begin(window);
+        tally.begin(0);
         for (start, end) in operations.iter().copied() {
             match window.position(start, end) {
                 Position::Inside | Position::AcrossBegin => tally.completed(window, start, end),
-                Position::AcrossEnd | Position::Spanning => tally.occupied(window, start, end),
-                Position::Before | Position::After => {}
+                Position::AcrossEnd | Position::Spanning => {
+                    tally.occupied(window, start, end);
+                    tally.concluded(window, start, end);
+                }
+                Position::Before => tally.preceded(end),
+                Position::After => tally.concluded(window, start, end),
             }
         }
-        tally.verdict(window, 1)
+        tally.verdict(window, 1, given_up_ns)
     }
 
     #[test]
-    fn a_worker_that_completes_nothing_has_stalled_for_the_window() {
-        let stalls = run(WINDOW, &[(9 * SECOND, 25 * SECOND)]);
-        assert_eq!(stalls, Stalls { longest_ns: 10 * SECOND, over_100ms: 1.0, over_1s: 1.0 });
-        assert_eq!(run(WINDOW, &[]).longest_ns, 10 * SECOND);
+    fn a_stall_has_its_whole_length() {
+        let stalls = run(WINDOW, &[(3 * SECOND, 9 * SECOND), (9 * SECOND, 25 * SECOND)], None);
+        assert_eq!(
+            stalls,
+            Stalls { longest_ns: 16 * SECOND, at_least: false, over_100ms: 1.0, over_1s: 1.0 }
+        );
+        // Half a second before the end, for 25 seconds.
+        let late = [(9 * SECOND, WINDOW.end_ns - SECOND / 2), (WINDOW.end_ns - SECOND / 2, 45 * SECOND)];
+        assert_eq!(run(WINDOW, &late, None).longest_ns, 25 * SECOND + SECOND / 2);
+        // Between the window and an operation that starts after it, nothing was missing.
+        let after = [(0, WINDOW.end_ns - SECOND), (WINDOW.end_ns + 5, 40 * SECOND)];
+        assert_eq!(run(WINDOW, &after, None).longest_ns, WINDOW.end_ns - SECOND);
+    }
+
+    #[test]
+    fn a_stall_that_did_not_end_is_a_lower_bound() {
+        let given_up = run(WINDOW, &[(0, 9 * SECOND)], Some(50 * SECOND));
+        assert_eq!((given_up.longest_ns, given_up.at_least), (41 * SECOND, true));
+        // Another one, which ended, was longer so far.
+        let given_up = run(WINDOW, &[(0, 19 * SECOND)], Some(21 * SECOND));
+        assert_eq!((given_up.longest_ns, given_up.at_least), (19 * SECOND, true));
+        // It was in no operation.
+        let none = run(WINDOW, &[], None);
+        assert_eq!((none.longest_ns, none.at_least), (20 * SECOND, false));
     }
 
     #[test]
@@ -198,11 +250,15 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn stall_is_the_longest_gap_between_completions(operations in operations(0..SECOND, 0..3 * SECOND, 0..40)) {
-            let mut moments = vec![WINDOW.begin_ns];
-            moments.extend(operations.iter().map(|o| o.1).filter(|end| (WINDOW.begin_ns..WINDOW.end_ns).contains(end)));
-            moments.push(WINDOW.end_ns);
-            let longest = moments.windows(2).map(|pair| pair[1] - pair[0]).max();
-            prop_assert_eq!(Some(run(WINDOW, &operations).longest_ns), longest);
+            // Starts and ends; the first end after the window is that of an operation which started inside,
+            // or the end of the window itself.
+            let mut moments = vec![0];
+            moments.extend(operations.iter().map(|o| o.1).filter(|end| *end < WINDOW.end_ns));
+            let across = operations.iter().find(|o| o.0 < WINDOW.end_ns && o.1 >= WINDOW.end_ns);
+            moments.push(across.map_or(WINDOW.end_ns, |o| o.1));
+            let inside = moments.windows(2).filter(|pair| pair[1] >= WINDOW.begin_ns);
+            let longest = inside.map(|pair| pair[1] - pair[0]).max();
+            prop_assert_eq!(Some(run(WINDOW, &operations, None).longest_ns), longest);
         }
 
         #[test]
@@ -214,7 +270,7 @@ pub(crate) mod tests {
                     .filter(|(start, end)| end - start > limit && *start < WINDOW.end_ns && *end > WINDOW.begin_ns)
                     .map(|(start, end)| (*end).min(WINDOW.end_ns) - (*start).max(WINDOW.begin_ns))
                     .sum();
-                let stalls = run(WINDOW, &operations);
+                let stalls = run(WINDOW, &operations, None);
                 let share = if of { stalls.over_1s } else { stalls.over_100ms };
                 prop_assert!((share - inside as f64 / WINDOW.length_ns() as f64).abs() < 1e-9);
                 prop_assert!((0.0..=1.0).contains(&share));

@@ -50,6 +50,9 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     };
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());
     fsdyno_engine::run(&request, &AtomicBool::new(false), &mut |event| match event {

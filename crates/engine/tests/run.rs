@@ -44,6 +44,9 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     }
 }
 

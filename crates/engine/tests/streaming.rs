@@ -52,6 +52,9 @@ fn part(directory: &Path, streaming: Streaming, part: Part) -> (Result<(), Engin
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     };
     let mut events = Vec::new();
     let result = run(&request, &AtomicBool::new(false), &mut |event| events.push(event));
@@ -193,6 +196,7 @@ fn described(events: &[EngineEvent]) -> Vec<String> {
         EngineEvent::Hello { .. } => Some("hello".to_string()),
         EngineEvent::Prepared { .. } => Some("prepared".to_string()),
         EngineEvent::Phase(phase) => Some(phase.name.clone()),
+        EngineEvent::Durable { .. } => Some("on the device".to_string()),
         EngineEvent::Layout(layout) => Some(format!("layout of {} files", layout.files)),
         EngineEvent::Done => Some("done".to_string()),
         EngineEvent::Failed(failure) => Some(failure.message.clone()),
@@ -208,15 +212,17 @@ const SECOND: Part = Part { number: 1, of: 2 };
 fn the_parts_of_the_workload_together_do_what_the_whole_does() {
     let streaming = || small(IoEngine::Sync, &[Stage::Write, Stage::Read, Stage::RandomRead]);
     let (parted, whole) = (scratch(), scratch());
-    let (result, first) = part(parted.path(), streaming(), FIRST);
-    result.expect("the first part");
-    let (result, second) = part(parted.path(), streaming(), SECOND);
-    result.expect("the second part");
-    assert_eq!(described(&first), ["hello", "write", "done"]);
-    assert_eq!(described(&second), ["hello", "read", "random-read", "layout of 2 files", "done"]);
+    let [first, second, third] = [0, 1, 2].map(|number| {
+        let (result, events) = part(parted.path(), streaming(), Part { number, of: 3 });
+        result.unwrap_or_else(|error| panic!("part {number}: {error}"));
+        events
+    });
+    assert_eq!(described(&first), ["hello", "write", "on the device", "done"]);
+    assert_eq!(described(&second), ["hello", "read", "done"]);
+    assert_eq!(described(&third), ["hello", "random-read", "layout of 2 files", "done"]);
     phases(whole.path(), streaming());
     assert!(files(parted.path()) == files(whole.path()));
-    // The estimate during the first part includes the window of the second.
+    // The estimate during the first part includes the window of the third.
     let left = first.iter().find_map(|event| match event {
         EngineEvent::Progress { left_ns, .. } => Some(*left_ns),
         _ => None,

@@ -52,6 +52,11 @@ fn add(trial: &mut TrialRecord, event: EngineEvent) {
             trial.trees = trees;
         }
         EngineEvent::Phase(phase) => trial.phases.push(*phase),
+        EngineEvent::Durable { durable, .. } => {
+            if let Some(phase) = trial.phases.last_mut() {
+                phase.durable = Some(durable);
+            }
+        }
         EngineEvent::Layout(layout) => trial.layout = Some(layout),
         EngineEvent::Warning(warning) => trial.warnings.push(warning),
         EngineEvent::Failed(error) => trial.outcome = Outcome::Failed { error },

@@ -408,6 +408,9 @@ mod tests {
             device: None,
             telemetry: None,
             memory: None,
+            cache: Default::default(),
+            remounted: false,
+            patience: None,
         };
         let silence = port.start(&request, Duration::from_millis(200)).expect_err("nothing was started");
         assert!(matches!(silence, NoEngine::Silence(Silence::Late)));

@@ -130,6 +130,8 @@ impl Older<'_> {
                 roles: self.roles(id)?,
                 telemetry: self.telemetry(id)?,
                 memory: None,
+                cache: None,
+                durable: None,
             })
         })
     }
@@ -146,6 +148,7 @@ impl Older<'_> {
                 role: word(row, "role")?,
                 workers: get(row, "workers")?,
                 longest_stall_ns: Nanos(get(row, "longest_stall_ns")?),
+                longest_stall_at_least: false,
                 time_over_100ms: get(row, "time_over_100ms")?,
                 time_over_1s: get(row, "time_over_1s")?,
                 blocked_at_start: from_json(row, "blocked_at_start")?,
@@ -173,6 +176,7 @@ impl Older<'_> {
                 completed: get(row, "completed")?,
                 spanning: get(row, "spanning")?,
                 longest_stall_ns: Nanos(get(row, "longest_stall_ns")?),
+                longest_stall_at_least: false,
                 time_over_100ms: get(row, "time_over_100ms")?,
                 time_over_1s: get(row, "time_over_1s")?,
                 rounds: get(row, "rounds")?,

@@ -7,8 +7,9 @@
 use crate::guest_request;
 use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan};
+use fsdyno_core::axis::CACHE;
 use fsdyno_core::workload::{Need, Tool};
-use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Workload};
+use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::Refusal;
@@ -232,8 +233,18 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
 /// What keeps its workload from running.
 pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
     // What a guest lacks is determined with its configuration, and in the guest itself.
-    let needs = if case.configuration.guest_kernel().is_some() { &[] } else { case.workload.load().needs() };
-    needs.iter().filter_map(|need| missing(host, plan, *need)).collect()
+    let load = case.workload.load();
+    let needs = if case.configuration.guest_kernel().is_some() { &[] } else { load.needs() };
+    let mut unmet: Vec<String> = needs.iter().filter_map(|need| missing(host, plan, *need)).collect();
+    let cache = case.configuration.cache();
+    // If all have the same, it does not distinguish this case from another one.
+    if plan.varies(CACHE) && cache != CacheState::Cold && !load.cold().contains(&true) {
+        let (cache, kind) = (cache.name(), case.workload.kind());
+        unmet.push(format!(
+            "cache = \"{cache}\" has no effect on {kind}, which reads nothing from before its phases"
+        ));
+    }
+    unmet
 }
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
@@ -266,7 +277,12 @@ impl DryCase {
 /// Estimated time of a trial from mkfs to umount, including filling a device of this size.
 pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     let load = case.workload.load();
-    let moved = load.prepares().0.saturating_add(load.moves().0);
+    // Caches are filled by reading everything, and checked by reading it again.
+    let fillings = match case.configuration.cache() {
+        CacheState::Warm => 2 * u64::from(load.parts().saturating_sub(1)),
+        CacheState::Cold | CacheState::MetadataWarm => 0,
+    };
+    let moved = load.prepares().0.saturating_mul(1 + fillings).saturating_add(load.moves().0);
     let moved = moved.saturating_add(filled_bytes(&case.configuration, size));
     let made = moved.saturating_mul(1_000_000_000 / ASSUMED_TREE_RATE);
     let boot = if case.configuration.guest_kernel().is_some() { ASSUMED_BOOT } else { Nanos(0) };

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io;
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, set_capabilities};
+use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
 /// Gives the calling thread its own descriptor table, with copies of the descriptors that are open now.
@@ -91,33 +92,44 @@ pub fn id() -> u32 {
     rustix::thread::gettid().as_raw_pid().cast_unsigned()
 }
 
-/// Processor time of a thread of this process so far, including the threads that the kernel created to carry
-/// out its ring requests: user and system, in nanoseconds.
+/// The threads that the kernel created in this process to carry out ring requests, by the thread that
+/// requested. Looking costs time in proportion to all threads, so it is done once for many of them.
 ///
-/// The kernel passes requests that would block to its own threads in the process, named after the requesting
-/// thread (`iou-wrk-TID`, io_uring/io-wq.c), and ends them after some seconds of idleness; what a thread used
-/// that has ended by now is missing.
+/// The kernel passes requests that would block to such threads, named after the requesting thread
+/// (`iou-wrk-TID`, io_uring/io-wq.c), and ends them after some seconds of idleness.
+#[derive(Debug, Default)]
+pub struct Helpers(HashMap<u32, Vec<u32>>);
+
+impl Helpers {
+    /// Those that there are now.
+    pub fn look() -> Self {
+        let mut helpers: HashMap<u32, Vec<u32>> = HashMap::new();
+        for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let asker = name.trim_end().strip_prefix("iou-wrk-").and_then(|asker| asker.parse().ok());
+            let helper = task.file_name().to_str().and_then(|helper| helper.parse().ok());
+            if let Some((asker, helper)) = asker.zip(helper) {
+                helpers.entry(asker).or_default().push(helper);
+            }
+        }
+        Helpers(helpers)
+    }
+}
+
+/// Processor time of a thread of this process so far, including that of its helpers: user and system, in
+/// nanoseconds. What a helper used that has ended by now is missing.
 ///
 /// The sum is exact (the thread's CPU clock, as in pthread_getcpuclockid(3)). Its division is the kernel's
 /// own estimate, with the resolution of its accounting (`/proc/self/task/TID/stat`).
 ///
 /// # Errors
 /// The kernel's error if the thread has ended.
-pub fn cpu_time(thread: u32) -> io::Result<(u64, u64)> {
-    let (user, system) = own_cpu_time(thread)?;
+pub fn cpu_time(thread: u32, helpers: &Helpers) -> io::Result<(u64, u64)> {
+    let own = own_cpu_time(thread)?;
     // A helper that ends in the meantime is treated as ended.
-    let helpers = helpers(thread).into_iter().filter_map(|helper| own_cpu_time(helper).ok());
-    Ok(helpers.fold((user, system), |sum, helper| (sum.0 + helper.0, sum.1 + helper.1)))
-}
-
-/// The threads that carry out this thread's requests.
-fn helpers(thread: u32) -> Vec<u32> {
-    let name = format!("iou-wrk-{thread}");
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let named = tasks.filter(|task| {
-        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
-    });
-    named.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+    let helpers =
+        helpers.0.get(&thread).into_iter().flatten().filter_map(|helper| own_cpu_time(*helper).ok());
+    Ok(helpers.fold(own, |sum, helper| (sum.0 + helper.0, sum.1 + helper.1)))
 }
 
 fn own_cpu_time(thread: u32) -> io::Result<(u64, u64)> {
@@ -204,13 +216,13 @@ mod tests {
             let _ = wait.recv();
         });
         let thread = receive.recv().unwrap();
-        let (user, system) = cpu_time(thread).unwrap();
+        let (user, system) = cpu_time(thread, &Helpers::default()).unwrap();
         drop(go_on);
         worker.join().unwrap();
         assert!((1_000_000..10_000_000_000).contains(&(user + system)), "{user} + {system}");
         // The kernel wakes whoever joins a thread before it has taken the thread off its list.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while cpu_time(thread).is_ok() {
+        while cpu_time(thread, &Helpers::default()).is_ok() {
             assert!(std::time::Instant::now() < patience, "a thread that ended still has its time");
             std::thread::yield_now();
         }

@@ -13,7 +13,7 @@ use crate::setting;
 use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
-use fsdyno_core::axis::{MEMORY, SYSCTL_PREFIX};
+use fsdyno_core::axis::{OF_THE_LOAD, SYSCTL_PREFIX};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const ENOENT: i32 = 2;
 pub fn contradictions(configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut found: Vec<String> = tunable::contradictions(configuration).collect();
     if let DeviceSpec::Directory { .. } = devices.data {
-        let applies = |axis: &str| axis.starts_with(SYSCTL_PREFIX) || axis == MEMORY;
+        let applies = |axis: &str| axis.starts_with(SYSCTL_PREFIX) || OF_THE_LOAD.contains(&axis);
         let asked = configuration.settings.keys().filter(|axis| configuration.level(axis).is_some());
         let formatting = asked.filter(|axis| !applies(axis));
         found.extend(

@@ -36,10 +36,10 @@ pub fn group(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     configuration: &Configuration,
-    device: &DeviceSpec,
+    in_memory: Option<&Path>,
 ) -> Result<Option<MemoryGroup>> {
     let Some(limit) = configuration.memory() else { return Ok(None) };
-    if let Some(path) = in_memory(host, device) {
+    if let Some(path) = in_memory {
         let path = path.display();
         return Err(unmet(format!(
             "'{path}' is in memory (tmpfs), and its pages would count against the limit"
@@ -55,9 +55,9 @@ fn unmet(reason: String) -> TestbedError {
     TestbedError::Unmet { unmet: vec![format!("memory cannot be limited: {reason}")] }
 }
 
-/// What is used for data, if it is on a filesystem in memory: its pages cannot be reclaimed, so that a limit
-/// would end the load.
-fn in_memory(host: &mut dyn Host, device: &DeviceSpec) -> Option<PathBuf> {
+/// What is used for data, if it is on a filesystem in memory: it is as fast as memory, and its pages cannot
+/// be reclaimed, so that a limit would end the load.
+pub fn in_memory(host: &mut dyn Host, device: &DeviceSpec) -> Option<PathBuf> {
     device.disks().into_iter().find_map(|disk| {
         let path = disk.path();
         let directory = match disk {

@@ -81,6 +81,7 @@ fn worker(completed: u64) -> WorkerResult {
         completed,
         spanning: 0,
         longest_stall_ns: Nanos::from_millis(40),
+        longest_stall_at_least: false,
         time_over_100ms: 0.0,
         time_over_1s: 0.0,
         rounds: 0,
@@ -97,6 +98,7 @@ fn role(role: Role, workers: u32, mb_per_s: f64, operations: Vec<OperationResult
         role,
         workers,
         longest_stall_ns: Nanos::from_millis(40),
+        longest_stall_at_least: false,
         time_over_100ms: 0.004,
         time_over_1s: 0.0,
         blocked_at_start: Vec::new(),
@@ -169,6 +171,7 @@ pub fn block_writer(role: &mut RoleResult) {
         completed: 0,
         spanning: 1,
         longest_stall_ns: WINDOW,
+        longest_stall_at_least: false,
         time_over_100ms: 1.0,
         time_over_1s: 1.0,
         rounds: 0,
@@ -192,6 +195,8 @@ fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
         roles,
         telemetry: None,
         memory: None,
+        cache: None,
+        durable: None,
     }
 }
 

@@ -16,10 +16,14 @@ use fsdyno_core::operation::Moves;
 use fsdyno_core::result::{CpuTime, RoleResult, WHOLE_RUN, Watched};
 use fsdyno_core::telemetry::{DeviceActivity, TaskKind};
 use fsdyno_core::workload::device_read::CACHED;
-use fsdyno_core::{Bytes, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind, Workload};
+use fsdyno_core::{Bytes, CacheState, DeviceSpec, Nanos, Role, TrialRecord, Warning, WarningKind, Workload};
 
 /// Share of the bytes read that may come from the page cache.
 const CACHED_SHARE: f64 = 0.2;
+/// Share of the bytes written that need not reach the device in the window.
+const ABSORBED_SHARE: f64 = 0.2;
+/// Share of all processors that other processes may use.
+const FOREIGN_SHARE: f64 = 0.05;
 /// With fewer bytes than this, a share of them means nothing.
 const FEW_BYTES: u64 = 16 * Bytes::MIB;
 /// Share of all processors that workers may use.
@@ -41,6 +45,8 @@ pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
     let seen = Watched::of(&record.phases);
     let found = [
         page_cache(record, &seen),
+        write_cache_absorbed(record, &seen),
+        foreign_load(&seen),
         lazy_initialisation(&seen),
         processors_saturated(&seen),
         steal_time(&seen),
@@ -77,7 +83,7 @@ fn warning(kind: WarningKind, one: &Watched<'_>, text: &str) -> Option<Warning> 
 /// Bytes that workers read but the device did not deliver. A filesystem that compresses returns more than it
 /// reads, so it cannot be judged. Phases that are meant to read from memory get no warning.
 fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
-    if compresses(record) {
+    if compresses(record) || record.configuration.cache() == CacheState::Warm {
         return None;
     }
     let read = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_read(role))) };
@@ -101,15 +107,66 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::PageCache, one, &text)
 }
 
+/// Bytes that workers wrote but the device did not receive in the window: the page cache absorbed them. A
+/// filesystem that compresses writes fewer bytes than it is given, and one that journals data may have it on
+/// the device of its journal, so neither can be judged.
+fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+    let mut options = record.built.mount_options_in_force.split(',');
+    if compresses(record) || options.any(|option| option == "data=journal") {
+        return None;
+    }
+    let written = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_written(role))) };
+    let (one, share) = worst(seen, ABSORBED_SHARE, |one| {
+        let bytes = written(one);
+        let to_device = one.telemetry.filesystem_device()?.write_bytes;
+        (bytes >= FEW_BYTES).then(|| 1.0 - to_device.min(bytes) as f64 / bytes as f64)
+    })?;
+    let device = one.telemetry.devices.first()?;
+    let text = format!(
+        "{:.0} % of the {:.0} MB written did not reach device '{device}' in that time; see write-durable",
+        share * 100.0,
+        megabytes(written(one))
+    );
+    warning(WarningKind::WriteCacheAbsorbed, one, &text)
+}
+
+/// Processor time of processes that are neither fsdyno's nor the kernel's.
+fn foreign_load(seen: &[Watched<'_>]) -> Option<Warning> {
+    let others = |one: &Watched<'_>| one.telemetry.window.task_ns.get(&TaskKind::Process).copied();
+    let (one, share) = worst(seen, FOREIGN_SHARE, |one| {
+        let all = one.telemetry.window.length_ns.0 as f64 * f64::from(one.telemetry.processors);
+        (all > 0.0).then_some(others(one)? as f64 / all)
+    })?;
+    let busiest = one.telemetry.window.tasks.iter().find(|task| task.kind == TaskKind::Process);
+    let busiest = busiest.map(|task| format!(", '{}' the most", task.name)).unwrap_or_default();
+    let processors = one.telemetry.processors;
+    let text = format!(
+        "other processes used {:.0} % of {processors} processor{}{busiest}",
+        share * 100.0,
+        if processors == 1 { "" } else { "s" }
+    );
+    warning(WarningKind::ForeignLoad, one, &text)
+}
+
+/// What a role wrote. A writer does nothing else that moves data.
+fn bytes_written(role: &RoleResult) -> u64 {
+    match role.role {
+        Role::Writer => role.rates.bytes,
+        _ => bytes_moved(role, Moves::Writes),
+    }
+}
+
 /// What a role read. A reader does nothing else; of the others, the steps say which bytes they read.
 fn bytes_read(role: &RoleResult) -> u64 {
     match role.role {
         Role::Reader => role.rates.bytes,
-        _ => {
-            let reads = role.operations.iter().filter(|result| result.operation.moves() == Moves::Reads);
-            total(reads.flat_map(|result| result.timeline.bytes.iter().copied()))
-        }
+        _ => bytes_moved(role, Moves::Reads),
     }
+}
+
+fn bytes_moved(role: &RoleResult, way: Moves) -> u64 {
+    let moving = role.operations.iter().filter(|result| result.operation.moves() == way);
+    total(moving.flat_map(|result| result.timeline.bytes.iter().copied()))
 }
 
 /// Work that mkfs left to the kernel. The thread serves every ext4 filesystem of the machine.

@@ -46,6 +46,8 @@ enum Source {
     CountRate(&'static str),
     /// Bytes of all roles over the windows of the phases that moved data.
     Throughput,
+    /// Bytes written in all phases, over the time until they were on the device.
+    Durable,
     /// The longest stall of any role in any phase.
     LongestStall,
     /// Processor time of workers and kernel threads over the bytes moved, in all phases together.
@@ -264,7 +266,7 @@ impl Measure {
     pub fn unit(&self) -> Unit {
         match self.source {
             Source::Role(_, _, figure) => figure.unit(),
-            Source::CountRate(_) | Source::Throughput => Unit::BytesPerSecond,
+            Source::CountRate(_) | Source::Throughput | Source::Durable => Unit::BytesPerSecond,
             Source::Operation(_, _, _, Statistic::Count) => Unit::Operations,
             Source::Operation(..) | Source::LongestStall | Source::CpuPerMegabyte | Source::Lifecycle(_) => {
                 Unit::Nanoseconds
@@ -303,6 +305,7 @@ impl Measure {
         }
         match &self.source {
             Source::Throughput => throughput(&trial.phases),
+            Source::Durable => durable(&trial.phases),
             Source::LongestStall => longest_stall(&trial.phases),
             Source::Lifecycle(measure) => {
                 let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(*measure));
@@ -361,7 +364,8 @@ fn role_in(phase: &PhaseResult, role: Role) -> Option<&RoleResult> {
 fn longest_stall(phases: &[PhaseResult]) -> Option<Value> {
     let stalls =
         phases.iter().flat_map(|phase| phase.roles.iter().filter_map(move |role| stall(role, phase)));
-    stalls.max_by(|a, b| a.value.total_cmp(&b.value))
+    // What had not ended anywhere may have become the longest.
+    stalls.reduce(|a, b| Value::bound(a.value.max(b.value), a.at_least || b.at_least))
 }
 
 fn throughput(phases: &[PhaseResult]) -> Option<Value> {
@@ -376,6 +380,15 @@ fn throughput(phases: &[PhaseResult]) -> Option<Value> {
     let seconds: f64 = moving().map(|phase| phase.window_ns.as_secs_f64()).sum();
     let bytes: f64 = moving().map(|phase| phase.bytes() as f64).sum();
     (seconds > 0.0).then(|| Quotient::over(bytes / seconds, seconds).into())
+}
+
+fn durable(phases: &[PhaseResult]) -> Option<Value> {
+    let written = || phases.iter().filter_map(|phase| phase.durable);
+    let seconds: f64 = written().map(|durable| durable.duration_ns.as_secs_f64()).sum();
+    let bytes: f64 = written().map(|durable| durable.bytes as f64).sum();
+    let given_up = written().any(|durable| durable.bytes == 0);
+    let value: Value = Quotient::over(bytes / seconds, seconds).into();
+    (seconds > 0.0).then_some(Value { at_least: given_up, ..value })
 }
 
 /// What the roles of all phases counted under a name, over the time of all phases.
@@ -405,11 +418,10 @@ fn cpu_per_megabyte(phases: &[PhaseResult]) -> Option<Value> {
     (bytes > 0.0).then(|| Quotient::over(cpu_ns / megabytes, megabytes).into())
 }
 
-/// The longest stall of a role. Stalls are cut at the edges of the window, so one that fills it is a lower
-/// bound.
+/// The longest stall of a role.
 fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
     let stall = role.known_stall_ns()?;
-    Some(Value::bound(stall.0 as f64, role.is_watched() && stall >= phase.window_ns))
+    Some(Value::bound(stall.0 as f64, role.stall_is_bound(phase.window_ns)))
 }
 
 impl Figure {
@@ -435,7 +447,8 @@ impl Figure {
             Figure::ItemRate => of_window(|rates| rates.items_per_s),
             // The sum over all workers, so it may exceed one processor.
             Figure::CpuShare if window.0 == 0 => None,
-            Figure::CpuShare if !role.is_watched() && role.cpu.total().0 == 0 => None,
+            // No worker runs without using processor time: it was not read.
+            Figure::CpuShare if role.cpu.total().0 == 0 => None,
             Figure::CpuShare => {
                 let share = role.cpu.total().0 as f64 / window.0 as f64;
                 Some(Quotient::over(share, window.as_secs_f64()).into())
@@ -447,7 +460,7 @@ impl Figure {
                 let completed = total(role.worker_results.iter().map(|worker| worker.completed));
                 let completed = completed as f64;
                 let each = role.cpu.total().0 as f64 / completed;
-                (completed > 0.0).then(|| Quotient::over(each, completed).into())
+                (completed > 0.0 && each > 0.0).then(|| Quotient::over(each, completed).into())
             }
         }
     }
@@ -470,7 +483,7 @@ impl Statistic {
             _ if latency.count == 0 && latency.max == 0 => return None,
             _ if latency.count == 0 => return Some(Value::bound(latency.max as f64, true)),
             Statistic::Max => latency.max,
-            Statistic::Quantile(quantile) => latency.known(quantile)?,
+            Statistic::Quantile(quantile) => latency.shown(quantile)?,
         };
         Some(Value::bound(value_ns as f64, latency.is_bound(value_ns)))
     }

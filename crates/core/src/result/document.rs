@@ -247,6 +247,7 @@ impl Serialize for RoleResult {
             role,
             workers,
             longest_stall_ns: _,
+            longest_stall_at_least,
             time_over_100ms,
             time_over_1s,
             blocked_at_start,
@@ -258,10 +259,11 @@ impl Serialize for RoleResult {
             operations,
         } = self;
         let watched = |share: &f64| self.is_watched().then_some(*share);
-        let mut document = serializer.serialize_struct("RoleResult", 12)?;
+        let mut document = serializer.serialize_struct("RoleResult", 13)?;
         document.serialize_field("role", role)?;
         document.serialize_field("workers", workers)?;
         document.serialize_field("longest_stall_ns", &self.known_stall_ns())?;
+        document.serialize_field("longest_stall_at_least", longest_stall_at_least)?;
         document.serialize_field("time_over_100ms", &watched(time_over_100ms))?;
         document.serialize_field("time_over_1s", &watched(time_over_1s))?;
         document.serialize_field("blocked_at_start", blocked_at_start)?;

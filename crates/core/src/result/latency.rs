@@ -125,6 +125,13 @@ impl Latency {
         (value_ns > 0 || self.max == 0 || quantile == Quantile::P50).then_some(value_ns)
     }
 
+    /// A quantile, if it is known and the sample can show it: at least one operation must lie beyond it, so
+    /// that p99.99 takes 10,000. With fewer it is the maximum under another name. The median is always shown.
+    pub fn shown(&self, quantile: Quantile) -> Option<u64> {
+        let least = (1.0 / (1.0 - quantile.fraction())).round() as u64;
+        self.known(quantile).filter(|_| quantile == Quantile::P50 || self.count >= least)
+    }
+
     /// Whether a statistic with this value is only a lower bound, printed with `>=`.
     pub fn is_bound(&self, value_ns: u64) -> bool {
         self.at_least_from.is_some_and(|bound_ns| value_ns >= bound_ns)
@@ -227,6 +234,16 @@ mod tests {
     }
 
     /// A published median may be rounded to 0.
+    #[test]
+    fn a_quantile_is_shown_if_an_operation_lies_beyond_it() {
+        let shown = |count| {
+            let latency = Latency { count, max: 9, quantiles: Quantiles::of(|_| 9), ..Latency::default() };
+            Quantile::ALL.iter().copied().rfind(|of| latency.shown(*of).is_some())
+        };
+        let last = [1, 9, 10, 99, 100, 999, 1_000, 9_999, 10_000].map(|count| shown(count).unwrap().label());
+        assert_eq!(last, ["p50", "p50", "p90", "p90", "p99", "p99", "p99.9", "p99.9", "p99.99"]);
+    }
+
     #[test]
     fn a_quantile_of_zero_below_a_maximum_is_unknown() {
         let rounded = Latency { max: 12_937_000, ..Latency::default() };

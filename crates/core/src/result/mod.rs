@@ -11,8 +11,8 @@ mod phase;
 pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use phase::{
-    CpuTime, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult, SlowOperation, Timeline,
-    WHOLE_RUN, Watched, WorkerResult,
+    CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
+    SlowOperation, Timeline, WHOLE_RUN, Watched, WorkerResult,
 };
 
 use crate::configuration::Configuration;

@@ -1,6 +1,7 @@
 //! What the workers of a phase did.
 
 use super::{Latency, document};
+use crate::cache::CacheState;
 use crate::figures::Quotient;
 use crate::operation::{Operation, Role};
 use crate::telemetry::Telemetry;
@@ -28,6 +29,43 @@ pub struct PhaseResult {
     /// What the load used of the memory that it was limited to; absent if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<GroupMemory>,
+    /// What was in memory when it began; absent if it does not read what was there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheAtStart>,
+    /// What it wrote, until that was on the device; absent if it wrote nothing, or if the workload went on
+    /// without waiting for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<Durable>,
+}
+
+/// What the workers of a phase wrote, until the device had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Durable {
+    /// Bytes that they wrote in ramp, window and drain. Zero if a worker hung and the wait for the device was
+    /// given up: nobody knows what arrived.
+    pub bytes: u64,
+    /// From the first operation of the ramp until everything was written back (syncfs(2)).
+    pub duration_ns: Nanos,
+}
+
+/// What was in memory when a phase began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheAtStart {
+    /// What the plan asks for.
+    pub state: CacheState,
+    /// Whether the filesystem had just been mounted. Otherwise caches were only dropped, which leaves what
+    /// the filesystem holds on to.
+    pub remounted: bool,
+    /// How often caches were dropped until nothing more went away; 0 without the privilege.
+    pub drops: u32,
+    /// What was left of page cache, buffers and reclaimable slabs of the whole machine; absent if they were
+    /// not dropped.
+    pub left: Option<Bytes>,
+    /// What was then read from the device to reach the state; absent if it is `cold`, and where the kernel
+    /// does not count what is read (FUSE).
+    pub loaded: Option<Bytes>,
+    /// What was read from the device when the same was done once more: what did not stay in memory.
+    pub missed: Option<Bytes>,
 }
 
 /// The use of a memory cgroup.
@@ -47,7 +85,17 @@ impl PhaseResult {
     /// A phase of which only the duration is known, and not what came before and after.
     pub fn lasting(name: impl Into<String>, window_ns: Nanos, roles: Vec<RoleResult>) -> Self {
         let (name, none) = (name.into(), Nanos(0));
-        PhaseResult { name, ramp_ns: none, window_ns, drain_ns: none, roles, telemetry: None, memory: None }
+        PhaseResult {
+            name,
+            ramp_ns: none,
+            window_ns,
+            drain_ns: none,
+            roles,
+            telemetry: None,
+            memory: None,
+            cache: None,
+            durable: None,
+        }
     }
 
     /// Bytes that all roles moved in the window.
@@ -110,9 +158,13 @@ pub struct RoleResult {
     pub role: Role,
     /// How many workers.
     pub workers: u32,
-    /// The longest time in which a worker completed nothing, cut at the edges of the window.
+    /// The longest time in which a worker completed nothing, of which at least one moment is inside the
+    /// window. Its whole length counts, also in the ramp and in the drain.
     #[serde(deserialize_with = "document::or_none")]
     pub longest_stall_ns: Nanos,
+    /// Whether it had not ended at the drain limit.
+    #[serde(default)]
+    pub longest_stall_at_least: bool,
     /// Share of the window that workers spent in operations longer than 100 ms, 0 to 1, mean over workers.
     #[serde(deserialize_with = "document::or_none")]
     pub time_over_100ms: f64,
@@ -148,6 +200,7 @@ impl RoleResult {
             role,
             workers,
             longest_stall_ns: Nanos(0),
+            longest_stall_at_least: false,
             time_over_100ms: 0.0,
             time_over_1s: 0.0,
             blocked_at_start: Vec::new(),
@@ -215,6 +268,12 @@ impl RoleResult {
     pub fn known_stall_ns(&self) -> Option<Nanos> {
         (self.is_watched() || self.longest_stall_ns > Nanos(0)).then_some(self.longest_stall_ns)
     }
+
+    /// Whether the longest stall in this window is only a lower bound. In results up to version 0.2 stalls
+    /// are cut at the edges of the window, so that one that fills it may have been longer.
+    pub fn stall_is_bound(&self, window: Nanos) -> bool {
+        self.is_watched() && (self.longest_stall_at_least || self.longest_stall_ns == window)
+    }
 }
 
 /// One worker of a role.
@@ -225,8 +284,11 @@ pub struct WorkerResult {
     /// Operations that covered the whole window: 0 or 1, or up to as many as the worker keeps in flight at
     /// once.
     pub spanning: u64,
-    /// The longest time in which it completed nothing, cut at the edges of the window.
+    /// The longest time in which it completed nothing, as in [`RoleResult`].
     pub longest_stall_ns: Nanos,
+    /// Whether that had not ended at the drain limit.
+    #[serde(default)]
+    pub longest_stall_at_least: bool,
     /// Share of the window spent in operations longer than 100 ms; the mean if several are in flight at once.
     pub time_over_100ms: f64,
     /// The same for 1 s.

@@ -56,6 +56,9 @@ pub const COPY: PhaseSpec = PhaseSpec { name: "copy", role: Role::Copier, steps:
 /// They are deleted.
 pub const DELETE: PhaseSpec = PhaseSpec { name: "delete", role: Role::Deleter, steps: removal::STEPS };
 
+/// Every phase, in its order.
+pub const PHASES: [PhaseSpec; 4] = [WRITE, READ, COPY, DELETE];
+
 impl Collection {
     /// The number of files; 0 if they come from a real directory.
     pub fn files(&self) -> u64 {
@@ -95,6 +98,10 @@ impl Load for Collection {
         Refusal::unless(absolute, "source", "an absolute path")?;
         super::check_io_size("io_size", self.io_size, false)?;
         super::check_content(&self.content)
+    }
+
+    fn cold(&self) -> Vec<bool> {
+        PHASES.map(|spec| spec.name != WRITE.name).to_vec()
     }
 
     fn prepares(&self) -> Bytes {

@@ -110,6 +110,10 @@ impl Load for Fileserver {
         Timing { windows: self.phases(), ramp, window, drain_limit }
     }
 
+    fn cold(&self) -> Vec<bool> {
+        vec![true; self.phases() as usize]
+    }
+
     fn title(&self) -> String {
         // A plan cannot set 0: this result was imported.
         let trees = match self.tree_size {

@@ -55,9 +55,14 @@ pub trait Load {
     }
     /// The phases that last for a given time.
     fn timing(&self) -> Timing;
+    /// Of its phases in their order, whether each begins to read what was there before, so that the state of
+    /// the caches decides what it measures. Empty if none does.
+    fn cold(&self) -> Vec<bool> {
+        Vec::new()
+    }
     /// The number of parts, between which the filesystem is unmounted and mounted again if possible.
     fn parts(&self) -> u32 {
-        1
+        1 + self.cold().into_iter().filter(|cold| *cold).count() as u32
     }
     /// One line for the head of a table, beginning with the kind.
     fn title(&self) -> String;

@@ -1,7 +1,6 @@
 //! Parameters of `streaming` (aiod, aio-stress).
 
 use super::parameter::{Refusal, parameters, words};
-use super::part::Part;
 use super::steps::steps;
 use super::{Content, Load, Need, Timing};
 use crate::operation::{Operation, Role};
@@ -22,7 +21,7 @@ words! {
     Stage, "stage" {
         /// Every file is written once, sequentially.
         Write = "write",
-        /// The filesystem is unmounted and mounted again; then every file is read once, sequentially.
+        /// Every file is read once, sequentially.
         Read = "read",
         /// Blocks of the files are written in random order until the window ends.
         RandomWrite = "random-write",
@@ -93,15 +92,6 @@ impl Streaming {
         self.stages.first() != Some(&Stage::Write)
     }
 
-    /// The stages of a part: the second begins with `read`, before which the filesystem is mounted again.
-    pub fn stages_of(&self, part: Part) -> &[Stage] {
-        match self.stages.iter().position(|stage| *stage == Stage::Read) {
-            Some(read) if part != Part::WHOLE && part.is_first() => &self.stages[..read],
-            Some(read) if !part.is_first() => &self.stages[read..],
-            _ => &self.stages,
-        }
-    }
-
     /// Bytes of all files of the streams.
     fn all_bytes(&self) -> u64 {
         self.file_bytes().saturating_mul(self.streams.into())
@@ -170,8 +160,9 @@ impl Load for Streaming {
         Timing { windows, ramp, window, drain_limit }
     }
 
-    fn parts(&self) -> u32 {
-        if self.stages.contains(&Stage::Read) { 2 } else { 1 }
+    fn cold(&self) -> Vec<bool> {
+        let creates = usize::from(!self.needs_files());
+        (0..self.stages.len()).map(|stage| stage >= creates).collect()
     }
 
     fn title(&self) -> String {
@@ -273,18 +264,16 @@ mod tests {
     }
 
     #[test]
-    fn reading_sequentially_begins_a_new_part() {
-        use Stage::{Mixed, RandomRead, Read, Write};
-        let parts = |stages: &[Stage]| -> Vec<Vec<Stage>> {
+    fn only_the_stage_that_creates_the_files_does_not_begin_cold() {
+        use Stage::{RandomRead, Read, Write};
+        let parts = |stages: &[Stage]| {
             let streaming = Streaming { stages: stages.to_vec(), ..Streaming::default() };
-            assert_eq!(streaming.stages_of(Part::WHOLE), stages);
-            Part::all(streaming.parts()).map(|part| streaming.stages_of(part).to_vec()).collect()
+            (streaming.cold(), streaming.parts())
         };
-        assert_eq!(parts(&[Write, Read]), [vec![Write], vec![Read]]);
-        assert_eq!(parts(&[Write, Mixed, Read, RandomRead]), [vec![Write, Mixed], vec![Read, RandomRead]]);
+        assert_eq!(parts(&[Write, Read]), (vec![false, true], 2));
+        assert_eq!(parts(&[Write]), (vec![false], 1));
         // The first part creates the files.
-        assert_eq!(parts(&[Read, RandomRead]), [vec![], vec![Read, RandomRead]]);
-        assert_eq!(parts(&[Write, RandomRead]), [vec![Write, RandomRead]]);
+        assert_eq!(parts(&[RandomRead, Write]), (vec![true, true], 3));
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Instrument for Meter {
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         timed(self, Step(step), object, bytes, call).map_err(|halt| match halt {
-            Halt::Failed(failure) => failure.errno,
+            Halt::Failed(failure) | Halt::Late(failure) => failure.errno,
             Halt::Over => Errno::TIMEDOUT,
         })
     }

@@ -72,9 +72,13 @@ impl Finished {
         let mut closing = record.closing();
         closing.sealed = true;
         let mut edges = Edges::of(&closing);
-        let alone = record.slot.look().filter(|_| !closing.over);
-        for (step, start) in record.slots().iter().filter_map(Slot::look).chain(alone) {
+        let mut given_up_ns = None;
+        for (step, start) in record.slots().iter().chain([&record.slot]).filter_map(Slot::look) {
             let start_ns = timer.to_ns(start);
+            if start_ns >= window.end_ns {
+                continue;
+            }
+            given_up_ns = Some(now_ns);
             let flight = Flight { step, start_ns, until_ns: now_ns.max(start_ns), bytes: 0, ended: false };
             // From here on the worker writes nothing, so this thread may.
             record.tally.occupied(window, start_ns, flight.until_ns);
@@ -89,7 +93,8 @@ impl Finished {
             (Span::Whole { .. }, finished_ns @ 1..) => finished_ns.max(window.begin_ns + 1),
             _ => window.end_ns,
         };
-        let stalls = record.tally.verdict(Window { end_ns: until_ns, ..window }, record.depth());
+        let window_of_it = Window { end_ns: until_ns, ..window };
+        let stalls = record.tally.verdict(window_of_it, record.depth(), given_up_ns);
         let active_ns = until_ns - window.begin_ns;
         let whole = matches!(span, Span::Whole { .. });
         Finished { record: Arc::clone(record), edges, stalls, active_ns, cpu, whole }
@@ -141,6 +146,7 @@ impl Finished {
             completed: self.completed(window),
             spanning: self.spanning(window).count() as u64,
             longest_stall_ns: Nanos(self.stalls.longest_ns),
+            longest_stall_at_least: self.stalls.at_least,
             time_over_100ms: self.stalls.over_100ms,
             time_over_1s: self.stalls.over_1s,
             rounds: self.record.rounds.get(),
@@ -202,6 +208,8 @@ fn role_result(role: Role, workers: &[Finished], window: Window) -> RoleResult {
             .map(|worker| worker.longest_stall_ns)
             .max()
             .unwrap_or_default(),
+        // Of any: what had not ended may have become the longest.
+        longest_stall_at_least: worker_results.iter().any(|worker| worker.longest_stall_at_least),
         time_over_100ms: mean(|worker| worker.time_over_100ms),
         time_over_1s: mean(|worker| worker.time_over_1s),
         blocked_at_start: blocked.collect(),

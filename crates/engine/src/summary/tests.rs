@@ -14,7 +14,7 @@ fn role(operations: &[(u64, u64)], hangs: bool, window: Window, timer: Timer, no
     let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
     record.deadline_ns.set(window.end_ns);
     record.work_in(b"tree-0/somewhere");
-    let mut meter = Meter::new(timer, window, Arc::clone(&record));
+    let mut meter = Meter::new(timer, window, Arc::clone(&record), None);
     let object = Object { directory: b"tree-0", name: c"file" };
     let halted = operations.iter().any(|(start, end)| meter.record(READ, *start, *end, 1, object).is_err());
     if hangs && !halted {
@@ -31,7 +31,9 @@ fn role(operations: &[(u64, u64)], hangs: bool, window: Window, timer: Timer, no
 fn queued(slots: &[Vec<(u64, u64)>], window: Window, timer: Timer, now_ns: u64) -> RoleResult {
     let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
     record.deadline_ns.set(window.end_ns);
-    let mut meter = Meter::new(timer, window, Arc::clone(&record));
+    let mut meter = Meter::new(timer, window, Arc::clone(&record), None);
+    // It began when the clock did.
+    record.tally.begin(0);
     meter.open_slots(slots.len());
     let zero = {
         let now = timer.ticks();
@@ -70,7 +72,8 @@ fn an_operation_that_began_after_the_window_is_not_a_sample() {
     let result = role(&[], true, window, timer, timer.now_ns() + MILLISECOND);
     let row = read_row(&result);
     assert_eq!((row.lat_ns.count, row.censored), (0, 0));
-    assert!(result.worker_results[0].unfinished.is_some());
+    // The load goes on after the window, and may hang then.
+    assert!(result.worker_results[0].unfinished.is_none());
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn rates_of_a_worker_with_many_in_flight_are_right() {
     let timer = Timer::monotonic();
     let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
     let record = Arc::new(WorkerRecord::new(Role::Reader, STEPS, Some(window.length_ns())));
-    let mut meter = Meter::new(timer, window, Arc::clone(&record));
+    let mut meter = Meter::new(timer, window, Arc::clone(&record), None);
     meter.open_slots(4);
     let now = timer.ticks();
     let zero = now - timer.to_ns(now);
@@ -181,7 +184,7 @@ proptest! {
     fn the_window_rule_holds_from_the_meter_to_the_result(operations in operations()) {
         let window = Window { begin_ns: 1000 * MILLISECOND, end_ns: 2000 * MILLISECOND };
         let inside = |time: u64| time >= window.begin_ns && time < window.end_ns;
-        // A worker does nothing more after the first operation that ends after the window.
+        // Nothing counts after the first operation that ends after the window.
         let last = operations.iter().position(|(_, end)| *end >= window.end_ns);
         let performed = &operations[..last.map_or(operations.len(), |last| last + 1)];
         let durations: Vec<u64> =
@@ -238,11 +241,20 @@ proptest! {
         prop_assert_eq!((result.rates.bytes, worker.bytes), (completions.len() as u64, completions.len() as u64));
         prop_assert!((result.rates.operations_per_s - completions.len() as f64).abs() < 1e-9);
 
+        let before = performed.iter().map(|read| read.1).filter(|end| *end < window.begin_ns).max();
+        let after = performed.iter().filter(|(_, end)| (window.end_ns..=give_up_ns).contains(end));
+        let hangs_in_it = performed.iter().filter(hanging).any(|(start, _)| *start < window.end_ns);
+        let (last, given_up) = match after.min_by_key(|(_, end)| *end) {
+            Some((start, end)) if *start < window.end_ns => (*end, false),
+            None if hangs_in_it => (give_up_ns, true),
+            _ => (window.end_ns, false),
+        };
         let mut moments = completions;
-        moments.extend([window.begin_ns, window.end_ns]);
+        moments.extend([before.unwrap_or(0), last]);
         moments.sort_unstable();
         let longest = moments.windows(2).map(|pair| pair[1] - pair[0]).max();
         prop_assert_eq!(Some(worker.longest_stall_ns.0), longest);
+        prop_assert_eq!(worker.longest_stall_at_least, given_up);
         let overlap = |limit: u64| -> f64 {
             let long = performed.iter().copied().filter(|read| seen(*read) > limit);
             let overlap: u64 =
@@ -254,7 +266,8 @@ proptest! {
 
         let blocked = performed.iter().filter(|(start, end)| *start < window.begin_ns && *end >= window.begin_ns);
         prop_assert_eq!(result.blocked_at_start.len(), blocked.count());
-        let hangs = performed.iter().filter(hanging).map(|(start, _)| *start).min();
+        let of_window = |start: &u64| *start < window.end_ns;
+        let hangs = performed.iter().filter(hanging).map(|(start, _)| *start).filter(of_window).min();
         let unfinished = worker.unfinished.as_ref();
         prop_assert_eq!(unfinished.map(|flight| flight.start_ns), hangs.map(|start| start as i64 - window.begin_ns as i64));
     }

@@ -1,9 +1,9 @@
 //! `collection` (RAID 1 study, 2008): files are written, read, copied within the filesystem, and deleted.
 //!
-//! There are four tests, one worker each, with empty caches before each. The collection has to exist before
-//! it can be read, so writing comes first, with generated content or from a real directory. The other tests
-//! walk the files in the order in which the filesystem lists them, as `cp -r` and `rm -r` do, so no list of
-//! files is kept. The collection is deleted; its copy stays.
+//! There are four tests, one worker each; before each but the first the filesystem is mounted again. The
+//! collection has to exist before it can be read, so writing comes first, with generated content or from a
+//! real directory. The other tests walk the files in the order in which the filesystem lists them, as `cp -r`
+//! and `rm -r` do, so no list of files is kept. The collection is deleted; its copy stays.
 
 use crate::background;
 use crate::content::{Content, FileIdentity};
@@ -19,7 +19,7 @@ use fsdyno_core::Operation;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::collection::files::{CLOSE, CREATE, FSYNC, MKDIRAT, OPENAT, READ, READDIR, WRITE};
 use fsdyno_core::workload::collection::removal as deleted;
-use fsdyno_core::workload::{Collection, PhaseSpec, collection};
+use fsdyno_core::workload::{Collection, Load, collection};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
@@ -42,27 +42,29 @@ enum Test {
     Delete,
 }
 
-const TESTS: [(Test, PhaseSpec); 4] = [
-    (Test::Write, collection::WRITE),
-    (Test::Read, collection::READ),
-    (Test::Copy, collection::COPY),
-    (Test::Delete, collection::DELETE),
-];
+/// In the order of [`collection::PHASES`].
+const TESTS: [Test; 4] = [Test::Write, Test::Read, Test::Copy, Test::Delete];
 
 /// Runs the workload.
 pub(crate) fn run(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let base = session.make_base()?;
     let found = prepare(parameters, session)?;
     let buffers = (found.bytes / parameters.io_size.0).max(found.files);
-    for (test, spec) in TESTS {
+    let cold = parameters.cold();
+    let own = session.request.part.phases(&cold);
+    for index in own {
+        let (test, spec) = (TESTS[index], collection::PHASES[index]);
         session.settle(spec.name, 0)?;
+        if cold[index] {
+            session.warm_up(spec.name, 0)?;
+        }
         let operations = match test {
             Test::Write | Test::Read => 3 * found.files + buffers,
             Test::Copy => 6 * found.files + 2 * buffers,
             Test::Delete => found.files,
         };
         let jobs = vec![job(test, parameters.clone(), base.clone(), session.request.seed)];
-        session.phase(Phase::of(spec, Span::Whole { operations }, jobs))?;
+        session.phase(Phase::of(spec, Span::whole(operations), jobs))?;
     }
     Ok(())
 }
@@ -81,8 +83,10 @@ fn prepare(parameters: &Collection, session: &mut Session<'_, '_>) -> Result<Tre
             TreeSummary { files, directories, bytes: files * low.midpoint(high) }
         }
     };
-    // Nothing has been created yet.
-    session.prepared(begin.elapsed().into(), TreeSummary::default());
+    if session.request.part.is_first() {
+        // Nothing has been created yet.
+        session.prepared(begin.elapsed().into(), TreeSummary::default());
+    }
     Ok(found)
 }
 

@@ -26,9 +26,8 @@ pub fn overhead_ns(timer: Timer, workers: u32) -> Result<f64, EngineError> {
     let parameters = Null { workers, ramp: Nanos::from_millis(5), window: Nanos::from_millis(20) };
     let mut silent = |_: EngineEvent| {};
     let mut progress = Progress::new(&mut silent);
-    let result =
-        phase::run(phase(&parameters), timer, &AtomicBool::new(false), &mut progress, &mut (), &mut 0)?;
-    let operations: f64 = result.roles.iter().map(|role| role.rates.operations_per_s).sum();
+    let run = phase::run(phase(&parameters), timer, &AtomicBool::new(false), &mut progress, &mut (), &mut 0)?;
+    let operations: f64 = run.result.roles.iter().map(|role| role.rates.operations_per_s).sum();
     Ok(f64::from(workers) * 1e9 / operations)
 }
 

@@ -40,7 +40,7 @@ fn axes(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
         "\n## Axes\n\nKeys of `[axes]` and of `[[configurations]]`. Every axis also accepts `default`. \
-         `memory` at the top of a plan is the level of that axis wherever no other is set. A named \
+         `memory` or `cache` at the top of a plan is the level of that axis wherever no other is set. A named \
          configuration also has a `name`. It may have a `note`, which is shown with its results, and \
          `impossible`, which says why it cannot be built today: its trials are skipped with that reason. A \
          plan that repeats a published study names it with `study`: {}.\n",

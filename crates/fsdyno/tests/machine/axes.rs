@@ -45,9 +45,9 @@ fn no_level_is_forgotten() {
     let of_row = |row: Row| row.settings.into_iter().map(move |(axis, level)| (row.filesystem, axis, level));
     let tried: BTreeSet<(&str, &str, &str)> = all().flat_map(of_row).collect();
     let mut forgotten = Vec::new();
-    // What the engine does before the load is tested with the engine (`lifecycle`), other kernels with
-    // guests.
-    let elsewhere = ["filesystem", "kernel", "fill", "age", "memory"];
+    // What the engine does before the load is tested with the engine (`lifecycle`, `memory`, `cache`), other
+    // kernels with guests.
+    let elsewhere = ["filesystem", "kernel", "fill", "age", "memory", "cache"];
     for axis in AXES.iter().filter(|axis| !elsewhere.contains(&axis.name)) {
         let levels: &[&str] = match axis.levels {
             Levels::Words(words) => words,

@@ -38,6 +38,9 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     }
 }
 
@@ -126,15 +129,16 @@ fn a_write_over_both_edges_is_at_least_the_window() {
     let writer = role(phase, Role::Writer);
     let worker = &writer.worker_results[0];
     assert_eq!((worker.completed, worker.spanning), (0, 1), "{worker:?}");
-    assert_eq!(worker.longest_stall_ns, phase.window_ns);
+    assert!(worker.longest_stall_at_least && writer.longest_stall_at_least, "{worker:?}");
     assert!((worker.time_over_1s - 1.0).abs() < 1e-9, "{worker:?}");
     let unfinished = worker.unfinished.as_ref().expect("the write has not ended");
     assert!(unfinished.at_least && unfinished.start_ns < 0, "{unfinished:?}");
+    assert!(worker.longest_stall_ns >= unfinished.duration_ns, "the whole time without a completion");
     assert_eq!(writer.blocked_at_start, std::slice::from_ref(unfinished));
     let lat = &row(writer, unfinished.operation).lat_ns;
     assert_eq!((lat.count, lat.max), (0, phase.window_ns.0), "{lat:?}");
     assert!(lat.is_bound(lat.max), "the maximum is printed with >=");
-    assert_eq!(phase.drain_ns.0 / 100_000_000, 10, "the drain lasts until its limit");
+    assert!(phase.drain_ns >= workload().drain_limit, "the drain lasts until its limit");
     assert!(role(phase, Role::Reader).worker_results[0].completed > 0, "the reader is not affected");
 }
 
@@ -156,9 +160,10 @@ fn a_write_that_ends_in_the_drain_still_covered_the_window() {
     let writer = role(phase, Role::Writer);
     let worker = &writer.worker_results[0];
     assert_eq!((worker.completed, worker.spanning), (0, 1), "{worker:?}");
-    assert_eq!((worker.longest_stall_ns, worker.unfinished.as_ref()), (phase.window_ns, None));
+    assert_eq!((worker.longest_stall_at_least, worker.unfinished.as_ref()), (false, None));
     let [blocked] = &writer.blocked_at_start[..] else { panic!("{:?}", writer.blocked_at_start) };
     assert!(!blocked.at_least && blocked.duration_ns > phase.window_ns, "{blocked:?}");
+    assert!(worker.longest_stall_ns >= blocked.duration_ns, "{worker:?}");
     assert!(phase.drain_ns < Nanos::from_secs(60));
     assert!(!warned(&events, WarningKind::Censored));
 }
@@ -185,10 +190,11 @@ fn a_write_that_never_ends_is_censored() {
     let writer = role(phase, Role::Writer);
     let worker = &writer.worker_results[0];
     assert_eq!(worker.spanning, 0);
-    assert!(worker.completed > 0 && worker.longest_stall_ns < phase.window_ns, "{worker:?}");
+    assert!(worker.completed > 0 && worker.longest_stall_at_least, "{worker:?}");
     let unfinished = worker.unfinished.as_ref().expect("the write has not ended");
     assert!(unfinished.at_least && unfinished.start_ns >= 0, "{unfinished:?}");
     assert!(unfinished.duration_ns > workload().drain_limit);
+    assert!(worker.longest_stall_ns >= unfinished.duration_ns, "{worker:?}");
     let row = row(writer, unfinished.operation);
     assert_eq!((row.censored, row.lat_ns.max), (1, unfinished.duration_ns.0));
     assert_eq!(row.lat_ns.at_least_from, Some(unfinished.duration_ns.0));

@@ -61,6 +61,9 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     }
 }
 

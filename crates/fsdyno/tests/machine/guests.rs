@@ -54,7 +54,7 @@ tests! {
     qemu_has_descriptors_and_no_rights: GUEST;
     two_kernels_and_the_machine_share_one_table: GUEST_AND_MACHINE;
     without_root_a_lost_and_a_hung_guest_fail_their_trials_only: GUEST;
-    a_failing_disk_is_reported_by_the_console: GUEST;
+    a_failing_disk_is_reported_by_the_console: GUEST_AND_MACHINE;
     a_killed_sweep_takes_its_guest_along: GUEST;
 }
 

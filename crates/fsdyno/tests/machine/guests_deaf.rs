@@ -36,10 +36,8 @@ kernel = "debian:6.1"
 [guest]
 processors = 1
 [[workloads]]
-kind = "fileserver"
-tree_size = "8M"
-readers = 1
-writers = 0
+kind = "commit-log"
+writers = 1
 ramp = 0
 window = "4s"
 "#;

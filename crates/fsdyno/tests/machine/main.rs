@@ -11,6 +11,7 @@ mod support;
 
 mod axes;
 mod bonnie;
+mod cache;
 mod collection;
 mod command_line;
 mod commit_log;
@@ -49,6 +50,7 @@ fn main() {
     let tests: Vec<Test> = [
         axes::tests(),
         bonnie::tests(),
+        cache::tests(),
         collection::tests(),
         command_line::tests(),
         commit_log::tests(),

@@ -273,7 +273,6 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
         text.lines().any(|line| line.starts_with("write first byte") && line.ends_with(">=1.50s")),
         "{text}"
     );
-    assert!(text.contains("3 writers: longest stall >= 1.50 s"), "{text}");
 
     let document = json(&sandbox.run(&["show", "--format", "json"]));
     let phase = &document["trials"][0]["phases"][2];
@@ -281,12 +280,10 @@ fn a_write_over_both_edges_of_the_window_is_reported() {
     let writer = roles.iter().find(|role| role["role"] == "writer").expect("writers");
     let worker = &writer["worker_results"][1];
     assert_eq!((&worker["completed"], &worker["spanning"]), (&Value::from(0), &Value::from(1)), "{worker}");
-    let window_ns = Value::from(WINDOW.as_nanos() as u64);
-    assert_eq!(
-        (&worker["longest_stall_ns"], &writer["longest_stall_ns"]),
-        (&window_ns, &window_ns),
-        "{worker}"
-    );
+    let stall_ns = writer["longest_stall_ns"].as_u64().expect("a stall");
+    assert_eq!(worker["longest_stall_ns"], stall_ns, "{worker}");
+    assert!(u128::from(stall_ns) >= (WINDOW + DRAIN).as_nanos(), "its whole length: {worker}");
+    assert!(text.contains("3 writers: longest stall >= "), "{text}");
     assert_eq!(worker["unfinished"]["at_least"], true, "{worker}");
     assert!(
         writer["worker_results"][0]["completed"].as_u64() > Some(0),

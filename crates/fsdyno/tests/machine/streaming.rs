@@ -103,7 +103,7 @@ fn files_are_mounted_again_before_they_are_read() {
     let place = format!("block = \"{}\"", disk.node());
     let confirmed = ["--destroy", disk.node()];
     for (stages, mounts) in
-        [("[\"write\", \"read\"]", 2), ("[\"read\"]", 2), ("[\"write\", \"random-read\"]", 1)]
+        [("[\"write\", \"read\"]", 2), ("[\"read\", \"random-read\"]", 3), ("[\"write\"]", 1)]
     {
         let before = logged_mounts(disk.node());
         let trial = trial_on(&sandbox, &place, stages, &confirmed);

@@ -64,6 +64,9 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     };
     host().start_engine(&request).unwrap()
 }

@@ -1,7 +1,7 @@
 //! Which configuration of a sweep corresponds to a published one.
 
 use fsdyno_core::Configuration;
-use fsdyno_core::axis::MEMORY;
+use fsdyno_core::axis::{CACHE, MEMORY};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub enum Counterpart {
 }
 
 /// The axes that say what a configuration runs on.
-const MACHINE: [&str; 2] = ["kernel", MEMORY];
+const MACHINE: [&str; 3] = ["kernel", MEMORY, CACHE];
 
 impl Counterpart {
     /// `filesystem=xfs scheduler=bfq`, else a name.

@@ -50,7 +50,7 @@ fn write_phase(out: &mut dyn Write, phase: &PhaseView, block: u64) -> io::Result
             "   per read of {}: median {}, p99 {}, max {}",
             fsdyno_core::Bytes(block),
             of(latency.median()),
-            of(latency.quantiles[Quantile::P99]),
+            latency.shown(Quantile::P99).map_or("-".to_string(), of),
             of(latency.max)
         )?;
     }

@@ -78,7 +78,7 @@ fn latency(view: Option<&OperationView>) -> [String; 4] {
             [
                 latency.count.to_string(),
                 of(latency.median()),
-                of(latency.quantiles[Quantile::P99]),
+                latency.shown(Quantile::P99).map_or_else(none, of),
                 of(latency.max),
             ]
         }
@@ -153,7 +153,7 @@ mod tests {
         let fields =
             |row: &[&str]| [row[0], row[1], row[2], row[5], row[6], row[7], row[8], row[9]].join(" ");
         assert_eq!(fields(&words[1]), "write 300 2000 100ms 40.0ms 400us 0.900 0.500");
-        assert_eq!(words[2], ["fsync", "2", "1.00s", "2.00s", "2.00s"]);
+        assert_eq!(words[2], ["fsync", "2", "1.00s", "-", "2.00s"]);
         assert_eq!(fields(&words[3]), "read 500 2000 200ms 40.0ms 240us 1.000 1.000");
         assert_eq!(lines.len(), 8);
         assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");

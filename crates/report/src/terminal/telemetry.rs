@@ -6,7 +6,7 @@
 use super::style::{Paint, Style, write_table};
 use super::summary::{Column as Head, fitting};
 use fsdyno_core::figures::total;
-use fsdyno_core::result::{GroupMemory, TimerFacts, WHOLE_RUN};
+use fsdyno_core::result::{CacheAtStart, GroupMemory, TimerFacts, WHOLE_RUN};
 use fsdyno_core::telemetry::{
     Column, CpuSplit, JournalActivity, Log, Memory, Pressure, ProcessIo, Sample, SamplingCost, Stalls,
     TaskTime, Telemetry, WINDOW_TASKS, busiest,
@@ -52,6 +52,7 @@ struct TrialTelemetry<'a> {
     trial: u32,
     telemetry: &'a Telemetry,
     memory: Option<GroupMemory>,
+    cache: Option<CacheAtStart>,
 }
 
 /// Writes the telemetry of every case, phase by phase: averages, or with `samples` every sample.
@@ -118,7 +119,7 @@ fn overhead(timer: &TimerFacts) -> Option<String> {
 fn part<'a>(trial: &'a TrialRecord, phase: &str) -> Option<TrialTelemetry<'a>> {
     let phase = trial.phases.iter().find(|known| known.name == phase)?;
     let telemetry = phase.telemetry.as_ref()?;
-    Some(TrialTelemetry { trial: trial.trial, telemetry, memory: phase.memory })
+    Some(TrialTelemetry { trial: trial.trial, telemetry, memory: phase.memory, cache: phase.cache })
 }
 
 fn write_averages(
@@ -139,6 +140,7 @@ fn write_averages(
         window.cpu.as_ref().map(|cpu| format!("processors: {}", shares(cpu))),
         window.memory.as_ref().map(memory),
         limited(parts),
+        caches(parts),
         pressure(&window.pressure, window.length_ns),
     ];
     for fact in facts.iter().flatten() {
@@ -194,6 +196,29 @@ fn limited(parts: &[TrialTelemetry<'_>]) -> Option<String> {
     let peak = peak.map(|peak| format!(", at most {} used", text::size(peak))).unwrap_or_default();
     let reclaims = text::plural(total(groups.iter().map(|group| group.reclaims)), "time");
     Some(format!("memory of the load: limited to {}{peak}; limit reached {reclaims}", text::size(limit)))
+}
+
+/// What was in memory at the beginning.
+fn caches(parts: &[TrialTelemetry<'_>]) -> Option<String> {
+    let caches: Vec<CacheAtStart> = parts.iter().filter_map(|part| part.cache).collect();
+    let first = caches.first()?;
+    let how = match caches.iter().all(|cache| cache.remounted) {
+        true => "the filesystem was mounted again",
+        false if caches.iter().all(|cache| cache.left.is_some()) => {
+            "the filesystem stayed mounted, caches were dropped"
+        }
+        false => "the filesystem stayed mounted, and caches could not be dropped",
+    };
+    let most = |of: fn(&CacheAtStart) -> Option<Bytes>| caches.iter().filter_map(of).max();
+    let loaded = most(|cache| cache.loaded).map(|bytes| format!(", then {} read", text::size(bytes)));
+    let missed = most(|cache| cache.missed).filter(|bytes| bytes.0 > 0);
+    let missed = missed.map(|bytes| format!(", of which {} did not stay", text::size(bytes)));
+    Some(format!(
+        "caches at the beginning: {} ({how}{}{})",
+        first.state.name(),
+        loaded.unwrap_or_default(),
+        missed.unwrap_or_default()
+    ))
 }
 
 fn memory(memory: &Memory) -> String {
@@ -354,7 +379,7 @@ fn write_samples(
     parts: &[TrialTelemetry<'_>],
     style: Style,
 ) -> io::Result<()> {
-    for (index, TrialTelemetry { trial, telemetry, memory: _ }) in parts.iter().enumerate() {
+    for (index, TrialTelemetry { trial, telemetry, memory: _, cache: _ }) in parts.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }

@@ -61,9 +61,17 @@ fn a_store_of_version_8_has_the_same_trials_afterwards() {
     let store = Store::open(&path).unwrap();
     let trials = store.trials(SWEEP).unwrap();
     let mut expected: Vec<Value> = serde_json::from_slice(&zstd::decode_all(OLD_JSON).unwrap()).unwrap();
-    // That release did not print the recipe.
+    // That release printed neither the recipe nor whether a stall had been seen to end.
     for (expected, trial) in expected.iter_mut().zip(&trials) {
         expected["recipe"] = serde_json::to_value(&trial.built.recipe).unwrap();
+        for phase in expected["phases"].as_array_mut().unwrap() {
+            for role in phase["roles"].as_array_mut().unwrap() {
+                role["longest_stall_at_least"] = Value::Bool(false);
+                for worker in role["worker_results"].as_array_mut().unwrap() {
+                    worker["longest_stall_at_least"] = Value::Bool(false);
+                }
+            }
+        }
     }
     assert_eq!(serde_json::to_value(&trials).unwrap(), Value::Array(expected.clone()));
     let read: Vec<TrialRecord> = serde_json::from_value(Value::Array(expected)).unwrap();

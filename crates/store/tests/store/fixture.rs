@@ -1,6 +1,6 @@
 //! Trials with random values in every field, and a store for them.
 
-use fsdyno_core::environment::{DeviceFacts, Environment};
+use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::telemetry::{
     CpuSplit, DeviceActivity, JournalActivity, Log, Memory, Pressure, Sample, TaskKind, TaskTime, Telemetry,
@@ -8,7 +8,7 @@ use fsdyno_core::telemetry::{
 };
 use fsdyno_core::warning::{Warning, WarningKind};
 use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, TreeModel};
-use fsdyno_core::{Bytes, Failure, Nanos, Operation, Outcome, Role, Workload};
+use fsdyno_core::{Bytes, CacheState, Failure, Nanos, Operation, Outcome, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
 use rand::{RngExt, SeedableRng};
@@ -257,6 +257,11 @@ impl Dice {
                 ..DeviceFacts::default()
             }),
             geometry: self.text(),
+            governor: self.maybe(Dice::text),
+            turbo: self.maybe(Dice::coin),
+            numa_nodes: self.maybe(Dice::small),
+            swap: self.maybe(|dice| Swap { size_bytes: dice.int(), used_bytes: dice.int() }),
+            load: self.maybe(|dice| [dice.int() as f64, 0.25, 1.0]),
             ..Environment::default()
         }
     }
@@ -270,6 +275,19 @@ impl Dice {
             roles: self.some(2, Dice::role),
             telemetry: self.maybe(Dice::telemetry),
             memory: self.maybe(Dice::group_memory),
+            cache: self.maybe(Dice::cache),
+            durable: self.maybe(|dice| Durable { bytes: dice.int(), duration_ns: dice.ns() }),
+        }
+    }
+
+    fn cache(&mut self) -> CacheAtStart {
+        CacheAtStart {
+            state: self.pick(&CacheState::ALL),
+            remounted: self.coin(),
+            drops: self.small(),
+            left: self.maybe(|dice| Bytes(dice.int())),
+            loaded: self.maybe(|dice| Bytes(dice.int())),
+            missed: self.maybe(|dice| Bytes(dice.int())),
         }
     }
 
@@ -317,6 +335,7 @@ impl Dice {
             role: self.pick(Role::ALL),
             workers: self.small(),
             longest_stall_ns: self.ns(),
+            longest_stall_at_least: self.coin(),
             time_over_100ms: share(self),
             time_over_1s: share(self),
             blocked_at_start: self.some(2, Dice::in_flight),
@@ -371,6 +390,7 @@ impl Dice {
             completed: self.int(),
             spanning: self.int(),
             longest_stall_ns: self.ns(),
+            longest_stall_at_least: self.coin(),
             time_over_100ms: self.float(),
             time_over_1s: self.float(),
             rounds: self.int(),

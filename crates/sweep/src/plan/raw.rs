@@ -11,7 +11,7 @@ use fsdyno_core::filesystem;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::units::Size;
 use fsdyno_core::{
-    AXES, Bytes, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
+    AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
 };
 use fsdyno_testbed::memory::{LEAST, MOST};
 use fsdyno_verdict::enough::Enough;
@@ -35,6 +35,7 @@ const PLAN_KEYS: &[&str] = &[
     "watchdog",
     "telemetry",
     "memory",
+    "cache",
     "device",
     "axes",
     "configurations",
@@ -64,6 +65,8 @@ pub(crate) struct RawPlan {
     pub telemetry: Option<Nanos>,
     /// The level of the axis `memory` wherever no other is set.
     pub memory: Option<String>,
+    /// The same for the axis `cache`.
+    pub cache: Option<String>,
     pub device: DeviceSpec,
     pub journals: BTreeMap<String, RawJournal>,
     pub axes: Vec<RawAxis>,
@@ -163,6 +166,7 @@ impl RawPlan {
             watchdog: watchdog(&plan)?,
             telemetry: telemetry(&plan)?,
             memory: memory(&plan)?,
+            cache: cache(&plan)?,
             device: data,
             journals,
             axes: axes(document, &plan)?,
@@ -205,6 +209,15 @@ fn memory(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
         return Err(plan.refuse("memory", format!("a size from {LEAST} to {MOST}")));
     }
     Ok(memory.map(|memory| memory.to_string()))
+}
+
+/// What is in memory when any load begins to read, as a level of the axis.
+fn cache(plan: &Section<'_>) -> Result<Option<String>, PlanError> {
+    let cache = plan.string("cache")?;
+    if cache.is_some_and(|cache| CacheState::named(cache).is_none()) {
+        return Err(plan.refuse("cache", format!("one of {}", CacheState::NAMES.join(", "))));
+    }
+    Ok(cache.map(str::to_string))
 }
 
 /// The published study that a plan repeats.

@@ -5,7 +5,7 @@ use super::product::{mapped, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use super::{Plan, Planned, file, workload};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::axis::{DEFAULT, MEMORY};
+use fsdyno_core::axis::{CACHE, DEFAULT, MEMORY};
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
 use fsdyno_core::{Configuration, DeviceSpec, Devices, KernelSpec, Study, Warning, WarningKind};
 use fsdyno_testbed::contradictions;
@@ -179,7 +179,7 @@ fn existing(document: &Document, raw: &RawPlan) -> Result<Vec<Planned>, PlanErro
         filesystem: EXISTING.to_string(),
         settings: Default::default(),
     };
-    limit_memory(raw, &mut configuration);
+    set_general(raw, &mut configuration);
     let planned = vec![Planned {
         configuration,
         warnings: Vec::new(),
@@ -205,7 +205,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
     check_counts(document, raw, product_size(&raw.axes))?;
     let mut planned = product(&raw.axes);
     for one in planned.iter_mut().filter(|one| one.impossible.is_empty()) {
-        limit_memory(raw, &mut one.configuration);
+        set_general(raw, &mut one.configuration);
         one.contradictions = contradictions(&one.configuration, devices);
     }
     if let Some(first) = planned.first()
@@ -217,7 +217,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
         let kernels = kernel_levels(raw, &one.filesystem);
         for kernel in kernels_of(one, kernels) {
             let mut named = named(document, one, devices)?;
-            limit_memory(raw, &mut named.configuration);
+            set_general(raw, &mut named.configuration);
             if let Some(RawLevel { text, .. }) = kernel {
                 named.configuration.settings.insert(KERNEL.to_string(), text.clone());
                 if kernels.len() > 1 {
@@ -231,9 +231,11 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
 }
 
 /// What the plan says for all configurations applies to those that have no level of their own.
-fn limit_memory(raw: &RawPlan, configuration: &mut Configuration) {
-    if let Some(memory) = &raw.memory {
-        configuration.settings.entry(MEMORY.to_string()).or_insert_with(|| memory.clone());
+fn set_general(raw: &RawPlan, configuration: &mut Configuration) {
+    for (axis, level) in [(MEMORY, &raw.memory), (CACHE, &raw.cache)] {
+        if let Some(level) = level {
+            configuration.settings.entry(axis.to_string()).or_insert_with(|| level.clone());
+        }
     }
 }
 

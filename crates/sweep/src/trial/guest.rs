@@ -11,7 +11,7 @@ use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::trial;
-use fsdyno_core::{DeviceSpec, Devices, Failure, Nanos, Outcome, Warning, WarningKind};
+use fsdyno_core::{DeviceSpec, Devices, DiskCache, Failure, Nanos, Outcome, Warning, WarningKind};
 use fsdyno_host::guest::{Guest, GuestRequest, NotStarted};
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
 use std::collections::BTreeMap;
@@ -81,6 +81,14 @@ fn boot_and_run(
     guest.end_now();
     record.environment.virtualisation = Some(facts.description.clone());
     record.lifecycle_ns.boot = Some(facts.boot);
+    let in_memory = fsdyno_testbed::memory::in_memory(trial.machines.host, trial.device);
+    // QEMU opens the image itself: its cache mode counts, and not how a loop device would be used.
+    record.warnings.extend(trial::cached_by_host(None, in_memory.as_deref()));
+    let cache = request.shape.cache;
+    if cache != DiskCache::None {
+        let text = format!("guest cache = \"{}\": the host caches the guest's disks", cache.name());
+        record.warnings.push(Warning::new(WarningKind::HostCache, text));
+    }
     if facts.emulated {
         record.warnings.push(emulation(&facts.description));
     }

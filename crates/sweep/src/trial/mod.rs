@@ -11,14 +11,17 @@ mod watch;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use fsdyno_core::axis::MEMORY;
-use fsdyno_core::protocol::{MemoryGroup, Part};
+use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
-use fsdyno_core::{DeviceSpec, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{
+    DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind,
+};
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, memory};
 use fsdyno_verdict::confounder::confounders;
 use report::{EngineReport, Overhead, host_failure, request};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use watch::{LoadEnd, Stops};
@@ -135,7 +138,15 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     record.warnings.extend_from_slice(mounted.warnings());
     record.environment = mounted.environment(bench.host);
 
-    let group = match memory::group(bench.host, bench.journal, &case.configuration, bench.device) {
+    // The image of a guest is on another machine.
+    let in_memory = match bench.host_ends {
+        true => None,
+        false => memory::in_memory(bench.host, bench.device),
+    };
+    if !bench.host_ends {
+        record.warnings.extend(cached_by_host(Some(bench.device), in_memory.as_deref()));
+    }
+    let group = match memory::group(bench.host, bench.journal, &case.configuration, in_memory.as_deref()) {
         // If memory is what the plan varies, a trial without its limit would be compared as if it had one.
         Err(TestbedError::Unmet { unmet }) if !bench.plan.varies(MEMORY) => {
             record.warnings.push(Warning::new(WarningKind::MemoryNotLimited, unmet.join("; ")));
@@ -143,12 +154,20 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
         }
         group => group?,
     };
+    let mut written_back = Nanos(0);
     for part in parts(case, &mounted, record) {
+        let mut remounted = false;
         if !part.is_first() {
-            mounted = remount(bench, mounted, record)?;
+            (mounted, remounted) = remount(bench, mounted, written_back, record)?;
         }
         bench.begin("start the engine")?;
-        load(bench, slot, case, part, &mounted, group.as_ref(), record)?;
+        let request = EngineRequest {
+            part,
+            remounted,
+            memory: group.clone(),
+            ..engine_request(bench, slot, case, &mounted)
+        };
+        written_back = load(bench, &request, record)?;
     }
 
     bench.begin("umount")?;
@@ -156,7 +175,7 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
     // To read the file layout, the engine has already written everything back; otherwise the unmount would
     // have done it.
-    let written_back = record.layout.as_ref().map_or(Nanos(0), |layout| layout.written_back_ns);
+    let written_back = record.layout.as_ref().map_or(written_back, |layout| layout.written_back_ns);
     record.lifecycle_ns.umount = Some(Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0)));
     if !unmounted.is_released(bench.host, bench.journal)? {
         record.lifecycle_ns.umount = None;
@@ -197,57 +216,89 @@ fn parts(case: &Case, mounted: &Mounted, record: &mut TrialRecord) -> impl Itera
     Part::all(parts)
 }
 
-/// Unmounts and mounts again, so that no written data is left in memory.
-fn remount(bench: &mut Bench<'_>, mounted: Mounted, record: &mut TrialRecord) -> Result<Mounted, Stop> {
+/// Warnings that the host keeps in memory what the device of the trial holds. `device`: what it uses by loop
+/// devices.
+pub(crate) fn cached_by_host(device: Option<&DeviceSpec>, in_memory: Option<&Path>) -> Vec<Warning> {
+    let in_memory =
+        in_memory.map(|path| format!("'{}' is in memory (tmpfs), and so is the device", path.display()));
+    let cached = device.into_iter().flat_map(DeviceSpec::disks).find_map(|disk| match disk {
+        DeviceSpec::Image { path, direct_io: false, .. } => Some(format!(
+            "direct_io = false: the host caches what is read from and written to '{}'",
+            path.display()
+        )),
+        _ => None,
+    });
+    in_memory.into_iter().chain(cached).map(|text| Warning::new(WarningKind::HostCache, text)).collect()
+}
+
+/// Unmounts and mounts again, so that nothing of the filesystem is left in memory, and says whether that is
+/// so. What it takes is recorded the first time, when it follows the writing; the engine has already written
+/// everything back in `written_back`, which the unmount would otherwise have done.
+fn remount(
+    bench: &mut Bench<'_>,
+    mounted: Mounted,
+    written_back: Nanos,
+    record: &mut TrialRecord,
+) -> Result<(Mounted, bool), Stop> {
     bench.begin("umount")?;
     let start = Instant::now();
     let unmounted = mounted.unmount(bench.host, bench.journal)?;
-    record.lifecycle_ns.umount_between = Some(start.elapsed().into());
-    if !unmounted.is_released(bench.host, bench.journal)? {
-        record.lifecycle_ns.umount_between = None;
-        record.warnings.push(still_mounted("what was written may have been read from memory"));
+    let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
+    let first = record.lifecycle_ns.mount_between.is_none();
+    let released = unmounted.is_released(bench.host, bench.journal)?;
+    let warning = still_mounted("what was written may have been read from memory");
+    if !released && !record.warnings.contains(&warning) {
+        record.warnings.push(warning);
     }
 
     bench.begin("mount again")?;
     let mounted = unmounted.mount_again(bench.host, bench.journal)?;
-    record.lifecycle_ns.mount_between = mounted.lifecycle().mount_between;
-    record.warnings.extend_from_slice(mounted.warnings());
-    Ok(mounted)
+    if first {
+        record.lifecycle_ns.umount_between = released.then_some(took);
+        record.lifecycle_ns.mount_between = mounted.lifecycle().mount_between;
+    }
+    for warning in mounted.warnings() {
+        if !record.warnings.contains(warning) {
+            record.warnings.push(warning.clone());
+        }
+    }
+    Ok((mounted, released))
 }
 
-/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails.
-fn load(
-    bench: &mut Bench<'_>,
-    slot: &Slot,
-    case: &Case,
-    part: Part,
-    mounted: &Mounted,
-    group: Option<&MemoryGroup>,
-    record: &mut TrialRecord,
-) -> Result<(), Stop> {
+/// What every part of a trial's load has in common.
+fn engine_request(bench: &mut Bench<'_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
-    let mut request = request(mounted.directory(), &case.workload, slot.seed, keeps);
-    request.part = part;
-    request.precondition = case.configuration.precondition();
-    request.device = mounted.device();
-    request.memory = group.cloned();
-    request.telemetry = bench
+    let telemetry = bench
         .plan
         .telemetry
         .map(|interval| TelemetryRequest { interval, devices: mounted.carriers(bench.host) });
+    EngineRequest {
+        precondition: case.configuration.precondition(),
+        cache: case.configuration.cache(),
+        patience: Some(watch::patience(bench.plan.watchdog, &case.workload)),
+        device: mounted.device(),
+        telemetry,
+        ..request(mounted.directory(), &case.workload, slot.seed, keeps)
+    }
+}
+
+/// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails. Returns how long it
+/// took after its last phase to write everything back.
+fn load(bench: &mut Bench<'_>, request: &EngineRequest, record: &mut TrialRecord) -> Result<Nanos, Stop> {
     let mut engine =
-        bench.host.start_engine(&request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
+        bench.host.start_engine(request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
     let mut told = EngineReport::default();
     let load = {
         let progress = &mut *bench.progress;
         let mut place =
             |place: &watch::EnginePosition| progress(watch::stage_name(place.stage), Some(place.left));
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
-        watch::watch(engine.as_mut(), &request, bench.plan.watchdog, stop, &mut told, &mut place)
+        watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut place)
     };
+    let written_back = told.written_back;
     told.keep(record, bench.overhead);
     let mut end = load.end;
-    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, group)
+    if let (LoadEnd::Failed(failure), Some(group)) = (&mut end, &request.memory)
         && memory::has_killed(bench.host, group)
     {
         failure.message =
@@ -262,7 +313,7 @@ fn load(
             let failure = Failure::new("engine", "the engine does not exit and cannot be killed");
             Err(Stop::Hung(Box::new(failure), Some(pid)))
         }
-        (LoadEnd::Done, None) => Ok(()),
+        (LoadEnd::Done, None) => Ok(written_back),
         (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
     }

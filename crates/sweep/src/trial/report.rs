@@ -20,6 +20,9 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
         device: None,
         telemetry: None,
         memory: None,
+        cache: Default::default(),
+        remounted: false,
+        patience: None,
     }
 }
 
@@ -44,6 +47,9 @@ pub(crate) struct EngineReport {
     pub prepare: Option<Nanos>,
     pub trees: TreeSummary,
     pub phases: Vec<PhaseResult>,
+    /// How long it took after the last phase until its data was on the device: what the unmount would have
+    /// taken longer.
+    pub written_back: Nanos,
     pub filled: Option<Filled>,
     pub layout: Option<Layout>,
     pub warnings: Vec<Warning>,

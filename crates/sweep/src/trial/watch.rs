@@ -122,6 +122,13 @@ fn follow(
                     told.phases.push(*phase);
                     changed = Instant::now();
                 }
+                EngineEvent::Durable { durable, written_back_ns } => {
+                    if let Some(phase) = told.phases.last_mut() {
+                        phase.durable = Some(durable);
+                    }
+                    told.written_back = written_back_ns;
+                    changed = Instant::now();
+                }
                 EngineEvent::Filled(filled) => {
                     told.filled = Some(filled);
                     changed = Instant::now();
@@ -140,6 +147,13 @@ fn follow(
             return LoadEnd::Hung(hung(&place, limit, engine.pid()));
         }
     }
+}
+
+/// How long a phase that ends with its work may complete nothing: a little less than until the engine is
+/// given up, so that what was measured is reported.
+pub(crate) fn patience(watchdog: Nanos, workload: &Workload) -> Nanos {
+    let limit = Duration::from(watchdog) + allowance(Stage::Measure, workload);
+    Nanos::from(limit / 10 * 9)
 }
 
 /// How long a stage should take at most if nothing is wrong.

@@ -145,6 +145,7 @@ pub fn phase(name: &str) -> PhaseResult {
             role: Role::Null,
             workers: 2,
             longest_stall_ns: Nanos(0),
+            longest_stall_at_least: false,
             time_over_100ms: 0.0,
             time_over_1s: 0.0,
             blocked_at_start: Vec::new(),
@@ -157,6 +158,8 @@ pub fn phase(name: &str) -> PhaseResult {
         }],
         telemetry: None,
         memory: None,
+        cache: None,
+        durable: None,
     }
 }
 

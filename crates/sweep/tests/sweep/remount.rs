@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, events, failure, hello, phase, plan};
 use fsdyno_core::protocol::Part;
-use fsdyno_core::result::Layout;
+use fsdyno_core::result::{Durable, Layout};
 use fsdyno_core::{EngineEvent, Nanos, Outcome, TrialRecord, WarningKind};
 use fsdyno_host::fake::{FakeEngine, Fault};
 use fsdyno_sweep::{Progress, SweepEnd, SweepError, SweepOutcome};
@@ -23,6 +23,9 @@ fill = "10%"
 kind = "streaming"
 file_size = "64M"
 "#;
+
+/// How long it takes after the writing until everything is on the device.
+const WRITTEN_BACK: Nanos = Nanos::from_secs(5);
 
 /// A machine whose engines write, then read.
 fn lab() -> Lab {
@@ -69,14 +72,16 @@ fn landmarks(lab: &Lab) -> Vec<&'static str> {
 /// An engine that measures a phase of this name.
 fn part(name: &str) -> FakeEngine {
     let phase = EngineEvent::Phase(Box::new(phase(name)));
+    let durable = Durable { bytes: 64, duration_ns: Nanos::from_secs(9) };
+    let durable = EngineEvent::Durable { durable, written_back_ns: WRITTEN_BACK };
     events(match name {
         "read" => {
             let layout = EngineEvent::Layout(Layout { files: 1, ..Layout::default() });
-            [hello(), phase, layout, EngineEvent::Done]
+            vec![hello(), phase, layout, EngineEvent::Done]
         }
         _ => {
             let prepared = EngineEvent::Prepared { duration_ns: Nanos(5), trees: Default::default() };
-            [hello(), prepared, phase, EngineEvent::Done]
+            vec![hello(), prepared, phase, durable, EngineEvent::Done]
         }
     })
 }
@@ -102,6 +107,7 @@ fn a_filesystem_that_stays_mounted_elsewhere_is_not_checked() {
     let [between, at_the_end] = texts[..] else { panic!("{:?}", trial.warnings) };
     assert!(between.contains("read from memory") && at_the_end.contains("was not checked"), "{texts:?}");
     assert_eq!((trial.lifecycle_ns.umount, trial.lifecycle_ns.umount_between), (None, None));
+    assert!(lab.host.requests.iter().all(|request| !request.remounted));
     assert!(trial.built.check.is_none() && !landmarks(&lab).contains(&"run e2fsck -f"));
 }
 
@@ -119,6 +125,7 @@ fn between_writing_and_reading_the_filesystem_is_unmounted_and_mounted() {
 
     let [_, first, second] = &lab.host.requests[..] else { panic!("{:?}", lab.host.requests) };
     assert_eq!((first.part, second.part), (Part { number: 0, of: 2 }, Part { number: 1, of: 2 }));
+    assert_eq!((first.remounted, second.remounted), (false, true));
     assert_eq!((&first.directory, first.seed), (&second.directory, second.seed));
     assert_eq!((&first.workload, first.precondition), (&second.workload, second.precondition));
 
@@ -126,7 +133,9 @@ fn between_writing_and_reading_the_filesystem_is_unmounted_and_mounted() {
     assert_eq!(trial.outcome, Outcome::Measured);
     assert_eq!(phases(trial), ["write", "read"]);
     let steps = &trial.lifecycle_ns;
-    assert!(steps.umount_between.is_some() && steps.mount_between.is_some(), "{steps:?}");
+    // The engine has done the unmount's work.
+    assert!(steps.umount_between > Some(WRITTEN_BACK) && steps.mount_between.is_some(), "{steps:?}");
+    assert_eq!(trial.phases.iter().map(|phase| phase.durable.is_some()).collect::<Vec<_>>(), [true, false]);
     assert!(steps.mount.is_some() && steps.umount.is_some() && steps.prepare == Some(Nanos(5)), "{steps:?}");
     assert!(trial.timer.is_some() && trial.layout.as_ref().is_some_and(|layout| layout.files == 1));
     assert!(!trial.warnings.iter().any(|warning| warning.kind == WarningKind::NotRemounted));
@@ -171,11 +180,23 @@ fn a_machine_without_memory_groups_measures_and_says_so() {
 }
 
 #[test]
-fn where_nothing_is_read_in_sequence_the_filesystem_stays_mounted() {
+fn an_image_that_the_host_caches_is_named() {
+    let named = |overrides: &[&str]| -> Vec<String> {
+        let (_, trials) = run(&mut lab(), overrides);
+        let warnings = trials.into_iter().flat_map(|trial| trial.warnings);
+        let of_host = warnings.filter(|warning| warning.kind == WarningKind::HostCache);
+        of_host.map(|warning| warning.text).collect()
+    };
+    assert_eq!(named(&[]), [""; 0]);
+    let [text] = &named(&["device.direct_io=false"])[..] else { panic!("one warning") };
+    assert!(text.contains("'/data/fsdyno.img'") && text.contains("direct_io = false"), "{text}");
+}
+
+#[test]
+fn where_files_are_only_created_the_filesystem_stays_mounted() {
     let mut lab = lab();
     lab.engines([part("write")]);
-    let (_, trials) =
-        run(&mut lab, &["workloads.0.stages=[\"write\", \"random-read\"]", "workloads.0.window=1"]);
+    let (_, trials) = run(&mut lab, &["workloads.0.stages=[\"write\"]"]);
     assert_eq!(landmarks(&lab).iter().filter(|step| **step == "umount").count(), 1);
     assert_eq!(lab.host.requests[1].part, Part::WHOLE);
     assert_eq!((trials[0].lifecycle_ns.umount_between, trials[0].lifecycle_ns.mount_between), (None, None));

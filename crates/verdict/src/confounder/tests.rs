@@ -31,6 +31,7 @@ fn phase() -> PhaseResult {
         role: Role::Reader,
         workers: 1,
         longest_stall_ns: Nanos(0),
+        longest_stall_at_least: false,
         time_over_100ms: 0.0,
         time_over_1s: 0.0,
         blocked_at_start: Vec::new(),
@@ -55,6 +56,8 @@ fn phase() -> PhaseResult {
         drain_ns: Nanos(0),
         roles: vec![reader],
         memory: None,
+        cache: None,
+        durable: None,
         telemetry: Some(Telemetry {
             devices: vec!["loop0".to_string(), "vda".to_string()],
             processors: 2,
@@ -89,6 +92,49 @@ fn neither_a_healthy_trial_nor_one_without_data_has_confounders() {
     failed.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
     failed.phases.clear();
     assert_eq!(confounders(&failed), []);
+}
+
+#[test]
+fn writes_that_the_device_never_saw_were_absorbed() {
+    let mut record = healthy();
+    record.phases[0].roles[0].role = Role::Writer;
+    let mut seen_by_device = |write_bytes| {
+        window(&mut record).devices[0] = Some(DeviceActivity { write_bytes, ..DeviceActivity::default() });
+        confounders(&record)
+    };
+    assert_eq!(seen_by_device(900_000_000), []);
+    let [found] = &seen_by_device(250_000_000)[..] else { panic!() };
+    assert_eq!(
+        (found.kind, found.text.as_str()),
+        (
+            WarningKind::WriteCacheAbsorbed,
+            "phase '1 reader': 75 % of the 1000 MB written did not reach device 'loop0' in that time; see \
+             write-durable"
+        )
+    );
+    record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
+    assert_eq!(confounders(&record), []);
+}
+
+#[test]
+fn what_the_plan_wants_in_memory_is_no_confounder() {
+    let mut record = healthy();
+    window(&mut record).devices[0] = Some(DeviceActivity::default());
+    assert_eq!(only(&record).0, WarningKind::PageCache);
+    record.configuration.settings.insert("cache".to_string(), "warm".to_string());
+    assert_eq!(confounders(&record), []);
+}
+
+#[test]
+fn the_processor_time_of_others_is_a_confounder() {
+    let mut record = healthy();
+    let used = |ns| [(TaskKind::Process, ns), (TaskKind::Own, 10 * SECOND)].into();
+    window(&mut record).task_ns = used(SECOND / 2);
+    assert_eq!(confounders(&record), []);
+    window(&mut record).task_ns = used(5 * SECOND);
+    let (kind, text) = only(&record);
+    assert_eq!(kind, WarningKind::ForeignLoad);
+    assert_eq!(text, "phase '1 reader': other processes used 25 % of 2 processors");
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl OperationView {
 
     /// The same for a quantile; `None` if the sample is empty or the quantile is unknown.
     pub fn quantile(&self, quantile: Quantile) -> Option<Time> {
-        self.latency.known(quantile).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
+        self.latency.shown(quantile).filter(|_| self.latency.count > 0).map(|ns| self.time(ns))
     }
 }
 
@@ -256,7 +256,10 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Un
         role,
         workers: parts[0].2.workers,
         watched: parts.iter().all(|(_, _, part)| part.is_watched()),
-        longest_stall: stalls.max_by_key(|time| (time.ns, time.at_least)).unwrap_or_default(),
+        // What had not ended in any of the trials may have become the longest.
+        longest_stall: stalls
+            .reduce(|a, b| Time { ns: a.ns.max(b.ns), at_least: a.at_least || b.at_least })
+            .unwrap_or_default(),
         time_over_100ms: mean(|part| part.time_over_100ms),
         time_over_1s: mean(|part| part.time_over_1s),
         cpu: parts.iter().fold(CpuTime::default(), |sum, (_, _, part)| sum + part.cpu),
@@ -296,9 +299,7 @@ fn merge_operations(
     Ok(views)
 }
 
-/// The longest stall of a role in one trial. Stalls are cut at the edges of the window, so one that fills it
-/// is a lower bound.
+/// The longest stall of a role in one trial.
 pub fn stall(phase: &PhaseResult, role: &RoleResult) -> Time {
-    let cut = role.is_watched() && role.longest_stall_ns >= phase.window_ns;
-    Time { ns: role.longest_stall_ns.0, at_least: cut }
+    Time { ns: role.longest_stall_ns.0, at_least: role.stall_is_bound(phase.window_ns) }
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(parameters: &Bonnie, session: &mut Session<'_, '_>) -> Result<
 
 /// A phase of one of the tests: about this many operations, shared by these workers.
 fn phase(test: PhaseSpec, operations: u64, jobs: Vec<Job>) -> Phase {
-    Phase::of(test, Span::Whole { operations }, jobs)
+    Phase::of(test, Span::whole(operations), jobs)
 }
 
 /// A worker that prepares, lines up, and works. What it has prepared is released after the end of the phase.

@@ -1,7 +1,8 @@
 //! `fileserver` (FsOpBench, 2009): readers of trees of small files, then writers alongside them.
 //!
-//! The trees are created once. Then there are three phases, each with caches dropped: one reader of the first
-//! tree; many readers of the others, one each; the same readers together with writers that create new trees.
+//! The trees are created once. Then there are three phases, each on a filesystem that has just been mounted:
+//! one reader of the first tree; many readers of the others, one each; the same readers together with writers
+//! that create new trees.
 //! A worker that reaches the end continues: a reader with its tree from the top, a writer with a new tree in
 //! place of the old one.
 
@@ -20,7 +21,7 @@ use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::{Fileserver, Load, fileserver};
-use fsdyno_core::{Role, WarningKind};
+use fsdyno_core::{CacheState, Role, WarningKind};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -37,20 +38,25 @@ const NEW_TREES: u64 = 2;
 pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let model = Arc::new(Model::new(&parameters.tree)?);
     let base = session.make_base()?;
-    if !session.request.drop_caches {
+    let part = session.request.part;
+    if !session.request.drop_caches && part.is_first() {
         let text = "the page cache was not dropped before each phase: reads may come from memory";
         session.warn(WarningKind::CachesNotDropped, text);
     }
 
     let phases = phases(parameters);
     let phase_ns = parameters.ramp.0 + parameters.window.0;
-    session.progress.expect(phase_ns * phases.len() as u64);
-    prepare(parameters, &model, &base, session)?;
+    let own = part.phases(&parameters.cold());
+    session.progress.expect(phase_ns * (phases.len() - own.start) as u64);
+    if part.is_first() {
+        prepare(parameters, &model, &base, session)?;
+    }
 
-    for (index, (readers, writers)) in phases.iter().cloned().enumerate() {
+    for (index, (readers, writers)) in phases.iter().cloned().enumerate().take(own.end).skip(own.start) {
         session.progress.expect(phase_ns * (phases.len() - index - 1) as u64);
         let name = fileserver::phase_name(readers.len() as u32, writers);
         session.settle(&name, phase_ns)?;
+        session.warm_up(&name, phase_ns)?;
         let mut teams = Vec::new();
         if writers > 0 {
             let space = writer_space(parameters, &base)?;
@@ -152,7 +158,7 @@ fn prepare(
     })??;
     session.prepared(begin.elapsed().into(), trees);
     let memory_bytes = session.memory().0;
-    if trees.bytes < memory_bytes {
+    if trees.bytes < memory_bytes && session.request.cache != CacheState::Warm {
         let text = format!(
             "the trees have {} MB, memory {} MB: later passes may be read from memory",
             trees.bytes / 1_000_000,

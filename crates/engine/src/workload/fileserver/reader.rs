@@ -66,7 +66,7 @@ pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation,
     let mut meter = Meter::alone(Timer::calibrate(), Role::Reader, reader::STEPS, u64::MAX);
     match Reader::new(Settings { io_size, direct }, &found).pass(&mut meter, &found) {
         Ok(()) => Ok(meter.counts()),
-        Err(Halt::Failed(failure)) => Err(EngineError::operation(step, failure)),
+        Err(Halt::Failed(failure) | Halt::Late(failure)) => Err(EngineError::operation(step, failure)),
         Err(Halt::Over) => Err(EngineError::Stopped),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(parameters: &Postmark, session: &mut Session<'_, '_>) -> Resul
     // Like the original, it does not settle between the parts.
     for (part, sum) in PARTS.into_iter().zip(foreseen) {
         let jobs = vec![job(part, Arc::clone(&worker))];
-        let span = Span::Whole { operations: operations(&sum, parameters) };
+        let span = Span::whole(operations(&sum, parameters));
         let phase = Phase::of(part.spec(), span, jobs);
         session.counted_phase(phase, |result| {
             let sum = at(&worker).as_mut().map(|worker| std::mem::take(&mut worker.sum)).unwrap_or_default();

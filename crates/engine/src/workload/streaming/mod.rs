@@ -7,11 +7,11 @@
 //! for a window. A trial whose first stage is not `write` finds the files created beforehand.
 //!
 //! Between writing and reading, the published study unmounted and mounted again. The engine does not know
-//! about mounts: a second part of the workload begins with `read`, and a caller that can remount starts one
-//! engine for each part. The later engine finds the files that the earlier one created, and checks that they
-//! are complete. Before every other stage, and if remounting is not possible, everything is written back, the
-//! kernel drops every clean page, and each file is declared as not needed (posix_fadvise(2)), which needs no
-//! privileges. Mounting again would additionally drop the filesystem's own metadata caches.
+//! about mounts: each stage but the one that creates the files begins a new part of the workload, and a
+//! caller that can remount starts one engine for each part. The later engine finds the files that the first
+//! one created, and checks that they are complete. If remounting is not possible, everything is written back,
+//! the kernel drops every clean page, and each file is declared as not needed (posix_fadvise(2)), which needs
+//! no privileges.
 
 mod stream;
 
@@ -23,7 +23,7 @@ use crate::phase::{Job, Phase, Team};
 use crate::session::Session;
 use crate::span::Span;
 use crate::tree::derive_seed;
-use fsdyno_core::protocol::Stage as Progress;
+use fsdyno_core::protocol::{Part, Stage as Progress};
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::{Content, IoEngine, Load, Stage, Streaming};
@@ -46,17 +46,17 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
         Ring::new(1, 4096).map_err(|errno| EngineError::IoUring { errno })?;
     }
     let plan = Plan { parameters, base: session.make_base()?, seed: session.request.seed };
-    if !session.request.drop_caches && !parameters.direct {
+    if !session.request.drop_caches && !parameters.direct && session.request.part.is_first() {
         let text = "before each stage only the cached pages of the files themselves were dropped, not the whole page cache";
         session.warn(WarningKind::CachesNotDropped, text);
     }
     let part = session.request.part;
-    let stages = parameters.stages_of(part);
+    let cold = parameters.cold();
+    let own = part.phases(&cold);
     let timing = parameters.timing();
     let window_ns = timing.ramp.0 + timing.window.0;
     // The time of later parts is included, to know when the last phase ends.
-    let done = if part.is_last() { parameters.stages.len() - stages.len() } else { 0 };
-    let windows = parameters.stages[done..].iter().filter(|stage| stage.timed()).count() as u64;
+    let windows = parameters.stages[own.start..].iter().filter(|stage| stage.timed()).count() as u64;
     let mut left_ns = window_ns.saturating_mul(windows);
     session.progress.expect(left_ns);
     match part.is_first() {
@@ -64,12 +64,19 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
         true => {}
         false => plan.find_files(session)?,
     }
-    for stage in stages {
+    for index in own {
+        let stage = &parameters.stages[index];
         let after_ns = if stage.timed() { window_ns } else { 0 };
         left_ns -= after_ns;
         session.progress.expect(left_ns);
         session.settle(stage.name(), after_ns)?;
-        plan.forget(session, stage.name(), after_ns)?;
+        // Opening a file would bring its inode into memory.
+        if part == Part::WHOLE {
+            plan.forget(session, stage.name(), after_ns)?;
+        }
+        if cold[index] {
+            session.warm_up(stage.name(), after_ns)?;
+        }
         session.phase(plan.phase(*stage))?;
     }
     Ok(())
@@ -115,7 +122,7 @@ impl Plan<'_> {
             }
         };
         let operations = streams.iter().filter_map(Stream::operations).sum();
-        let span = if stage.timed() { self.parameters.timing().into() } else { Span::Whole { operations } };
+        let span = if stage.timed() { self.parameters.timing().into() } else { Span::whole(operations) };
         Phase { name: stage.name().to_string(), span, teams: self.teams(streams) }
     }
 
@@ -293,7 +300,7 @@ impl ReadyPass {
     pub fn run(self) -> Result<Vec<(Operation, u64)>, EngineError> {
         let ReadyPass { ready, mut meter } = self;
         match ready.run(&mut meter) {
-            Halt::Failed(failure) => Err(Self::failed(failure)),
+            Halt::Failed(failure) | Halt::Late(failure) => Err(Self::failed(failure)),
             Halt::Over => Ok(meter.counts()),
         }
     }

@@ -199,7 +199,7 @@ fn one_by_one(
                 }
             }?;
             if moved == 0 {
-                return Err(meter.failed(MOVE, object, queue::NOTHING_MOVED));
+                return Err(meter.failed(MOVE, object, queue::NOTHING_MOVED, meter.ticks()));
             }
             at = position + moved as u64;
             match piece.rest(moved) {

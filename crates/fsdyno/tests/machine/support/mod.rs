@@ -63,12 +63,12 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
 ];
 
 /// Tests that use the machine's own devices run one at a time, so that every change found afterwards was made
-/// by that test. A guest changes nothing outside and keeps one processor busy, so tests in guests run in
-/// parallel with the others.
+/// by that test. The others run in parallel with them: those in guests keep one processor busy, those on FUSE
+/// mostly wait.
 static MACHINE: Mutex<()> = Mutex::new(());
 /// Locked exclusively by tests that compare times.
 static QUIET: RwLock<()> = RwLock::new(());
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 3;
 
 impl Test {
     /// Its name without that of the suite, which its file is called after.
@@ -83,10 +83,11 @@ impl Test {
         })
     }
 
-    fn is_in_guests_only(&self) -> bool {
-        self.needs(Requirement::Program("qemu-system-x86_64"))
-            && !self.needs(Requirement::Loop)
-            && !self.needs(Requirement::Fuse)
+    /// Whether it uses nothing of the machine that others use, except that it may mount FUSE filesystems.
+    fn is_apart(&self) -> bool {
+        let elsewhere =
+            self.needs(Requirement::Program("qemu-system-x86_64")) || self.needs(Requirement::Fuse);
+        !self.needs(Requirement::Loop) && (elsewhere || !self.needs(Requirement::Root))
     }
 
     fn run(&self) -> Result<(), Failed> {
@@ -96,7 +97,7 @@ impl Test {
             true => _alone = QUIET.write().expect(UNHARMED),
             false => _beside_others = QUIET.read().expect(UNHARMED),
         }
-        if self.is_in_guests_only() {
+        if self.is_apart() {
             return timed(self.shown(), || outcome(catch_unwind(self.body)));
         }
         let _machine = MACHINE.lock().expect(UNHARMED);
@@ -104,13 +105,13 @@ impl Test {
     }
 }
 
-/// Spreads the tests in guests evenly among the others, so that one of them is always running in parallel.
+/// Spreads the tests that are apart evenly among the others, so that some are always running in parallel.
 fn spread(tests: Vec<Test>) -> Vec<Test> {
-    let (guests, machine): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(Test::is_in_guests_only);
+    let (apart, machine): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(Test::is_apart);
     let mut order: Vec<(usize, Test)> = Vec::new();
-    for (kind, tests) in [guests, machine].into_iter().enumerate() {
+    for (kind, tests) in [apart, machine].into_iter().enumerate() {
         let count = tests.len().max(1);
-        // Positions in millionths of the whole, the guests first.
+        // Positions in millionths of the whole, those apart first.
         order.extend(tests.into_iter().enumerate().map(|(at, test)| (at * 1_000_000 / count + kind, test)));
     }
     order.sort_by_key(|(place, _)| *place);
@@ -136,8 +137,10 @@ pub fn run(tests: Vec<Test>) {
     if !arguments.list {
         use_loop_devices_once();
     }
+    let before = fuse_mounts();
     let conclusion = libtest_mimic::run(&arguments, trials);
     print_slowest();
+    assert_eq!(fuse_mounts(), before, "a test left a FUSE filesystem mounted");
     conclusion.exit();
 }
 
@@ -202,15 +205,28 @@ fn outcome(result: std::thread::Result<()>) -> Result<(), Failed> {
     })
 }
 
+fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
+}
+
+fn is_fuse(line: &str) -> bool {
+    line.split_once(" - ").is_some_and(|(_, mount)| mount.starts_with("fuse"))
+}
+
+fn fuse_mounts() -> Vec<String> {
+    mounts().lines().filter(|line| is_fuse(line)).map(str::to_string).collect()
+}
+
 /// What a test must not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine(BTreeMap<String, String>);
 
 impl Machine {
-    /// Loop devices, mounts, queue settings, `vm` sysctls and complaints in the kernel log.
+    /// Loop devices, mounts, queue settings, `vm` sysctls and complaints in the kernel log. Tests that run in
+    /// parallel mount FUSE filesystems, so those are compared when all tests have ended.
     pub fn look() -> Self {
         let mut state = BTreeMap::new();
-        for line in fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines() {
+        for line in mounts().lines().filter(|line| !is_fuse(line)) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             state.insert(format!("mount {}", fields[4]), fields[5..].join(" "));
         }

@@ -1,0 +1,144 @@
+//! The state of the caches when a phase begins: it is what the plan wants, on every filesystem.
+
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use fsdyno_core::meminfo;
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Bytes of a file in the page cache.
+const BALLAST: usize = 128 << 20;
+
+tests! {
+    metadata_is_as_cold_after_writing_as_later: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::Filesystem("ext2"),
+        Requirement::Filesystem("ext3"),
+    ];
+    what_is_warm_is_not_read_from_the_device: MAKING_FILESYSTEMS;
+    what_does_not_fit_into_memory_is_not_called_warm: &[
+        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::MemoryGroups,
+    ];
+    a_directory_is_not_mounted_again: &[Requirement::Root];
+    what_memory_absorbs_is_not_yet_durable: MAKING_FILESYSTEMS;
+}
+
+/// One reader, and then two, of trees of this size. The image is on a disk: what is in memory itself is not
+/// limited.
+fn sweep(head: &str, axes: &str, tree: &str) -> Vec<Value> {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let image = place.path().join("disk.img");
+    let plan = format!(
+        "{head}\n[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\n{axes}\n[[workloads]]\n\
+         kind = \"fileserver\"\ntree_size = \"{tree}\"\nreaders = 2\nwriters = 0\nramp = \"10ms\"\n\
+         window = \"300ms\"\n",
+        image.display()
+    );
+    sandbox.write("plan.toml", &plan);
+    let swept = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+    json(&swept)["trials"].as_array().expect("trials").clone()
+}
+
+fn caches(trial: &Value) -> Vec<&Value> {
+    trial["phases"].as_array().expect("phases").iter().map(|phase| &phase["cache"]).collect()
+}
+
+fn bytes(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Right after the trees were written, a filesystem may hold on to much of its metadata, which dropping
+/// caches does not take away: 42 % on ext4. A walk over all of it must read as much from the device as one
+/// later.
+fn metadata_is_as_cold_after_writing_as_later() {
+    let axes = "filesystem = [\"ext2\", \"ext3\", \"ext4\", \"xfs\", \"btrfs\"]";
+    for trial in sweep("cache = \"metadata-warm\"", axes, "128M") {
+        let filesystem = trial["configuration"]["filesystem"].as_str().expect("a name");
+        let [first, later] = caches(&trial)[..] else { panic!("two phases: {trial}") };
+        for cache in [first, later] {
+            assert_eq!((&cache["state"], &cache["remounted"]), (&"metadata-warm".into(), &true.into()));
+            assert!(bytes(&cache["loaded"]) > 1e6, "{filesystem}: {cache}");
+            assert!(bytes(&cache["missed"]) <= bytes(&cache["loaded"]) / 100.0, "{filesystem}: {cache}");
+        }
+        let ratio = bytes(&first["loaded"]) / bytes(&later["loaded"]);
+        assert!((0.97..1.03).contains(&ratio), "{filesystem}: {first}, later {later}");
+    }
+}
+
+fn what_is_warm_is_not_read_from_the_device() {
+    let axes = "filesystem = [\"ext4\", \"xfs\", \"btrfs\"]\ncache = [\"cold\", \"warm\"]";
+    for trial in sweep("", axes, "96M") {
+        let warm = trial["configuration"]["settings"]["cache"] == "warm";
+        for phase in trial["phases"].as_array().expect("phases") {
+            let cache = &phase["cache"];
+            let read = bytes(&phase["telemetry"]["window"]["devices"][0]["read_bytes"]);
+            match warm {
+                true => assert!(bytes(&cache["loaded"]) > 90e6 && read < 1e6, "{cache}, {read}"),
+                false => assert!(cache["loaded"].is_null() && read > 1e6, "{cache}, {read}"),
+            }
+        }
+    }
+}
+
+fn what_does_not_fit_into_memory_is_not_called_warm() {
+    let trials = sweep("cache = \"warm\"\nmemory = \"32M\"", "filesystem = \"ext4\"", "96M");
+    let warnings = trials[0]["warnings"].as_array().expect("warnings");
+    assert!(warnings.iter().any(|warning| warning["kind"] == "cache-not-warm"), "{warnings:?}");
+}
+
+fn a_directory_is_not_mounted_again() {
+    let sandbox = Sandbox::new();
+    // Something that dropping takes away.
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let ballast = File::create(place.path().join("ballast")).expect("a file");
+    ballast.write_all_at(&vec![1; BALLAST], 0).and_then(|()| ballast.sync_all()).expect("128 MiB");
+    let cached = || {
+        let text = std::fs::read_to_string("/proc/meminfo").expect("meminfo");
+        meminfo::value(&text, "Cached").expect("a value").0 as f64
+    };
+    let before = cached();
+    let arguments = ["bench", ".", "--tree-size", "4M", "--window", "50ms", "--ramp", "1ms"];
+    let output = sandbox.run(&[&arguments[..], &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let document = json(&output);
+    for cache in caches(&document["trials"][0]) {
+        assert_eq!((&cache["state"], &cache["remounted"]), (&"cold".into(), &false.into()));
+        let gone = before - bytes(&cache["left"]);
+        assert!(gone > 0.9 * BALLAST as f64 && bytes(&cache["drops"]) >= 2.0, "{cache}, before {before}");
+    }
+}
+
+/// A short burst of writes ends in memory; what a log syncs does not.
+fn what_memory_absorbs_is_not_yet_durable() {
+    let sandbox = Sandbox::new();
+    let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+    let plan = format!(
+        "[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\n\
+         \"sysctl.vm.dirty_background_ratio\" = [\"60\"]\n\"sysctl.vm.dirty_ratio\" = [\"80\"]\n\
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1\nwriters = 2\nramp = \"100ms\"\n\
+         window = \"400ms\"\n[[workloads]]\nkind = \"commit-log\"\nrecord = \"1M\"\nramp = \"10ms\"\nwindow = \"1s\"\n",
+        place.path().join("disk.img").display()
+    );
+    sandbox.write("plan.toml", &plan);
+    let swept = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+    let document = json(&swept);
+    let trials = document["trials"].as_array().expect("trials");
+    for trial in trials {
+        let burst = trial["workload"]["kind"] == "fileserver";
+        let warnings = trial["warnings"].as_array().expect("warnings");
+        let warned = warnings.iter().any(|warning| warning["kind"] == "write-cache-absorbed");
+        assert_eq!(warned, burst, "{warnings:?}");
+        let phase = trial["phases"].as_array().expect("phases").last().expect("a phase with writers");
+        let roles = phase["roles"].as_array().expect("roles");
+        let writer = roles.iter().find(|role| role["role"] == "writer").expect("writers");
+        let (rates, durable) = (&writer["rates"], &phase["durable"]);
+        assert!(bytes(&durable["bytes"]) >= bytes(&rates["bytes"]), "{durable} {rates}");
+        let rate = bytes(&durable["bytes"]) / bytes(&durable["duration_ns"]) * 1e9;
+        let ratio = rate / bytes(&rates["aggregate_bytes_per_s"]);
+        assert!(if burst { ratio < 0.9 } else { ratio > 0.5 }, "{ratio}: {durable} {rates}");
+    }
+}
