@@ -65,6 +65,7 @@ fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
         ramp_ns: WINDOW,
         window_ns: WINDOW,
         drain_ns: Nanos(0),
+        clock: None,
         roles,
         telemetry: None,
         memory: None,

@@ -18,7 +18,7 @@ use crate::span::Span;
 use crate::summary::{self, Finished};
 use crate::window::Window;
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::result::CpuTime;
+use fsdyno_core::result::{CpuTime, WindowClock};
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::PhaseSpec;
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
@@ -166,6 +166,7 @@ pub(crate) fn run(
     });
     drop(sender);
 
+    let before = timer.reading();
     let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span)).and_then(
         |(window, given_up_ns)| {
             let finished = crew.read(span, window, timer, given_up_ns);
@@ -184,6 +185,9 @@ pub(crate) fn run(
         bytes: crew.workers.iter().map(|worker| worker.record.written()).sum(),
         since_ns: window.begin_ns.saturating_sub(span.ramp().0),
     };
+    let after = timer.reading();
+    let on_clock = |moment_ns| before.monotonic_ns(&after, moment_ns);
+    let clock = WindowClock { begin_ns: on_clock(window.begin_ns), end_ns: on_clock(window.end_ns) };
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
     let length = Nanos(window.length_ns());
@@ -192,6 +196,7 @@ pub(crate) fn run(
         ramp_ns: span.ramp(),
         window_ns: length,
         drain_ns: Nanos(drain_ns),
+        clock: Some(clock),
         roles,
         telemetry: crew.telemetry,
         memory: None,

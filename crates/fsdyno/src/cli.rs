@@ -129,6 +129,9 @@ pub enum Command {
     /// List what this machine can run, and what to install for the rest.
     #[command(after_help = "Examples:\n  fsdyno doctor")]
     Doctor(Doctor),
+    /// Check fsdyno's own figures against the kernel's tracepoints: one short run of each load.
+    #[command(after_help = "Examples:\n  sudo fsdyno selfcheck")]
+    Selfcheck(Selfcheck),
     /// Undo what an interrupted sweep left on this machine.
     #[command(after_help = "Examples:\n  sudo fsdyno restore")]
     Restore(Restore),
@@ -454,6 +457,20 @@ pub struct Profile {
 /// Options of `fsdyno doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Output format.
+    #[arg(long, default_value = "text")]
+    pub format: DocumentFormat,
+}
+
+/// Options of `fsdyno selfcheck`.
+#[derive(Debug, Args)]
+pub struct Selfcheck {
+    /// Where to create the scratch image, of 1 GiB, which is removed at the end.
+    #[arg(long, value_name = "FILE", default_value = "/var/tmp/fsdyno-selfcheck.img")]
+    pub image: PathBuf,
+    /// Show every row, not only those that disagree and a summary of each phase.
+    #[arg(long)]
+    pub all: bool,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

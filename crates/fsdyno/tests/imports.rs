@@ -33,6 +33,7 @@ const IMPORTS: &[Imports] = &[
     imports("sweep", &["core", "host", "testbed", "store", "verdict"]),
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
     imports("import", &["core", "formats", "stats"]),
+    imports("witness", &["core"]),
     imports(
         "fsdyno",
         &[
@@ -48,6 +49,7 @@ const IMPORTS: &[Imports] = &[
             "telemetry",
             "testbed",
             "verdict",
+            "witness",
         ],
     ),
     // For development only; no crate of the product imports them.

@@ -152,6 +152,10 @@ impl<C: Channel> Host for C {
         call(self, &Request::RemoveDirectory { path: path.to_path_buf() })
     }
 
+    fn remove_trace_instance(&mut self, name: &str) -> Result<bool> {
+        call(self, &Request::RemoveTraceInstance { name: name.to_string() })
+    }
+
     fn remove_tree(&mut self, path: &Path) -> Result<()> {
         call(self, &Request::RemoveTree { path: path.to_path_buf() })
     }

@@ -345,6 +345,8 @@ pub trait Host {
     fn create_directory(&mut self, path: &Path) -> Result<()>;
     /// Removes an empty directory.
     fn remove_directory(&mut self, path: &Path) -> Result<()>;
+    /// Removes an instance of the kernel's tracing, and returns whether there was one of this name.
+    fn remove_trace_instance(&mut self, name: &str) -> Result<bool>;
     /// Removes a directory with everything in it, following no links and entering no other filesystem.
     fn remove_tree(&mut self, path: &Path) -> Result<()>;
     /// What is at a path, without following links; `None` if nothing is.

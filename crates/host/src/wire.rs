@@ -51,6 +51,9 @@ pub enum Request {
     RemoveDirectory {
         path: PathBuf,
     },
+    RemoveTraceInstance {
+        name: String,
+    },
     RemoveTree {
         path: PathBuf,
     },
@@ -138,6 +141,7 @@ pub fn answer(request: &Request, host: &mut dyn Host) -> serde_json::Result<Vec<
         Request::ListDirectory { path } => line(&host.list_directory(path)),
         Request::CreateDirectory { path } => line(&host.create_directory(path)),
         Request::RemoveDirectory { path } => line(&host.remove_directory(path)),
+        Request::RemoveTraceInstance { name } => line(&host.remove_trace_instance(name)),
         Request::RemoveTree { path } => line(&host.remove_tree(path)),
         Request::FileIdentity { path } => line(&host.file_identity(path)),
         Request::VerifyDirectory { path } => line(&host.verify_directory(path)),
@@ -217,6 +221,9 @@ impl fmt::Display for Request {
                 return write!(f, "attaching a loop device to the image of handle {}", image.0);
             }
             Request::Run { command } => return write!(f, "'{}'", command.line()),
+            Request::RemoveTraceInstance { name } => {
+                return write!(f, "removing the trace instance '{name}'");
+            }
             Request::FindProgram { program } => return write!(f, "searching for program '{program}'"),
             Request::ReadText { path } => ("reading", path),
             Request::ReadSetting { path } => ("reading the setting", path),

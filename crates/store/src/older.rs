@@ -127,6 +127,7 @@ impl Older<'_> {
                 ramp_ns: Nanos(get(row, "ramp_ns")?),
                 window_ns: Nanos(get(row, "window_ns")?),
                 drain_ns: Nanos(get(row, "drain_ns")?),
+                clock: None,
                 roles: self.roles(id)?,
                 telemetry: self.telemetry(id)?,
                 memory: None,

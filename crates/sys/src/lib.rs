@@ -12,4 +12,5 @@ pub mod loopdev;
 pub mod ring;
 pub mod thread;
 pub mod timer;
+pub mod tracefs;
 pub mod view;

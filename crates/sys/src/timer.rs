@@ -122,6 +122,36 @@ impl Timer {
     pub fn now_ns(&self) -> u64 {
         self.to_ns(self.ticks())
     }
+
+    /// This timer and `CLOCK_MONOTONIC` at one moment. Takes a few microseconds.
+    pub fn reading(&self) -> Reading {
+        let Pair { ticks, ns } = match self.source {
+            Source::Tsc => tightest_pair(),
+            Source::Monotonic => {
+                let ns = monotonic_ns();
+                Pair { ticks: ns, ns }
+            }
+        };
+        Reading { timer_ns: self.to_ns(ticks), monotonic_ns: ns }
+    }
+}
+
+/// A [`Timer`] and `CLOCK_MONOTONIC` at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    timer_ns: u64,
+    monotonic_ns: u64,
+}
+
+impl Reading {
+    /// `CLOCK_MONOTONIC` at a moment of the timer between this reading and a later one. With one reading
+    /// alone the clocks would drift apart by some microseconds a second.
+    pub fn monotonic_ns(&self, later: &Reading, moment_ns: u64) -> u64 {
+        let per_ns = (later.monotonic_ns - self.monotonic_ns) as f64
+            / later.timer_ns.saturating_sub(self.timer_ns).max(1) as f64;
+        let since = moment_ns as f64 - self.timer_ns as f64;
+        self.monotonic_ns.saturating_add_signed((since * per_ns) as i64)
+    }
 }
 
 fn monotonic_ns() -> u64 {
@@ -196,6 +226,20 @@ mod tests {
             // timer.
             assert!((passed / truth - 1.0).abs() < 0.02, "{timer:?}: {passed} ns where {truth} ns passed");
         }
+    }
+
+    #[test]
+    fn moments_have_a_time_on_the_kernels_clock() {
+        let timer = Timer::calibrate();
+        let before = timer.reading();
+        std::thread::sleep(Duration::from_millis(20));
+        let (first_ns, moment_ns, last_ns) = (monotonic_ns(), timer.now_ns(), monotonic_ns());
+        std::thread::sleep(Duration::from_millis(20));
+        let on_clock = before.monotonic_ns(&timer.reading(), moment_ns);
+        assert!(
+            (first_ns - 2_000..=last_ns + 2_000).contains(&on_clock),
+            "{on_clock} in {first_ns} to {last_ns}"
+        );
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Sampler {
             devices: self.devices.clone(),
             processors: first.processors,
             interval_ns: self.interval,
+            began_ns: first.at_ns,
             unparsed_lines,
             ..Telemetry::default()
         };

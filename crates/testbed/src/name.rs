@@ -23,6 +23,11 @@ pub(crate) fn memory_group(parent: &Path) -> PathBuf {
     parent.join(format!("fsdyno-{}", random_name()))
 }
 
+/// An instance of the kernel's tracing.
+pub(crate) fn trace_instance() -> String {
+    format!("fsdyno-{}", random_name())
+}
+
 /// Whether memory cgroups of ours may be at a path or below it.
 pub(crate) fn may_hold_groups(path: &Path) -> bool {
     is_straight(path) && path.starts_with(CGROUPS)

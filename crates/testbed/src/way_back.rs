@@ -55,6 +55,11 @@ pub enum UndoAction {
         /// Where.
         path: PathBuf,
     },
+    /// Remove an instance of the kernel's tracing, of a random name.
+    RemoveTraceInstance {
+        /// Its name.
+        name: String,
+    },
     /// Unmount what we mounted on our own directory.
     Unmount {
         /// Where.
@@ -122,6 +127,7 @@ impl UndoAction {
                 format!("directory '{}'", path.display())
             }
             UndoAction::RemoveMemoryGroup { path } => format!("memory cgroup '{}'", path.display()),
+            UndoAction::RemoveTraceInstance { name } => format!("trace instance '{name}'"),
             UndoAction::Unmount { target } => format!("mount '{}'", target.display()),
             UndoAction::StopArray { uuid } => format!("array with UUID {uuid}"),
             UndoAction::RemoveMapping { name } => format!("mapping '{name}'"),
@@ -146,6 +152,7 @@ impl UndoAction {
                 | UndoAction::WriteSetting { .. }
                 | UndoAction::SettingInForce { .. }
                 | UndoAction::RemoveMemoryGroup { .. }
+                | UndoAction::RemoveTraceInstance { .. }
                 | UndoAction::Unmount { .. }
         )
     }

@@ -192,6 +192,7 @@ fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
         ramp_ns: WINDOW,
         window_ns: WINDOW,
         drain_ns: Nanos::from_millis(12),
+        clock: None,
         roles,
         telemetry: None,
         memory: None,

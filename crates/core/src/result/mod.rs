@@ -12,7 +12,7 @@ pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use phase::{
     CacheAtStart, CpuTime, Durable, GroupMemory, InFlight, OperationResult, PhaseResult, Rates, RoleResult,
-    SlowOperation, Timeline, WHOLE_RUN, Watched, WorkerResult,
+    SlowOperation, Timeline, WHOLE_RUN, Watched, WindowClock, WorkerResult,
 };
 
 use crate::configuration::Configuration;

@@ -21,6 +21,9 @@ pub struct PhaseResult {
     pub window_ns: Nanos,
     /// Time after the window until the last operation had ended, or the limit.
     pub drain_ns: Nanos,
+    /// The window on the clock of the machine; absent if an external program did the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<WindowClock>,
     /// Results by role, writers before readers, as in the published tables.
     pub roles: Vec<RoleResult>,
     /// What the machine did in the window; absent if it was not sampled.
@@ -36,6 +39,16 @@ pub struct PhaseResult {
     /// without waiting for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Durable>,
+}
+
+/// The edges of a window on `CLOCK_MONOTONIC` of the machine that ran the load, which traces of the kernel
+/// (perf, bpftrace) use as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowClock {
+    /// The first moment inside, in nanoseconds.
+    pub begin_ns: u64,
+    /// The first moment after it.
+    pub end_ns: u64,
 }
 
 /// What the workers of a phase wrote, until the device had it.
@@ -90,6 +103,7 @@ impl PhaseResult {
             ramp_ns: none,
             window_ns,
             drain_ns: none,
+            clock: None,
             roles,
             telemetry: None,
             memory: None,

@@ -16,9 +16,10 @@ impl Serialize for Telemetry {
             other_processes,
             cost,
             unparsed_lines,
+            began_ns,
         } = self;
         let samples: Vec<_> = samples.iter().map(|sample| WithIostat::new(devices, sample)).collect();
-        let mut document = serializer.serialize_struct("Telemetry", 8)?;
+        let mut document = serializer.serialize_struct("Telemetry", 9)?;
         document.serialize_field("devices", devices)?;
         document.serialize_field("processors", processors)?;
         document.serialize_field("interval_ns", interval_ns)?;
@@ -26,6 +27,7 @@ impl Serialize for Telemetry {
         document.serialize_field("samples", &samples)?;
         document.serialize_field("other_processes", other_processes)?;
         document.serialize_field("cost", cost)?;
+        document.serialize_field("began_ns", began_ns)?;
         document.serialize_field("unparsed_lines", unparsed_lines)?;
         document.end()
     }

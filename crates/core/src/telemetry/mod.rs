@@ -47,6 +47,9 @@ pub struct Telemetry {
     pub processors: u32,
     /// Time between samples; longer than requested if samples were merged.
     pub interval_ns: Nanos,
+    /// `CLOCK_MONOTONIC` right before the first reading of the devices; 0 in results of earlier versions.
+    #[serde(default)]
+    pub began_ns: u64,
     /// The whole window.
     pub window: Sample,
     /// One after the other, without gaps.

@@ -1,5 +1,6 @@
 //! `fsdyno doctor`: what this machine can run, and what to install for the rest.
 
+use super::selfcheck::{self, Kept};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::Status;
@@ -42,11 +43,24 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
     findings.extend(Program::ALL.iter().map(|program| external(&mut host, program.tool())));
     findings.push(guests());
     findings.push(confinement(&mut host));
+    findings.push(last_selfcheck(surroundings));
     match options.format {
         DocumentFormat::Text => print(&mut out::text(&surroundings.style), &findings)?,
         DocumentFormat::Json => print_json(&findings)?,
     }
     Ok(Status::Well)
+}
+
+/// Whether the kernel has confirmed what fsdyno says.
+fn last_selfcheck(surroundings: &Surroundings) -> Finding {
+    let last = selfcheck::last(surroundings.state.directory());
+    let ok = last.as_ref().is_some_and(|last| last.agree == last.compared);
+    let found = last.map_or("never run".to_string(), |last| {
+        let Kept { finished, fsdyno, compared, agree, .. } = last;
+        format!("{agree} of {compared} figures of version {fsdyno} agreed with the kernel, {finished}")
+    });
+    let remedy = (!ok).then(|| "sudo fsdyno selfcheck".to_string());
+    Finding { subject: "selfcheck".to_string(), ok, found, remedy }
 }
 
 fn root() -> Finding {

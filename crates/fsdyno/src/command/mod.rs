@@ -16,6 +16,7 @@ mod recommend;
 mod reference;
 mod report;
 mod restore;
+mod selfcheck;
 mod show;
 mod sweep;
 
@@ -61,6 +62,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Export(options) => export::run(&here()?, options),
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&here()?, options),
+        Command::Selfcheck(options) => selfcheck::run(&here()?, options),
         Command::Restore(options) => restore::run(&here()?, options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),

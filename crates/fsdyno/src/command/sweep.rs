@@ -82,9 +82,31 @@ pub fn measure(
     resume: Option<SweepId>,
     format: Format,
 ) -> std::result::Result<SweepOutcome, Trouble> {
-    let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
-    add_kept(surroundings, &mut store);
+    let ended = carry_out(surroundings, plan, confirmation, resume, &mut store, &mut |_| {})?;
+    // What was measured is stored: whether anybody reads it does not change how the sweep ended.
+    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
+        trouble.tell();
+    }
+    say::note(&format!(
+        "sweep {} is in {}; fsdyno show {0} prints it again",
+        ended.sweep,
+        surroundings.store.display()
+    ));
+    Ok(ended)
+}
+
+/// Executes a plan with progress on stderr. `stored` is called with each trial.
+pub fn carry_out(
+    surroundings: &Surroundings,
+    plan: &Plan,
+    confirmation: &Confirmation,
+    resume: Option<SweepId>,
+    store: &mut Store,
+    stored: &mut dyn FnMut(&TrialRecord),
+) -> std::result::Result<SweepOutcome, Trouble> {
+    let interrupt = Interrupt::listen()?;
+    add_kept(surroundings, store);
     surroundings.state.make()?;
     let options = RunOptions {
         state_dir: &surroundings.state.undo(),
@@ -98,8 +120,12 @@ pub fn measure(
     let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut machines = Machines { host: &mut host, guests: &mut guests };
-    let ended =
-        execute(plan, &mut machines, &mut store, &options, &mut |progress| tell(&display, plan, &progress));
+    let ended = execute(plan, &mut machines, store, &options, &mut |progress| {
+        if let Progress::Stored(_, trial) = &progress {
+            stored(trial);
+        }
+        tell(&display, plan, &progress);
+    });
     display.finish();
     let mut ended = ended.map_err(trouble)?;
     if let Some(error) = ended.broken.take() {
@@ -111,15 +137,6 @@ pub fn measure(
     if !ended.left.is_empty() {
         say::note("hint: stop what still uses it, then run fsdyno restore");
     }
-    // What was measured is stored: whether anybody reads it does not change how the sweep ended.
-    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
-        trouble.tell();
-    }
-    say::note(&format!(
-        "sweep {} is in {}; fsdyno show {0} prints it again",
-        ended.sweep,
-        surroundings.store.display()
-    ));
     Ok(ended)
 }
 

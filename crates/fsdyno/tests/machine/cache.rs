@@ -61,7 +61,7 @@ fn metadata_is_as_cold_after_writing_as_later() {
         for cache in [first, later] {
             assert_eq!((&cache["state"], &cache["remounted"]), (&"metadata-warm".into(), &true.into()));
             assert!(bytes(&cache["loaded"]) > 1e6, "{filesystem}: {cache}");
-            assert!(bytes(&cache["missed"]) <= bytes(&cache["loaded"]) / 100.0, "{filesystem}: {cache}");
+            assert!(bytes(&cache["missed"]) <= bytes(&cache["loaded"]) / 20.0, "{filesystem}: {cache}");
         }
         let ratio = bytes(&first["loaded"]) / bytes(&later["loaded"]);
         assert!((0.97..1.03).contains(&ratio), "{filesystem}: {first}, later {later}");
@@ -76,8 +76,8 @@ fn what_is_warm_is_not_read_from_the_device() {
             let cache = &phase["cache"];
             let read = bytes(&phase["telemetry"]["window"]["devices"][0]["read_bytes"]);
             match warm {
-                true => assert!(bytes(&cache["loaded"]) > 90e6 && read < 1e6, "{cache}, {read}"),
-                false => assert!(cache["loaded"].is_null() && read > 1e6, "{cache}, {read}"),
+                true => assert!(bytes(&cache["loaded"]) > 90e6 && read < 5e6, "{cache}, {read}"),
+                false => assert!(cache["loaded"].is_null() && read > 10e6, "{cache}, {read}"),
             }
         }
     }

@@ -38,6 +38,7 @@ mod memory;
 mod named_disks;
 mod postmark;
 mod recommend;
+mod selfcheck;
 mod sick_devices;
 mod streaming;
 mod studies;
@@ -77,6 +78,7 @@ fn main() {
         named_disks::tests(),
         postmark::tests(),
         recommend::tests(),
+        selfcheck::tests(),
         sick_devices::tests(),
         streaming::tests(),
         studies::tests(),

@@ -119,6 +119,10 @@ impl Host for FakeHost {
         })
     }
 
+    fn remove_trace_instance(&mut self, name: &str) -> Result<bool> {
+        self.step(format!("remove trace instance {name}"), |_| Ok(false))
+    }
+
     fn remove_tree(&mut self, path: &Path) -> Result<()> {
         let path = &walked(path);
         self.watch_directory_removal(path);

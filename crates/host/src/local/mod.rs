@@ -162,6 +162,14 @@ impl Host for LocalHost {
         std::fs::remove_dir(path).map_err(|error| HostError::system("remove the directory", path, error))
     }
 
+    fn remove_trace_instance(&mut self, name: &str) -> Result<bool> {
+        let removed = fsdyno_sys::tracefs::open()
+            .and_then(|tracefs| fsdyno_sys::tracefs::remove_instance(&tracefs, name));
+        removed.map_err(|errno| {
+            HostError::system("remove the trace instance", Path::new(name), std::io::Error::from(errno))
+        })
+    }
+
     fn remove_tree(&mut self, path: &Path) -> Result<()> {
         tree::remove(path)
     }

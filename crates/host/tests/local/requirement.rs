@@ -17,6 +17,8 @@ pub enum Requirement {
     Landlock,
     /// Memory cgroups, of version 1, or of version 2 and passed on by some group.
     MemoryGroups,
+    /// The kernel's tracing (tracefs).
+    Tracing,
     /// A program in the usual places.
     Program(&'static str),
     /// A filesystem that the kernel has.
@@ -42,6 +44,7 @@ impl Requirement {
                 let unified = passed_on.split_whitespace().any(|controller| controller == "memory");
                 (own.contains(":memory:") || unified, "memory cgroups".to_string())
             }
+            Requirement::Tracing => (fsdyno_sys::tracefs::open().is_ok(), "tracefs".to_string()),
             Requirement::Program(name) => {
                 let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
                     .iter()

@@ -141,6 +141,7 @@ pub fn phase(name: &str) -> PhaseResult {
         ramp_ns: Nanos(0),
         window_ns: Nanos::from_secs(1),
         drain_ns: Nanos(0),
+        clock: None,
         roles: vec![RoleResult {
             role: Role::Null,
             workers: 2,

@@ -42,6 +42,10 @@ pub(super) fn violation(action: &UndoAction) -> Option<String> {
         UndoAction::RemoveMemoryGroup { path } => {
             ("removes a memory cgroup that is not fsdyno's", is_memory_group(path))
         }
+        UndoAction::RemoveTraceInstance { name } => (
+            "removes a trace instance whose name is not one of fsdyno's",
+            name.strip_prefix("fsdyno-").is_some_and(is_id),
+        ),
         UndoAction::StopArray { uuid } => ("stops an array whose UUID is not valid", is_md_uuid(uuid)),
         UndoAction::RemoveMapping { name } => {
             ("removes a mapping whose name is not one of fsdyno's", is_mapping(name))
@@ -94,6 +98,7 @@ mod tests {
         let directory = |path: &str| UndoAction::RemoveDirectory { path: path.into() };
         let tree = |path: &str| UndoAction::RemoveTree { path: path.into() };
         let group = |path: &str| UndoAction::RemoveMemoryGroup { path: path.into() };
+        let trace = |name: &str| UndoAction::RemoveTraceInstance { name: name.into() };
         let detach = |path: &str, regular| UndoAction::DetachLoop { path: path.into(), image: file(regular) };
         let array = |uuid: &str| UndoAction::StopArray { uuid: uuid.into() };
         let mapping = |name: &str| UndoAction::RemoveMapping { name: name.into() };
@@ -118,6 +123,8 @@ mod tests {
             (tree(&named("/home/u/fsdyno-ID")), tree(&named("/home/u/fsdyno-ID/.."))),
             (group(&named("/sys/fs/cgroup/memory/fsdyno-ID")), group("/sys/fs/cgroup/memory/user")),
             (group(&named("/sys/fs/cgroup/fsdyno-ID")), group(&named("/sys/fs/cgroup/../block/fsdyno-ID"))),
+            (trace(&named("fsdyno-ID")), trace("theirs")),
+            (trace(&named("fsdyno-ID")), trace(&named("../fsdyno-ID"))),
             (array(MD), array("--scan")),
             (mapping(&named("fsdyno-ID")), mapping("root")),
             (mapping(&named("fsdyno_ID-data")), mapping(&named("fsdyno_ID-data --force"))),

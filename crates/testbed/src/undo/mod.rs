@@ -12,6 +12,7 @@ mod limits;
 mod step;
 
 use crate::Result;
+use crate::name::trace_instance;
 use crate::way_back::{UndoAction, Undone, stands_on};
 use file::{Adopted, JournalFile, Unusable};
 use fsdyno_host::probe::FileIdentity;
@@ -109,6 +110,16 @@ impl UndoJournal {
         }
         self.remember(actions.iter().cloned());
         Ok(())
+    }
+
+    /// Names an instance of the kernel's tracing that is about to be created.
+    ///
+    /// # Errors
+    /// As for [`UndoJournal::append`].
+    pub fn trace_instance(&mut self) -> Result<String> {
+        let name = trace_instance();
+        self.append(&[UndoAction::RemoveTraceInstance { name: name.clone() }])?;
+        Ok(name)
     }
 
     fn remember(&mut self, lines: impl Iterator<Item = UndoAction>) {

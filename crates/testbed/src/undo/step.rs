@@ -72,6 +72,10 @@ pub(super) fn undo(
             host.remove_directory(path)?;
             Ok(Undone::Done(format!("removed '{}'", path.display())))
         }
+        UndoAction::RemoveTraceInstance { name } => Ok(match host.remove_trace_instance(name)? {
+            true => Undone::Done(format!("removed {}", action.describe())),
+            false => Undone::Nothing,
+        }),
         UndoAction::RemoveTree { path } => {
             if host.file_identity(path)?.is_none() {
                 return Ok(Undone::Nothing);

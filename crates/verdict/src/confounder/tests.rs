@@ -54,6 +54,7 @@ fn phase() -> PhaseResult {
         ramp_ns: Nanos(0),
         window_ns: Nanos(10 * SECOND),
         drain_ns: Nanos(0),
+        clock: None,
         roles: vec![reader],
         memory: None,
         cache: None,
