@@ -98,6 +98,11 @@ impl Operation {
         self == Operation::Fdatasync || (self.moves() != Moves::Nothing && !first)
     }
 
+    /// Whether it removes names.
+    pub fn is_of_removal(self) -> bool {
+        matches!(self, Operation::Unlinkat | Operation::Rmdir)
+    }
+
     /// Whether its time belongs to the rate with overhead of a role that performs these operations. As in the
     /// tables of FsOpBench, a reader's time includes finding the file, and a writer's includes closing it.
     /// Without a first byte there is no such table, and a worker's time includes everything that it does.

@@ -42,7 +42,7 @@ warnings! {
         "the load could use all memory, although the plan limits it";
     ReaderPasses = "reader-passes": "readers reached the end of their data and started again";
     WriterRounds = "writer-rounds":
-        "writers used up their space and removed what they had written to continue";
+        "writers used up their space, and removed or wrote over what they had written to continue";
     OptionNotInForce = "option-not-in-force": "an option that was requested is not in force";
     NameMapped = "name-mapped": "a name in the plan was mapped to its successor";
     NearestEquivalent = "nearest-equivalent":

@@ -198,6 +198,31 @@ fn processor_time_is_a_share_of_the_window() {
 }
 
 #[test]
+fn time_spent_removing_is_not_time_spent_writing() {
+    let whole = value_in(&trial(), "write").unwrap();
+    let mut removing = trial();
+    let writer = &mut removing.phases[2].roles[0];
+    assert_eq!(writer.role, Role::Writer);
+    let workers = u64::from(writer.workers);
+    // A fifth of the window of each.
+    let spent_ns = WINDOW.0 / 5 * workers;
+    let timeline = Timeline { sum_ns: vec![spent_ns / 2, spent_ns / 2], ..Timeline::default() };
+    let remove = OperationResult {
+        operation: Operation::Unlinkat,
+        censored: 0,
+        lat_ns: Latency::default(),
+        histogram: String::new(),
+        timeline,
+        slowest: Vec::new(),
+    };
+    writer.operations.push(remove);
+    let value = value_in(&removing, "write").unwrap();
+    assert!((value.value / whole.value - 1.25).abs() < 1e-6, "{value:?} {whole:?}");
+    assert!((value.weight - 24.0).abs() < 1e-6, "{value:?}");
+    assert_eq!(value_in(&removing, "c/writer/rate"), value_in(&trial(), "c/writer/rate"));
+}
+
+#[test]
 fn counts_are_divided_by_the_time_of_the_whole_run() {
     let mut counting = trial();
     counting.workload = Workload::of_kind("postmark").unwrap();

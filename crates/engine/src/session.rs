@@ -18,7 +18,9 @@ use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CacheAtStart, Durable, GroupMemory, TreeSummary};
 use fsdyno_core::units::{Bytes, Nanos};
 use fsdyno_core::workload::TreeModel;
-use fsdyno_core::{CacheState, EngineEvent, EngineRequest, PhaseResult, Role, Warning, WarningKind};
+use fsdyno_core::{
+    CacheState, EngineEvent, EngineRequest, Operation, PhaseResult, Role, Warning, WarningKind,
+};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode};
@@ -364,9 +366,17 @@ fn warnings(phase: &PhaseResult) -> Vec<Warning> {
             warnings.push(Warning::new(WarningKind::ReaderPasses, text));
         }
         if role.role == Role::Writer && rounds > 0 {
-            let text = format!(
-                "phase '{name}': writers used up their space {times} and removed what they had written"
-            );
+            let removing = role.share_of(phase.window_ns, Operation::is_of_removal);
+            let text = match role.operations.iter().any(|one| one.operation.is_of_removal()) {
+                true => format!(
+                    "phase '{name}': writers used up their space {times} and removed what they had written, which \
+                     took {:.1} % of their time and is not part of `write`",
+                    removing * 100.0
+                ),
+                false => {
+                    format!("phase '{name}': writers wrote as much as their files have {times}, and went on")
+                }
+            };
             warnings.push(Warning::new(WarningKind::WriterRounds, text));
         }
         let unfinished: Vec<String> = role

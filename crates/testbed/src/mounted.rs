@@ -6,9 +6,10 @@ use crate::trial::{Location, Trial};
 use crate::undo::UndoJournal;
 use crate::{Result, carriers, device, environment};
 use fsdyno_core::result::{Built, CheckResult, Lifecycle};
-use fsdyno_core::{Environment, Warning};
+use fsdyno_core::{Environment, Nanos, Warning};
 use fsdyno_host::{Command, Host};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// A filesystem that the engine may use.
 #[derive(Debug)]
@@ -125,7 +126,11 @@ impl Unmounted {
     ///
     /// # Errors
     /// [`TestbedError::Tool`] if the check itself failed.
-    pub fn check(&self, host: &mut dyn Host, journal: &mut UndoJournal) -> Result<Option<CheckResult>> {
+    pub fn check(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+    ) -> Result<Option<(CheckResult, Nanos)>> {
         let Location::Volume(volume) = &self.0.trial.location else { return Ok(None) };
         if volume.filesystem.check(&volume.targets()).is_none() {
             return Ok(None);
@@ -137,13 +142,16 @@ impl Unmounted {
             target.handle = *handle;
         }
         let Some(command) = volume.filesystem.check(&targets) else { return Ok(None) };
+        // Waiting for udev, which looks at a device when it is closed, is no part of it.
+        let begin = Instant::now();
         let output = host.run(&command.clone().reading_only()).map_err(at())?;
+        let took = begin.elapsed().into();
         for handle in handles {
             journal.close_device(host, handle).map_err(at())?;
         }
         let said = [output.stdout.trim(), output.stderr.trim()].join("\n").trim().to_string();
         match volume.filesystem.clean(&output) {
-            Some(clean) => Ok(Some(CheckResult { command: command.line(), clean, output: said })),
+            Some(clean) => Ok(Some((CheckResult { command: command.line(), clean, output: said }, took))),
             None => Err(TestbedError::Tool {
                 step: "check",
                 command: command.line(),

@@ -41,6 +41,9 @@ pub struct RankedCase {
 pub struct CaseEstimate {
     /// Mean and interval.
     pub estimate: Estimate,
+    /// The median of the trials, of two in the middle their mean: if it is far from the mean, few trials
+    /// decide the mean. With fewer than three trials it says nothing new, and is absent.
+    pub median: Option<f64>,
     /// The largest value of any trial.
     pub max: f64,
     /// Whether some value, and thus the mean and the maximum, is only a lower bound.
@@ -135,7 +138,14 @@ pub fn figure(measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Option<C
     let values: Vec<Value> = trials.iter().filter_map(|trial| measure.value(trial)).collect();
     let estimate = estimate_of(&values, seed)?;
     let max = values.iter().map(|value| value.value).fold(f64::MIN, f64::max);
-    Some(CaseEstimate { estimate, max, at_least: values.iter().any(|value| value.at_least) })
+    let median = (values.len() > 2).then(|| median(values.iter().map(|value| value.value).collect()));
+    Some(CaseEstimate { estimate, median, max, at_least: values.iter().any(|value| value.at_least) })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    low / 2.0 + high / 2.0
 }
 
 /// The mean of a measure over trials.
@@ -166,6 +176,22 @@ mod tests {
         let [xfs, ext4] = &rankings[0].rows[..] else { panic!("two rows") };
         assert!(ext4.figures[0].unwrap().at_least && !xfs.figures[0].unwrap().at_least);
         assert_eq!(ext4.figures[0].unwrap().estimate.value, (30e9 + 40e6) / 2.0);
+    }
+
+    #[test]
+    fn one_trial_does_not_move_the_median() {
+        let rate = |reads: f64| fixture::trial(0, 0, 0, fixture::configuration("ext4", "bfq"), reads);
+        let of = |rates: &[f64]| {
+            let trials: Vec<TrialRecord> = rates.iter().copied().map(rate).collect();
+            let trials: Vec<&TrialRecord> = trials.iter().collect();
+            figure(&"read".parse().unwrap(), 42, &trials).unwrap()
+        };
+        let usual = of(&[100.0, 101.0, 102.0]);
+        let stalled = of(&[100.0, 101.0, 1.0]);
+        assert!(stalled.estimate.value < 0.7 * usual.estimate.value, "{stalled:?}");
+        assert!(stalled.median > usual.median.map(|median| 0.98 * median), "{stalled:?} {usual:?}");
+        assert_eq!(of(&[1.0, 2.0]).median, None);
+        assert_eq!([median(vec![3.0, 1.0, 2.0]), median(vec![4.0, 1.0, 2.0, 3.0])], [2.0, 2.5]);
     }
 
     #[test]

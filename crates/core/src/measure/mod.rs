@@ -177,6 +177,8 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Figure {
     Rate,
+    /// Over the time in which the role does not remove what it has written.
+    WriteRate,
     DataRate,
     OverheadRate,
     OperationRate,
@@ -427,7 +429,9 @@ fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
 impl Figure {
     fn unit(self) -> Unit {
         match self {
-            Figure::Rate | Figure::DataRate | Figure::OverheadRate => Unit::BytesPerSecond,
+            Figure::Rate | Figure::WriteRate | Figure::DataRate | Figure::OverheadRate => {
+                Unit::BytesPerSecond
+            }
             Figure::OperationRate => Unit::OperationsPerSecond,
             Figure::ItemRate => Unit::ItemsPerSecond,
             Figure::LongestStall | Figure::CpuPerOperation => Unit::Nanoseconds,
@@ -441,6 +445,16 @@ impl Figure {
         let of_window = |rate: fn(&Rates) -> f64| role.window_rate(rate, window).map(Value::from);
         match self {
             Figure::Rate => of_window(|rates| rates.aggregate_bytes_per_s),
+            Figure::WriteRate => {
+                let writing = 1.0 - role.share_of(window, Operation::is_of_removal);
+                let over = Nanos((window.0 as f64 * writing) as u64);
+                // Whoever does nothing but remove writes nothing.
+                let rate = |rates: &Rates| rates.aggregate_bytes_per_s / writing.max(f64::MIN_POSITIVE);
+                match over {
+                    Nanos(0) => of_window(|rates| rates.aggregate_bytes_per_s),
+                    over => role.window_rate(rate, over).map(Value::from),
+                }
+            }
             Figure::DataRate => role.data_rate(window).map(Value::from),
             Figure::OverheadRate => role.overhead_rate(window).map(Value::from),
             Figure::OperationRate => of_window(|rates| rates.operations_per_s),

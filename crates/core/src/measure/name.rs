@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 pub(super) const FIGURES: &[(&str, Figure)] = &[
     ("rate", Figure::Rate),
+    ("write-rate", Figure::WriteRate),
     ("data-rate", Figure::DataRate),
     ("overhead-rate", Figure::OverheadRate),
     ("operation-rate", Figure::OperationRate),

@@ -72,10 +72,10 @@ fn of_load() -> Vec<Named> {
     ),
     role(
         "write",
-        "bytes per second of the writers while readers read",
+        "bytes per second of the writers while readers read, over the time in which they do not remove what they wrote",
         Phase::ReadersAndWriters,
         Role::Writer,
-        Figure::Rate,
+        Figure::WriteRate,
     ),
     Named {
         name: "first-byte-p999",

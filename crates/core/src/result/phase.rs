@@ -239,6 +239,15 @@ impl RoleResult {
         (self.is_watched() || rate > 0.0).then(|| Quotient::over(rate, window.as_secs_f64()))
     }
 
+    /// The share of the window that its workers spent in some operations, 0 to 1.
+    pub fn share_of(&self, window: Nanos, belongs: fn(Operation) -> bool) -> f64 {
+        let all_ns = window.0 as f64 * f64::from(self.workers);
+        let spent =
+            self.operations.iter().filter(|one| belongs(one.operation)).flat_map(|one| &one.timeline.sum_ns);
+        let spent_ns: f64 = spent.map(|ns| *ns as f64).sum();
+        if all_ns > 0.0 { (spent_ns / all_ns).min(1.0) } else { 0.0 }
+    }
+
     /// Bytes per second of the time that all workers together spent in reads or writes after the first.
     pub fn data_rate(&self, window: Nanos) -> Option<Quotient> {
         self.over_operations(self.rates.data_bytes_per_s, window, &Operation::is_of_data)

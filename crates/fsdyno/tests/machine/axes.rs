@@ -197,7 +197,7 @@ fn trial(
     }
     let no_check = configuration.filesystem == "nilfs2";
     match unmounted.check(host, journal)? {
-        Some(check) if check.clean => {}
+        Some((check, _)) if check.clean => {}
         None if no_check => {}
         check => failures.push(format!("check: {check:?}")),
     }
@@ -245,7 +245,7 @@ fn block_devices_serve_trial_after_trial() {
         assert_eq!(mounted.built().scheduler_in_force, "kyber");
         fs::write(mounted.directory().join("file"), "content").expect("write");
         let unmounted = mounted.unmount(&mut host, &mut journal).expect("unmount");
-        let check = unmounted.check(&mut host, &mut journal).expect("check").expect("a filesystem");
+        let (check, _) = unmounted.check(&mut host, &mut journal).expect("check").expect("a filesystem");
         assert!(check.clean, "{check:?}");
         assert_eq!(journal.undo_all(&mut host).left, [""; 0]);
     }

@@ -151,6 +151,9 @@ fn cell(measure: &Measure, figure: Option<CaseEstimate>) -> Markup {
             @if let Some(interval) = interval {
                 small { (measured(unit, interval.low, false)) " – " (measured(unit, interval.high, figure.at_least)) }
             }
+            @if let Some(median) = figure.median.filter(|_| measure.name() != LONGEST) {
+                small { "median " (measured(unit, median, figure.at_least)) }
+            }
         }
     }
 }

@@ -141,7 +141,20 @@ fn columns(ranking: &Ranking) -> Vec<Column> {
     };
     columns.insert(1, counts("n", |row| row.trials));
     columns.insert(2, counts("warn", |row| row.warning_kinds));
+    columns.splice(1..1, medians(ranking));
     columns
+}
+
+/// The medians of the deciding measure beside its means, if there are enough trials for them.
+fn medians(ranking: &Ranking) -> Option<Column> {
+    let median = |row: &RankedCase| row.figures[0].and_then(|figure| Some((figure, figure.median?)));
+    if !ranking.rows.iter().any(|row| median(row).is_some()) {
+        return None;
+    }
+    let unit = ranking.measure().unit();
+    let show = |(figure, median): (CaseEstimate, f64)| number(unit, median, figure.at_least);
+    let cells = ranking.rows.iter().map(|row| median(row).map_or("-".to_string(), show)).collect();
+    Some(Column { name: "median".to_string(), head: vec!["median".to_string()], cells })
 }
 
 /// The deciding measure as bars, the largest of which fills the column.

@@ -186,14 +186,13 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     }
 
     bench.begin("check")?;
-    let start = Instant::now();
-    record.built.check = unmounted.check(bench.host, bench.journal)?;
-    if let Some(check) = &record.built.check {
-        record.lifecycle_ns.check = Some(start.elapsed().into());
+    if let Some((check, took)) = unmounted.check(bench.host, bench.journal)? {
+        record.lifecycle_ns.check = Some(took);
         if !check.clean {
             let text = format!("'{}' found the filesystem damaged", check.command);
             record.warnings.push(Warning::new(WarningKind::CheckFailed, text));
         }
+        record.built.check = Some(check);
     }
     Ok(())
 }

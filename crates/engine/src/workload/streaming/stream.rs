@@ -258,6 +258,14 @@ impl Source {
     fn next(&mut self, meter: &Meter) -> Option<Piece> {
         if let Course::Random { .. } = self.course {
             self.left = self.left.checked_sub(1)?;
+            if !self.reads {
+                // As much as the file has: from then on most blocks are written over.
+                if self.next >= self.file_bytes {
+                    meter.next_round();
+                    self.next = 0;
+                }
+                self.next += self.block;
+            }
             let position = self.random.random_range(0..self.file_bytes / self.block) * self.block;
             return Some(Piece { position, length: self.block as usize });
         }
@@ -265,10 +273,9 @@ impl Source {
             if self.course == Course::Once {
                 return None;
             }
-            if self.reads {
-                // A repeated read may come from memory, and the result must say so.
-                meter.next_round();
-            }
+            // A repeated read may come from memory, and what is written over may never reach the device: the
+            // result must say so.
+            meter.next_round();
             self.next = 0;
         }
         let position = self.next;
