@@ -48,6 +48,9 @@ pub struct EngineRequest {
     /// The block device below that directory, for a workload that reads it directly.
     #[serde(default)]
     pub device: Option<PathBuf>,
+    /// The size of what the filesystem was created on, the same for all filesystems; absent in a directory.
+    #[serde(default)]
+    pub device_bytes: Option<Bytes>,
     /// What to sample while phases are measured; nothing if absent.
     #[serde(default)]
     pub telemetry: Option<TelemetryRequest>,

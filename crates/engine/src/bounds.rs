@@ -113,6 +113,7 @@ mod tests {
             memory: None,
             cache: Default::default(),
             remounted: false,
+            device_bytes: None,
             patience: None,
         }
     }

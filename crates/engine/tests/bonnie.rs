@@ -52,6 +52,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
         memory: None,
         cache: Default::default(),
         remounted: false,
+        device_bytes: None,
         patience: None,
     };
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());

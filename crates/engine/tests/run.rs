@@ -46,6 +46,7 @@ fn request(directory: &Path, workload: Workload) -> EngineRequest {
         memory: None,
         cache: Default::default(),
         remounted: false,
+        device_bytes: None,
         patience: None,
     }
 }

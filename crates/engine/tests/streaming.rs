@@ -54,6 +54,7 @@ fn part(directory: &Path, streaming: Streaming, part: Part) -> (Result<(), Engin
         memory: None,
         cache: Default::default(),
         remounted: false,
+        device_bytes: None,
         patience: None,
     };
     let mut events = Vec::new();

@@ -410,6 +410,7 @@ mod tests {
             memory: None,
             cache: Default::default(),
             remounted: false,
+            device_bytes: None,
             patience: None,
         };
         let silence = port.start(&request, Duration::from_millis(200)).expect_err("nothing was started");

@@ -19,7 +19,7 @@ parameters! {
         io_size: Bytes = Bytes(64 * Bytes::KIB), "buffer size of each `read` and `write` after the first byte";
         direct: bool = false, "`true`: use `O_DIRECT`, with sizes rounded up to multiples of 4 KiB";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";
-        writer_space: Option<Bytes> = None, "how much space a writer may use before it removes its tree and starts again; by default 80 % of the free space, shared by all writers";
+        writer_space: Option<Bytes> = None, "how much space a writer may use before it removes its tree and starts again; by default all writers share 60 % of what trees and filling leave of the device, the same on every filesystem, or 80 % of the free space if that is less";
     }
 }
 

@@ -40,6 +40,7 @@ fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
         memory: None,
         cache: Default::default(),
         remounted: false,
+        device_bytes: None,
         patience: None,
     }
 }

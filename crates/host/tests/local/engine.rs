@@ -66,6 +66,7 @@ fn start(part: u64) -> Box<dyn EngineProcess> {
         memory: None,
         cache: Default::default(),
         remounted: false,
+        device_bytes: None,
         patience: None,
     };
     host().start_engine(&request).unwrap()

@@ -14,7 +14,8 @@ use fsdyno_core::axis::MEMORY;
 use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{
-    DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning, WarningKind,
+    Bytes, DeviceSpec, EngineRequest, Failure, Nanos, Outcome, TelemetryRequest, TrialRecord, Warning,
+    WarningKind,
 };
 use fsdyno_host::{Host, HostError};
 use fsdyno_testbed::undo::UndoReport;
@@ -165,6 +166,7 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
             part,
             remounted,
             memory: group.clone(),
+            device_bytes: device_bytes(bench.device, record),
             ..engine_request(bench, slot, case, &mounted)
         };
         written_back = load(bench, &request, record)?;
@@ -262,6 +264,12 @@ fn remount(
         }
     }
     Ok((mounted, released))
+}
+
+/// The size of the device with the filesystem.
+fn device_bytes(device: &DeviceSpec, record: &TrialRecord) -> Option<Bytes> {
+    let facts = record.environment.devices.first()?;
+    (!matches!(device, DeviceSpec::Directory { .. })).then_some(Bytes(facts.size_bytes))
 }
 
 /// What every part of a trial's load has in common.

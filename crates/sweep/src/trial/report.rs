@@ -22,6 +22,7 @@ pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: b
         memory: None,
         cache: Default::default(),
         remounted: false,
+        device_bytes: None,
         patience: None,
     }
 }

@@ -21,7 +21,7 @@ use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::{Fileserver, Load, fileserver};
-use fsdyno_core::{CacheState, Role, WarningKind};
+use fsdyno_core::{CacheState, EngineRequest, Role, WarningKind};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -59,7 +59,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
         session.warm_up(&name, phase_ns)?;
         let mut teams = Vec::new();
         if writers > 0 {
-            let space = writer_space(parameters, &base)?;
+            let space = writer_space(parameters, &base, device_space(session.request, parameters))?;
             let jobs = (0..writers).map(|worker| -> Job {
                 writer::job(writer::Assignment {
                     base: base.clone(),
@@ -175,15 +175,33 @@ fn left_ns(elapsed_ns: f64, done: f64, whole_bytes: f64) -> u64 {
     left.max(0.0) as u64
 }
 
-/// How much space one writer may use.
-fn writer_space(parameters: &Fileserver, base: &Path) -> Result<writer::Space, EngineError> {
+/// What the trees and the filling leave of the device: the same for all filesystems on it, so that no writer
+/// has to remove more often because its filesystem reserves more or counts differently. `None` in a
+/// directory.
+fn device_space(request: &EngineRequest, parameters: &Fileserver) -> Option<u64> {
+    let device = request.device_bytes?.0;
+    let filled = request.precondition.map_or(0, |precondition| u64::from(precondition.fill_percent));
+    Some((device - device / 100 * filled.min(100)).saturating_sub(parameters.prepares().0))
+}
+
+/// How much space one writer may use. `device_bytes`: see [`device_space`].
+fn writer_space(
+    parameters: &Fileserver,
+    base: &Path,
+    device_bytes: Option<u64>,
+) -> Result<writer::Space, EngineError> {
+    /// The share of that which all writers together may fill: what any filesystem has left of its device.
+    const SHARE_OF_DEVICE: f64 = 0.6;
     /// The share of the free space that all writers together may fill.
     const SHARE: f64 = 0.8;
     let filesystem =
         rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
     let per_writer = |free: u64| (free as f64 * SHARE) as u64 / u64::from(parameters.writers.max(1));
     let free_bytes = per_writer(filesystem.f_bavail * filesystem.f_frsize);
-    let bytes = parameters.writer_space.map_or(free_bytes, |space| space.0);
+    let of_device = device_bytes.map_or(u64::MAX, |bytes| {
+        (bytes as f64 * SHARE_OF_DEVICE) as u64 / u64::from(parameters.writers.max(1))
+    });
+    let bytes = parameters.writer_space.map_or(free_bytes.min(of_device), |space| space.0);
     if bytes < SMALLEST_SPACE {
         let path = "new-0".to_string();
         let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
@@ -207,6 +225,20 @@ mod tests {
         assert_eq!(names(3, 3), ["1 reader", "3 readers", "3 readers, 3 writers"]);
         assert_eq!(names(3, 0), ["1 reader", "3 readers"]);
         assert_eq!(names(1, 1), ["1 reader", "1 reader, 1 writer"]);
+    }
+
+    #[test]
+    fn writers_have_the_same_space_on_every_filesystem_of_a_device() {
+        let parameters = Fileserver { writers: 3, writer_space: None, ..Fileserver::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let space =
+            |parameters, of_device| writer_space(parameters, directory.path(), of_device).unwrap().bytes;
+        // There is more free than that.
+        assert_eq!(space(&parameters, Some(10_000_000)), 2_000_000);
+        let free = space(&parameters, None);
+        assert_eq!(space(&parameters, Some(u64::MAX)), free, "no more than there is");
+        let fixed = Fileserver { writer_space: Some(fsdyno_core::Bytes(1 << 20)), ..parameters.clone() };
+        assert_eq!(space(&fixed, Some(10_000_000)), 1 << 20);
     }
 
     #[test]
