@@ -215,7 +215,9 @@ impl<'a, 'e> Session<'a, 'e> {
             && missed.0 > loaded.0 / 100
         {
             let text = format!(
-                "phase '{phase}': {missed} of {loaded} did not stay in memory; use smaller files or raise `memory`"
+                "phase '{phase}': {} of {loaded} did not stay in memory; use smaller files, raise `memory`, or \
+                 look for what else drops caches",
+                missed.min(loaded)
             );
             self.warn(WarningKind::CacheNotWarm, text);
         }
@@ -348,7 +350,7 @@ impl<'a, 'e> Session<'a, 'e> {
 
 /// Writes back everything of the filesystem below a directory.
 fn write_back(base: &Path) -> Result<(), EngineError> {
-    let action = "write back the filesystem of";
+    let action = "write back everything below";
     let directory =
         rustix::fs::open(base, DIRECTORY, Mode::empty()).map_err(EngineError::system(action, base))?;
     rustix::fs::syncfs(&directory).map_err(EngineError::system(action, base))

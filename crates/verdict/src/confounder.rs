@@ -22,6 +22,9 @@ use fsdyno_core::{Bytes, CacheState, DeviceSpec, Nanos, Role, TrialRecord, Warni
 const CACHED_SHARE: f64 = 0.2;
 /// Share of the bytes written that need not reach the device in the window.
 const ABSORBED_SHARE: f64 = 0.2;
+/// Share of the bytes read that may come from the device if all of it should be in memory: filesystems read
+/// some metadata again.
+const COLD_SHARE: f64 = 0.05;
 /// Share of all processors that other processes may use.
 const FOREIGN_SHARE: f64 = 0.05;
 /// With fewer bytes than this, a share of them means nothing.
@@ -46,6 +49,7 @@ pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
     let found = [
         page_cache(record, &seen),
         write_cache_absorbed(record, &seen),
+        cache_not_warm(record, &seen),
         foreign_load(&seen),
         lazy_initialisation(&seen),
         processors_saturated(&seen),
@@ -115,19 +119,49 @@ fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Wa
     if compresses(record) || options.any(|option| option == "data=journal") {
         return None;
     }
-    let written = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_written(role))) };
-    let (one, share) = worst(seen, ABSORBED_SHARE, |one| {
-        let bytes = written(one);
+    let absorbed = |one: &Watched<'_>| {
+        let bytes: u64 = total(one.roles.iter().map(|role| bytes_written(role)));
         let to_device = one.telemetry.filesystem_device()?.write_bytes;
-        (bytes >= FEW_BYTES).then(|| 1.0 - to_device.min(bytes) as f64 / bytes as f64)
+        let share = 1.0 - to_device.min(bytes) as f64 / bytes.max(1) as f64;
+        let text = format!(
+            "{:.0} % of the {:.0} MB written in phase '{}'",
+            share * 100.0,
+            megabytes(bytes),
+            one.name
+        );
+        (bytes >= FEW_BYTES && share > ABSORBED_SHARE).then_some(text)
+    };
+    let phases: Vec<String> = seen.iter().filter_map(absorbed).collect();
+    let device = seen.first()?.telemetry.devices.first()?;
+    (!phases.is_empty()).then(|| {
+        let text = format!(
+            "{} did not reach device '{device}' in that time; see write-durable",
+            phases.join(" and ")
+        );
+        Warning::new(WarningKind::WriteCacheAbsorbed, text)
+    })
+}
+
+/// Bytes that came from the device although the plan wants everything in memory.
+fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
+    if record.configuration.cache() != CacheState::Warm {
+        return None;
+    }
+    let is_warmed =
+        |one: &Watched<'_>| record.phases.iter().any(|phase| phase.name == one.name && phase.cache.is_some());
+    let read = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_read(role))) };
+    let from_device = |one: &Watched<'_>| Some(one.telemetry.filesystem_device()?.read_bytes);
+    let (one, share) = worst(seen, COLD_SHARE, |one| {
+        let (bytes, from_device) = (read(one), from_device(one)?);
+        (is_warmed(one) && bytes >= FEW_BYTES).then(|| from_device as f64 / bytes as f64)
     })?;
-    let device = one.telemetry.devices.first()?;
     let text = format!(
-        "{:.0} % of the {:.0} MB written did not reach device '{device}' in that time; see write-durable",
-        share * 100.0,
-        megabytes(written(one))
+        "cache = \"warm\", but {:.0} MB were read from the device, {:.0} % of what was read; look for what else \
+         uses memory or drops caches",
+        megabytes(from_device(one)?),
+        share * 100.0
     );
-    warning(WarningKind::WriteCacheAbsorbed, one, &text)
+    warning(WarningKind::CacheNotWarm, one, &text)
 }
 
 /// Processor time of processes that are neither fsdyno's nor the kernel's.

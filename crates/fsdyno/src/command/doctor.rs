@@ -54,10 +54,15 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
 /// Whether the kernel has confirmed what fsdyno says.
 fn last_selfcheck(surroundings: &Surroundings) -> Finding {
     let last = selfcheck::last(surroundings.state.directory());
-    let ok = last.as_ref().is_some_and(|last| last.agree == last.compared);
-    let found = last.map_or("never run".to_string(), |last| {
-        let Kept { finished, fsdyno, compared, agree, .. } = last;
-        format!("{agree} of {compared} figures of version {fsdyno} agreed with the kernel, {finished}")
+    let holds = |last: &Kept| last.lost == 0 && last.compared > 0 && last.agree == last.compared;
+    let ok = last.as_ref().is_some_and(holds);
+    let found = last.map_or("never run".to_string(), |last| match last {
+        Kept { finished, lost, .. } if lost > 0 => {
+            format!("inconclusive: {lost} events of the kernel were lost, {finished}")
+        }
+        Kept { finished, fsdyno, compared, agree, .. } => {
+            format!("{agree} of {compared} figures of version {fsdyno} agreed with the kernel, {finished}")
+        }
     });
     let remedy = (!ok).then(|| "sudo fsdyno selfcheck".to_string());
     Finding { subject: "selfcheck".to_string(), ok, found, remedy }

@@ -4,6 +4,7 @@ use super::sweep::{carry_out, plan_trouble, status};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{DocumentFormat, Selfcheck};
 use crate::exit::{Status, Trouble};
+use crate::interrupt::Interrupt;
 use crate::out;
 use crate::say;
 use anyhow::anyhow;
@@ -20,6 +21,8 @@ use std::path::Path;
 
 /// The file with the last one, below the directory of state.
 const FILE: &str = "selfcheck.json";
+/// The store with its trials.
+const STORE: &str = "selfcheck.db";
 /// Calls of which the kernel does nothing, to measure the way into it and out of it.
 const CALLS: usize = 20_000;
 /// The same where each finds the processor's caches full of something else.
@@ -126,6 +129,12 @@ pub(super) struct Kept {
     pub compared: usize,
     /// How many of them agree.
     pub agree: usize,
+    /// Events of the kernel that were lost: then nothing is proven.
+    #[serde(default)]
+    pub lost: u64,
+    /// The clock of the engine.
+    #[serde(default)]
+    pub clock: String,
     /// The way into the kernel and out of it, with its tracepoints switched on.
     pub way: Way,
 }
@@ -136,13 +145,20 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
             anyhow!("selfcheck records the kernel's tracepoints and creates filesystems, which needs root");
         return Err(Trouble::new(Status::Usage, error).hint("run sudo fsdyno selfcheck"));
     }
-    let image = serde_json::to_string(&options.image).map_err(anyhow::Error::from)?;
+    let image = std::path::absolute(&options.image)?;
+    if image.symlink_metadata().is_ok() {
+        let error = anyhow!("'{}' already exists, and selfcheck creates its image anew", image.display());
+        return Err(Trouble::new(Status::Usage, error).hint("name a new file with --image FILE"));
+    }
+    let image = serde_json::to_string(&image).map_err(anyhow::Error::from)?;
     let plan = Plan::parse(PLAN, "selfcheck", &[format!("device.image={image}")]).map_err(plan_trouble)?;
-    let mut store = surroundings.open_store()?;
+    // From here on a signal undoes what was done.
+    let interrupt = Interrupt::listen()?;
     surroundings.state.make()?;
+    let mut store = own_store(surroundings)?;
     let mut host = surroundings.host()?;
     let mut journal = UndoJournal::create(&mut host, &surroundings.state.undo())?;
-    let checked = check(surroundings, &plan, &mut store, &mut journal);
+    let checked = check(surroundings, &plan, (&mut store, &interrupt), &mut journal);
     let left = journal.undo_all(&mut host).left;
     for line in &left {
         say::note(&format!("left behind: {line}"));
@@ -151,23 +167,33 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
         journal.close()?;
     }
     let (ended, testimonies, way) = checked?;
+    let mut comparisons = testimonies.iter().flat_map(Testimony::comparisons);
+    let (agree, differ): (Vec<bool>, Vec<bool>) = comparisons.by_ref().partition(|holds| *holds);
     let kept = Kept {
-        finished: jiff::Timestamp::now().to_string(),
+        finished: now(),
         fsdyno: env!("CARGO_PKG_VERSION").to_string(),
-        compared: testimonies.iter().map(|one| one.rows.len() + one.devices.len()).sum(),
-        agree: testimonies.iter().map(agreeing).sum(),
+        compared: agree.len() + differ.len(),
+        agree: agree.len(),
+        lost: testimonies.iter().map(|one| one.lost).fold(0, u64::saturating_add),
+        clock: Timer::calibrate().source().name().to_string(),
         way,
     };
-    let lost: u64 = testimonies.iter().map(|one| one.lost).fold(0, u64::saturating_add);
     let document = Document { kept, testimonies: &testimonies };
-    let text = serde_json::to_vec_pretty(&document).map_err(anyhow::Error::from)?;
-    std::fs::write(surroundings.state.directory().join(FILE), text)?;
+    // One that was interrupted says nothing about the figures.
+    if status(&ended) == Status::Well {
+        let text = serde_json::to_vec_pretty(&document).map_err(anyhow::Error::from)?;
+        keep(&surroundings.state.directory().join(FILE), &text)?;
+    }
+    if status(&ended) == Status::Interrupted {
+        return Ok(Status::Interrupted);
+    }
     match options.format {
         DocumentFormat::Json => print_json(&document)?,
         DocumentFormat::Text => print(&mut out::text(&surroundings.style), &document, options.all)?,
     }
     match status(&ended) {
-        Status::Well if lost > 0 => {
+        Status::Well if document.kept.lost > 0 => {
+            let lost = document.kept.lost;
             let error = anyhow!("{lost} events of the kernel were lost, so nothing is proven");
             Err(Trouble::new(Status::TrialFailed, error).hint("repeat it on a quieter machine"))
         }
@@ -180,7 +206,7 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
 fn check(
     surroundings: &Surroundings,
     plan: &Plan,
-    store: &mut Store,
+    (store, interrupt): (&mut Store, &Interrupt),
     journal: &mut UndoJournal,
 ) -> std::result::Result<(SweepOutcome, Vec<Testimony>, Way), Trouble> {
     // Everything that is started from here on is heard.
@@ -197,7 +223,8 @@ fn check(
             testimonies.push(Testimony::of(trial, heard, way));
         }
     };
-    let ended = carry_out(surroundings, plan, &Confirmation::default(), None, store, &mut listen);
+    let ended =
+        carry_out(surroundings, plan, &Confirmation::default(), None, (store, interrupt), &mut listen);
     listener.end();
     Ok((ended?, testimonies, way))
 }
@@ -230,19 +257,37 @@ fn calibrate(listener: &Listener) -> std::result::Result<Way, Trouble> {
     };
     let way = measure(CALLS, false).zip(measure(CALLS_COLD, true));
     way.map(|(warm_ns, cold_ns)| Way { warm_ns, cold_ns: cold_ns.max(warm_ns) }).ok_or_else(|| {
-        let error = anyhow!("the kernel's tracepoints do not show the calls of this process");
-        Trouble::new(Status::TrialFailed, error)
+        let error = anyhow!("the kernel's tracepoints do not show all calls of this process");
+        Trouble::new(Status::TrialFailed, error).hint("repeat it on a quieter machine")
     })
 }
 
-fn agreeing(testimony: &Testimony) -> usize {
-    match testimony.lost {
-        0 => {
-            let rows = testimony.rows.iter().filter(|row| row.holds()).count();
-            rows + testimony.devices.iter().filter(|row| row.holds()).count()
+/// Replaces the file with the last outcome.
+fn keep(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(text)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A store of its own, so that the latest sweep remains that of the user; only the last selfcheck is kept.
+fn own_store(surroundings: &Surroundings) -> std::result::Result<Store, Trouble> {
+    let path = surroundings.state.directory().join(STORE);
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.clone().into_os_string();
+        name.push(suffix);
+        match std::fs::remove_file(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
         }
-        _ => 0,
     }
+    Ok(Store::open(&path)?)
+}
+
+fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
 /// The last selfcheck whose outcome is kept.
@@ -258,17 +303,21 @@ fn print(out: &mut dyn Write, document: &Document<'_>, all: bool) -> io::Result<
     let Way { warm_ns, cold_ns } = kept.way;
     writeln!(
         out,
-        "Operations as fsdyno counts and times them, and as the kernel's tracepoints show them. Between\n\
-         fsdyno's two readings of the clock and the kernel's there is the way into the kernel and out of\n\
-         it: here {warm_ns:.0} ns with warm caches and {cold_ns:.0} ns with cold ones.\n"
+        "Operations as fsdyno counts and times them, and as the kernel's tracepoints\n\
+         show them. Between fsdyno's two readings of its clock ({}) and the\n\
+         kernel's there is the way into the kernel and out of it: here {warm_ns:.0} ns with\n\
+         warm caches and {cold_ns:.0} ns with cold ones. Medians agree if they differ by\n\
+         something in between, give or take 100 ns or 2 %.\n",
+        kept.clock
     )?;
     for testimony in *testimonies {
         let same = |a: &Row, b: &Row| (&a.phase, a.role) == (&b.phase, b.role);
         for rows in testimony.rows.chunk_by(same) {
-            let agree = rows.iter().filter(|row| row.holds()).count();
+            let compared = rows.iter().flat_map(Row::comparisons).count();
+            let agree = rows.iter().flat_map(Row::comparisons).filter(|holds| *holds).count();
             let Row { workload, phase, role, .. } = &rows[0];
             let heading = format!("{workload}, {phase}: {role}");
-            writeln!(out, "{heading:<62} {agree} of {} agree", rows.len())?;
+            writeln!(out, "{heading:<62} {agree} of {compared} agree")?;
             let shown = rows.iter().filter(|row| all || !row.holds());
             shown.enumerate().try_for_each(|(index, row)| line(out, row, index == 0))?;
         }
@@ -283,15 +332,23 @@ fn print(out: &mut dyn Write, document: &Document<'_>, all: bool) -> io::Result<
             }
         }
     }
-    writeln!(out, "\n{} of {} figures agree with the kernel", kept.agree, kept.compared)
+    match kept.lost {
+        0 => writeln!(out, "\n{} of {} figures agree with the kernel", kept.agree, kept.compared),
+        lost => writeln!(out, "\ninconclusive: {lost} events of the kernel were lost"),
+    }
 }
 
 /// One operation; with the names of the columns before the first.
 fn line(out: &mut dyn Write, row: &Row, first: bool) -> io::Result<()> {
     if first {
-        writeln!(out, "  {:<NAME$} {:>9} {:>11} {:>11} {:>9}", "", "count", "median", "kernel", "way")?;
+        writeln!(
+            out,
+            "  {:<NAME$} {:>9} {:>12} {:>11} {:>11} {:>9}",
+            "", "count", "bytes", "median", "kernel", "way"
+        )?;
     }
-    write!(out, "  {:<NAME$} {:>9}", row.operation, row.count.reported)?;
+    let bytes = row.bytes.map(|bytes| bytes.reported.to_string()).unwrap_or_default();
+    write!(out, "  {:<NAME$} {:>9} {bytes:>12}", row.operation, row.count.reported)?;
     if let Some(median) = row.median {
         let kernel = median.kernel_ns.least;
         let way = median.reported_ns - kernel as f64;

@@ -82,8 +82,9 @@ pub fn measure(
     resume: Option<SweepId>,
     format: Format,
 ) -> std::result::Result<SweepOutcome, Trouble> {
+    let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
-    let ended = carry_out(surroundings, plan, confirmation, resume, &mut store, &mut |_| {})?;
+    let ended = carry_out(surroundings, plan, confirmation, resume, (&mut store, &interrupt), &mut |_| {})?;
     // What was measured is stored: whether anybody reads it does not change how the sweep ended.
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
@@ -102,10 +103,9 @@ pub fn carry_out(
     plan: &Plan,
     confirmation: &Confirmation,
     resume: Option<SweepId>,
-    store: &mut Store,
+    (store, interrupt): (&mut Store, &Interrupt),
     stored: &mut dyn FnMut(&TrialRecord),
 ) -> std::result::Result<SweepOutcome, Trouble> {
-    let interrupt = Interrupt::listen()?;
     add_kept(surroundings, store);
     surroundings.state.make()?;
     let options = RunOptions {

@@ -25,7 +25,9 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
     let Recommendation { name, goal, answers, skipped, failed, .. } = recommendation;
     drift(out, recommendation.drift.as_ref(), style)?;
     for answer in answers {
-        let title = format!("{name}: {}, what to use for {goal}", answer.title);
+        // A workload without the plan's measure is ranked by its own.
+        let what = if goal.parse::<Measure>().is_ok() { &answer.measure } else { goal };
+        let title = format!("{name}: {}, what to use for {what}", answer.title);
         style.paragraph(out, Paint::Heading, 0, &title)?;
         writeln!(out)?;
         for (index, sentence) in answer.sentences.iter().enumerate() {

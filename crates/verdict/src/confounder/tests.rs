@@ -1,9 +1,9 @@
 use super::*;
 use crate::fixture;
-use fsdyno_core::result::Rates;
+use fsdyno_core::result::{CacheAtStart, Rates};
 use fsdyno_core::telemetry::{CpuSplit, ProcessIo, Sample, Telemetry};
 use fsdyno_core::workload::{Content, Fileserver};
-use fsdyno_core::{Environment, Operation, PhaseResult};
+use fsdyno_core::{Bytes, Environment, Operation, PhaseResult};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -109,10 +109,16 @@ fn writes_that_the_device_never_saw_were_absorbed() {
         (found.kind, found.text.as_str()),
         (
             WarningKind::WriteCacheAbsorbed,
-            "phase '1 reader': 75 % of the 1000 MB written did not reach device 'loop0' in that time; see \
+            "75 % of the 1000 MB written in phase '1 reader' did not reach device 'loop0' in that time; see \
              write-durable"
         )
     );
+    // Each phase is named.
+    let mut twice = record.clone();
+    twice.phases.push(PhaseResult { name: "second".to_string(), ..twice.phases[0].clone() });
+    let absorbed = |found: &Warning| found.kind == WarningKind::WriteCacheAbsorbed;
+    let text = confounders(&twice).into_iter().find(absorbed).expect("a warning").text;
+    assert!(text.contains("'1 reader' and 75 %") && text.contains("'second' did not reach"), "{text}");
     record.built.mount_options_in_force = "rw,compress=zstd:3".to_string();
     assert_eq!(confounders(&record), []);
 }
@@ -123,7 +129,20 @@ fn what_the_plan_wants_in_memory_is_no_confounder() {
     window(&mut record).devices[0] = Some(DeviceActivity::default());
     assert_eq!(only(&record).0, WarningKind::PageCache);
     record.configuration.settings.insert("cache".to_string(), "warm".to_string());
+    let cache = CacheAtStart {
+        state: CacheState::Warm,
+        remounted: true,
+        drops: 2,
+        left: Some(Bytes(1)),
+        loaded: Some(Bytes(1 << 30)),
+        missed: Some(Bytes(0)),
+    };
+    record.phases[0].cache = Some(cache);
     assert_eq!(confounders(&record), []);
+    // Something has taken a part of it out of memory since.
+    window(&mut record).devices[0].as_mut().expect("a device").read_bytes = 400_000_000;
+    let (kind, text) = only(&record);
+    assert!(kind == WarningKind::CacheNotWarm && text.contains("400 MB") && text.contains("40 %"), "{text}");
 }
 
 #[test]

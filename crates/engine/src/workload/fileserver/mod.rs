@@ -139,7 +139,7 @@ fn prepare(
             sum.bytes += made.bytes;
         }
         rustix::fs::syncfs(&parent)
-            .map_err(EngineError::system("write back the filesystem of", &directory))?;
+            .map_err(EngineError::system("write back everything below", &directory))?;
         Ok(sum)
     };
     let whole = (tree_bytes * u64::from(trees)) as f64;
