@@ -33,7 +33,7 @@ const IMPORTS: &[Imports] = &[
     imports("sweep", &["core", "host", "testbed", "store", "verdict"]),
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
     imports("import", &["core", "formats", "stats"]),
-    imports("witness", &["core"]),
+    imports("witness", &["core", "sys"]),
     imports(
         "fsdyno",
         &[

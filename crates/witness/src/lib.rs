@@ -2,10 +2,10 @@
 //!
 //! A [`Listener`] records the kernel's own tracepoints while engines work: the entry and exit of system calls
 //! (`raw_syscalls`), submissions to rings (`io_uring`) and completed requests of block devices (`block`). A
-//! [`Testimony`] puts them beside a trial's figures. They are read from ftrace's buffers, in instances of our own:
-//! what others trace is not touched, and nothing is mounted where they would see it. perf_event_open(2) would
-//! be the other way; its tracepoints cost twice as much, and most of that when an operation has just taken
-//! the processor's caches, so that it looks like a part of the operation.
+//! [`Testimony`] puts them beside a trial's figures. They are read from ftrace's buffers, in instances of our
+//! own: what others trace is not touched, and nothing is mounted where they would see it. perf_event_open(2)
+//! would be the other way; its tracepoints cost twice as much, and most of that when an operation has just
+//! taken the processor's caches, so that it looks like a part of the operation.
 //!
 //! Both sides use `CLOCK_MONOTONIC`, but the engine's clock is read before the system call is entered and
 //! after it has returned. So the kernel cannot tell exactly which operations started inside a window, but it
@@ -14,10 +14,12 @@
 //! where a ring is used. Within these bounds, counts and bytes must agree exactly.
 
 mod calls;
+mod error;
 mod listener;
 mod page;
 mod testimony;
 mod tracepoint;
 
-pub use listener::{Heard, Listener, Unavailable};
+pub use error::Unavailable;
+pub use listener::{Heard, Listener};
 pub use testimony::{Agreement, DeviceRow, Median, Range, Row, Testimony, Way, way_ns};

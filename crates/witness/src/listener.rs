@@ -1,8 +1,8 @@
 //! Recording tracepoints.
 
+use crate::error::Unavailable;
 use crate::page;
 use crate::tracepoint::{Tracefs, Tracepoint};
-use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
@@ -17,30 +17,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const MOST: usize = 40_000_000;
 /// Bytes of the largest page of a buffer.
 const PAGE: usize = 64 << 10;
-
-/// Why the kernel cannot be listened to.
-#[derive(Debug, thiserror::Error)]
-pub enum Unavailable {
-    /// There is no tracefs, or it may not be mounted.
-    #[error("tracefs cannot be used: {0}")]
-    Tracefs(Errno),
-    /// The kernel has no such tracepoint.
-    #[error("the kernel has no tracepoint '{0}'")]
-    Tracepoint(String),
-    /// A setting of tracing was refused.
-    #[error("cannot write '{value}' to '{file}' of tracefs: {errno}")]
-    Setting {
-        /// The file.
-        file: String,
-        /// What was to be written.
-        value: String,
-        /// What the kernel said.
-        errno: Errno,
-    },
-    /// No thread could be started.
-    #[error("cannot start a thread")]
-    Thread(#[source] std::io::Error),
-}
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,9 +1,9 @@
 //! Pages of the kernel's trace buffer, as `trace_pipe_raw` delivers them.
 //!
-//! The layout is that of `struct buffer_data_page` and `struct ring_buffer_event` (include/linux/ring_buffer.h,
-//! kernel/trace/ring_buffer.c), which libtraceevent's `kbuffer` reads in the same way: a time stamp, the
-//! length of what follows, and events, each with a header of 5 bits of type and 27 bits of time since the
-//! previous one.
+//! The layout is that of `struct buffer_data_page` and `struct ring_buffer_event`
+//! (include/linux/ring_buffer.h, kernel/trace/ring_buffer.c), which libtraceevent's `kbuffer` reads in the
+//! same way: a time stamp, the length of what follows, and events, each with a header of 5 bits of type and
+//! 27 bits of time since the previous one.
 
 /// Bytes before the events: the time stamp, and the length with its flags.
 const HEADER: usize = 16;

@@ -1,6 +1,6 @@
 //! Tracepoints as tracefs describes them: their numbers, and where their fields are.
 
-use crate::listener::Unavailable;
+use crate::error::Unavailable;
 use fsdyno_sys::tracefs;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -31,6 +31,7 @@ use crate::drift;
 use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
+use fsdyno_core::axis::OF_THE_LOAD;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::{TrialRecord, Workload};
 
@@ -55,10 +56,11 @@ impl Default for Question {
 impl Recommendation {
     /// What the trials of a sweep recommend.
     pub fn new(header: &SweepHeader, trials: &[TrialRecord], question: &Question) -> Recommendation {
-        let mut workloads: Vec<&Workload> = Vec::new();
+        let mut loads: Vec<Load<'_>> = Vec::new();
         for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
-            if !workloads.contains(&&trial.workload) {
-                workloads.push(&trial.workload);
+            let load = Load::of(trial, trials);
+            if !loads.contains(&load) {
+                loads.push(load);
             }
         }
         let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
@@ -68,18 +70,51 @@ impl Recommendation {
             goal,
             threshold: question.threshold,
             drift: drift::drift(&header.measure, trials),
-            answers: workloads
-                .into_iter()
-                .map(|workload| answer(header, trials, question, workload))
-                .collect(),
+            answers: loads.iter().map(|load| answer(header, trials, question, load)).collect(),
             skipped: skipped(trials),
             failed: failed(trials),
         }
     }
 }
 
-fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, workload: &Workload) -> Answer {
-    let own: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.workload == *workload).collect();
+/// A workload under the conditions that a plan varies with it. How much memory there is and what is in it is
+/// nothing that a user could choose by mkfs or mount: such levels are compared within, and not recommended.
+#[derive(Debug, Clone, PartialEq)]
+struct Load<'a> {
+    workload: &'a Workload,
+    /// Axis and level.
+    conditions: Vec<(&'static str, &'a str)>,
+}
+
+impl<'a> Load<'a> {
+    fn of(trial: &'a TrialRecord, trials: &[TrialRecord]) -> Load<'a> {
+        let workload = &trial.workload;
+        let level = |trial: &'a TrialRecord, axis| trial.configuration.level(axis).unwrap_or("default");
+        let varies = |axis: &&str| {
+            let others = trials.iter().filter(|other| is_measured(other) && other.workload == *workload);
+            let mut others = others.map(|other| other.configuration.level(axis));
+            others.any(|other| other != trial.configuration.level(axis))
+        };
+        let axes = OF_THE_LOAD.into_iter().filter(varies);
+        Load { workload, conditions: axes.map(|axis| (axis, level(trial, axis))).collect() }
+    }
+
+    /// Whether a trial ran under it.
+    fn has(&self, trial: &TrialRecord) -> bool {
+        let same =
+            |(axis, level): &(&str, &str)| trial.configuration.level(axis).unwrap_or("default") == *level;
+        trial.workload == *self.workload && self.conditions.iter().all(same)
+    }
+
+    fn title(&self) -> String {
+        let conditions = self.conditions.iter().map(|(axis, level)| format!(", {axis}={level}"));
+        self.workload.load().title() + &conditions.collect::<String>()
+    }
+}
+
+fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, load: &Load<'_>) -> Answer {
+    let workload = load.workload;
+    let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
     let measured: Vec<&TrialRecord> =
         own.iter().copied().filter(|trial| is_measured(trial) && !trial.sentinel).collect();
     let wanted = match &question.goal {
@@ -93,7 +128,7 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, wor
     let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
     let ranking = ranking.filter(|ranking| asked && ranking.ranked().next().is_some());
     let Some(ranking) = ranking else {
-        return unanswered(header, question, workload, &measured);
+        return unanswered(header, question, load, &measured);
     };
     let measure = ranking.measure().clone();
     let standings = standing::standings(&ranking, &measured, question.threshold, header.seed);
@@ -104,7 +139,7 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, wor
     let recipe = winner.and_then(|winner| recipe::text(&standings[winner], &measured));
     let mut answer = Answer {
         workload: workload.kind(),
-        title: workload.load().title(),
+        title: load.title(),
         measure: measure.name().to_string(),
         unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
@@ -127,19 +162,15 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, wor
 }
 
 /// The answer for a workload without a value of the requested measure: it lists the measures that there are.
-fn unanswered(
-    header: &SweepHeader,
-    question: &Question,
-    workload: &Workload,
-    trials: &[&TrialRecord],
-) -> Answer {
+fn unanswered(header: &SweepHeader, question: &Question, load: &Load<'_>, trials: &[&TrialRecord]) -> Answer {
+    let workload = load.workload;
     let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
     let known =
         Measure::all_named().filter(|measure| trials.iter().any(|trial| measure.value(trial).is_some()));
     let known: Vec<String> = known.map(|measure| measure.name().to_string()).collect();
     Answer {
         workload: workload.kind(),
-        title: workload.load().title(),
+        title: load.title(),
         measure: goal.clone(),
         unit: "",
         higher_is_better: true,

@@ -48,6 +48,27 @@ fn a_clear_winner_wins_with_its_effects() {
 }
 
 #[test]
+fn conditions_of_the_load_are_not_chosen_but_compared_within() {
+    let mut trials =
+        sweep(&[("ext4", "none", 1.0), ("ext4", "none", 9.0), ("xfs", "none", 1.3), ("xfs", "none", 7.0)]);
+    for trial in &mut trials {
+        let state = if trial.case % 2 == 0 { "cold" } else { "warm" };
+        trial.configuration.settings.insert("cache".to_string(), state.to_string());
+    }
+    let recommendation = recommend(&trials, None);
+    let [cold, warm] = &recommendation.answers[..] else { panic!("{}", recommendation.answers.len()) };
+    assert!(cold.title.ends_with(", cache=cold") && warm.title.ends_with(", cache=warm"), "{}", cold.title);
+    for (answer, case) in [(cold, 2), (warm, 1)] {
+        assert_eq!((answer.winner().unwrap().case, answer.standings.len()), (case, 2));
+        assert!(answer.axes.iter().all(|axis| axis.axis == "filesystem"), "{:?}", answer.axes);
+    }
+    // With the same level everywhere, there is nothing to tell apart.
+    trials.retain(|trial| trial.case % 2 == 0);
+    let [only] = &recommend(&trials, None).answers[..] else { panic!("one answer") };
+    assert!(!only.title.contains("cache"), "{}", only.title);
+}
+
+#[test]
 fn the_default_wins_where_nothing_is_shown_to_be_better() {
     let mut trials = sweep(&[("ext4", "none", 1.0), ("ext4", "bfq", 1.02)]);
     for trial in trials.iter_mut().filter(|trial| trial.case == 0) {
