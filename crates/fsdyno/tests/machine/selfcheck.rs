@@ -56,7 +56,17 @@ fn the_kernel_agrees_with_every_count() {
             holds(&device["written"], device);
         }
     }
-    let kinds = ["bonnie", "collection", "commit-log", "device-read", "fileserver", "postmark", "streaming"];
+    let kinds = [
+        "bonnie",
+        "collection",
+        "commit-log",
+        "device-read",
+        "fileserver",
+        "fileserver direct",
+        "postmark",
+        "streaming",
+        "streaming io_uring",
+    ];
     assert_eq!(workloads, kinds.map(str::to_string).into());
     assert!(
         compared > 100 && median_differs < compared / 10,

@@ -11,7 +11,6 @@ use fsdyno_core::workload::{IoEngine, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ const DISK: &[Requirement] = &[
 
 tests! {
     every_block_is_moved_once_in_every_mode: MAKING_FILESYSTEMS;
-    files_are_mounted_again_before_they_are_read: DISK;
+    files_are_mounted_again_before_they_are_read: &[Requirement::All(DISK), Requirement::Program("strace")];
     a_request_that_hangs_among_many_is_censored: FUSE;
     delays_of_requests_are_measured_correctly: FUSE;
     direct_blocks_that_are_not_aligned_are_refused: LOOP;
@@ -104,8 +103,8 @@ fn files_are_mounted_again_before_they_are_read() {
     for (stages, mounts) in
         [("[\"write\", \"read\"]", 2), ("[\"read\", \"random-read\"]", 3), ("[\"write\"]", 1)]
     {
-        let trial = trial_on(&sandbox, &place, stages, &confirmed);
-        assert_eq!(mount_count(disk.node()), mounts, "{stages}");
+        let (trial, mounted) = trial_on(&sandbox, &place, stages, &confirmed);
+        assert_eq!(mounted, mounts, "{stages}");
         let lifecycle = &trial["lifecycle_ns"];
         for step in ["umount_between", "mount_between"] {
             assert_eq!(lifecycle[step].is_null(), mounts == 1, "{stages}: {lifecycle}");
@@ -118,32 +117,27 @@ fn files_are_mounted_again_before_they_are_read() {
     }
     // A directory is not unmounted, and a warning says so.
     let place = format!("directory = \"{}\"", sandbox.path("").display());
-    let trial = trial_on(&sandbox, &place, "[\"write\", \"read\"]", &[]);
+    let (trial, mounted) = trial_on(&sandbox, &place, "[\"write\", \"read\"]", &[]);
+    assert_eq!(mounted, 0);
     let warnings = trial["warnings"].as_array().expect("warnings");
     assert!(warnings.iter().any(|warning| warning["kind"] == "not-remounted"), "{trial}");
 }
 
-/// How often the ext4 on this device has been mounted since it was made, as its superblock says.
-fn mount_count(node: &str) -> usize {
-    let output = Command::new("dumpe2fs").args(["-h", node]).output().expect("dumpe2fs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let count = text.lines().find_map(|line| line.strip_prefix("Mount count:")?.trim().parse().ok());
-    count.unwrap_or_else(|| panic!("no mount count: {text}"))
-}
-
-/// One trial of two files of 16 MiB each.
-fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) -> Value {
+/// One trial of two files of 16 MiB each, and how often strace saw a filesystem being mounted.
+fn trial_on(sandbox: &Sandbox, place: &str, stages: &str, arguments: &[&str]) -> (Value, usize) {
     let axes = if place.starts_with("block") { "[axes]\nfilesystem = \"ext4\"" } else { "" };
     let plan = format!(
         "repetitions = 1\n[device]\n{place}\n{axes}\n[[workloads]]\nkind = \"streaming\"\nfile_size = \
          \"16M\"\nstreams = 2\nbs = \"1M\"\nstages = {stages}\nramp = 0\nwindow = \"200ms\"\n"
     );
     let path = sandbox.write("plan.toml", &plan).display().to_string();
-    let output = sandbox.run(&[&["sweep", &path, "--format", "json"], arguments].concat());
+    let arguments = [&["sweep", &path, "--format", "json"], arguments].concat();
+    let (output, calls) = sandbox.traced(&["-e", "trace=move_mount"], &arguments);
+    let mounts = |call: &&str| call.contains("move_mount(") && call.contains("\"/run/fsdyno-");
     let sweep: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
     assert_eq!(sweep["trials"][0]["outcome"], "measured", "{}", describe(&output));
-    sweep["trials"][0].clone()
+    (sweep["trials"][0].clone(), calls.lines().filter(mounts).count())
 }
 
 /// Readers of random blocks through a ring of eight, in a window that starts soon.
