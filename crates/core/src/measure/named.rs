@@ -129,16 +129,16 @@ fn of_load() -> Vec<Named> {
         source: Source::Throughput,
     },
     Named {
+        name: "longest-stall",
+        help: "longest time in which a worker, of any role in any phase, completed nothing".into(),
+        source: Source::LongestStall,
+    },
+    Named {
         name: "write-durable",
         help: "bytes per second that workers write, in all phases that write, over the time from the first \
                operation of the ramp until everything is on the device"
             .into(),
         source: Source::Durable,
-    },
-    Named {
-        name: "longest-stall",
-        help: "longest time in which a worker, of any role in any phase, completed nothing".into(),
-        source: Source::LongestStall,
     },
     Named {
         name: "cpu-per-mb",

@@ -146,7 +146,7 @@ bs = "64k"
     let document = json(&compared);
     let rows = document["cases"][0]["measures"].as_array().expect("measures");
     let names: Vec<&str> = rows.iter().filter_map(|row| row["measure"].as_str()).collect();
-    assert_eq!(names, ["streaming-write", "streaming-read", "write-durable", "longest-stall"]);
+    assert_eq!(names, ["streaming-write", "streaming-read", "longest-stall", "write-durable"]);
     let read = rows.iter().find(|row| row["measure"] == "streaming-read").expect("the rate of reading");
     assert_eq!((&read["verdict"], &read["trials"]), (&Value::from("slower"), &Value::from(6)), "{read}");
     let ratio = read["ratio"]["value"].as_f64().expect("a ratio");
