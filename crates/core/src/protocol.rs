@@ -63,6 +63,29 @@ pub struct EngineRequest {
     pub memory: Option<MemoryGroup>,
 }
 
+impl EngineRequest {
+    /// All of a workload, with nothing around it: no filling, no dropping of caches, no sampling, no limit.
+    pub fn new(directory: impl Into<PathBuf>, workload: Workload, seed: u64) -> Self {
+        EngineRequest {
+            version: PROTOCOL_VERSION,
+            directory: directory.into(),
+            workload,
+            precondition: None,
+            part: Part::WHOLE,
+            remounted: false,
+            seed,
+            drop_caches: false,
+            cache: CacheState::Cold,
+            clean_up: false,
+            device: None,
+            device_bytes: None,
+            telemetry: None,
+            patience: None,
+            memory: None,
+        }
+    }
+}
+
 /// A memory cgroup (cgroups(7)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryGroup {

@@ -59,19 +59,7 @@ fn role(role: Role, workers: u32, bytes_per_s: f64) -> RoleResult {
 }
 
 fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
-    let name = name.to_string();
-    PhaseResult {
-        name,
-        ramp_ns: WINDOW,
-        window_ns: WINDOW,
-        drain_ns: Nanos(0),
-        clock: None,
-        roles,
-        telemetry: None,
-        memory: None,
-        cache: None,
-        durable: None,
-    }
+    PhaseResult { ramp_ns: WINDOW, ..PhaseResult::lasting(name, WINDOW, roles) }
 }
 
 fn sample(operation: Operation, lat_ns: Latency) -> OperationResult {

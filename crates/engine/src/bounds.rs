@@ -92,30 +92,13 @@ mod tests {
     use super::*;
     use crate::background;
     use fsdyno_core::Precondition;
-    use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
     use fsdyno_core::workload::{Fileserver, Null};
     use fsdyno_sys::confine::abi;
     use std::fs;
     use std::process::Command;
 
     fn request(directory: &Path) -> EngineRequest {
-        EngineRequest {
-            version: PROTOCOL_VERSION,
-            directory: directory.to_path_buf(),
-            workload: Workload::Fileserver(Fileserver::default()),
-            seed: 1,
-            part: Part::WHOLE,
-            precondition: None,
-            drop_caches: false,
-            clean_up: false,
-            device: None,
-            telemetry: None,
-            memory: None,
-            cache: Default::default(),
-            remounted: false,
-            device_bytes: None,
-            patience: None,
-        }
+        EngineRequest::new(directory, Workload::Fileserver(Fileserver::default()), 1)
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn execute(
         Workload::DeviceRead(parameters) => workload::device_read::run(parameters, &mut session),
         Workload::Null(parameters) => workload::null::run(parameters, &mut session),
     });
-    let result = result.and_then(|()| session.make_durable("", 0)).and_then(|()| session.layout());
+    let result = result.and_then(|()| session.make_durable("", 0)).and_then(|_| session.layout());
     let over = request.part.is_last() || result.is_err();
     let tidied = if request.clean_up && over { session.clean_up() } else { Ok(()) };
     // The first failure is the one that counts.

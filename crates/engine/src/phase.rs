@@ -190,18 +190,12 @@ pub(crate) fn run(
     let clock = WindowClock { begin_ns: on_clock(window.begin_ns), end_ns: on_clock(window.end_ns) };
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
-    let length = Nanos(window.length_ns());
     let result = PhaseResult {
-        name,
         ramp_ns: span.ramp(),
-        window_ns: length,
         drain_ns: Nanos(drain_ns),
         clock: Some(clock),
-        roles,
         telemetry: crew.telemetry,
-        memory: None,
-        cache: None,
-        durable: None,
+        ..PhaseResult::lasting(name, Nanos(window.length_ns()), roles)
     };
     Ok(Run { result, written, late: crew.late, given_up })
 }

@@ -164,11 +164,13 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Writes back dirty data and, if requested, empties the caches.
     pub(crate) fn settle(&mut self, phase: &str, after_ns: u64) -> Result<(), EngineError> {
-        self.make_durable(phase, after_ns)?;
+        let is_durable = self.make_durable(phase, after_ns)?;
         let Some(base) = self.base.clone() else { return Ok(()) };
         let drop_caches = self.request.drop_caches;
         let work = move |_: &background::Gauge| -> Result<Result<Option<Dropped>, Errno>, EngineError> {
-            write_back(&base)?;
+            if !is_durable {
+                write_back(&base)?;
+            }
             Ok(drop_caches.then(cache::drop_all).transpose())
         };
         let progress = &mut *self.progress;
@@ -268,10 +270,11 @@ impl<'a, 'e> Session<'a, 'e> {
         given_up.map_or(Ok(()), |patience| Err(EngineError::NoProgress { step: name, patience }))
     }
 
-    /// Waits until everything that the last phase wrote is on the device, and reports how long that took. If
-    /// a worker hangs in the filesystem, this may hang as well, and is given up soon.
-    pub(crate) fn make_durable(&mut self, next: &str, after_ns: u64) -> Result<(), EngineError> {
-        let (Some(base), Some(written)) = (self.base.clone(), self.unsynced.take()) else { return Ok(()) };
+    /// Waits until everything that the last phase wrote is on the device, and reports how long that took;
+    /// returns whether it wrote back anything. If a worker hangs in the filesystem, this may hang as well,
+    /// and is given up soon.
+    pub(crate) fn make_durable(&mut self, next: &str, after_ns: u64) -> Result<bool, EngineError> {
+        let (Some(base), Some(written)) = (self.base.clone(), self.unsynced.take()) else { return Ok(false) };
         let (begin_ns, begin) = (self.timer.now_ns(), Instant::now());
         let work = move |_: &background::Gauge| write_back(&base);
         let (progress, hung) = (&mut *self.progress, self.left_behind > 0);
@@ -279,10 +282,12 @@ impl<'a, 'e> Session<'a, 'e> {
             progress.tell(Stage::Settle, next, 0.0, after_ns);
             !hung || begin.elapsed() < SHORT_PATIENCE
         });
-        let bytes = match ended {
-            Err(EngineError::Stopped) if hung && !self.stop.load(Ordering::Relaxed) => 0,
-            ended => ended?.map(|()| written.bytes)?,
-        };
+        let was_given_up =
+            matches!(ended, Err(EngineError::Stopped)) && hung && !self.stop.load(Ordering::Relaxed);
+        if !was_given_up {
+            ended??;
+        }
+        let bytes = if was_given_up { 0 } else { written.bytes };
         let now_ns = self.timer.now_ns();
         self.written_back_ns = Nanos(now_ns.saturating_sub(begin_ns));
         let duration_ns = Nanos(now_ns.saturating_sub(written.since_ns));
@@ -290,7 +295,7 @@ impl<'a, 'e> Session<'a, 'e> {
             durable: Durable { bytes, duration_ns },
             written_back_ns: self.written_back_ns,
         });
-        Ok(())
+        Ok(!was_given_up)
     }
 
     /// Reports the layout of the files after the whole workload, unless a worker hangs in the filesystem:

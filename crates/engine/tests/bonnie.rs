@@ -1,7 +1,6 @@
 //! The bonnie workload as a library, end to end in memory: every byte, file and call that its parameters
 //! determine.
 
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{Bonnie, PhaseSpec, bonnie};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, WarningKind, Workload};
@@ -38,23 +37,7 @@ fn run(workload: Bonnie, seed: u64) -> Run {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let directory = tempfile::tempdir_in(place).expect("a directory");
-    let request = EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.path().to_path_buf(),
-        workload: Workload::Bonnie(workload),
-        seed,
-        part: Part::WHOLE,
-        precondition: None,
-        drop_caches: false,
-        clean_up: false,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
-    };
+    let request = EngineRequest::new(directory.path(), Workload::Bonnie(workload), seed);
     let (mut phases, mut warnings) = (Vec::new(), Vec::new());
     fsdyno_engine::run(&request, &AtomicBool::new(false), &mut |event| match event {
         EngineEvent::Phase(phase) => phases.push(*phase),

@@ -1,6 +1,5 @@
 //! The engine as a library, end to end in memory.
 
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{PhaseResult, Quantile, RoleResult};
 use fsdyno_core::workload::{Fileserver, Null};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
@@ -32,23 +31,7 @@ fn small() -> Fileserver {
 }
 
 fn request(directory: &Path, workload: Workload) -> EngineRequest {
-    EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.to_path_buf(),
-        workload,
-        seed: 42,
-        part: Part::WHOLE,
-        precondition: None,
-        drop_caches: false,
-        clean_up: false,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
-    }
+    EngineRequest::new(directory, workload, 42)
 }
 
 fn events(request: &EngineRequest) -> (Result<(), EngineError>, Vec<EngineEvent>) {

@@ -1,6 +1,6 @@
 //! The streaming workload as a library, end to end in memory.
 
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
+use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{PhaseResult, RoleResult};
 use fsdyno_core::workload::{IoEngine, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
@@ -40,23 +40,7 @@ fn events(directory: &Path, streaming: Streaming) -> (Result<(), EngineError>, V
 }
 
 fn part(directory: &Path, streaming: Streaming, part: Part) -> (Result<(), EngineError>, Vec<EngineEvent>) {
-    let request = EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.to_path_buf(),
-        workload: Workload::Streaming(streaming),
-        seed: 42,
-        part,
-        precondition: None,
-        drop_caches: false,
-        clean_up: false,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
-    };
+    let request = EngineRequest { part, ..EngineRequest::new(directory, Workload::Streaming(streaming), 42) };
     let mut events = Vec::new();
     let result = run(&request, &AtomicBool::new(false), &mut |event| events.push(event));
     (result, events)

@@ -2,7 +2,8 @@
 
 use anyhow::anyhow;
 use rustix::fs::OFlags;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,17 @@ pub fn create(path: &Path) -> anyhow::Result<File> {
     }
     rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// Writes a file completely or not at all, so that it is on the disk afterwards.
+pub fn replace(path: &Path, bytes: &[u8], permissions: Permissions) -> anyhow::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let mut file =
+        tempfile::Builder::new().prefix(".fsdyno-").permissions(permissions).tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]

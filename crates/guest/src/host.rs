@@ -396,23 +396,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().expect("two ends");
         flood(theirs, b"{\"garbage\":\"\"}\n");
         let port = EnginePort::new(ours).expect("a port");
-        let request = EngineRequest {
-            version: fsdyno_core::protocol::PROTOCOL_VERSION,
-            directory: "/".into(),
-            workload: fsdyno_core::Workload::Null(Default::default()),
-            precondition: None,
-            part: Default::default(),
-            seed: 1,
-            drop_caches: false,
-            clean_up: false,
-            device: None,
-            telemetry: None,
-            memory: None,
-            cache: Default::default(),
-            remounted: false,
-            device_bytes: None,
-            patience: None,
-        };
+        let request = EngineRequest::new("/", fsdyno_core::Workload::Null(Default::default()), 1);
         let silence = port.start(&request, Duration::from_millis(200)).expect_err("nothing was started");
         assert!(matches!(silence, NoEngine::Silence(Silence::Late)));
     }

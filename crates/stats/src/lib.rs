@@ -24,4 +24,4 @@ pub use fairness::{Fairness, fairness};
 pub use mann_whitney::mann_whitney;
 pub use mean::{MeanKind, Weighted, mean};
 pub use rank::{Better, best_first};
-pub use trend::{Trend, trend};
+pub use trend::{Trend, median, trend};

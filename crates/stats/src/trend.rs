@@ -59,7 +59,8 @@ fn ties(mut values: Vec<f64>) -> Vec<usize> {
     values.chunk_by(|a, b| a == b).map(<[f64]>::len).collect()
 }
 
-fn median(sorted: &[f64]) -> f64 {
+/// The median of sorted values, of which there must be one; of two in the middle, their mean.
+pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }

@@ -123,16 +123,14 @@ impl Older<'_> {
         self.each("SELECT * FROM phases WHERE trial_id = ? ORDER BY position", [trial_id], |row| {
             let id = get(row, "id")?;
             Ok(PhaseResult {
-                name: get(row, "name")?,
                 ramp_ns: Nanos(get(row, "ramp_ns")?),
-                window_ns: Nanos(get(row, "window_ns")?),
                 drain_ns: Nanos(get(row, "drain_ns")?),
-                clock: None,
-                roles: self.roles(id)?,
                 telemetry: self.telemetry(id)?,
-                memory: None,
-                cache: None,
-                durable: None,
+                ..PhaseResult::lasting(
+                    get::<String>(row, "name")?,
+                    Nanos(get(row, "window_ns")?),
+                    self.roles(id)?,
+                )
             })
         })
     }

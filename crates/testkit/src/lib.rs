@@ -188,16 +188,9 @@ pub fn block_writer(role: &mut RoleResult) {
 
 fn phase(name: &str, roles: Vec<RoleResult>) -> PhaseResult {
     PhaseResult {
-        name: name.to_string(),
         ramp_ns: WINDOW,
-        window_ns: WINDOW,
         drain_ns: Nanos::from_millis(12),
-        clock: None,
-        roles,
-        telemetry: None,
-        memory: None,
-        cache: None,
-        durable: None,
+        ..PhaseResult::lasting(name, WINDOW, roles)
     }
 }
 

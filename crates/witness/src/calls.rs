@@ -2,6 +2,7 @@
 
 use crate::listener::{Moment, What};
 use fsdyno_core::Operation;
+use fsdyno_core::operation::Moves;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Opcodes of rings (include/uapi/linux/io_uring.h).
@@ -68,7 +69,7 @@ pub(crate) fn operations(moments: &[Moment], habits: &Habits) -> Vec<Call> {
                     }
                     match operation {
                         Some(Operation::Openat | Operation::Create) => fresh = true,
-                        Some(operation) if operation.moves() != fsdyno_core::operation::Moves::Nothing => {
+                        Some(operation) if operation.moves() != Moves::Nothing => {
                             fresh = false;
                         }
                         _ => {}

@@ -175,7 +175,8 @@ impl Testimony {
                     begin_ns: clock.begin_ns,
                 };
                 let calls = threads.calls(role.role, clock, &habits);
-                let of = |one: &OperationResult| row(workload, phase, role.role, one, &calls, way);
+                let of =
+                    |one: &OperationResult| row(workload, (&phase.name, clock), role.role, one, &calls, way);
                 testimony.rows.extend(role.operations.iter().filter(|one| is_a_call(one.operation)).map(of));
             }
             testimony.devices.extend(device(workload, trial, phase, &moments));
@@ -246,13 +247,12 @@ fn is_certain(call: &Call, clock: WindowClock) -> bool {
 
 fn row(
     workload: &str,
-    phase: &PhaseResult,
+    (phase, clock): (&str, WindowClock),
     role: Role,
     reported: &OperationResult,
     calls: &[Call],
     way: Way,
 ) -> Row {
-    let clock = phase.clock.unwrap_or(WindowClock { begin_ns: 0, end_ns: 0 });
     let operation = reported.operation;
     let same = || calls.iter().filter(move |call| call.operation == operation);
     let range = |of: fn(&Call) -> u64| Range {
@@ -281,7 +281,7 @@ fn row(
         },
     });
     let median = median.filter(|median| median.kernel_ns.most as f64 <= GAP * median.kernel_ns.least as f64);
-    Row { workload: workload.to_string(), phase: phase.name.clone(), role, operation, count, bytes, median }
+    Row { workload: workload.to_string(), phase: phase.to_string(), role, operation, count, bytes, median }
 }
 
 /// What the device with the filesystem moved between the first and the last reading of its counters. Each
@@ -290,8 +290,8 @@ fn device(workload: &str, trial: &TrialRecord, phase: &PhaseResult, moments: &[M
     let telemetry = phase.telemetry.as_ref()?;
     let name = telemetry.devices.first()?;
     let activity = telemetry.filesystem_device()?;
-    let known = trial.environment.devices.iter().map(|device| Path::new(&device.path));
-    let node = known.into_iter().find(|path| path.file_name().is_some_and(|file| file == name.as_str()))?;
+    let mut nodes = trial.environment.devices.iter().map(|device| Path::new(&device.path));
+    let node = nodes.find(|path| path.file_name().is_some_and(|file| file == name.as_str()))?;
     let number = device_number(node)?;
     let (begin_ns, slack_ns) = (telemetry.began_ns, telemetry.cost.wall_ns_max);
     let end_ns = begin_ns + telemetry.window.length_ns.0;

@@ -446,14 +446,11 @@ impl Figure {
         match self {
             Figure::Rate => of_window(|rates| rates.aggregate_bytes_per_s),
             Figure::WriteRate => {
-                let writing = 1.0 - role.share_of(window, Operation::is_of_removal);
+                let removing = role.share_of(window, Operation::is_of_removal);
+                // Whoever does nothing but remove writes nothing, for all of the window.
+                let writing = if removing < 1.0 { 1.0 - removing } else { 1.0 };
                 let over = Nanos((window.0 as f64 * writing) as u64);
-                // Whoever does nothing but remove writes nothing.
-                let rate = |rates: &Rates| rates.aggregate_bytes_per_s / writing.max(f64::MIN_POSITIVE);
-                match over {
-                    Nanos(0) => of_window(|rates| rates.aggregate_bytes_per_s),
-                    over => role.window_rate(rate, over).map(Value::from),
-                }
+                role.window_rate(|rates| rates.aggregate_bytes_per_s / writing, over).map(Value::from)
             }
             Figure::DataRate => role.data_rate(window).map(Value::from),
             Figure::OverheadRate => role.overhead_rate(window).map(Value::from),

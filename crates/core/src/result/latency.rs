@@ -233,7 +233,6 @@ mod tests {
         }
     }
 
-    /// A published median may be rounded to 0.
     #[test]
     fn a_quantile_is_shown_if_an_operation_lies_beyond_it() {
         let shown = |count| {
@@ -244,6 +243,7 @@ mod tests {
         assert_eq!(last, ["p50", "p50", "p90", "p90", "p99", "p99", "p99.9", "p99.9", "p99.99"]);
     }
 
+    /// A published median may be rounded to 0.
     #[test]
     fn a_quantile_of_zero_below_a_maximum_is_unknown() {
         let rounded = Latency { max: 12_937_000, ..Latency::default() };

@@ -3,6 +3,7 @@
 use super::{Result, Surroundings, sweep};
 use crate::cli::Restore;
 use crate::exit::{Status, Trouble};
+use crate::file;
 use crate::interrupt::Interrupt;
 use crate::out;
 use crate::say;
@@ -71,7 +72,9 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
         return Err(Trouble::new(Status::Refused, anyhow!("not confirmed: nothing was written"))
             .hint("use fsdyno restore --install-unit --yes to write it"));
     }
-    write_unit(Path::new(unit::PATH), &text).with_context(|| format!("cannot write '{}'", unit::PATH))?;
+    let readable = Permissions::from_mode(0o644);
+    file::replace(Path::new(unit::PATH), text.as_bytes(), readable)
+        .with_context(|| format!("cannot write '{}'", unit::PATH))?;
     say::note(&format!("wrote {}", unit::PATH));
     say::note("hint: systemctl daemon-reload, then systemctl enable fsdyno-restore.service");
     Ok(Status::Well)
@@ -85,19 +88,6 @@ fn confirmed() -> bool {
     say::note("write it? [y/N]");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
-}
-
-/// Writes the file completely or not at all.
-fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut file = tempfile::Builder::new()
-        .prefix(".fsdyno-")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {

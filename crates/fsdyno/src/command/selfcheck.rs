@@ -4,6 +4,7 @@ use super::sweep::{carry_out, plan_trouble, status};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{DocumentFormat, Selfcheck};
 use crate::exit::{Status, Trouble};
+use crate::file;
 use crate::interrupt::Interrupt;
 use crate::out;
 use crate::say;
@@ -16,7 +17,9 @@ use fsdyno_testbed::{Confirmation, UndoJournal};
 use fsdyno_witness::{DeviceRow, Listener, Range, Row, Testimony, Way, way_ns};
 use rustix::process::{geteuid, getppid};
 use serde::{Deserialize, Serialize};
+use std::fs::Permissions;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The file with the last one, below the directory of state.
@@ -158,7 +161,7 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
     let mut store = own_store(surroundings)?;
     let mut host = surroundings.host()?;
     let mut journal = UndoJournal::create(&mut host, &surroundings.state.undo())?;
-    let checked = check(surroundings, &plan, (&mut store, &interrupt), &mut journal);
+    let checked = check(surroundings, &plan, &mut store, &interrupt, &mut journal);
     let left = journal.undo_all(&mut host).left;
     for line in &left {
         say::note(&format!("left behind: {line}"));
@@ -167,25 +170,26 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
         journal.close()?;
     }
     let (ended, testimonies, way) = checked?;
-    let mut comparisons = testimonies.iter().flat_map(Testimony::comparisons);
-    let (agree, differ): (Vec<bool>, Vec<bool>) = comparisons.by_ref().partition(|holds| *holds);
+    let comparisons: Vec<bool> = testimonies.iter().flat_map(Testimony::comparisons).collect();
     let kept = Kept {
         finished: now(),
         fsdyno: env!("CARGO_PKG_VERSION").to_string(),
-        compared: agree.len() + differ.len(),
-        agree: agree.len(),
+        compared: comparisons.len(),
+        agree: comparisons.iter().filter(|holds| **holds).count(),
         lost: testimonies.iter().map(|one| one.lost).fold(0, u64::saturating_add),
         clock: Timer::calibrate().source().name().to_string(),
         way,
     };
     let document = Document { kept, testimonies: &testimonies };
-    // One that was interrupted says nothing about the figures.
-    if status(&ended) == Status::Well {
-        let text = serde_json::to_vec_pretty(&document).map_err(anyhow::Error::from)?;
-        keep(&surroundings.state.directory().join(FILE), &text)?;
-    }
-    if status(&ended) == Status::Interrupted {
-        return Ok(Status::Interrupted);
+    match status(&ended) {
+        // It says nothing about the figures.
+        Status::Interrupted => return Ok(Status::Interrupted),
+        Status::Well => {
+            let text = serde_json::to_vec_pretty(&document).map_err(anyhow::Error::from)?;
+            let readable = Permissions::from_mode(0o644);
+            file::replace(&surroundings.state.directory().join(FILE), &text, readable)?;
+        }
+        _ => {}
     }
     match options.format {
         DocumentFormat::Json => print_json(&document)?,
@@ -206,7 +210,8 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
 fn check(
     surroundings: &Surroundings,
     plan: &Plan,
-    (store, interrupt): (&mut Store, &Interrupt),
+    store: &mut Store,
+    interrupt: &Interrupt,
     journal: &mut UndoJournal,
 ) -> std::result::Result<(SweepOutcome, Vec<Testimony>, Way), Trouble> {
     // Everything that is started from here on is heard.
@@ -223,8 +228,7 @@ fn check(
             testimonies.push(Testimony::of(trial, heard, way));
         }
     };
-    let ended =
-        carry_out(surroundings, plan, &Confirmation::default(), None, (store, interrupt), &mut listen);
+    let ended = carry_out(surroundings, plan, &Confirmation::default(), None, store, interrupt, &mut listen);
     listener.end();
     Ok((ended?, testimonies, way))
 }
@@ -260,15 +264,6 @@ fn calibrate(listener: &Listener) -> std::result::Result<Way, Trouble> {
         let error = anyhow!("the kernel's tracepoints do not show all calls of this process");
         Trouble::new(Status::TrialFailed, error).hint("repeat it on a quieter machine")
     })
-}
-
-/// Replaces the file with the last outcome.
-fn keep(path: &Path, text: &[u8]) -> anyhow::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(text)?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// A store of its own, so that the latest sweep remains that of the user; only the last selfcheck is kept.

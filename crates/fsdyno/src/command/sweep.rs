@@ -84,7 +84,7 @@ pub fn measure(
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
-    let ended = carry_out(surroundings, plan, confirmation, resume, (&mut store, &interrupt), &mut |_| {})?;
+    let ended = carry_out(surroundings, plan, confirmation, resume, &mut store, &interrupt, &mut |_| {})?;
     // What was measured is stored: whether anybody reads it does not change how the sweep ended.
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
@@ -103,7 +103,8 @@ pub fn carry_out(
     plan: &Plan,
     confirmation: &Confirmation,
     resume: Option<SweepId>,
-    (store, interrupt): (&mut Store, &Interrupt),
+    store: &mut Store,
+    interrupt: &Interrupt,
     stored: &mut dyn FnMut(&TrialRecord),
 ) -> std::result::Result<SweepOutcome, Trouble> {
     add_kept(surroundings, store);

@@ -2,7 +2,7 @@
 
 use crate::support::sick::{Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
+use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
 use fsdyno_core::workload::Fileserver;
 use fsdyno_core::{
@@ -26,23 +26,7 @@ tests! {
 }
 
 fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
-    EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.to_path_buf(),
-        workload: Workload::Fileserver(workload),
-        seed: 1,
-        part: Part::WHOLE,
-        precondition: None,
-        drop_caches: false,
-        clean_up: false,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
-    }
+    EngineRequest::new(directory, Workload::Fileserver(workload), 1)
 }
 
 fn workload() -> Fileserver {
@@ -139,7 +123,10 @@ fn a_write_over_both_edges_is_at_least_the_window() {
     let lat = &row(writer, unfinished.operation).lat_ns;
     assert_eq!((lat.count, lat.max), (0, phase.window_ns.0), "{lat:?}");
     assert!(lat.is_bound(lat.max), "the maximum is printed with >=");
-    assert!(phase.drain_ns >= workload().drain_limit, "the drain lasts until its limit");
+    let limit = workload().drain_limit;
+    // Whoever waits for the drain may wake late on a machine that others use.
+    let until = limit..Nanos(limit.0 * 3 / 2);
+    assert!(until.contains(&phase.drain_ns), "the drain lasts until its limit: {}", phase.drain_ns.0);
     assert!(role(phase, Role::Reader).worker_results[0].completed > 0, "the reader is not affected");
 }
 

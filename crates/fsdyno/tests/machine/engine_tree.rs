@@ -2,7 +2,7 @@
 //! being stopped.
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
+use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::{Content, Fileserver, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
 use std::collections::BTreeMap;
@@ -49,23 +49,7 @@ fn succeed(command: &mut Command) {
 }
 
 fn request(directory: &Path, workload: Fileserver) -> EngineRequest {
-    EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.to_path_buf(),
-        workload: Workload::Fileserver(workload),
-        seed: 3,
-        part: Part::WHOLE,
-        precondition: None,
-        drop_caches: false,
-        clean_up: true,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
-    }
+    EngineRequest { clean_up: true, ..EngineRequest::new(directory, Workload::Fileserver(workload), 3) }
 }
 
 fn workload() -> Fileserver {

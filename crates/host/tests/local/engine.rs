@@ -1,12 +1,12 @@
 //! Engines as their parent sees them. This program plays the engine; the seed of the request says which part.
 
 use crate::support::{Sandbox, Test, host};
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part, Stage};
+use fsdyno_core::protocol::Stage;
 use fsdyno_core::workload::Null;
 use fsdyno_core::{EngineEvent, EngineRequest, Nanos, Warning, WarningKind, Workload};
 use fsdyno_host::{EngineOutput, EngineProcess, Host};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 pub const TESTS: &[Test] = &[
@@ -52,23 +52,7 @@ fn progress(done: f64) -> EngineEvent {
 }
 
 fn start(part: u64) -> Box<dyn EngineProcess> {
-    let request = EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: PathBuf::from("/nowhere"),
-        workload: Workload::Null(Null::default()),
-        seed: part,
-        part: Part::WHOLE,
-        precondition: None,
-        drop_caches: false,
-        clean_up: false,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
-    };
+    let request = EngineRequest::new("/nowhere", Workload::Null(Null::default()), part);
     host().start_engine(&request).unwrap()
 }
 

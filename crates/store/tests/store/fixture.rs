@@ -272,7 +272,7 @@ impl Dice {
             ramp_ns: self.ns(),
             window_ns: self.ns(),
             drain_ns: self.ns(),
-            clock: None,
+            clock: self.maybe(|dice| WindowClock { begin_ns: dice.int(), end_ns: dice.int() }),
             roles: self.some(2, Dice::role),
             telemetry: self.maybe(Dice::telemetry),
             memory: self.maybe(Dice::group_memory),

@@ -1,6 +1,5 @@
 //! What an engine is asked for, and what it reports.
 
-use fsdyno_core::protocol::{PROTOCOL_VERSION, Part};
 use fsdyno_core::result::{Filled, Layout, TimerFacts, TreeSummary};
 use fsdyno_core::{EngineRequest, Failure, Nanos, PhaseResult, TrialRecord, Warning, Workload};
 use fsdyno_host::HostError;
@@ -9,21 +8,9 @@ use std::path::Path;
 /// The request to an engine. `keeps`: the engine must remove what it created, because the filesystem stays.
 pub(crate) fn request(directory: &Path, workload: &Workload, seed: u64, keeps: bool) -> EngineRequest {
     EngineRequest {
-        version: PROTOCOL_VERSION,
-        directory: directory.to_path_buf(),
-        workload: workload.clone(),
-        seed,
         drop_caches: true,
         clean_up: keeps,
-        part: Part::WHOLE,
-        precondition: None,
-        device: None,
-        telemetry: None,
-        memory: None,
-        cache: Default::default(),
-        remounted: false,
-        device_bytes: None,
-        patience: None,
+        ..EngineRequest::new(directory, workload.clone(), seed)
     }
 }
 

@@ -136,32 +136,9 @@ pub fn hello() -> EngineEvent {
 
 /// Two workers at 10^8 operations per second together.
 pub fn phase(name: &str) -> PhaseResult {
-    PhaseResult {
-        name: name.to_string(),
-        ramp_ns: Nanos(0),
-        window_ns: Nanos::from_secs(1),
-        drain_ns: Nanos(0),
-        clock: None,
-        roles: vec![RoleResult {
-            role: Role::Null,
-            workers: 2,
-            longest_stall_ns: Nanos(0),
-            longest_stall_at_least: false,
-            time_over_100ms: 0.0,
-            time_over_1s: 0.0,
-            blocked_at_start: Vec::new(),
-            rates: Rates { operations_per_s: 1e8, ..Rates::default() },
-            cpu: Default::default(),
-            counts: Default::default(),
-            longest_item_ns: None,
-            worker_results: Vec::new(),
-            operations: Vec::new(),
-        }],
-        telemetry: None,
-        memory: None,
-        cache: None,
-        durable: None,
-    }
+    let rates = Rates { operations_per_s: 1e8, ..Rates::default() };
+    let role = RoleResult { rates, ..RoleResult::unwatched(Role::Null, 2) };
+    PhaseResult::lasting(name, Nanos::from_secs(1), vec![role])
 }
 
 pub fn progress(stage: Stage, done: f64) -> EngineEvent {

@@ -28,19 +28,9 @@ fn device(write_cache: &str) -> DeviceFacts {
 
 fn phase() -> PhaseResult {
     let reader = RoleResult {
-        role: Role::Reader,
-        workers: 1,
-        longest_stall_ns: Nanos(0),
-        longest_stall_at_least: false,
-        time_over_100ms: 0.0,
-        time_over_1s: 0.0,
-        blocked_at_start: Vec::new(),
         rates: Rates { bytes: 1_000_000_000, ..Rates::default() },
         cpu: CpuTime { user_ns: Nanos(SECOND), system_ns: Nanos(3 * SECOND) },
-        counts: Default::default(),
-        longest_item_ns: None,
-        worker_results: Vec::new(),
-        operations: Vec::new(),
+        ..RoleResult::unwatched(Role::Reader, 1)
     };
     let disk = DeviceActivity { read_bytes: 1_010_000_000, ..DeviceActivity::default() };
     let window = Sample {
@@ -50,21 +40,13 @@ fn phase() -> PhaseResult {
         ..Sample::default()
     };
     PhaseResult {
-        name: "1 reader".to_string(),
-        ramp_ns: Nanos(0),
-        window_ns: Nanos(10 * SECOND),
-        drain_ns: Nanos(0),
-        clock: None,
-        roles: vec![reader],
-        memory: None,
-        cache: None,
-        durable: None,
         telemetry: Some(Telemetry {
             devices: vec!["loop0".to_string(), "vda".to_string()],
             processors: 2,
             window,
             ..Telemetry::default()
         }),
+        ..PhaseResult::lasting("1 reader", Nanos(10 * SECOND), vec![reader])
     }
 }
 
