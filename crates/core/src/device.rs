@@ -13,16 +13,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceSpec {
-    /// A sparse file behind a loop device, made and removed by the sweep.
-    Image {
-        /// Path of the file; nothing may exist there yet.
-        path: PathBuf,
-        /// Its apparent size.
-        size: Bytes,
-        /// Whether the loop device bypasses the page cache of the filesystem that holds the file
-        /// (`LO_FLAGS_DIRECT_IO`).
-        direct_io: bool,
-    },
+    /// A file behind a loop device, made and removed by the sweep.
+    Image(Image),
     /// A block device that the user names and confirms.
     Block {
         /// As the plan names it.
@@ -41,6 +33,39 @@ pub enum DeviceSpec {
     Lvm(Lvm),
     /// A disk that answers with a delay.
     Delayed(Delayed),
+}
+
+/// A file behind a loop device, made and removed by the sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Path of the file; nothing may exist there yet.
+    pub path: PathBuf,
+    /// Its apparent size.
+    pub size: Bytes,
+    /// Whether the loop device bypasses the page cache of the filesystem that holds the file
+    /// (`LO_FLAGS_DIRECT_IO`).
+    pub direct_io: bool,
+    /// The logical block of the loop device: one of [`Image::SECTORS`].
+    #[serde(default = "usual_sector")]
+    pub sector: Bytes,
+    /// Whether its blocks are there before a trial begins.
+    #[serde(default)]
+    pub preallocate: Preallocation,
+}
+
+/// Whether the blocks of an image are allocated in the filesystem that holds it before a trial begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preallocation {
+    /// A sparse file, new in each trial: the first write to a block allocates it.
+    #[default]
+    None,
+    /// Written in full once per sweep, and kept for all of its trials, as a disk would be.
+    Write,
+}
+
+fn usual_sector() -> Bytes {
+    Image::SECTORS[0]
 }
 
 /// An array of Linux's software RAID.
@@ -179,11 +204,58 @@ impl Bitmap {
     }
 }
 
+impl Preallocation {
+    /// Every choice.
+    pub const ALL: &'static [Preallocation] = &[Preallocation::None, Preallocation::Write];
+
+    /// Its name in plans.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preallocation::None => "none",
+            Preallocation::Write => "write",
+        }
+    }
+}
+
+impl Image {
+    /// The logical blocks of disks: that of most, and that of those with native sectors of 4096 bytes.
+    pub const SECTORS: &'static [Bytes] = &[Bytes(512), Bytes(4096)];
+
+    /// A sparse file with direct I/O and sectors of 512 bytes.
+    pub fn new(path: impl Into<PathBuf>, size: Bytes) -> Self {
+        Image {
+            path: path.into(),
+            size,
+            direct_io: true,
+            sector: usual_sector(),
+            preallocate: Preallocation::default(),
+        }
+    }
+
+    /// The same image under another name: its own with this appended.
+    #[must_use]
+    pub fn named_after(&self, suffix: &str) -> Self {
+        let mut name = self.path.clone().into_os_string();
+        name.push(suffix);
+        Image { path: name.into(), ..self.clone() }
+    }
+
+    /// Whether it outlives a trial.
+    pub fn is_kept(&self) -> bool {
+        self.preallocate == Preallocation::Write
+    }
+}
+
 impl DeviceSpec {
+    /// An image with the usual options: [`Image::new`].
+    pub fn image(path: impl Into<PathBuf>, size: Bytes) -> Self {
+        DeviceSpec::Image(Image::new(path, size))
+    }
+
     /// The path that the plan names; for a stack, the path of its first disk.
     pub fn path(&self) -> &Path {
         match self {
-            DeviceSpec::Image { path, .. }
+            DeviceSpec::Image(Image { path, .. })
             | DeviceSpec::Block { path, .. }
             | DeviceSpec::Directory { path } => path,
             _ => self.below().first().map_or(Path::new(""), DeviceSpec::path),
@@ -193,7 +265,7 @@ impl DeviceSpec {
     /// The devices that a layer is built on; empty for a disk.
     pub fn below(&self) -> &[DeviceSpec] {
         match self {
-            DeviceSpec::Image { .. } | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => &[],
+            DeviceSpec::Image(_) | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => &[],
             DeviceSpec::Md(Md { disks, .. }) | DeviceSpec::Lvm(Lvm { disks, .. }) => disks,
             DeviceSpec::Delayed(Delayed { disk, .. }) => std::slice::from_ref(&**disk),
         }
@@ -235,9 +307,14 @@ impl DeviceSpec {
         })
     }
 
-    /// Whether every disk is an image, so that its size is known and nothing else can be on it.
+    /// Whether every disk is an image, so that its size is known.
     pub fn is_of_images(&self) -> bool {
-        self.disks().iter().all(|disk| matches!(disk, DeviceSpec::Image { .. }))
+        self.disks().iter().all(|disk| matches!(disk, DeviceSpec::Image(_)))
+    }
+
+    /// Whether every disk is an image that is new in each trial, so that nothing can be on it.
+    pub fn is_of_new_images(&self) -> bool {
+        self.disks().iter().all(|disk| matches!(disk, DeviceSpec::Image(image) if !image.is_kept()))
     }
 
     /// Whether a disk is a block device.
@@ -249,7 +326,7 @@ impl DeviceSpec {
     /// subtracted.
     pub fn size(&self) -> Option<Bytes> {
         self.size_by(&mut |disk| match disk {
-            DeviceSpec::Image { size, .. } => Ok(*size),
+            DeviceSpec::Image(Image { size, .. }) => Ok(*size),
             _ => Err(()),
         })
         .ok()
@@ -294,7 +371,16 @@ impl DeviceSpec {
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DeviceSpec::Image { path, size, .. } => write!(f, "image {} ({size})", path.display()),
+            DeviceSpec::Image(Image { path, size, sector, preallocate, .. }) => {
+                write!(f, "image {} ({size}", path.display())?;
+                if *preallocate == Preallocation::Write {
+                    write!(f, ", written")?;
+                }
+                if *sector != usual_sector() {
+                    write!(f, ", sectors of {sector}")?;
+                }
+                write!(f, ")")
+            }
             DeviceSpec::Block { path, .. } => write!(f, "block {}", path.display()),
             DeviceSpec::Directory { path } => write!(f, "directory {}", path.display()),
             DeviceSpec::Md(Md { level, chunk, bitmap, disks }) => {
@@ -323,8 +409,8 @@ impl fmt::Display for DeviceSpec {
 /// `2 x 4G` where all are alike, else what each is.
 fn members(disks: &[DeviceSpec]) -> String {
     let short = |disk: &DeviceSpec| match disk {
-        DeviceSpec::Image { size, .. } => size.to_string(),
-        DeviceSpec::Delayed(Delayed { delay, disk }) if matches!(**disk, DeviceSpec::Image { .. }) => {
+        DeviceSpec::Image(Image { size, .. }) => size.to_string(),
+        DeviceSpec::Delayed(Delayed { delay, disk }) if matches!(**disk, DeviceSpec::Image(_)) => {
             format!("{} delayed by {delay}", disk.size().unwrap_or_default())
         }
         other => other.to_string(),
@@ -377,7 +463,7 @@ mod tests {
     use super::*;
 
     fn image(path: &str, size: u64) -> DeviceSpec {
-        DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true }
+        DeviceSpec::image(path, Bytes(size))
     }
 
     fn md(level: RaidLevel, sizes: &[u64]) -> DeviceSpec {

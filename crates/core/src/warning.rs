@@ -55,6 +55,8 @@ warnings! {
     Imported = "imported":
         "the trial was not run by fsdyno; its figures come from a file, which does not contain everything";
     Durability = "durability": "the settings weaken what survives a power cut";
+    ImageShape = "image-shape":
+        "the image is on a filesystem where one with other sectors, or one that was written first, was faster or slower";
     PageCache = "page-cache": "bytes were read from the page cache instead of the device";
     WriteCacheAbsorbed = "write-cache-absorbed":
         "bytes were written to the page cache and did not reach the device while they were measured";

@@ -96,7 +96,7 @@ fn trial() -> TrialRecord {
         sentinel: false,
         seed: 1,
         configuration: Configuration { name: "ext4".into(), filesystem: "ext4".into(), settings: [].into() },
-        device: DeviceSpec::Image { path: "/image".into(), size: Bytes(Bytes::GIB), direct_io: true },
+        device: DeviceSpec::image("/image", Bytes(Bytes::GIB)),
         workload: Workload::Fileserver(Fileserver::default()),
         outcome: Outcome::Measured,
         warnings: vec![],

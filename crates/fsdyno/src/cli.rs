@@ -457,6 +457,9 @@ pub struct Profile {
 /// Options of `fsdyno doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Measure, in about a minute, whether it matters how the images of this plan are made.
+    #[arg(long, value_name = "PLAN")]
+    pub device: Option<PathBuf>,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,
@@ -465,7 +468,7 @@ pub struct Doctor {
 /// Options of `fsdyno selfcheck`.
 #[derive(Debug, Args)]
 pub struct Selfcheck {
-    /// Where to create the scratch image, of 1 GiB, which is removed at the end.
+    /// Where to create the scratch image, of 512 MiB, which is removed at the end.
     #[arg(long, value_name = "FILE", default_value = "/var/tmp/fsdyno-selfcheck.img")]
     pub image: PathBuf,
     /// Show every row, not only those that disagree and a summary of each phase.

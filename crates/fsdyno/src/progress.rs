@@ -13,6 +13,8 @@ pub struct Display {
     /// Hidden where stderr is no terminal.
     bar: ProgressBar,
     terminal: bool,
+    /// Whether lines are shown.
+    lines: bool,
 }
 
 impl Display {
@@ -27,7 +29,12 @@ impl Display {
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(500));
         }
-        Display { bar, terminal }
+        Display { bar, terminal, lines: true }
+    }
+
+    /// For one of many short sweeps, of which only the bar is shown.
+    pub fn without_lines(trials: u64) -> Self {
+        Display { lines: false, ..Display::new(trials) }
     }
 
     /// Where the sweep is: `position` in thousandths of trials.
@@ -44,6 +51,9 @@ impl Display {
 
     /// One line that stays.
     pub fn line(&self, text: &str) {
+        if !self.lines {
+            return;
+        }
         if self.terminal {
             self.bar.println(visible(text));
         } else {

@@ -8,6 +8,7 @@ use crate::guest_request;
 use crate::order::{Slot, most, order};
 use crate::plan::{Case, Plan};
 use fsdyno_core::axis::CACHE;
+use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Need, Tool};
 use fsdyno_core::{Bytes, CacheState, Configuration, DeviceSpec, Nanos, Workload};
 use fsdyno_host::guest::{Guests, disk_nodes};
@@ -76,7 +77,10 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         cases.into_iter().map(|case| dry_case(plan, host, guests, case, seed, &size)).collect();
     let runnable: Vec<Configuration> =
         cases.iter().filter(|case| case.unmet.is_empty()).map(|case| case.configuration.clone()).collect();
-    let time = |slots: &[Slot]| slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).sum();
+    let once = time_of_images(plan).0;
+    let time = |slots: &[Slot]| {
+        slots.iter().map(|slot| cases[slot.case as usize].trial_time().0).fold(once, u64::saturating_add)
+    };
     let all = most(plan);
     DryRun {
         trials: u32::try_from(slots.len()).unwrap_or(u32::MAX),
@@ -87,6 +91,15 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         refusals: guard::foresee(host, &plan.devices, &runnable, tree_space(plan)),
         cases,
     }
+}
+
+/// Estimated time to write the images that are kept for all trials.
+fn time_of_images(plan: &Plan) -> Nanos {
+    let kept = plan.devices.all().flat_map(DeviceSpec::disks).filter_map(|disk| match disk {
+        DeviceSpec::Image(image) if image.is_kept() => Some(image.size),
+        _ => None,
+    });
+    Nanos::from_secs(kept.map(|size| size.0).sum::<u64>() / ASSUMED_TREE_RATE)
 }
 
 fn dry_case(
@@ -170,7 +183,7 @@ fn commands(plan: &Plan, case: &Case, seed: u64) -> Vec<String> {
 pub(crate) fn size_to_fill(host: &mut dyn Host, plan: &Plan, cases: &[Case]) -> Result<Bytes, HostError> {
     let fills = cases.iter().any(|case| case.configuration.precondition().is_some());
     plan.devices.data.size_by(&mut |disk| match disk {
-        DeviceSpec::Image { size, .. } => Ok(*size),
+        DeviceSpec::Image(Image { size, .. }) => Ok(*size),
         DeviceSpec::Block { path, .. } if fills => {
             host.probe_device(path).map(|probe| Bytes(probe.identity.size_bytes))
         }
@@ -234,8 +247,9 @@ fn of_configuration(host: &mut dyn Host, guests: &mut dyn Guests, plan: &Plan, c
 pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<String> {
     // What a guest lacks is determined with its configuration, and in the guest itself.
     let load = case.workload.load();
-    let needs = if case.configuration.guest_kernel().is_some() { &[] } else { load.needs() };
-    let mut unmet: Vec<String> = needs.iter().filter_map(|need| missing(host, plan, *need)).collect();
+    let in_guest = case.configuration.guest_kernel().is_some();
+    let needs = load.needs().iter().filter(|need| !in_guest || matches!(need, Need::Device));
+    let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
     if plan.varies(CACHE) && cache != CacheState::Cold && !load.cold().contains(&true) {
@@ -249,8 +263,15 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case) -> Vec<
 
 fn missing(host: &mut dyn Host, plan: &Plan, need: Need) -> Option<String> {
     match need {
-        Need::Device => matches!(plan.devices.data, DeviceSpec::Directory { .. }).then(|| {
-            "device-read needs a block device; use a plan with an image or a block device".to_string()
+        Need::Device if matches!(plan.devices.data, DeviceSpec::Directory { .. }) => {
+            Some("device-read needs a block device; use a plan with an image or a block device".to_string())
+        }
+        Need::Device => plan.devices.data.disks().into_iter().find_map(|disk| match disk {
+            DeviceSpec::Image(image) if !image.is_kept() => Some(format!(
+                "device-read reads blocks, and '{}' is sparse and has almost none: add preallocate = \"write\"",
+                image.path.display()
+            )),
+            _ => None,
         }),
         Need::Program(Tool { program, package }) => {
             let found = matches!(host.find_program(program), Ok(Some(_)));
@@ -322,7 +343,8 @@ fn space(plan: &Plan) -> Bytes {
 /// The space that the images of a stack use if it holds this much: a mirror stores it on each of its disks.
 fn occupied(spec: &DeviceSpec, data: Bytes) -> u64 {
     match (spec, spec.below()) {
-        (DeviceSpec::Image { size, .. }, _) => size.0.min(data.0),
+        (DeviceSpec::Image(image), _) if image.is_kept() => image.size.0,
+        (DeviceSpec::Image(image), _) => image.size.0.min(data.0),
         (_, below) => {
             let shares = below.iter().map(|disk| occupied(disk, spec.share_of(data)));
             shares.fold(0, u64::saturating_add)

@@ -1,5 +1,6 @@
 //! How a sweep is to be run, and where.
 
+use fsdyno_core::Warning;
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
 use fsdyno_store::SweepId;
@@ -20,6 +21,8 @@ pub struct RunOptions<'a> {
     pub interrupt: &'a AtomicBool,
     /// Set by a second Ctrl-C: stop waiting, and report what is left.
     pub hurry: &'a AtomicBool,
+    /// What is known of the devices from before: trials on this machine carry it.
+    pub known: &'a [Warning],
     /// Continue this sweep instead of starting a new one.
     pub resume: Option<SweepId>,
 }

@@ -198,6 +198,19 @@ impl Sweeping<'_> {
     ) -> Result<(), SweepError> {
         let PlannedTrial { slot, case, unmet, .. } = *planned;
         let mut position = self.position(planned);
+        let runs_here = unmet.is_empty() && case.configuration.guest_kernel().is_none();
+        if runs_here && self.scratch.blocked.is_none() {
+            let told = |share: f64| {
+                position.stage = "image";
+                position.fraction = share.min(0.99);
+                observer(Progress::Running(&position));
+            };
+            if !self.scratch.write_images(machines.host, &mut { told })? {
+                self.outcome.end = SweepEnd::Interrupted;
+                return Ok(());
+            }
+            position = self.position(planned);
+        }
         let device = self.scratch.devices.data.clone();
         let mut aside = Ok(());
         let record = if !unmet.is_empty() {
@@ -221,7 +234,10 @@ impl Sweeping<'_> {
                 return Ok(());
             }
             self.clock.took(slot.case, start.elapsed().into());
-            ended.record
+            let known = if runs_here { self.options.known } else { &[] };
+            let mut record = ended.record;
+            record.warnings.extend_from_slice(known);
+            record
         };
         let record = self.counted(record);
         self.store(store, &record)?;

@@ -11,7 +11,6 @@ use crate::plan::Plan;
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Devices that passed the guards, and the journal of what is done to them.
@@ -23,6 +22,8 @@ pub(crate) struct ScratchDevices<'a> {
     pub testbed: Testbed,
     pub devices: Devices,
     pub journal: UndoJournal,
+    /// That of the images that are kept from trial to trial, once they are made.
+    kept: Option<UndoJournal>,
     /// Journals of trials that could not be taken down completely.
     stuck: Vec<UndoJournal>,
     /// Why no trial can begin any more: what is left on a device that has no substitute.
@@ -41,6 +42,7 @@ impl<'a> ScratchDevices<'a> {
         Ok(ScratchDevices {
             testbed: verify(plan, host, options, &devices, &configurations)?,
             journal: UndoJournal::create(host, options.state_dir)?,
+            kept: None,
             plan,
             options,
             configurations,
@@ -50,10 +52,25 @@ impl<'a> ScratchDevices<'a> {
         })
     }
 
+    /// Makes the images that are kept from trial to trial, before the first that needs them; `false` if it
+    /// was interrupted. `told` learns the share that is written.
+    pub fn write_images(
+        &mut self,
+        host: &mut dyn Host,
+        told: &mut dyn FnMut(f64),
+    ) -> Result<bool, SweepError> {
+        if self.kept.is_some() || !self.testbed.keeps_images() {
+            return Ok(true);
+        }
+        let journal = self.kept.insert(UndoJournal::create(host, self.options.state_dir)?);
+        Ok(self.testbed.write_kept_images(host, journal, self.options.interrupt, told)?)
+    }
+
     /// After a trial that left something behind: a new journal, and images of other names.
     pub fn step_aside(&mut self, host: &mut dyn Host, left: &[String]) -> Result<(), SweepError> {
         let fresh = UndoJournal::create(host, self.options.state_dir)?;
         self.stuck.push(std::mem::replace(&mut self.journal, fresh));
+        self.stuck.extend(self.kept.take());
         let Some(devices) = substitute(&self.plan.devices, self.stuck.len()) else {
             self.blocked = Some(left.to_vec());
             return Ok(());
@@ -78,7 +95,7 @@ impl<'a> ScratchDevices<'a> {
     /// journals. Returns what is left.
     pub fn leave(self, host: &mut dyn Host, hurry: &AtomicBool) -> Vec<String> {
         let mut left = Vec::new();
-        for mut journal in self.stuck {
+        for mut journal in self.stuck.into_iter().chain(self.kept) {
             match hurry.load(Ordering::Relaxed) {
                 true => left.extend(journal.waiting()),
                 false => left.extend(journal.undo_all(host).left),
@@ -104,11 +121,7 @@ fn verify(
 /// The same devices with images of other names; `None` if a block device or a directory has no substitute.
 fn substitute(devices: &Devices, generation: usize) -> Option<Devices> {
     let other = |disk: &DeviceSpec| match disk {
-        DeviceSpec::Image { path, size, direct_io } => {
-            let mut name = path.as_os_str().to_os_string();
-            name.push(format!(".{generation}"));
-            Ok(DeviceSpec::Image { path: PathBuf::from(name), size: *size, direct_io: *direct_io })
-        }
+        DeviceSpec::Image(image) => Ok(DeviceSpec::Image(image.named_after(&format!(".{generation}")))),
         _ => Err(()),
     };
     let renamed = |spec: &DeviceSpec| spec.on_other_disks(&mut { other }).ok();

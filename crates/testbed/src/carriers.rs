@@ -7,6 +7,7 @@
 use crate::device::Device;
 use crate::trial::{Location, Trial};
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::device::Image;
 use fsdyno_host::Host;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub(crate) fn carriers(host: &mut dyn Host, trial: &Trial, directory: &Path) -> 
             }
             for device in volume.devices().flat_map(Device::disks) {
                 let below = match &device.spec {
-                    DeviceSpec::Image { path, .. } => device_of_file(host, path),
+                    DeviceSpec::Image(Image { path, .. }) => device_of_file(host, path),
                     _ => name_of(host, device.identity.number),
                 };
                 add_below(host, below, MOST_LAYERS, &mut names);

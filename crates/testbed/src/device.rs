@@ -10,6 +10,7 @@ use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem::Target;
 use crate::guard::{Testbed, refusals};
+use crate::kept::keep_blocks;
 use crate::layer::{self, Layer, Made, Making, Member};
 use crate::name::random_name;
 use crate::refusal::Refusal;
@@ -17,6 +18,7 @@ use crate::signature;
 use crate::tool::{contradiction, run_to_success};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
+use fsdyno_core::device::Image;
 use fsdyno_core::environment::LayerFacts;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, Use};
@@ -25,8 +27,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Logical block size of loop devices: that of most disks.
-const SECTOR: u32 = 512;
 /// How long a device may be held open by something that only reads it, as udev does after each change.
 const GLANCE: Duration = Duration::from_secs(5);
 /// How long a device may be claimed by something that ends on its own, such as a program that checks before
@@ -99,16 +99,18 @@ impl Device {
 
 /// An image of a trial, open until it is attached or given away.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Image {
+pub(crate) struct MadeImage {
     pub path: PathBuf,
     pub handle: ImageHandle,
     pub identity: FileIdentity,
+    /// Whether it stays open for the next trial.
+    pub kept: bool,
 }
 
 /// Creates the images under names of 128 random bits first, so that the journal can name them before they
-/// exist; then renames them, unless something has appeared at the destination. If they are to be attached to
-/// loop devices and mounted on `target`, the ways to undo that are journaled at the same time, because each
-/// sync costs time.
+/// exist; then renames them, unless something has appeared at the destination. Those among `kept` are there
+/// already. If they are to be attached to loop devices and mounted on `target`, the ways to undo that are
+/// journaled at the same time, because each sync costs time.
 ///
 /// From here on an image is identified by its descriptor: what is at its path may be another file at any
 /// moment.
@@ -117,24 +119,30 @@ pub(crate) fn make_images(
     journal: &mut UndoJournal,
     specs: &[&DeviceSpec],
     target: Option<&Path>,
-) -> Result<Vec<Image>> {
-    let wanted: Vec<(&Path, Bytes, PathBuf)> = specs
-        .iter()
-        .flat_map(|spec| spec.disks())
-        .filter_map(|disk| match disk {
-            DeviceSpec::Image { path, size, .. } => {
-                Some((path.as_path(), *size, path.with_file_name(format!(".fsdyno-{}", random_name()))))
-            }
-            _ => None,
-        })
-        .collect();
+    kept: &[MadeImage],
+) -> Result<Vec<MadeImage>> {
+    let used = specs.iter().flat_map(|spec| spec.disks()).filter_map(|disk| match disk {
+        DeviceSpec::Image(image) => Some(image),
+        _ => None,
+    });
+    let (mut images, mut wanted): (Vec<MadeImage>, Vec<(&Path, Bytes, PathBuf)>) = Default::default();
+    for Image { path, size, .. } in used {
+        match kept.iter().find(|image| image.path == *path) {
+            Some(image) => images.push(image.clone()),
+            None => wanted.push((path, *size, path.with_file_name(format!(".fsdyno-{}", random_name())))),
+        }
+    }
     if !wanted.is_empty() {
         let hidden =
             wanted.iter().map(|(_, _, path)| UndoAction::RemoveFile { path: path.clone(), identity: None });
         journal.append(&hidden.collect::<Vec<_>>())?;
     }
-    let mut ways_back: Vec<UndoAction> = Vec::new();
-    let mut images = Vec::new();
+    let detach = |image: &MadeImage| UndoAction::DetachLoop {
+        path: image.path.clone(),
+        image: image.identity.clone(),
+    };
+    let mut ways_back: Vec<UndoAction> = images.iter().filter(|_| target.is_some()).map(detach).collect();
+    let already = images.len();
     for (path, size, hidden) in &wanted {
         let NewImage { handle, identity } =
             host.create_image(hidden, *size).map_err(TestbedError::at("image"))?;
@@ -142,16 +150,16 @@ pub(crate) fn make_images(
         journal.made(hidden, &identity);
         let path = path.to_path_buf();
         ways_back.push(UndoAction::RemoveFile { path: path.clone(), identity: Some(identity.clone()) });
-        ways_back
-            .extend(target.map(|_| UndoAction::DetachLoop { path: path.clone(), image: identity.clone() }));
-        images.push(Image { path, handle, identity });
+        let image = MadeImage { path, handle, identity, kept: false };
+        ways_back.extend(target.map(|_| detach(&image)));
+        images.push(image);
     }
     if let Some(target) = target.map(Path::to_path_buf) {
         ways_back.push(UndoAction::RemoveDirectory { path: target.clone() });
         ways_back.push(UndoAction::Unmount { target });
     }
     journal.append(&ways_back)?;
-    for (image, (_, _, hidden)) in images.iter().zip(&wanted) {
+    for (image, (_, _, hidden)) in images[already..].iter().zip(&wanted) {
         host.rename_image(image.handle, &image.path).map_err(|error| taken(error, &image.path))?;
         journal.renamed(hidden);
     }
@@ -176,7 +184,7 @@ pub(crate) fn open(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
-    images: &[Image],
+    images: &[MadeImage],
     spec: &DeviceSpec,
     interrupt: &AtomicBool,
 ) -> Result<Device> {
@@ -194,14 +202,18 @@ fn open_disk(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
     testbed: &Testbed,
-    images: &[Image],
+    images: &[MadeImage],
     spec: &DeviceSpec,
 ) -> Result<Device> {
     let found = match spec {
-        DeviceSpec::Image { path, direct_io, .. } => {
-            let options = LoopOptions { direct_io: *direct_io, block_size: SECTOR };
-            let AttachedLoop { node, identity, .. } = attach(host, journal, images, path, &options)?;
-            let (model, sector_bytes) = (spec.to_string(), SECTOR.into());
+        DeviceSpec::Image(image) => {
+            let sector_bytes = image.sector.0;
+            let options = LoopOptions { direct_io: image.direct_io, block_size: sector_bytes as u32 };
+            let AttachedLoop { node, identity, .. } = attach(host, journal, images, &image.path, &options)?;
+            if image.is_kept() {
+                keep_blocks(host, journal, &identity)?;
+            }
+            let model = spec.to_string();
             DeviceProbe { canonical: node, model, identity, sector_bytes, ..DeviceProbe::default() }
         }
         DeviceSpec::Block { path, .. } => {
@@ -217,6 +229,12 @@ fn open_disk(
     let (sector, below) = (Bytes(sector_bytes), Vec::new());
     let mut disk =
         Device { spec: spec.clone(), identity, model, target, shared_with, sector, below, made: None };
+    if let DeviceSpec::Image(image) = spec
+        && image.is_kept()
+    {
+        // It still holds what an earlier trial wrote.
+        signature::wipe(host, &disk.target, &[])?;
+    }
     if let DeviceSpec::Block { .. } = spec {
         // From now on, whoever respects the lock stays away; whoever came before it is found here.
         let probe = guard_again(host, testbed, spec)?;
@@ -243,7 +261,7 @@ fn build(
 ) -> Result<Device> {
     let id = random_name();
     let members: Vec<Member> = below.iter().map(Device::member).collect();
-    let blank = testbed.blank_disks || spec.is_of_images();
+    let blank = testbed.blank_disks || spec.is_of_new_images();
     let making = Making { members: &members, id: &id, blank };
     journal.append(&layer.ways_back(&id, spec.below()))?;
     let mut commands = Vec::new();
@@ -312,7 +330,7 @@ fn holder(host: &mut dyn Host, spec: &DeviceSpec, below: &[Device]) -> Result<St
 fn attach(
     host: &mut dyn Host,
     journal: &mut UndoJournal,
-    images: &[Image],
+    images: &[MadeImage],
     path: &Path,
     options: &LoopOptions,
 ) -> Result<AttachedLoop> {
@@ -320,8 +338,10 @@ fn attach(
     let image =
         image.ok_or_else(|| contradiction(format!("no image was created for '{}'", path.display())))?;
     let attached = host.attach_loop(image.handle, options).map_err(TestbedError::at("attach"))?;
-    // The loop device has it open from now on.
-    journal.close_image(host, image.handle).map_err(TestbedError::at("attach"))?;
+    if !image.kept {
+        // The loop device has it open from now on.
+        journal.close_image(host, image.handle).map_err(TestbedError::at("attach"))?;
+    }
     // A loop device stays read-only when it is attached again (blockdev(8), --setro).
     match attached.read_only {
         true => Err(read_only(path, &attached.node)),

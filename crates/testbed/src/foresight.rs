@@ -14,6 +14,7 @@ use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
 use fsdyno_core::axis::{OF_THE_LOAD, SYSCTL_PREFIX};
+use fsdyno_core::device::{Image, Preallocation};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, scheduler};
 use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
@@ -77,6 +78,19 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
         && !devices.all().all(DeviceSpec::is_of_images)
     {
         found.push(format!("kernel = {kernel} runs in a virtual machine, whose disks must be images"));
+    }
+    let unusual = |disk: &&DeviceSpec| match disk {
+        DeviceSpec::Image(image) => image.is_kept() || image.sector != Image::SECTORS[0],
+        _ => false,
+    };
+    if let Some(kernel) = configuration.guest_kernel()
+        && let Some(disk) = devices.all().flat_map(DeviceSpec::disks).find(unusual)
+    {
+        found.push(format!(
+            "kernel = {kernel} runs in a virtual machine, whose disks are new in each trial and have sectors of \
+             {}: '{disk}' is for the machine's own kernel only",
+            Image::SECTORS[0]
+        ));
     }
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
@@ -144,7 +158,7 @@ pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devic
     of_layers.sort();
     of_layers.dedup();
     missing.extend(of_layers);
-    if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image { .. }))
+    if used().flat_map(DeviceSpec::disks).any(|disk| matches!(disk, DeviceSpec::Image(_)))
         && matches!(host.file_identity(Path::new("/dev/loop-control")), Ok(None))
     {
         missing.push("the kernel has no loop devices (CONFIG_BLK_DEV_LOOP), which images need".to_string());
@@ -232,7 +246,7 @@ fn unprivileged(host: &mut dyn Host) -> bool {
 
 fn device_size(host: &mut dyn Host, spec: &DeviceSpec) -> Option<Bytes> {
     let size = spec.size_by(&mut |disk| match disk {
-        DeviceSpec::Image { size, .. } => Ok(*size),
+        DeviceSpec::Image(Image { size, .. }) => Ok(*size),
         DeviceSpec::Block { path, .. } => host.probe_device(path).map(|probe| probe.size()).map_err(|_| ()),
         _ => Err(()),
     });
@@ -281,12 +295,8 @@ pub(crate) fn commands_on(
     let journal = journal_spec(configuration, devices).ok().flatten();
     let mut lines = Vec::new();
     for disk in [Some(data), journal].into_iter().flatten().flat_map(DeviceSpec::disks) {
-        if let DeviceSpec::Image { path, size, direct_io } = disk {
-            let path = path.to_string_lossy();
-            let path = fsdyno_host::quoted(&path);
-            lines.push(format!("truncate -s {size} {path}"));
-            let direct = if *direct_io { " --direct-io=on" } else { "" };
-            lines.push(format!("losetup{direct} -f {path}"));
+        if let DeviceSpec::Image(image) = disk {
+            lines.extend(of_image(image));
         }
     }
     let mut target = |index, spec: &DeviceSpec| Target {
@@ -318,6 +328,24 @@ pub(crate) fn commands_on(
     lines
 }
 
+/// Making and attaching an image.
+fn of_image(image: &Image) -> Vec<String> {
+    let path = image.path.to_string_lossy();
+    let (path, size) = (fsdyno_host::quoted(&path), image.size);
+    let made = match image.preallocate {
+        Preallocation::None => format!("truncate -s {size} {path}"),
+        Preallocation::Write => format!("head -c {} /dev/urandom > {path}  # once per sweep", size.0),
+    };
+    let direct = if image.direct_io { " --direct-io=on" } else { "" };
+    let sector = match image.sector == Image::SECTORS[0] {
+        true => String::new(),
+        false => format!(" --sector-size {}", image.sector.0),
+    };
+    let attached = format!("losetup{direct}{sector} -f {path}");
+    let kept = image.is_kept().then(|| "echo 0 > /sys/block/loopN/queue/discard_max_bytes".to_string());
+    [made, attached].into_iter().chain(kept).collect()
+}
+
 /// Adds the commands that build a stack, lowest layer first, and returns its path. A disk appears as the plan
 /// names it.
 fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> PathBuf {
@@ -328,7 +356,7 @@ fn planned_node(spec: &DeviceSpec, blank: bool, lines: &mut Vec<String>) -> Path
         let target = Target { handle: DeviceHandle(0), node, planned: below.path().to_path_buf() };
         members.push(Member { target, size_bytes: below.size().map(|size| size.0) });
     }
-    let making = Making { members: &members, id: "RANDOM", blank: blank || spec.is_of_images() };
+    let making = Making { members: &members, id: "RANDOM", blank: blank || spec.is_of_new_images() };
     lines.extend(layer.commands(&making).iter().map(fsdyno_host::Command::line));
     layer.path("RANDOM")
 }
@@ -342,7 +370,7 @@ fn planned_queues(spec: &DeviceSpec) -> Queues {
             }
             DeviceSpec::Md(_) => "mdN".to_string(),
             DeviceSpec::Lvm(_) | DeviceSpec::Delayed(_) => "dm-N".to_string(),
-            DeviceSpec::Image { .. } | DeviceSpec::Directory { .. } => "loopN".to_string(),
+            DeviceSpec::Image(_) | DeviceSpec::Directory { .. } => "loopN".to_string(),
         };
         Path::new("/sys/block").join(name).join("queue")
     };

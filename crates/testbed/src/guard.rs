@@ -15,12 +15,14 @@ pub use identity::identity_text;
 pub use refusal::{Need, refusals};
 
 use crate::Result;
+use crate::device::MadeImage;
 use crate::error::TestbedError;
 use crate::filesystem;
 use crate::filesystem::minimum_size;
 use crate::layer;
 use crate::refusal::{Refusal, refusal};
 use crate::tunable;
+use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment, sysctl};
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe};
 use fsdyno_host::{Command, Host, HostError};
@@ -47,6 +49,8 @@ pub struct Testbed {
 /// Facts about the machine that are determined once per sweep, not once per trial.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
+    /// Images that are written once per sweep, when that has been done.
+    pub kept: Vec<MadeImage>,
     /// The identity of each block device when the guards examined it.
     pub identities: BTreeMap<PathBuf, DeviceIdentity>,
     /// Block devices whose signatures are fsdyno's own.
@@ -168,7 +172,7 @@ fn examine(
                 refusals.extend(refusal::refusals(probe, disk, &confirmation, need, false))
             }
             (_, Some(Err(error))) => refusals.push(not_examined(disk.path(), error)),
-            (DeviceSpec::Image { path, size, .. }, None) => {
+            (DeviceSpec::Image(Image { path, size, .. }), None) => {
                 refusals.extend(image_refusals(host, path, *size, need));
             }
             (other, None) => refusals.extend(directory_refusals(host, other.path())),

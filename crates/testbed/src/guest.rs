@@ -4,7 +4,7 @@
 //! and steps. Once the guest is gone, only the images are left to undo on the host.
 
 use crate::capability::kernel_elsewhere;
-use crate::device::{Image, make_images};
+use crate::device::{MadeImage, make_images};
 use crate::error::TestbedError;
 use crate::filesystem::{self, Tool};
 use crate::foresight::commands_on;
@@ -27,8 +27,8 @@ use std::path::PathBuf;
 /// # Errors
 /// [`crate::TestbedError::Refused`] if something has appeared at the path of one.
 pub fn make(host: &mut dyn Host, journal: &mut UndoJournal, images: &[&DeviceSpec]) -> Result<Vec<OwnedFd>> {
-    let images = make_images(host, journal, images, None)?;
-    let mut give = |image: &Image| -> Result<OwnedFd> {
+    let images = make_images(host, journal, images, None, &[])?;
+    let mut give = |image: &MadeImage| -> Result<OwnedFd> {
         let descriptor =
             host.image_descriptor(image.handle, &image.identity).map_err(TestbedError::at("image"))?;
         journal.close_image(host, image.handle).map_err(TestbedError::at("image"))?;
@@ -116,7 +116,7 @@ mod tests {
     use fsdyno_core::device::{Bitmap, Delay, Delayed, Md, RaidLevel};
 
     fn image(path: &str) -> DeviceSpec {
-        DeviceSpec::Image { path: path.into(), size: Bytes(Bytes::GIB), direct_io: true }
+        DeviceSpec::image(path, Bytes(Bytes::GIB))
     }
 
     fn configuration(settings: &[(&str, &str)]) -> Configuration {

@@ -61,7 +61,7 @@ pub fn in_memory(host: &mut dyn Host, device: &DeviceSpec) -> Option<PathBuf> {
     device.disks().into_iter().find_map(|disk| {
         let path = disk.path();
         let directory = match disk {
-            DeviceSpec::Image { .. } => path.parent().filter(|parent| !parent.as_os_str().is_empty())?,
+            DeviceSpec::Image(_) => path.parent().filter(|parent| !parent.as_os_str().is_empty())?,
             DeviceSpec::Directory { .. } => path,
             _ => return None,
         };

@@ -20,6 +20,7 @@ use crate::trial::{Location, Trial, Volume};
 use crate::tunable::{self, Queues};
 use crate::undo::UndoJournal;
 use crate::way_back::UndoAction;
+use fsdyno_core::device::Image;
 use fsdyno_core::result::{Built, Lifecycle};
 use fsdyno_core::{Configuration, DeviceSpec, Nanos, Warning, WarningKind};
 use fsdyno_host::{Command, DeviceHandle, Host};
@@ -62,7 +63,7 @@ pub fn build(
             if !(testbed.blank_disks || ways_back.is_empty()) {
                 journal.append(&ways_back)?;
             }
-            let images = device::make_images(host, journal, &specs, Some(&target))?;
+            let images = device::make_images(host, journal, &specs, Some(&target), &testbed.kept_images())?;
             let mut open = |spec| device::open(host, journal, testbed, &images, spec, interrupt);
             let data = open(data)?;
             let log = log.map(open).transpose()?;
@@ -252,7 +253,7 @@ fn journal_in_memory(host: &mut dyn Host, volume: &Volume) -> Option<String> {
     let text =
         || "journal in memory: a power cut loses it, and with it the filesystem's consistency".to_string();
     let in_memory = |disk: &Device| match &disk.spec {
-        DeviceSpec::Image { path, .. } => {
+        DeviceSpec::Image(Image { path, .. }) => {
             let mounts = host.mounts().unwrap_or_default();
             let mount = environment::mount_of(&mounts, path);
             mount.is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.filesystem.as_str()))

@@ -33,7 +33,7 @@ fn carriers(host: &mut FakeHost, data: DeviceSpec, journal: Option<DeviceSpec>) 
 }
 
 fn image(path: &str) -> DeviceSpec {
-    DeviceSpec::Image { path: path.into(), size: Bytes(4 * Bytes::GIB), direct_io: true }
+    DeviceSpec::image(path, Bytes(4 * Bytes::GIB))
 }
 
 /// The fake host keeps its files on 0:42, a partition of `sda`.

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 
 fn devices() -> Devices {
-    let data = DeviceSpec::Image { path: "/data/d.img".into(), size: Bytes(Bytes::GIB), direct_io: true };
+    let data = DeviceSpec::image("/data/d.img", Bytes(Bytes::GIB));
     Devices { data, journals: Default::default() }
 }
 

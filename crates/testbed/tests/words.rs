@@ -1,6 +1,6 @@
 //! What each level of each axis becomes in the words of mkfs, mount and sysfs.
 
-use fsdyno_core::device::{Bitmap, Delay, Delayed, Md, RaidLevel};
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Md, RaidLevel};
 use fsdyno_core::filesystem::Identifier;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
 use fsdyno_host::fake::FakeHost;
@@ -8,8 +8,7 @@ use fsdyno_testbed::{Confirmation, Testbed, TestbedError, UndoJournal, build, co
 use std::sync::atomic::AtomicBool;
 
 fn devices() -> Devices {
-    let image =
-        |path: &str, size| DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true };
+    let image = |path: &str, size| DeviceSpec::image(path, Bytes(size));
     let journals = [("disk".to_string(), image("/var/tmp/j.img", 128 * Bytes::MIB))].into();
     Devices { data: image("/var/tmp/d.img", 4 * Bytes::GIB), journals }
 }
@@ -181,8 +180,7 @@ fn another_image_changes_the_uuid_and_not_the_hash_seed() {
         (word("-U "), word("hash_seed="))
     };
     let mut other = devices();
-    other.data =
-        DeviceSpec::Image { path: "/var/tmp/d.img.1".into(), size: Bytes(Bytes::GIB), direct_io: true };
+    other.data = DeviceSpec::image("/var/tmp/d.img.1", Bytes(Bytes::GIB));
     let (one, two) = (mkfs(&devices()), mkfs(&other));
     assert_ne!(one.0, two.0);
     assert_eq!(one.1, two.1);
@@ -221,7 +219,7 @@ fn no_raw_word_names_a_device_past_the_guards() {
 #[test]
 fn a_dry_run_shows_how_a_stack_is_built() {
     let image =
-        |path: &str| DeviceSpec::Image { path: path.into(), size: Bytes(Bytes::GIB), direct_io: false };
+        |path: &str| DeviceSpec::Image(Image { direct_io: false, ..Image::new(path, Bytes(Bytes::GIB)) });
     let delay = Delay { read: Nanos::from_millis(5), write: Nanos::from_millis(5), flush: Nanos(0) };
     let slow = DeviceSpec::Delayed(Delayed { delay, disk: Box::new(image("/b")) });
     let disks = vec![image("/a"), slow];
@@ -262,7 +260,7 @@ fn a_mkfs_that_made_nothing_is_found_out_before_the_mount() {
     host.mkfs_makes_nothing = true;
     let mut journal = UndoJournal::in_memory();
     let mut devices = devices();
-    devices.data = DeviceSpec::Image { path: "/data/d.img".into(), size: Bytes(Bytes::GIB), direct_io: true };
+    devices.data = DeviceSpec::image("/data/d.img", Bytes(Bytes::GIB));
     devices.journals.clear();
     let all = std::slice::from_ref(&configuration);
     let testbed = Testbed::verify(&mut host, &devices, all, Bytes(0), &Confirmation::default()).unwrap();

@@ -223,11 +223,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
         sentinel: false,
         seed: 42,
         configuration,
-        device: DeviceSpec::Image {
-            path: "/var/tmp/fsdyno.img".into(),
-            size: Bytes(8 * Bytes::GIB),
-            direct_io: true,
-        },
+        device: DeviceSpec::image("/var/tmp/fsdyno.img", Bytes(8 * Bytes::GIB)),
         workload: Workload::Fileserver(Fileserver::default()),
         outcome: Outcome::Measured,
         warnings: vec![Warning::new(

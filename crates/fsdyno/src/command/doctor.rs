@@ -1,7 +1,7 @@
 //! `fsdyno doctor`: what this machine can run, and what to install for the rest.
 
 use super::selfcheck::{self, Kept};
-use super::{Result, Surroundings, print_json};
+use super::{Result, Surroundings, image, print_json};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::Status;
 use crate::out;
@@ -34,6 +34,9 @@ struct Finding {
 }
 
 pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
+    if let Some(plan) = &options.device {
+        return image::run(surroundings, options, plan);
+    }
     let mut host = surroundings.host()?;
     let mut findings = vec![root(), timer()];
     findings.push(loops());

@@ -7,6 +7,7 @@ mod doctor;
 mod engine;
 mod export;
 mod guest;
+mod image;
 mod import;
 mod list;
 mod overrides;

@@ -1,17 +1,18 @@
 //! `fsdyno selfcheck`: one short run of each load, with the kernel's own tracepoints as the witness.
 
-use super::sweep::{carry_out, plan_trouble, status};
+use super::sweep::{SweepRequest, carry_out, plan_trouble, status};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{DocumentFormat, Selfcheck};
 use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::interrupt::Interrupt;
 use crate::out;
+use crate::progress::Display;
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::TrialRecord;
 use fsdyno_store::Store;
-use fsdyno_sweep::{Plan, SweepOutcome};
+use fsdyno_sweep::{Plan, SweepOutcome, order};
 use fsdyno_sys::timer::Timer;
 use fsdyno_testbed::{Confirmation, UndoJournal};
 use fsdyno_witness::{DeviceRow, Listener, Range, Row, Testimony, Way, way_ns};
@@ -45,7 +46,8 @@ repetitions = 1
 telemetry = "200ms"
 [device]
 image = ""
-size = "1G"
+size = "512M"
+preallocate = "write"
 [axes]
 filesystem = "ext4"
 
@@ -228,7 +230,10 @@ fn check(
             testimonies.push(Testimony::of(trial, heard, way));
         }
     };
-    let ended = carry_out(surroundings, plan, &Confirmation::default(), None, store, interrupt, &mut listen);
+    let display = Display::new(order(plan).len() as u64);
+    let confirmation = &Confirmation::default();
+    let request = SweepRequest { plan, confirmation, resume: None, display: &display };
+    let ended = carry_out(surroundings, &request, store, interrupt, &mut listen);
     listener.end();
     Ok((ended?, testimonies, way))
 }
@@ -280,7 +285,7 @@ fn own_store(surroundings: &Surroundings) -> std::result::Result<Store, Trouble>
     Ok(Store::open(&path)?)
 }
 
-fn now() -> String {
+pub(super) fn now() -> String {
     let now = jiff::Timestamp::now();
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }

@@ -1,6 +1,6 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::{Result, Surroundings, find, header, overrides, show};
+use super::{Result, Surroundings, find, header, image, overrides, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
@@ -84,7 +84,9 @@ pub fn measure(
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
-    let ended = carry_out(surroundings, plan, confirmation, resume, &mut store, &interrupt, &mut |_| {})?;
+    let display = Display::new(order(plan).len() as u64);
+    let request = SweepRequest { plan, confirmation, resume, display: &display };
+    let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
     // What was measured is stored: whether anybody reads it does not change how the sweep ended.
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
@@ -97,27 +99,34 @@ pub fn measure(
     Ok(ended)
 }
 
+/// A sweep to carry out.
+pub struct SweepRequest<'a> {
+    pub plan: &'a Plan,
+    pub confirmation: &'a Confirmation,
+    pub resume: Option<SweepId>,
+    pub display: &'a Display,
+}
+
 /// Executes a plan with progress on stderr. `stored` is called with each trial.
 pub fn carry_out(
     surroundings: &Surroundings,
-    plan: &Plan,
-    confirmation: &Confirmation,
-    resume: Option<SweepId>,
+    request: &SweepRequest<'_>,
     store: &mut Store,
     interrupt: &Interrupt,
     stored: &mut dyn FnMut(&TrialRecord),
 ) -> std::result::Result<SweepOutcome, Trouble> {
     add_kept(surroundings, store);
     surroundings.state.make()?;
+    let SweepRequest { plan, confirmation, resume, display } = *request;
     let options = RunOptions {
         state_dir: &surroundings.state.undo(),
         keep: &surroundings.keep(),
         confirmation,
+        known: &image::warnings(surroundings.state.directory(), plan),
         interrupt: &interrupt.stop,
         hurry: &interrupt.hurry,
         resume,
     };
-    let display = Display::new(order(plan).len() as u64);
     let mut host = surroundings.host()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut guests = surroundings.guests()?.hurried_by(Arc::clone(&interrupt.hurry));
     let mut machines = Machines { host: &mut host, guests: &mut guests };
@@ -125,7 +134,7 @@ pub fn carry_out(
         if let Progress::Stored(_, trial) = &progress {
             stored(trial);
         }
-        tell(&display, plan, &progress);
+        tell(display, plan, &progress);
     });
     display.finish();
     let mut ended = ended.map_err(trouble)?;

@@ -8,6 +8,7 @@ mod rows;
 
 use crate::support::MAKING_FILESYSTEMS;
 use fsdyno_core::axis::{AXES, Levels};
+use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
 use fsdyno_host::local::LocalHost;
 use fsdyno_testbed::capability::{KernelSupport, absent_tools, kernel_support};
@@ -87,10 +88,9 @@ fn run(rows: &[Row]) {
 fn try_row(row: &Row) -> Vec<String> {
     // In memory if there is room, because hundreds of filesystems are created.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
-    let image = |name: &str, mib: u64| DeviceSpec::Image {
-        path: directory.path().join(name),
-        size: Bytes(mib * Bytes::MIB),
-        direct_io: false,
+    let image = |name: &str, mib: u64| {
+        let path = directory.path().join(name);
+        DeviceSpec::Image(Image { direct_io: false, ..Image::new(path, Bytes(mib * Bytes::MIB)) })
     };
     let devices = Devices {
         data: image("data", 512),

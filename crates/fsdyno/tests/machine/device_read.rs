@@ -2,6 +2,7 @@
 
 use crate::support::{Requirement, Sandbox, json};
 use serde_json::Value;
+use std::path::Path;
 
 const LOOP: &[Requirement] = &[
     Requirement::Root,
@@ -12,6 +13,7 @@ const LOOP: &[Requirement] = &[
 
 tests! {
     a_device_is_read_from_memory_and_directly: LOOP;
+    holes_are_not_read: LOOP;
     a_directory_has_no_device_to_read: &[Requirement::Root];
 }
 
@@ -25,9 +27,7 @@ fn sweep(sandbox: &Sandbox, device: &str) -> Value {
 fn a_device_is_read_from_memory_and_directly() {
     let sandbox = Sandbox::new();
     let image = sandbox.path("scratch.img");
-    let device =
-        format!("[device]\nimage = \"{}\"\nsize = \"64M\"\n[axes]\nfilesystem = \"ext4\"", image.display());
-    let json = sweep(&sandbox, &device);
+    let json = sweep(&sandbox, &on_image(&image, "preallocate = \"write\""));
     let trial = &json["trials"][0];
     assert_eq!(trial["outcome"], "measured", "{trial}");
     let mut from_device = Vec::new();
@@ -47,6 +47,20 @@ fn a_device_is_read_from_memory_and_directly() {
     }
     // The second phase cannot use what the first left in memory.
     assert!(from_device[1].as_u64() > from_device[0].as_u64(), "{from_device:?}");
+}
+
+fn on_image(image: &Path, more: &str) -> String {
+    let image = image.display();
+    format!("[device]\nimage = \"{image}\"\nsize = \"64M\"\n{more}\n[axes]\nfilesystem = \"ext4\"")
+}
+
+fn holes_are_not_read() {
+    let sandbox = Sandbox::new();
+    let json = sweep(&sandbox, &on_image(&sandbox.path("scratch.img"), ""));
+    let trial = &json["trials"][0];
+    assert_eq!(trial["outcome"], "skipped");
+    let reason = trial["unmet"][0].as_str().expect("a reason");
+    assert!(reason.contains("is sparse") && reason.contains("preallocate"), "{reason}");
 }
 
 fn a_directory_has_no_device_to_read() {

@@ -272,11 +272,11 @@ fn a_device_that_carries_the_store() {
 fn an_image_path_that_exists() {
     let sandbox = Sandbox::new();
     let path = sandbox.write("precious", "a file of the user");
-    let image = DeviceSpec::Image { path: path.clone(), size: Bytes(64 * Bytes::MIB), direct_io: false };
+    let image = DeviceSpec::image(path.clone(), Bytes(64 * Bytes::MIB));
     refused(&sandbox, &image, "already exists", &[&path]);
     let link = sandbox.path("link");
     std::os::unix::fs::symlink(sandbox.path("nowhere"), &link).expect("a link");
-    let image = DeviceSpec::Image { path: link, size: Bytes(64 * Bytes::MIB), direct_io: false };
+    let image = DeviceSpec::image(link, Bytes(64 * Bytes::MIB));
     refused(&sandbox, &image, "already exists", &[]);
     assert!(!sandbox.path("nowhere").exists(), "nothing was created through the link");
 }

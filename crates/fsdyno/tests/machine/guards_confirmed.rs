@@ -206,8 +206,7 @@ fn a_device_claimed_after_the_guards() {
 
 fn images_without_room() {
     let sandbox = Sandbox::new();
-    let image =
-        |name: &str| DeviceSpec::Image { path: sandbox.path(name), size: Bytes(512 << 40), direct_io: false };
+    let image = |name: &str| DeviceSpec::image(sandbox.path(name), Bytes(512 << 40));
     refused(&sandbox, &image("huge.img"), "can grow to 512T, but of the", &[]);
     assert!(!sandbox.path("huge.img").exists());
 }

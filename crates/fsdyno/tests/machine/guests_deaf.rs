@@ -95,6 +95,7 @@ fn a_guest_with_interrupts_off_fails_its_trial_only() {
     let plan = Plan::parse(&text, "deaf.toml", &[]).expect("a plan");
     let mut store = Store::open(&directory.path().join("results.db")).expect("a store");
     let options = RunOptions {
+        known: &[],
         state_dir: &directory.path().join("undo"),
         keep: &[],
         confirmation: &Confirmation::default(),

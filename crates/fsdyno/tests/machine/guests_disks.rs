@@ -101,6 +101,7 @@ fn sweep(
     let plan = Plan::parse(&plan, "plan.toml", &[]).expect("a plan");
     let confirmation = Confirmation { destroy: vec![serial.into()], ..Confirmation::default() };
     let options = RunOptions {
+        known: &[],
         state_dir: directory,
         keep: &[],
         confirmation: &confirmation,

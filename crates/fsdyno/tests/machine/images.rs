@@ -2,6 +2,7 @@
 //! and links.
 
 use crate::support::{NOBODY, Requirement, Sandbox};
+use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_host::local::LocalHost;
@@ -194,7 +195,7 @@ impl Adversary {
 
 /// The trial of these tests, on an image at this path.
 fn trial(host: &mut dyn Host, image: &Path) -> (Testbed, Configuration) {
-    let data = DeviceSpec::Image { path: image.to_path_buf(), size: SIZE, direct_io: false };
+    let data = DeviceSpec::Image(Image { direct_io: false, ..Image::new(image, SIZE) });
     let devices = Devices { data, journals: Default::default() };
     let configuration =
         Configuration { name: String::new(), filesystem: "ext2".to_string(), settings: Default::default() };

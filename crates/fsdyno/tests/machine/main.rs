@@ -37,6 +37,7 @@ mod lifecycle;
 mod memory;
 mod named_disks;
 mod postmark;
+mod preallocated;
 mod recommend;
 mod selfcheck;
 mod sick_devices;
@@ -77,6 +78,7 @@ fn main() {
         memory::tests(),
         named_disks::tests(),
         postmark::tests(),
+        preallocated::tests(),
         recommend::tests(),
         selfcheck::tests(),
         sick_devices::tests(),

@@ -200,7 +200,12 @@ impl Host for FakeHost {
                 return Err(replaced(&path, expected, &identity));
             }
             let nothing = Path::new("/dev/null");
-            std::fs::File::open(nothing).map(OwnedFd::from).map_err(|_| system("open", nothing, ENXIO))
+            std::fs::File::options()
+                .read(true)
+                .write(true)
+                .open(nothing)
+                .map(OwnedFd::from)
+                .map_err(|_| system("open", nothing, ENXIO))
         })
     }
 

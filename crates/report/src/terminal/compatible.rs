@@ -71,10 +71,10 @@ fn filesystem_and_disk(case: &CaseView) -> (String, String) {
     let made = case.configuration.filesystem.clone();
     let last = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     match (&case.device, case.environment.devices.first()) {
-        (DeviceSpec::Image { .. }, _) if case.configuration.guest_kernel().is_some() => {
+        (DeviceSpec::Image(_), _) if case.configuration.guest_kernel().is_some() => {
             (made, "virtio".to_string())
         }
-        (DeviceSpec::Image { .. }, _) => (made, "loop".to_string()),
+        (DeviceSpec::Image(_), _) => (made, "loop".to_string()),
         (DeviceSpec::Block { path, .. }, _) => (made, last(path)),
         (DeviceSpec::Directory { .. }, Some(mount)) => (mount.model.clone(), last(Path::new(&mount.path))),
         (DeviceSpec::Directory { path }, None) => (made, last(path)),

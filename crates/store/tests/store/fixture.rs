@@ -1,5 +1,6 @@
 //! Trials with random values in every field, and a store for them.
 
+use fsdyno_core::device::{Image, Preallocation};
 use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::telemetry::{
@@ -186,7 +187,13 @@ impl Dice {
     fn device(&mut self) -> DeviceSpec {
         let path = self.text().into();
         match self.small() % 3 {
-            0 => DeviceSpec::Image { path, size: Bytes(self.0.random()), direct_io: self.coin() },
+            0 => DeviceSpec::Image(Image {
+                path,
+                size: Bytes(self.0.random()),
+                direct_io: self.coin(),
+                sector: Bytes(self.0.random()),
+                preallocate: Preallocation::ALL[usize::from(self.coin())],
+            }),
             1 => DeviceSpec::Block { path, identity: self.maybe(Dice::text) },
             _ => DeviceSpec::Directory { path },
         }

@@ -6,7 +6,7 @@
 
 use super::document::{Document, Node, Origin, Section, Value};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::device::{Bitmap, Delay, Delayed, Lvm, Md, RaidLevel};
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Lvm, Md, Preallocation, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,8 +17,21 @@ const MAX_DISKS: u32 = 26;
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
 const DELAYS: &[&str] = &["delay", "read_delay", "write_delay", "flush_delay"];
 /// Keys of a disk.
-const DISK_KEYS: &[&str] =
-    &["image", "size", "direct_io", "block", "identity", "delay", "read_delay", "write_delay", "flush_delay"];
+const DISK_KEYS: &[&str] = &[
+    "image",
+    "size",
+    "direct_io",
+    "sector",
+    "preallocate",
+    "block",
+    "identity",
+    "delay",
+    "read_delay",
+    "write_delay",
+    "flush_delay",
+];
+/// Those of an image alone.
+const IMAGE_KEYS: &[&str] = &["size", "direct_io", "sector", "preallocate"];
 /// Keys of `[device]` in addition to those of a disk.
 const DEVICE_KEYS: &[&str] = &["directory", "md", "lvm", "journals"];
 const MD_KEYS: &[&str] = &["level", "chunk", "bitmap", "disks"];
@@ -86,12 +99,12 @@ fn pointless(table: &Section<'_>, key: &str, beside: &str) -> PlanError {
 /// A disk of this kind, possibly slowed down.
 fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let belongs: &[&str] = match kind {
-        "image" => &["size", "direct_io"],
+        "image" => IMAGE_KEYS,
         "block" => &["identity"],
         _ => &[],
     };
     let delays: &[&str] = if kind == "directory" { DELAYS } else { &[] };
-    for key in ["size", "direct_io", "identity"].iter().chain(delays) {
+    for key in IMAGE_KEYS.iter().chain(&["identity"]).chain(delays) {
         if table.get(key).is_some() && !belongs.contains(key) {
             return Err(pointless(table, key, kind));
         }
@@ -107,7 +120,14 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
             if size.0 == 0 {
                 return Err(table.refuse("size", "greater than zero"));
             }
-            DeviceSpec::Image { path, size, direct_io: table.boolean("direct_io")?.unwrap_or(true) }
+            let direct_io = table.boolean("direct_io")?.unwrap_or(true);
+            let sector = table.unit("sector")?.unwrap_or(Image::SECTORS[0]);
+            if !Image::SECTORS.contains(&sector) {
+                let known: Vec<String> = Image::SECTORS.iter().map(Bytes::to_string).collect();
+                return Err(table.refuse("sector", known.join(" or ")));
+            }
+            let preallocate = choice(table, "preallocate", Preallocation::ALL, Preallocation::name)?;
+            DeviceSpec::Image(Image { direct_io, sector, preallocate, ..Image::new(path, size) })
         }
         "block" => {
             let identity = table.string("identity")?.map(str::to_string);
@@ -165,14 +185,7 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
     if table.get("bitmap").is_some() && !level.is_redundant() {
         return Err(pointless(table, "bitmap", level.name()));
     }
-    let bitmap = match table.string("bitmap")? {
-        None => Bitmap::None,
-        Some(word) => {
-            let names: Vec<&str> = Bitmap::ALL.iter().map(|bitmap| bitmap.name()).collect();
-            let known = Bitmap::ALL.iter().copied().find(|bitmap| bitmap.name() == word);
-            known.ok_or_else(|| table.error("bitmap", PlanProblem::unknown_word("bitmap", word, &names)))?
-        }
-    };
+    let bitmap = choice(table, "bitmap", Bitmap::ALL, Bitmap::name)?;
     let disks = disks(document, table)?;
     if disks.len() < level.least_disks() {
         return Err(too_many_or_few(
@@ -182,6 +195,19 @@ fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError>
         ));
     }
     Ok(DeviceSpec::Md(Md { level, chunk: chunk(table, "chunk")?, bitmap, disks }))
+}
+
+/// One of these by its name; the default if the key is absent.
+fn choice<T: Copy + Default>(
+    table: &Section<'_>,
+    key: &'static str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, PlanError> {
+    let Some(word) = table.string(key)? else { return Ok(T::default()) };
+    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+    let known = all.iter().copied().find(|one| name(*one) == word);
+    known.ok_or_else(|| table.error(key, PlanProblem::unknown_word(key, word, &names)))
 }
 
 fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
@@ -252,10 +278,8 @@ fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
     let first = disk(table, kind)?;
     let numbered = |number: u32| {
         first.on_other_disks(&mut |disk| {
-            let DeviceSpec::Image { path, size, direct_io } = disk else { return Ok(disk.clone()) };
-            let mut name = path.as_os_str().to_os_string();
-            name.push(format!(".{number}"));
-            Ok(DeviceSpec::Image { path: name.into(), size: *size, direct_io: *direct_io })
+            let DeviceSpec::Image(image) = disk else { return Ok(disk.clone()) };
+            Ok(DeviceSpec::Image(image.named_after(&format!(".{number}"))))
         })
     };
     (1..=count).map(numbered).collect()

@@ -11,6 +11,7 @@ mod watch;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use fsdyno_core::axis::MEMORY;
+use fsdyno_core::device::Image;
 use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{Lifecycle, TreeSummary};
 use fsdyno_core::{
@@ -223,7 +224,7 @@ pub(crate) fn cached_by_host(device: Option<&DeviceSpec>, in_memory: Option<&Pat
     let in_memory =
         in_memory.map(|path| format!("'{}' is in memory (tmpfs), and so is the device", path.display()));
     let cached = device.into_iter().flat_map(DeviceSpec::disks).find_map(|disk| match disk {
-        DeviceSpec::Image { path, direct_io: false, .. } => Some(format!(
+        DeviceSpec::Image(Image { path, direct_io: false, .. }) => Some(format!(
             "direct_io = false: the host caches what is read from and written to '{}'",
             path.display()
         )),

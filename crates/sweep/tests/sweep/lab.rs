@@ -86,6 +86,7 @@ impl Lab {
         mut watch: impl FnMut(&Progress<'_>, &AtomicBool),
     ) -> Result<SweepOutcome, SweepError> {
         let options = RunOptions {
+            known: &[],
             state_dir: &self.journal_directory(),
             keep: &[self.directory.path().join("kept")],
             confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], ..Confirmation::default() },

@@ -2,6 +2,7 @@
 
 use crate::lab;
 use fsdyno_core::WarningKind;
+use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Fileserver, TreeModel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos, Workload};
 use fsdyno_sweep::{Plan, PlanError, order};
@@ -240,7 +241,7 @@ fn arguments_change_one_workload_or_all_that_have_the_key() {
         ],
     )
     .unwrap();
-    assert!(matches!(plan.devices.data, DeviceSpec::Image { size: Bytes(0x8000_0000), .. }));
+    assert!(matches!(plan.devices.data, DeviceSpec::Image(Image { size: Bytes(0x8000_0000), .. })));
     assert_eq!(plan.repetitions, 7);
     let windows: Vec<Nanos> = plan
         .workloads

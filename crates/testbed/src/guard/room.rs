@@ -7,6 +7,7 @@
 
 use crate::refusal::{Refusal, refusal};
 use crate::spec::images;
+use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, meminfo};
 use fsdyno_host::Host;
 use fsdyno_host::probe::Room;
@@ -93,7 +94,7 @@ fn trials<'a>(devices: &'a Devices, configurations: &[Configuration]) -> Vec<Vec
 
 fn image(disk: &DeviceSpec) -> Option<(&Path, Bytes)> {
     match disk {
-        DeviceSpec::Image { path, size, .. } => Some((path, *size)),
+        DeviceSpec::Image(Image { path, size, .. }) => Some((path, *size)),
         _ => None,
     }
 }
@@ -166,7 +167,7 @@ mod tests {
     const GIB: u64 = Bytes::GIB;
 
     fn image(path: &str, size: u64) -> DeviceSpec {
-        DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true }
+        DeviceSpec::image(path, Bytes(size))
     }
 
     fn configuration(journal: &str) -> Configuration {

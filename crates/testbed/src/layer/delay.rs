@@ -100,7 +100,7 @@ mod tests {
 
     fn delayed() -> Delayed {
         let delay = Delay { read: Nanos::from_millis(20), write: Nanos(0), flush: Nanos::from_millis(5) };
-        let disk = DeviceSpec::Image { path: "/image".into(), size: Bytes(256 << 20), direct_io: true };
+        let disk = DeviceSpec::image("/image", Bytes(256 << 20));
         Delayed { delay, disk: Box::new(disk) }
     }
 

@@ -157,7 +157,7 @@ mod tests {
     use crate::layer::tests::members;
 
     fn volume(stripes: u32, stripe_size: Option<u64>) -> Lvm {
-        let disk = DeviceSpec::Image { path: "/image".into(), size: Bytes(4 << 30), direct_io: true };
+        let disk = DeviceSpec::image("/image", Bytes(4 << 30));
         Lvm { stripes, stripe_size: stripe_size.map(Bytes), disks: vec![disk; 2] }
     }
 

@@ -259,7 +259,7 @@ mod tests {
     use crate::layer::tests::members;
 
     fn md(level: RaidLevel, disks: usize) -> Md {
-        let disk = DeviceSpec::Image { path: "/image".into(), size: Bytes(4 << 30), direct_io: true };
+        let disk = DeviceSpec::image("/image", Bytes(4 << 30));
         Md { level, chunk: None, bitmap: Bitmap::None, disks: vec![disk; disks] }
     }
 

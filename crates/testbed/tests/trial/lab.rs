@@ -26,7 +26,7 @@ pub fn configuration(filesystem: &str, settings: &[(&str, &str)]) -> Configurati
 }
 
 pub fn image(path: &str, size: u64) -> DeviceSpec {
-    DeviceSpec::Image { path: path.into(), size: Bytes(size), direct_io: true }
+    DeviceSpec::image(path, Bytes(size))
 }
 
 pub fn devices(data: DeviceSpec, journals: &[(&str, DeviceSpec)]) -> Devices {

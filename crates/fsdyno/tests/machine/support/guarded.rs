@@ -1,6 +1,7 @@
 //! Devices that must not be touched: how they are made, and that a guard refuses them.
 
 use super::{Requirement, Sandbox, describe};
+use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::local::LocalHost;
 use fsdyno_testbed::guard::Overwrite;
@@ -89,7 +90,7 @@ pub fn refused_with(
                 identity.as_ref().map(|identity| format!("identity = \"{identity}\"\n")).unwrap_or_default();
             format!("block = \"{}\"\n{pin}", path.display())
         }
-        DeviceSpec::Image { path, size, .. } => {
+        DeviceSpec::Image(Image { path, size, .. }) => {
             format!("image = \"{}\"\nsize = \"{size}\"\n", path.display())
         }
         other => panic!("{other}"),

@@ -176,6 +176,7 @@ impl Attempt {
     fn sweep(&mut self, plan: &Plan, destroy: Vec<PathBuf>) -> Result<SweepOutcome, SweepError> {
         let mut store = Store::open(&self.state.path().join("results.db"))?;
         let options = RunOptions {
+            known: &[],
             state_dir: &self.state.path().join("undo"),
             keep: &[self.state.path().join("kept")],
             hurry: &AtomicBool::new(false),
@@ -216,7 +217,7 @@ impl Attempt {
 /// What a plan may touch, taken from its parsed form: names are resolved here and nowhere else.
 fn allowed(plan: &Plan, confirmed: &[PathBuf]) -> Allowed {
     let disks = || plan.devices.all().flat_map(DeviceSpec::disks);
-    let images = disks().filter(|disk| matches!(disk, DeviceSpec::Image { .. }));
+    let images = disks().filter(|disk| matches!(disk, DeviceSpec::Image(_)));
     let directory = match &plan.devices.data {
         DeviceSpec::Directory { path } => Some(walked(path)),
         _ => None,

@@ -1,0 +1,301 @@
+//! `fsdyno doctor --device PLAN`: whether it matters, on the filesystem that holds the images of a plan, that
+//! they are sparse, and which sectors they have.
+
+use super::sweep::{SweepRequest, carry_out, load, plan_trouble, status};
+use super::{Result, Surroundings, print_json};
+use crate::cli::{Doctor, DocumentFormat};
+use crate::exit::{Status, Trouble};
+use crate::file;
+use crate::interrupt::Interrupt;
+use crate::out;
+use crate::progress::Display;
+use anyhow::anyhow;
+use fsdyno_core::device::{Image, Preallocation};
+use fsdyno_core::{Bytes, DeviceSpec, Measure, Outcome, TrialRecord, Warning, WarningKind};
+use fsdyno_store::Store;
+use fsdyno_sweep::Plan;
+use fsdyno_testbed::Confirmation;
+use fsdyno_verdict::comparison::{Comparison, Finding, Question, Row, Side};
+use serde::{Deserialize, Serialize};
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The file with the last one for each filesystem, below the directory of state.
+const FILE: &str = "images.json";
+/// Interleaved, so that what changes on the machine meanwhile changes all of them.
+const ROUNDS: u32 = 5;
+/// A difference of up to this share does not matter.
+const THRESHOLD: f64 = 0.05;
+/// The size of the image that is tried, where the plan's is larger.
+const SIZE: Bytes = Bytes(512 * Bytes::MIB);
+
+/// A short trial that reads and writes much more than its memory.
+const PLAN: &str = r#"
+name = "image"
+repetitions = 1
+memory = "64M"
+[device]
+image = ""
+size = "512M"
+[axes]
+filesystem = "ext4"
+[[workloads]]
+kind = "streaming"
+file_size = "192M"
+stages = ["write", "read"]
+ramp = "200ms"
+window = "1s"
+"#;
+
+/// How an image can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Way {
+    pub preallocate: Preallocation,
+    pub sector: Bytes,
+}
+
+/// Each differs from the one before it in one respect; the first is that of a plan that says nothing else.
+const WAYS: [Way; 3] = [
+    Way { preallocate: Preallocation::None, sector: Image::SECTORS[0] },
+    Way { preallocate: Preallocation::Write, sector: Image::SECTORS[0] },
+    Way { preallocate: Preallocation::Write, sector: Image::SECTORS[1] },
+];
+
+impl Way {
+    /// Whether an image is like this one where this one differs from another.
+    fn is_shared_by(self, image: &Image, other: Way) -> bool {
+        (self.preallocate == other.preallocate || self.preallocate == image.preallocate)
+            && (self.sector == other.sector || self.sector == image.sector)
+    }
+
+    fn name(self) -> String {
+        let made = if self.preallocate == Preallocation::Write { "written" } else { "sparse" };
+        format!("{made}, sectors of {}", self.sector.0)
+    }
+}
+
+/// What was found on one filesystem.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    /// Device number of the filesystem that holds the images, and one of its directories.
+    place: u64,
+    directory: PathBuf,
+    /// When it was found.
+    finished: String,
+    /// The filesystem that was created on the images.
+    filesystem: String,
+    rows: Vec<Compared>,
+}
+
+/// A measure on images that are made in two ways.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Compared {
+    ways: [Way; 2],
+    measure: String,
+    /// Means, in bytes per second.
+    means: [f64; 2],
+    /// The second to the first, and its 95 % interval.
+    ratio: Option<f64>,
+    interval: Option<[f64; 2]>,
+    /// In words.
+    verdict: String,
+    /// Whether they differ by more than a share of 5 %.
+    differs: bool,
+}
+
+pub fn run(surroundings: &Surroundings, options: &Doctor, plan: &Path) -> Result {
+    let plan = load(plan, &[])?;
+    let image = plan.devices.all().flat_map(DeviceSpec::disks).find_map(|disk| match disk {
+        DeviceSpec::Image(image) => Some(image.clone()),
+        _ => None,
+    });
+    let image = image.ok_or_else(|| {
+        Trouble::new(Status::Usage, anyhow!("the plan has no image: its devices are what they are"))
+            .hint("name a plan with `image = ...` in [device]")
+    })?;
+    let cases = plan.cases();
+    let filesystem =
+        cases.iter().find(|case| case.configuration.guest_kernel().is_none()).ok_or_else(|| {
+            let error = anyhow!("all cases of the plan run in guests, whose images are always sparse");
+            Trouble::new(Status::Usage, error).hint("name a plan with cases for this machine's own kernel")
+        })?;
+    let kept = measure(surroundings, &image, &filesystem.configuration.filesystem)?;
+    keep(surroundings, &kept)?;
+    match options.format {
+        DocumentFormat::Text => print(&mut out::text(&surroundings.style), &kept)?,
+        DocumentFormat::Json => print_json(&kept)?,
+    }
+    Ok(Status::Well)
+}
+
+fn measure(
+    surroundings: &Surroundings,
+    image: &Image,
+    filesystem: &str,
+) -> std::result::Result<Kept, Trouble> {
+    let directory = image.path.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let found =
+        directory.metadata().map_err(|error| anyhow!("cannot look at '{}': {error}", directory.display()))?;
+    let plans = WAYS.map(|way| plan(image, way, filesystem));
+    let plans = plans.into_iter().collect::<std::result::Result<Vec<Plan>, _>>().map_err(plan_trouble)?;
+    let interrupt = Interrupt::listen()?;
+    surroundings.state.make()?;
+    let scratch = tempfile::tempdir_in(surroundings.state.directory())?;
+    let mut store = Store::open(&scratch.path().join("images.db"))?;
+    let mut trials: [Vec<TrialRecord>; WAYS.len()] = Default::default();
+    let display = Display::without_lines(u64::from(ROUNDS) * WAYS.len() as u64);
+    let confirmation = &Confirmation::default();
+    for round in 0..ROUNDS {
+        for turn in 0..WAYS.len() {
+            // Each is the first of a round as often as the others.
+            let at = (turn + round as usize) % WAYS.len();
+            let request = SweepRequest { plan: &plans[at], confirmation, resume: None, display: &display };
+            let mut failure = None;
+            let mut stored = |trial: &TrialRecord| {
+                failure = match &trial.outcome {
+                    Outcome::Measured => None,
+                    Outcome::Skipped { unmet } => Some(unmet.join("; ")),
+                    Outcome::Failed { error } => Some(error.to_string()),
+                };
+                trials[at].push(TrialRecord { block: round, ..trial.clone() });
+            };
+            let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut stored)?;
+            if status(&ended) == Status::Interrupted {
+                return Err(Trouble::new(Status::Interrupted, anyhow!("interrupted: nothing is kept")));
+            }
+            if let Some(failure) = failure {
+                return Err(Trouble::new(
+                    Status::TrialFailed,
+                    anyhow!("{} on an image ({}) failed: {failure}", filesystem, WAYS[at].name()),
+                ));
+            }
+        }
+    }
+    let sides: Vec<String> = WAYS.iter().map(|way| way.name()).collect();
+    let side = |at: usize| Side { name: &sides[at], sweep: 1, sweep_name: "images", trials: &trials[at] };
+    let measures = ["write-durable", "streaming-read"].map(|name| name.parse::<Measure>());
+    let measures = measures.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
+    let question = Question { measures, threshold: THRESHOLD, seed: 1 };
+    let rows = (1..WAYS.len()).flat_map(|at| {
+        let compared = Comparison::new(side(at - 1), side(at), &question);
+        compared.rows().map(|row| Compared::of([WAYS[at - 1], WAYS[at]], row)).collect::<Vec<_>>()
+    });
+    Ok(Kept {
+        place: found.dev(),
+        directory,
+        finished: super::selfcheck::now(),
+        filesystem: filesystem.to_string(),
+        rows: rows.collect(),
+    })
+}
+
+/// The same short plan on an image that is made in one way.
+fn plan(image: &Image, way: Way, filesystem: &str) -> std::result::Result<Plan, fsdyno_sweep::PlanError> {
+    let path = serde_json::to_string(&image.path).unwrap_or_default();
+    let size = image.size.min(SIZE);
+    let set = [
+        format!("device.image={path}"),
+        format!("device.size={}", size.0),
+        format!("device.direct_io={}", image.direct_io),
+        format!("device.sector={}", way.sector.0),
+        format!("device.preallocate=\"{}\"", way.preallocate.name()),
+        format!("axes.filesystem=\"{filesystem}\""),
+    ];
+    Plan::parse(PLAN, "doctor --device", &set)
+}
+
+impl Compared {
+    fn of(ways: [Way; 2], row: &Row) -> Self {
+        Compared {
+            ways,
+            measure: row.measure.to_string(),
+            means: row.estimates.each_ref().map(|estimate| estimate.value),
+            ratio: row.ratio.map(|ratio| ratio.value),
+            interval: row
+                .ratio
+                .and_then(|ratio| ratio.interval)
+                .map(|interval| [interval.low, interval.high]),
+            verdict: row.verdict(),
+            differs: matches!(row.finding, Finding::Slower | Finding::Faster),
+        }
+    }
+}
+
+impl Compared {
+    /// For a warning.
+    fn short(&self) -> String {
+        let [before, after] = self.ways.map(Way::name);
+        let ratio = self.ratio.unwrap_or(f64::NAN);
+        format!("{} is {ratio:.2} times as high on '{after}' as on '{before}'", self.measure)
+    }
+}
+
+fn all_kept(state: &Path) -> Vec<Kept> {
+    let text = std::fs::read(state.join(FILE)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// Replaces what was found on the same filesystem before.
+fn keep(surroundings: &Surroundings, kept: &Kept) -> anyhow::Result<()> {
+    let mut all = all_kept(surroundings.state.directory());
+    all.retain(|other| other.place != kept.place);
+    all.push(kept.clone());
+    let text = serde_json::to_vec_pretty(&all)?;
+    file::replace(&surroundings.state.directory().join(FILE), &text, Permissions::from_mode(0o644))
+}
+
+/// What the trials of a plan are to be warned of: images on a filesystem where others were faster or slower.
+pub(super) fn warnings(state: &Path, plan: &Plan) -> Vec<Warning> {
+    let all = all_kept(state);
+    let disks = plan.devices.all().flat_map(DeviceSpec::disks);
+    let images = disks.filter_map(|disk| match disk {
+        DeviceSpec::Image(image) => Some(image),
+        _ => None,
+    });
+    let mut warnings = Vec::new();
+    for image in images {
+        let place =
+            image.path.parent().and_then(|directory| directory.metadata().ok()).map(|found| found.dev());
+        let Some(kept) = all.iter().find(|kept| Some(kept.place) == place) else { continue };
+        let differ =
+            kept.rows.iter().filter(|row| row.differs && row.ways[0].is_shared_by(image, row.ways[1]));
+        let differ: Vec<String> = differ.map(Compared::short).collect();
+        if !differ.is_empty() {
+            let text = format!(
+                "'{}' could have been made otherwise: on its filesystem, {} (doctor --device, {})",
+                image.path.display(),
+                differ.join(", "),
+                kept.finished
+            );
+            warnings.push(Warning::new(WarningKind::ImageShape, text));
+        }
+    }
+    warnings
+}
+
+fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
+    writeln!(
+        out,
+        "Images in '{}': {ROUNDS} rounds with one short trial of {} on each kind,\nwith 64M of memory.\n",
+        kept.directory.display(),
+        kept.filesystem
+    )?;
+    for row in &kept.rows {
+        let [first, second] = row.means.map(|mean| mean / 1e6);
+        let [before, after] = row.ways.map(Way::name);
+        let interval = row.interval.map_or(String::new(), |[low, high]| format!(" [{low:.2}, {high:.2}]"));
+        let ratio = row.ratio.map_or("no ratio".to_string(), |ratio| format!("{ratio:.2}{interval}"));
+        writeln!(out, "{}: {before} {first:.0} MB/s, {after} {second:.0} MB/s", row.measure)?;
+        writeln!(out, "    {ratio}: {}", row.verdict)?;
+    }
+    let told = match kept.rows.iter().any(|row| row.differs) {
+        true => {
+            "\nIt matters here how an image is made: `preallocate` and `sector` in [device]\nchoose it. Sweeps with \
+             images there carry the warning image-shape."
+        }
+        false => "\nNo difference of more than 5 % is shown: the default, sparse images, will do.",
+    };
+    writeln!(out, "{told}")
+}

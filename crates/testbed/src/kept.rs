@@ -1,0 +1,128 @@
+//! Images that are written once and serve every trial of a sweep, as a disk would: what a trial leaves on one
+//! is overwritten by the next, and no block of it is allocated while a load is timed.
+//!
+//! They have a journal of their own, because those of the trials are undone after each.
+
+use crate::Result;
+use crate::device::{MadeImage, make_images};
+use crate::error::TestbedError;
+use crate::guard::Testbed;
+use crate::tunable::{self, Setting};
+use crate::undo::UndoJournal;
+use fsdyno_core::{Bytes, DeviceSpec};
+use fsdyno_host::probe::DeviceIdentity;
+use fsdyno_host::{Host, HostError};
+use rustix::fs::Advice;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How much is written before it is synced, so that little of it is in memory at any time.
+const PIECE: u64 = 16 * Bytes::MIB;
+/// What is written starts with its own place this often: equal blocks could be stored once.
+const STAMP_EVERY: usize = 512;
+
+impl Testbed {
+    /// Makes and writes all images that are kept, unless that has been done; `false` if it was interrupted.
+    /// `told` learns how much of them is written.
+    ///
+    /// # Errors
+    /// [`TestbedError::Refused`] if something has appeared at the path of one, [`TestbedError::Host`] if one
+    /// cannot be written. Whatever was made is in the journal.
+    pub fn write_kept_images(
+        &self,
+        host: &mut dyn Host,
+        journal: &mut UndoJournal,
+        interrupt: &AtomicBool,
+        told: &mut dyn FnMut(f64),
+    ) -> Result<bool> {
+        let specs: Vec<&DeviceSpec> = self.kept().collect();
+        if specs.is_empty() || !self.knowledge().kept.is_empty() {
+            return Ok(true);
+        }
+        let whole: u64 = specs.iter().filter_map(|spec| spec.size()).map(|size| size.0).sum();
+        let mut images = make_images(host, journal, &specs, None, &[])?;
+        let mut done = 0;
+        for (image, spec) in images.iter_mut().zip(&specs) {
+            image.kept = true;
+            let file =
+                host.image_descriptor(image.handle, &image.identity).map_err(TestbedError::at("image"))?;
+            let mut block = noise();
+            let size = spec.size().unwrap_or_default().0;
+            let mut at = 0;
+            while at < size {
+                if interrupt.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+                let length = PIECE.min(size - at);
+                write_piece(&file, &mut block, at, length)
+                    .map_err(|errno| failed("write the image", &image.path, errno))?;
+                at += length;
+                done += length;
+                told(done as f64 / whole as f64);
+            }
+        }
+        self.knowledge().kept = images;
+        Ok(true)
+    }
+
+    /// Whether some image is written before the first trial.
+    pub fn keeps_images(&self) -> bool {
+        self.kept().next().is_some()
+    }
+
+    fn kept(&self) -> impl Iterator<Item = &DeviceSpec> {
+        let disks = self.devices.all().flat_map(DeviceSpec::disks);
+        disks.filter(|disk| matches!(disk, DeviceSpec::Image(image) if image.is_kept()))
+    }
+
+    /// Those that have been made.
+    pub(crate) fn kept_images(&self) -> Vec<MadeImage> {
+        self.knowledge().kept.clone()
+    }
+}
+
+/// Switches discards off for the loop device of a kept image: each would give blocks of the file back.
+pub(crate) fn keep_blocks(
+    host: &mut dyn Host,
+    journal: &mut UndoJournal,
+    identity: &DeviceIdentity,
+) -> Result<()> {
+    let setting = Setting {
+        axis: "preallocate".to_string(),
+        path: tunable::queue_directory(identity).join("discard_max_bytes"),
+        value: "0".to_string(),
+        companion: None,
+        companion_last: false,
+    };
+    tunable::journal_and_apply(host, journal, &[setting], &[])
+}
+
+/// Random bytes, which no filesystem compresses.
+fn noise() -> Vec<u8> {
+    let mut block = vec![0; Bytes::MIB as usize];
+    rand::fill(&mut block[..]);
+    block
+}
+
+fn write_piece(file: &OwnedFd, block: &mut [u8], begin: u64, length: u64) -> rustix::io::Result<()> {
+    let mut at = begin;
+    while at < begin + length {
+        for (number, sector) in block.chunks_mut(STAMP_EVERY).enumerate() {
+            let place = at + (number * STAMP_EVERY) as u64;
+            if let Some(stamp) = sector.first_chunk_mut() {
+                *stamp = place.to_le_bytes();
+            }
+        }
+        let most = block.len().min((begin + length - at) as usize);
+        at += rustix::io::pwrite(file, &block[..most], at)? as u64;
+    }
+    rustix::fs::fdatasync(file)?;
+    // The trials have no use for what is still in memory.
+    rustix::fs::fadvise(file, begin, NonZeroU64::new(length), Advice::DontNeed)
+}
+
+fn failed(action: &str, path: &Path, errno: rustix::io::Errno) -> TestbedError {
+    TestbedError::Host { step: "image", source: HostError::system(action, path, errno) }
+}
