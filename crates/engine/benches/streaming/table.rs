@@ -46,12 +46,24 @@ pub fn table(out: &mut String, task: Task, rounds: &[Vec<Cost>]) {
             .unwrap();
         if *tool != Tool::Fsdyno {
             let ratio = column(&|round| round[index].seconds / round[0].seconds);
-            let (aim, verdict) = verdict(task, *tool, ratio);
+            let aim = task.aims.iter().find(|(of, _)| of == tool).map(|(_, aim)| *aim);
+            let (aim, verdict) = verdict(aim, ratio);
             let cpu = column(&|round| round[0].cpu_seconds / round[index].cpu_seconds);
             let rates = format!("{:.3} ({:.3}-{:.3}){aim}{verdict}", ratio.0, ratio.1, ratio.2);
             write!(out, "   {rates:<38} {:.3} ({:.3}-{:.3})", cpu.0, cpu.1, cpu.2).unwrap();
         }
         writeln!(out).unwrap();
+    }
+    for (name, group, aim) in task.aims_at_best {
+        let members = tools.iter().enumerate().filter(|(_, tool)| group.contains(tool));
+        let ratios = members.map(|(index, tool)| {
+            let ratios = rounds.iter().map(|round| round[index].seconds / round[0].seconds);
+            (median(ratios.collect()), tool.name())
+        });
+        let Some((ratio, tool)) = ratios.min_by(|one, other| one.0.0.total_cmp(&other.0.0)) else { continue };
+        let (aim, verdict) = verdict(Some(*aim), ratio);
+        let (middle, low, high) = ratio;
+        writeln!(out, "{name} is {tool}: {middle:.3} ({low:.3}-{high:.3}){aim}{verdict}").unwrap();
     }
 }
 
@@ -60,12 +72,12 @@ const NEAR: f64 = 0.95;
 
 /// The aim and the result: missed if the whole interval is below it. If only the median is below, it is
 /// within noise if it is near, and otherwise unclear.
-fn verdict(task: Task, tool: Tool, (middle, _, high): (f64, f64, f64)) -> (String, &'static str) {
-    let Some((_, aim)) = task.aims.iter().find(|(of, _)| *of == tool) else { return Default::default() };
+fn verdict(aim: Option<f64>, (middle, _, high): (f64, f64, f64)) -> (String, &'static str) {
+    let Some(aim) = aim else { return Default::default() };
     let verdict = match () {
-        () if middle >= *aim => "reached",
-        () if high < *aim => "MISSED",
-        () if middle >= *aim * NEAR => "within noise",
+        () if middle >= aim => "reached",
+        () if high < aim => "MISSED",
+        () if middle >= aim * NEAR => "within noise",
         () => "UNCLEAR",
     };
     (format!(" aim {aim}: "), verdict)

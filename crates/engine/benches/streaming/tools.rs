@@ -80,7 +80,8 @@ fn ours(work: impl FnOnce(&mut Stopwatch) + Send) -> Cost {
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
-pub fn bare(task: Task, path: &Path) -> Cost {
+/// `together`: slots that are free are submitted together, else each separately.
+pub fn bare(task: Task, path: &Path, together: bool) -> Cost {
     let file = open(task, path);
     let mut positions = Positions::new(task);
     let length = task.block as usize;
@@ -108,9 +109,8 @@ pub fn bare(task: Task, path: &Path) -> Cost {
     ours(|stopwatch| match task.depth {
         0 => one_by_one(stopwatch, &mut positions),
         depth => {
-            // Requests from the page cache complete on submission, so one call for all is fastest.
-            let (want, each) = (task.batch as usize, task.direct && task.batch == 1);
-            let reads = Reads { depth, want, each, length, count: task.count };
+            let reads =
+                Reads { depth, want: task.batch as usize, each: !together, length, count: task.count };
             let ready = reads.ready(file.as_fd()).unwrap();
             stopwatch.time(|| ready.run(|| positions.next())).unwrap();
         }
