@@ -58,6 +58,8 @@ warnings! {
     ImageShape = "image-shape":
         "the image is on a filesystem where one with other sectors, or one that was written first, was faster or slower";
     PageCache = "page-cache": "bytes were read from the page cache instead of the device";
+    NotThrottled = "not-throttled":
+        "writers were still faster than the device when the ramp ended: their window includes what memory took";
     WriteCacheAbsorbed = "write-cache-absorbed":
         "bytes were written to the page cache and did not reach the device while they were measured";
     HostCache = "host-cache":

@@ -346,6 +346,7 @@ impl Meter {
         if record.deadline_ns.get() == 0 {
             return Err(Halt::Over);
         }
+        self.follow(&record);
         if !(self.window.begin_ns..self.window.end_ns).contains(&start_ns) {
             record.operations[step.0 as usize].unsampled_bytes.add(bytes);
         }
@@ -365,7 +366,8 @@ impl Meter {
                 closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
-            // The work was given up a moment ago, and the record is still open.
+            // The window has begun earlier than it would have at the latest, or the work was given up a moment
+            // ago, and the record is still open.
             Position::Inside => {
                 self.sample(step, start_ns, end_ns, bytes, object);
                 record.tally.completed(self.window, start_ns, end_ns);
@@ -384,6 +386,16 @@ impl Meter {
             }
         }
         Ok(())
+    }
+
+    /// Learns that the coordinator has ended the ramp. It sets both edges under the lock that the caller has,
+    /// and the beginning lies in its future: an operation that starts in the window finds it.
+    fn follow(&mut self, record: &WorkerRecord) {
+        let begin_ns = record.begin_ns.get();
+        if begin_ns < self.window.begin_ns {
+            self.window = Window { begin_ns, end_ns: record.deadline_ns.get() };
+            self.interval_begin_ns = begin_ns;
+        }
     }
 
     #[cold]

@@ -10,29 +10,35 @@
 //! the kernel and will never respond. Such a worker is left behind; the engine continues and ends on time.
 
 use crate::error::{EngineError, OperationFailure};
-use crate::meter::{Halt, Meter, Settled};
+use crate::lineup::{Gate, Lineup, Message};
+use crate::meter::Halt;
 use crate::observer::Observer;
 use crate::progress::Progress;
 use crate::record::WorkerRecord;
 use crate::span::Span;
 use crate::summary::{self, Finished};
+use crate::throttle::{Pages, Throttle, Writers};
 use crate::window::Window;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{CpuTime, WindowClock};
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::PhaseSpec;
+use fsdyno_core::workload::{PhaseSpec, Ramp};
 use fsdyno_core::{Operation, PhaseResult, Role, Telemetry};
 use fsdyno_sys::thread::{self, Helpers};
 use fsdyno_sys::timer::Timer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often the coordinator checks.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// A window that begins early begins so long after that is decided: no worker may have started an operation in
+/// it before it learns of it.
+const AHEAD_NS: u64 = 5_000_000;
 
 /// How long to wait for workers that were told to stop before they are left behind.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -62,63 +68,6 @@ impl Phase {
         let PhaseSpec { name, role, steps } = spec;
         Phase { name: name.to_string(), span, teams: vec![Team { role, steps, jobs }] }
     }
-}
-
-/// Where workers wait until the window is known.
-#[derive(Debug, Default)]
-struct Gate {
-    window: Mutex<Option<Window>>,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn open(&self, window: Window) {
-        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
-        self.opened.notify_all();
-    }
-
-    fn wait(&self) -> Window {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(window) = *window {
-                return window;
-            }
-            window = self.opened.wait(window).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// A worker's place at the start.
-pub(crate) struct Lineup {
-    timer: Timer,
-    record: Arc<WorkerRecord>,
-    gate: Arc<Gate>,
-    messages: Sender<Message>,
-    worker: usize,
-}
-
-impl Lineup {
-    /// Reports that everything is prepared, waits for the others, and takes the instruments.
-    pub(crate) fn start(self) -> Meter {
-        // The coordinator is gone only if the phase is over, and then the deadline has passed.
-        let _ = self.messages.send(Message::Ready);
-        let Lineup { timer, record, gate, messages, worker } = self;
-        let settled = Settled::by(move || {
-            // Nobody listens once the phase is over.
-            let _ = messages.send(Message::Settled(worker));
-        });
-        Meter::new(timer, gate.wait(), record, Some(settled))
-    }
-}
-
-enum Message {
-    Ready,
-    Settled(usize),
-    /// `Err`: it panicked.
-    Ended {
-        worker: usize,
-        halt: std::thread::Result<Halt>,
-    },
 }
 
 struct Worker {
@@ -167,23 +116,21 @@ pub(crate) fn run(
     drop(sender);
 
     let before = timer.reading();
-    let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span)).and_then(
-        |(window, given_up_ns)| {
-            let finished = crew.read(span, window, timer, given_up_ns);
-            let until_ns = window.end_ns.saturating_add(span.drain_limit().0);
-            crew.release(timer, until_ns, stop, progress)?;
-            Ok((window, finished))
-        },
-    );
+    let outcome = hired.and_then(|()| crew.through(timer, stop, progress, &gate, span)).and_then(|course| {
+        let finished = crew.read(span, course.window, timer, course.given_up_ns);
+        let until_ns = course.window.end_ns.saturating_add(span.drain_limit().0);
+        crew.release(timer, until_ns, stop, progress)?;
+        Ok((course, finished))
+    });
     if outcome.is_err() {
         crew.dismiss(&gate);
     }
     *left_behind += crew.remaining();
-    let (window, finished) = outcome?;
+    let (Course { start_ns, window, writers, .. }, finished) = outcome?;
     let given_up = span.patience().filter(|_| crew.is_given_up);
     let written = Written {
         bytes: crew.workers.iter().map(|worker| worker.record.written()).sum(),
-        since_ns: window.begin_ns.saturating_sub(span.ramp().0),
+        since_ns: start_ns,
     };
     let after = timer.reading();
     let on_clock = |moment_ns| before.monotonic_ns(&after, moment_ns);
@@ -191,13 +138,14 @@ pub(crate) fn run(
     let drain_ns = finished.iter().map(|worker| worker.drain_ns(window)).max().unwrap_or(0);
     let roles = summary::roles(window, finished);
     let result = PhaseResult {
-        ramp_ns: span.ramp(),
+        ramp_ns: Nanos(window.begin_ns - start_ns),
         drain_ns: Nanos(drain_ns),
         clock: Some(clock),
         telemetry: crew.telemetry,
         ..PhaseResult::lasting(name, Nanos(window.length_ns()), roles)
     };
-    Ok(Run { result, written, late: crew.late, given_up })
+    let is_unthrottled = writers == Some(Writers::Free);
+    Ok(Run { result, written, late: crew.late, given_up, is_unthrottled })
 }
 
 /// A phase that has run.
@@ -209,6 +157,18 @@ pub(crate) struct Run {
     pub(crate) late: Option<OperationFailure>,
     /// For how long nothing had been completed, if that ended the phase.
     pub(crate) given_up: Option<Nanos>,
+    /// The ramp was to last until writers are throttled, and they never were.
+    pub(crate) is_unthrottled: bool,
+}
+
+/// When it began and ended.
+struct Course {
+    start_ns: u64,
+    window: Window,
+    /// When the last worker was done or given up.
+    given_up_ns: u64,
+    /// What the ramp has found, if it was to wait for something.
+    writers: Option<Writers>,
 }
 
 /// What the workers of a phase have written, from its ramp to its drain.
@@ -263,7 +223,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Lines up and works. Returns the window and the moment at which the last worker was done or given up.
+    /// Lines up and works.
     fn through(
         &mut self,
         timer: Timer,
@@ -271,14 +231,14 @@ impl Crew<'_> {
         progress: &mut Progress<'_>,
         gate: &Gate,
         span: Span,
-    ) -> Result<(Window, u64), EngineError> {
+    ) -> Result<Course, EngineError> {
         while self.ready < self.workers.len() {
             self.listen(LOOK_UP, stop)?;
-            progress.tell(Stage::Settle, &self.phase, 1.0, span.ramp().0 + span.window_ns().unwrap_or(0));
+            progress.tell(Stage::Settle, &self.phase, 1.0, span.longest_ns());
         }
         match span {
             Span::Timed { ramp, window, drain_limit } => {
-                self.through_window(timer, stop, progress, gate, [ramp, window, drain_limit])
+                self.through_window(timer, stop, progress, gate, ramp, [window, drain_limit])
             }
             Span::Whole { operations, patience } => {
                 self.until_done(timer, stop, progress, gate, operations, patience)
@@ -293,19 +253,30 @@ impl Crew<'_> {
         stop: &AtomicBool,
         progress: &mut Progress<'_>,
         gate: &Gate,
-        [ramp, window, drain_limit]: [Nanos; 3],
-    ) -> Result<(Window, u64), EngineError> {
+        ramp: Ramp,
+        [window, drain_limit]: [Nanos; 2],
+    ) -> Result<Course, EngineError> {
         let start_ns = timer.now_ns();
-        let begin_ns = start_ns + ramp.0;
-        let window = Window { begin_ns, end_ns: begin_ns + window.0 };
+        let from = |begin_ns: u64| Window { begin_ns, end_ns: begin_ns + window.0 };
+        let mut window = from(start_ns + ramp.longest().0);
         for worker in &self.workers {
             worker.record.deadline_ns.set(window.end_ns);
         }
         gate.open(window);
-        let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
+        let (mut throttle, mut writers) = (Throttle::default(), None);
         let mut stage_before = None;
         loop {
             let now = timer.now_ns();
+            if ramp == Ramp::UntilThrottled && now < window.begin_ns && writers.is_none_or(Writers::is_free) {
+                let written = self.workers.iter().map(|worker| worker.record.written()).sum();
+                let found = throttle.look(now, written, Pages::now());
+                if !found.is_free() {
+                    window = from((now + AHEAD_NS).min(window.begin_ns));
+                    self.workers.iter().for_each(|worker| worker.record.begin_early(window));
+                }
+                writers = Some(found);
+            }
+            let give_up_ns = window.end_ns.saturating_add(drain_limit.0);
             let (stage, from, to) = match now {
                 _ if now < window.begin_ns => (Stage::Ramp, start_ns, window.begin_ns),
                 _ if now < window.end_ns => (Stage::Measure, window.begin_ns, window.end_ns),
@@ -332,7 +303,7 @@ impl Crew<'_> {
                 if stage != Stage::Drain {
                     self.end_window();
                 }
-                return Ok((window, now));
+                return Ok(Course { start_ns, window, given_up_ns: now, writers });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             progress.tell(stage, &self.phase, done, window.end_ns.saturating_sub(now));
@@ -352,10 +323,16 @@ impl Crew<'_> {
         gate: &Gate,
         operations: u64,
         patience: Option<Nanos>,
-    ) -> Result<(Window, u64), EngineError> {
+    ) -> Result<Course, EngineError> {
         self.begin_window();
         let begin_ns = timer.now_ns();
         gate.open(Window { begin_ns, end_ns: u64::MAX });
+        let course = |end_ns| Course {
+            start_ns: begin_ns,
+            window: Window { begin_ns, end_ns },
+            given_up_ns: end_ns,
+            writers: None,
+        };
         let (mut before, mut since_ns) = (0, begin_ns);
         while self.ended < self.workers.len() {
             let now_ns = timer.now_ns();
@@ -368,7 +345,7 @@ impl Crew<'_> {
                 self.workers.iter().for_each(|worker| worker.record.deadline_ns.set(now_ns));
                 self.end_window();
                 self.is_given_up = true;
-                return Ok((Window { begin_ns, end_ns: now_ns }, now_ns));
+                return Ok(course(now_ns));
             }
             let done = (performed as f64 / operations.max(1) as f64).min(0.999);
             let left_ns = if done > 0.0 { elapsed_ns / done - elapsed_ns } else { 0.0 };
@@ -379,7 +356,7 @@ impl Crew<'_> {
         self.end_window();
         let finished = self.workers.iter().map(|worker| worker.record.finished_ns.get()).max();
         let end_ns = finished.unwrap_or(0).max(begin_ns + 1);
-        Ok((Window { begin_ns, end_ns }, end_ns))
+        Ok(course(end_ns))
     }
 
     /// Closes the records of all workers and reads them.

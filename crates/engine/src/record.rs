@@ -234,6 +234,8 @@ pub(crate) struct WorkerRecord {
     slots: OnceLock<Box<[Slot]>>,
     /// The end of the window, or 0: stop now.
     pub(crate) deadline_ns: Counter,
+    /// The beginning of the window, if the coordinator has moved it forward.
+    pub(crate) begin_ns: Counter,
     pub(crate) tally: Tally,
     /// Trees finished (a reader) or rounds started again (a writer).
     pub(crate) rounds: Counter,
@@ -270,6 +272,7 @@ impl WorkerRecord {
             slot: Slot::default(),
             slots: OnceLock::new(),
             deadline_ns: Counter::new(u64::MAX),
+            begin_ns: Counter::new(u64::MAX),
             tally: Tally::new(),
             rounds: Counter::default(),
             items: Counter::default(),
@@ -316,6 +319,13 @@ impl WorkerRecord {
     /// The edges of the window, under their lock.
     pub(crate) fn closing(&self) -> MutexGuard<'_, Closing> {
         lock(&self.closing)
+    }
+
+    /// Moves the window forward. Whoever ends an operation at an edge finds both, or neither.
+    pub(crate) fn begin_early(&self, window: Window) {
+        let _edges = self.closing();
+        self.deadline_ns.set(window.end_ns);
+        self.begin_ns.set(window.begin_ns);
     }
 
     /// Asks the worker to stop after its current operation, whatever the time.

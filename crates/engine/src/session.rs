@@ -249,7 +249,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let used = || self.request.memory.as_ref().map(memory::used);
         let before = used();
         (self.unsynced, self.written_back_ns) = (None, Nanos(0));
-        let Run { mut result, written, late, given_up } =
+        let Run { mut result, written, late, given_up, is_unthrottled } =
             phase::run(phase, self.timer, self.stop, self.progress, self.observer, &mut self.left_behind)?;
         result.memory = used().zip(before).map(|(after, before)| GroupMemory {
             reclaims: after.reclaims.saturating_sub(before.reclaims),
@@ -264,6 +264,14 @@ impl<'a, 'e> Session<'a, 'e> {
         if let Some(failure) = late {
             let text = format!("phase '{name}': after the window, {failure}: {}", failure.errno);
             self.warn(WarningKind::LateFailure, text);
+        }
+        if is_unthrottled {
+            let text = format!(
+                "phase '{name}': after {} of ramp, writers were still faster than the device; limit `memory`, write \
+                 more, or lower vm.dirty_bytes",
+                result.ramp_ns
+            );
+            self.warn(WarningKind::NotThrottled, text);
         }
         self.progress.event(EngineEvent::Phase(Box::new(result)));
         self.unsynced = (written.bytes > 0).then_some(written);

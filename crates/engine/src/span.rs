@@ -1,14 +1,14 @@
 //! How long a phase lasts.
 
 use fsdyno_core::units::Nanos;
-use fsdyno_core::workload::Timing;
+use fsdyno_core::workload::{Ramp, Timing};
 
 /// How long a phase lasts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Span {
     /// For a given time.
     Timed {
-        ramp: Nanos,
+        ramp: Ramp,
         window: Nanos,
         /// How long to wait for operations in flight at the end of the window.
         drain_limit: Nanos,
@@ -65,10 +65,11 @@ impl Span {
         }
     }
 
-    pub(crate) fn ramp(self) -> Nanos {
+    /// From the start of the load to the end of the window, at most.
+    pub(crate) fn longest_ns(self) -> u64 {
         match self {
-            Span::Timed { ramp, .. } => ramp,
-            Span::Whole { .. } => Nanos(0),
+            Span::Timed { ramp, window, .. } => ramp.longest().0.saturating_add(window.0),
+            Span::Whole { .. } => 0,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The engine as a library, end to end in memory.
 
 use fsdyno_core::result::{PhaseResult, Quantile, RoleResult};
-use fsdyno_core::workload::{Fileserver, Null};
+use fsdyno_core::workload::{Fileserver, Null, Ramp};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, reader_pass, run, serve};
 use sha2::{Digest, Sha256};
@@ -23,7 +23,7 @@ fn small() -> Fileserver {
         tree_size: Bytes(8 * Bytes::MIB),
         readers: 2,
         writers: 1,
-        ramp: Nanos::from_millis(50),
+        ramp: Ramp::For(Nanos::from_millis(50)),
         window: Nanos::from_millis(250),
         writer_space: Some(Bytes(2 * Bytes::MIB)),
         ..Fileserver::default()
@@ -134,8 +134,12 @@ fn the_fileserver_runs_through_its_phases() {
 #[test]
 fn a_full_pass_has_the_counts_of_the_published_tables() {
     let directory = scratch();
-    let workload =
-        Fileserver { tree_size: Bytes(32 * Bytes::MIB), ramp: Nanos(0), window: Nanos(1), ..small() };
+    let workload = Fileserver {
+        tree_size: Bytes(32 * Bytes::MIB),
+        ramp: Ramp::For(Nanos(0)),
+        window: Nanos(1),
+        ..small()
+    };
     let (result, events) = events(&request(directory.path(), Workload::Fileserver(workload)));
     result.unwrap();
     let base = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
@@ -166,7 +170,7 @@ fn a_full_pass_has_the_counts_of_the_published_tables() {
 fn the_same_seed_creates_the_same_files() {
     let trees = |seed| {
         let directory = scratch();
-        let workload = Fileserver { writers: 0, ramp: Nanos(0), window: Nanos(1), ..small() };
+        let workload = Fileserver { writers: 0, ramp: Ramp::For(Nanos(0)), window: Nanos(1), ..small() };
         let request = EngineRequest { seed, ..request(directory.path(), Workload::Fileserver(workload)) };
         events(&request).0.unwrap();
         contents(&directory.path().join(format!("fsdyno-{seed:016x}")))

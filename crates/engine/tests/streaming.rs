@@ -2,7 +2,7 @@
 
 use fsdyno_core::protocol::Part;
 use fsdyno_core::result::{PhaseResult, RoleResult};
-use fsdyno_core::workload::{IoEngine, Stage, Streaming};
+use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use fsdyno_engine::{EngineError, run};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn small(io: IoEngine, stages: &[Stage]) -> Streaming {
         stages: stages.to_vec(),
         readers: 3,
         writers: 2,
-        ramp: Nanos::from_millis(20),
+        ramp: Ramp::For(Nanos::from_millis(20)),
         window: Nanos::from_millis(150),
         ..Streaming::default()
     }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::units::{Size, UnitError};
+use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
 use std::path::PathBuf;
 
@@ -160,9 +161,9 @@ pub struct Bench {
     /// Length of the measured part of each phase [default: 8s].
     #[arg(long, value_name = "DURATION")]
     pub window: Option<Nanos>,
-    /// Duration of the load before each window [default: 4s].
+    /// Duration of the load before each window, or `until-throttled` [default: 4s].
     #[arg(long, value_name = "DURATION")]
-    pub ramp: Option<Nanos>,
+    pub ramp: Option<Ramp>,
     /// Limit the memory of the load and of the page cache that it fills [default: 64M as root].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,

@@ -9,7 +9,7 @@ use crate::{Draft, File, ImportError, warning};
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::{DeviceFacts, Environment};
 use fsdyno_core::result::{Latency, OperationResult, PhaseResult, Quantile, Quantiles, RoleResult, Timeline};
-use fsdyno_core::workload::Fileserver;
+use fsdyno_core::workload::{Fileserver, Ramp};
 use fsdyno_core::{Bytes, Nanos, Operation, Role, Workload};
 use fsdyno_formats::fsopbench::{Number, Row, RowValues, STATISTICS, Table, TablePhase, Title, parse};
 use fsdyno_stats::Distribution;
@@ -51,7 +51,7 @@ fn draft(file: &File, table: &Table) -> Result<Draft, ImportError> {
         tree_size: Bytes(0),
         readers: most.get(&Role::Reader).copied().unwrap_or(0),
         writers: most.get(&Role::Writer).copied().unwrap_or(0),
-        ramp: Nanos(0),
+        ramp: Ramp::default(),
         window: windows.first().copied().unwrap_or_default(),
         ..Fileserver::default()
     };

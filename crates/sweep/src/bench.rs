@@ -8,6 +8,7 @@
 
 use crate::error::PlanError;
 use crate::plan::Plan;
+use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
 use fsdyno_host::{Host, HostError};
 use std::path::Path;
@@ -34,7 +35,7 @@ pub struct BenchOptions {
     /// Total size of all trees.
     pub tree_size: Option<Bytes>,
     /// The load before each window.
-    pub ramp: Option<Nanos>,
+    pub ramp: Option<Ramp>,
     /// The measured part of each phase.
     pub window: Option<Nanos>,
     /// Limits the memory of the load.
@@ -96,7 +97,7 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
          = \"{writer_space}\"\n",
         toml::Value::String(path.to_string()),
         options.tree_size.unwrap_or(share),
-        options.ramp.unwrap_or(RAMP),
+        options.ramp.unwrap_or(Ramp::For(RAMP)),
         options.window.unwrap_or(WINDOW),
     );
     let overrides: Vec<String> = options.set.iter().map(|set| format!("workloads.0.{set}")).collect();

@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters, words};
 use super::steps::{PhaseSpec, steps};
-use super::{Content, Load, Timing};
+use super::{Content, Load, Ramp, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -23,7 +23,7 @@ parameters! {
         record: Bytes = Bytes(8 * Bytes::KIB), "size of each record";
         segment: Bytes = Bytes(16 * Bytes::MIB), "size of a log file; when it is full, its writer continues in the next one";
         segments: Segments = Segments::Append, "`append`: each record makes its file longer, and a full file is removed; `overwrite`: each writer uses two existing files in turn";
-        ramp: Nanos = Nanos::from_secs(5), "duration of the load before each window";
+        ramp: Ramp = Ramp::secs(5), "duration of the load before each window, or `until-throttled`: until the device keeps up with the writers";
         window: Nanos = Nanos::from_secs(30), "length of the measured part of each phase";
         drain_limit: Nanos = Nanos::from_secs(30), "how long to wait for operations in flight at the end of the window";
         content: Content = Content::Random, "`\"random\"`, `\"zeros\"` or `{ compressible = 0.5 }`";

@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters};
 use super::steps::{PhaseSpec, steps};
-use super::{Load, Need, Timing};
+use super::{Load, Need, Ramp, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -43,7 +43,7 @@ impl Load for DeviceRead {
 
     fn timing(&self) -> Timing {
         let DeviceRead { window, drain_limit, .. } = *self;
-        Timing { windows: 2, ramp: Nanos(0), window, drain_limit }
+        Timing { windows: 2, ramp: Ramp::default(), window, drain_limit }
     }
 
     fn title(&self) -> String {

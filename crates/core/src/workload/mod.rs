@@ -11,6 +11,7 @@ pub mod null;
 pub mod parameter;
 pub mod part;
 pub mod postmark;
+pub mod ramp;
 pub mod steps;
 pub mod streaming;
 
@@ -22,6 +23,7 @@ pub use external::{External, JobFile, Program};
 pub use fileserver::Fileserver;
 pub use null::Null;
 pub use postmark::{Postmark, SizeRange};
+pub use ramp::Ramp;
 pub use steps::{PhaseSpec, Step};
 pub use streaming::{IoEngine, Stage, Streaming};
 
@@ -117,7 +119,7 @@ pub struct Timing {
     /// How many there are.
     pub windows: u32,
     /// Load before each window.
-    pub ramp: Nanos,
+    pub ramp: Ramp,
     /// The measured part.
     pub window: Nanos,
     /// How long to wait for operations in flight at the end of the window.
@@ -125,9 +127,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Ramps and windows together.
+    /// A ramp and its window, at most.
+    pub const fn each(&self) -> Nanos {
+        Nanos(self.ramp.longest().0.saturating_add(self.window.0))
+    }
+
+    /// Ramps and windows together, at most.
     pub fn total(&self) -> Nanos {
-        Nanos(self.ramp.0.saturating_add(self.window.0).saturating_mul(self.windows.into()))
+        Nanos(self.each().0.saturating_mul(self.windows.into()))
     }
 }
 
@@ -203,7 +210,8 @@ impl Workload {
     pub fn check(&self) -> Result<(), Refusal> {
         self.load().check()?;
         let Timing { ramp, window, drain_limit, .. } = self.load().timing();
-        for (parameter, time) in [("ramp", ramp), ("window", window), ("drain_limit", drain_limit)] {
+        for (parameter, time) in [("ramp", ramp.longest()), ("window", window), ("drain_limit", drain_limit)]
+        {
             Refusal::unless(time <= LONGEST, parameter, format!("at most {LONGEST}"))?;
         }
         Ok(())

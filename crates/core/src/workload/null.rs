@@ -2,7 +2,7 @@
 
 use super::parameter::{Refusal, parameters};
 use super::steps::{PhaseSpec, steps};
-use super::{Load, Timing};
+use super::{Load, Ramp, Timing};
 use crate::operation::Role;
 use crate::units::{Bytes, Nanos};
 
@@ -38,7 +38,12 @@ impl Load for Null {
     }
 
     fn timing(&self) -> Timing {
-        Timing { windows: 1, ramp: self.ramp, window: self.window, drain_limit: Nanos::from_secs(1) }
+        Timing {
+            windows: 1,
+            ramp: Ramp::For(self.ramp),
+            window: self.window,
+            drain_limit: Nanos::from_secs(1),
+        }
     }
 
     fn title(&self) -> String {

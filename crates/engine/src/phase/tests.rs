@@ -1,7 +1,8 @@
 use super::*;
 use crate::meter::{Object, timed};
-use fsdyno_core::workload::Step;
+use fsdyno_core::workload::{Ramp, Step};
 use rustix::io::Errno;
+use std::sync::Mutex;
 
 const STEPS: &[Operation] = &[Operation::Null];
 
@@ -98,7 +99,7 @@ fn what_is_written_counts_from_the_ramp_to_the_drain() {
         (Nanos::from_millis(50), Nanos::from_millis(20), Nanos::from_millis(500));
     let phase = Phase {
         name: "write".to_string(),
-        span: Span::Timed { ramp, window, drain_limit },
+        span: Span::Timed { ramp: Ramp::For(ramp), window, drain_limit },
         teams: vec![Team { role: Role::Writer, steps: WRITES, jobs: vec![Box::new(job)] }],
     };
     let (timer, mut listen) = (Timer::monotonic(), |_| ());
@@ -111,6 +112,31 @@ fn what_is_written_counts_from_the_ramp_to_the_drain() {
     assert!((7 * (calls - 1)..=7 * calls).contains(&written.bytes), "{written:?}, {calls} calls");
     assert!(written.bytes > result.roles[0].rates.bytes / 2, "{result:?}");
     assert!((before_ns..timer.now_ns() - ramp.0).contains(&written.since_ns), "{written:?}");
+}
+
+#[test]
+fn a_ramp_that_has_nothing_to_wait_for_ends_early() {
+    let window = Nanos::from_millis(400);
+    let span = Span::Timed { ramp: Ramp::UntilThrottled, window, drain_limit: Nanos::from_secs(1) };
+    let jobs = (0..2).map(|_| worker(10_000, Duration::from_millis(4))).collect();
+    let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
+    let phase = Phase { name: "work".to_string(), span, teams };
+    let mut ignore = |_| {};
+    let mut progress = Progress::new(&mut ignore);
+    let stop = AtomicBool::new(false);
+    let Run { result, is_unthrottled, .. } =
+        run(phase, Timer::monotonic(), &stop, &mut progress, &mut (), &mut 0).unwrap();
+    assert!(!is_unthrottled);
+    assert!((Ramp::UNWRITTEN..Nanos::from_secs(20)).contains(&result.ramp_ns), "{}", result.ramp_ns);
+    assert_eq!(result.window_ns, window);
+    // Every operation of the window is a sample of both workers, and lies in it.
+    let role = &result.roles[0];
+    let operation = &role.operations[0];
+    assert!((100..=202).contains(&operation.lat_ns.count), "{operation:?}");
+    assert_eq!(operation.timeline.count.iter().sum::<u64>(), operation.lat_ns.count);
+    assert!(operation.timeline.count[0] > 0, "{:?}", operation.timeline);
+    assert!(operation.slowest.iter().all(|slow| slow.start_ns < window.0), "{operation:?}");
+    assert!(!role.blocked_at_start.is_empty(), "{role:?}");
 }
 
 /// Notes when it is called.
@@ -143,7 +169,7 @@ impl Observer for Witness {
 #[test]
 fn the_observer_sees_only_the_window() {
     let (ramp, window) = (Nanos::from_millis(150), Nanos::from_millis(350));
-    let timed = Span::Timed { ramp, window, drain_limit: Nanos::from_secs(1) };
+    let timed = Span::Timed { ramp: Ramp::For(ramp), window, drain_limit: Nanos::from_secs(1) };
     for (span, operations) in [(timed, 100), (timed, 50), (timed, 2), (Span::whole(50), 50)] {
         let jobs = vec![worker(operations, Duration::from_millis(7))];
         let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
@@ -214,7 +240,11 @@ fn through_a_drain(
     let teams = vec![Team { role: Role::Null, steps: STEPS, jobs: vec![busy, worker(u64::MAX, long)] }];
     let (ramp, window) = (Nanos::from_millis(50), Nanos::from_millis(200));
     let drain_limit = Nanos(drain_limit.as_nanos() as u64);
-    let phase = Phase { name: "work".to_string(), span: Span::Timed { ramp, window, drain_limit }, teams };
+    let phase = Phase {
+        name: "work".to_string(),
+        span: Span::Timed { ramp: Ramp::For(ramp), window, drain_limit },
+        teams,
+    };
     let mut ignore = |_| {};
     let (mut left_behind, stop) = (0, AtomicBool::new(false));
     let mut progress = Progress::new(&mut ignore);
@@ -264,7 +294,7 @@ fn what_fails_after_the_window_costs_nothing_of_it() {
     let through = |jobs| {
         let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
         let (ramp, window) = (Nanos::from_millis(10), Nanos::from_millis(100));
-        let span = Span::Timed { ramp, window, drain_limit: Nanos::from_secs(20) };
+        let span = Span::Timed { ramp: Ramp::For(ramp), window, drain_limit: Nanos::from_secs(20) };
         let (mut ignore, stop) = (|_| {}, AtomicBool::new(false));
         let mut progress = Progress::new(&mut ignore);
         let phase = Phase { name: "work".to_string(), span, teams };
@@ -298,7 +328,7 @@ fn a_coordinator_that_wakes_late_has_a_window_all_the_same() {
     let jobs = vec![worker(u64::MAX, Duration::from_millis(5))];
     let teams = vec![Team { role: Role::Null, steps: STEPS, jobs }];
     let span = Span::Timed {
-        ramp: Nanos::from_millis(20),
+        ramp: Ramp::For(Nanos::from_millis(20)),
         window: Nanos::from_millis(200),
         drain_limit: Nanos::from_secs(5),
     };

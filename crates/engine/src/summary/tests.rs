@@ -1,12 +1,13 @@
 use super::*;
 use crate::meter::{Meter, Object};
 use fsdyno_core::result::{OperationResult, Quantile};
+use fsdyno_core::workload::Ramp;
 use proptest::prelude::*;
 
 const STEPS: &[Operation] = &[Operation::Openat, Operation::Read];
 const READ: Step = Step(1);
 const MILLISECOND: u64 = 1_000_000;
-const SPAN: Span = Span::Timed { ramp: Nanos(0), window: Nanos(0), drain_limit: Nanos(0) };
+const SPAN: Span = Span::Timed { ramp: Ramp::For(Nanos(0)), window: Nanos(0), drain_limit: Nanos(0) };
 
 /// A worker that performs reads of one byte at these times and, maybe, hangs in a last one; given up at
 /// `now_ns`.

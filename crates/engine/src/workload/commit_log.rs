@@ -36,7 +36,7 @@ const OVERWRITE: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::C
 pub(crate) fn run(parameters: &CommitLog, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
     let base = session.make_base()?;
     let phases = parameters.phases();
-    let phase_ns = parameters.ramp.0 + parameters.window.0;
+    let phase_ns = parameters.timing().each().0;
     let mut left_ns = phase_ns * phases.len() as u64;
     session.progress.expect(left_ns);
     let seed = session.request.seed;

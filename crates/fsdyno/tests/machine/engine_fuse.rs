@@ -4,7 +4,7 @@ use crate::support::sick::{Behaviour, Kind, Treatment, mount};
 use crate::support::{Requirement, Sandbox};
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::result::{OperationResult, PhaseResult, RoleResult};
-use fsdyno_core::workload::Fileserver;
+use fsdyno_core::workload::{Fileserver, Ramp};
 use fsdyno_core::{
     Bytes, EngineEvent, EngineRequest, Failure, Nanos, Operation, Role, WarningKind, Workload,
 };
@@ -34,7 +34,7 @@ fn workload() -> Fileserver {
         tree_size: Bytes(Bytes::MIB),
         readers: 1,
         writers: 1,
-        ramp: Nanos::from_secs(1),
+        ramp: Ramp::For(Nanos::from_secs(1)),
         window: Nanos::from_millis(1500),
         drain_limit: Nanos::from_secs(1),
         writer_space: Some(Bytes(64 * Bytes::MIB)),
@@ -273,7 +273,7 @@ fn medians(kinds: &[Kind], delay: Duration, role: Role, operations: &[Operation]
         request.workload = Workload::Fileserver(Fileserver {
             tree_size: Bytes(512 << 10),
             writers: u32::from(role == Role::Writer),
-            ramp: Nanos::from_millis(50),
+            ramp: Ramp::For(Nanos::from_millis(50)),
             window: Nanos::from_millis(700),
             writer_space: Some(Bytes(256 << 10)),
             ..workload()

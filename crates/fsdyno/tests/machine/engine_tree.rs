@@ -3,7 +3,7 @@
 
 use crate::support::{MAKING_FILESYSTEMS, Sandbox};
 use fsdyno_core::protocol::Stage;
-use fsdyno_core::workload::{Content, Fileserver, TreeModel};
+use fsdyno_core::workload::{Content, Fileserver, Ramp, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Workload};
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,7 +57,7 @@ fn workload() -> Fileserver {
         tree_size: Bytes(32 * Bytes::MIB),
         readers: 1,
         writers: 1,
-        ramp: Nanos::from_millis(100),
+        ramp: Ramp::For(Nanos::from_millis(100)),
         window: Nanos::from_millis(300),
         ..Fileserver::default()
     }

@@ -1,16 +1,18 @@
 //! The limit on the memory of a load: what does not fit is read from the device, and nothing is left of it.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, json};
+use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, json};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
 tests! {
     a_load_with_little_memory_reads_from_the_device: GROUPS_AND_FILESYSTEMS;
     a_killed_sweep_leaves_no_group_after_restore: GROUPS_AND_FILESYSTEMS;
+    a_ramp_lasts_until_the_writers_are_throttled: GROUPS_AND_FILESYSTEMS;
+    a_user_limits_memory_in_a_delegated_group: DELEGATING;
     a_load_that_does_not_fit_says_so: GROUPS;
     what_is_itself_in_memory_is_not_limited: GROUPS;
 }
@@ -18,6 +20,7 @@ tests! {
 const GROUPS: &[Requirement] = &[Requirement::Root, Requirement::MemoryGroups];
 const GROUPS_AND_FILESYSTEMS: &[Requirement] =
     &[Requirement::All(MAKING_FILESYSTEMS), Requirement::MemoryGroups];
+const DELEGATING: &[Requirement] = &[Requirement::All(GROUPS), Requirement::Program("setpriv")];
 const LIMIT: u64 = 48 << 20;
 
 fn on_disk() -> TempDir {
@@ -72,6 +75,32 @@ fn a_load_with_little_memory_reads_from_the_device() {
     assert_no_group_stays();
 }
 
+fn a_ramp_lasts_until_the_writers_are_throttled() {
+    let sandbox = Sandbox::new();
+    let place = on_disk();
+    plan(&sandbox, &place, "\"48M\"", "1s");
+    let text = fs::read_to_string(sandbox.path("plan.toml")).expect("the plan");
+    sandbox.write("plan.toml", &text.replace("ramp = \"200ms\"", "ramp = \"until-throttled\""));
+    let planned = json(&sandbox.run(&["plan", "plan.toml", "--format", "json"]));
+    assert_eq!(planned["cases"][0]["workload"]["ramp"], "until-throttled");
+    let document = json(&sandbox.run(&["sweep", "plan.toml", "--format", "json"]));
+    let trial = &document["trials"][0];
+    assert_eq!(trial["outcome"], "measured", "{trial}");
+    let ramps: Vec<f64> = trial["phases"]
+        .as_array()
+        .expect("phases")
+        .iter()
+        .map(|phase| phase["ramp_ns"].as_f64().expect("a ramp") / 1e9)
+        .collect();
+    let [reading, writing] = ramps[..] else { panic!("{ramps:?}") };
+    // Nothing is written in the first phase; in the second, the device must have kept up for 3 s.
+    assert!((5.0..20.0).contains(&reading) && writing >= 3.0, "{ramps:?}");
+    let warnings = trial["warnings"].as_array().expect("warnings");
+    let unthrottled = warnings.iter().any(|warning| warning["kind"] == "not-throttled");
+    // Unless something else on this machine writes faster than its disk, the limit was not reached.
+    assert_eq!(unthrottled, writing >= 120.0, "{ramps:?}");
+}
+
 fn a_killed_sweep_leaves_no_group_after_restore() {
     let sandbox = Sandbox::new();
     let place = on_disk();
@@ -116,6 +145,51 @@ fn in_directory(sandbox: &Sandbox, directory: &Path, limit: &str, parameters: &s
     sandbox.write("plan.toml", &plan);
     let output = sandbox.run(&["sweep", "plan.toml", "--format", "json"]);
     serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["trials"][0].clone()
+}
+
+/// A group that belongs to the user, as systemd makes below user@UID.service, and the user's shell in it; in
+/// version 2 a group with processes passes no controllers on, so that the shell is in one below it.
+const DELEGATE: &str = r#"
+set -e
+group=$1 unified=$2 user=$3; shift 3
+mkdir "$group"
+own=$group
+if [ "$unified" = yes ]; then own=$group/shell; mkdir "$own"; echo +memory >"$group/cgroup.subtree_control"; fi
+chown -R "$user" "$group"
+echo $$ >"$own/cgroup.procs"
+exec setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+"#;
+
+fn a_user_limits_memory_in_a_delegated_group() {
+    let sandbox = Sandbox::new();
+    let binary = sandbox.give_away(&["", "state", "data"]);
+    let mounted = Path::new("/sys/fs/cgroup/memory");
+    let unified = !mounted.is_dir();
+    let all = if unified { Path::new("/sys/fs/cgroup") } else { mounted };
+    let group = all.join(format!("delegated-{}", std::process::id()));
+    let mut command = Command::new("sh");
+    command.args(["-c", DELEGATE, "sh"]).arg(&group).arg(if unified { "yes" } else { "no" });
+    command.arg(NOBODY.to_string()).arg(&binary).arg("bench").arg(sandbox.path("data"));
+    command.args([
+        "--memory",
+        "48M",
+        "--tree-size",
+        "96M",
+        "--ramp",
+        "100ms",
+        "--window",
+        "300ms",
+        "--format",
+        "json",
+    ]);
+    let output = command.env("XDG_STATE_HOME", sandbox.path("state")).output().expect("a shell");
+    fs::remove_dir(group.join("shell")).ok();
+    fs::remove_dir(&group).expect("nothing is left in the group");
+    let trial = &json(&output)["trials"][0];
+    assert_eq!(trial["outcome"], "measured", "{trial}");
+    assert_eq!(trial["phases"][0]["memory"]["limit"], LIMIT, "{trial}");
+    let warnings = trial["warnings"].as_array().expect("warnings");
+    assert!(warnings.iter().all(|warning| warning["kind"] != "memory-not-limited"), "{warnings:?}");
 }
 
 fn a_load_that_does_not_fit_says_so() {

@@ -7,7 +7,7 @@ use crate::support::sick::{Behaviour, Kind, Treatment};
 use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
 use fsdyno_core::protocol::Stage as Progress;
 use fsdyno_core::result::{PhaseResult, Quantile};
-use fsdyno_core::workload::{IoEngine, Stage, Streaming};
+use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Role, WarningKind, Workload};
 use serde_json::Value;
 use std::fs;
@@ -149,7 +149,7 @@ fn random_reads(request: &mut EngineRequest) {
         io: IoEngine::IoUring,
         iodepth: 8,
         stages: vec![Stage::RandomRead],
-        ramp: Nanos::from_millis(200),
+        ramp: Ramp::For(Nanos::from_millis(200)),
         window: Nanos::from_millis(1000),
         drain_limit: Nanos::from_secs(1),
         ..Streaming::default()

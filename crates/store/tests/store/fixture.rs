@@ -8,7 +8,7 @@ use fsdyno_core::telemetry::{
     XfsLog,
 };
 use fsdyno_core::warning::{Warning, WarningKind};
-use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, TreeModel};
+use fsdyno_core::workload::{Bin, Content, Fileserver, Null, Profile, Ramp, TreeModel};
 use fsdyno_core::{Bytes, CacheState, Failure, Nanos, Operation, Outcome, Role, Workload};
 use fsdyno_core::{Configuration, DeviceSpec};
 use fsdyno_store::{NewSweep, Store, SweepId};
@@ -216,7 +216,7 @@ impl Dice {
             },
             readers: self.small(),
             writers: self.small(),
-            ramp: self.ns(),
+            ramp: Ramp::For(self.ns()),
             window: self.ns(),
             drain_limit: self.ns(),
             io_size: Bytes(self.int()),

@@ -164,7 +164,7 @@ fn allowance(stage: Stage, workload: &Workload) -> Duration {
     match stage {
         Stage::Prepare | Stage::Settle | Stage::Layout | Stage::CleanUp => slow(most_bytes(workload)),
         Stage::Fill => slow(FILL_STEP.0),
-        Stage::Ramp => timing.ramp.into(),
+        Stage::Ramp => timing.ramp.longest().into(),
         // A phase without a window may end by writing back everything that it wrote.
         Stage::Measure => Duration::from(timing.window) + slow(load.moves().0),
         Stage::Drain => timing.drain_limit.into(),

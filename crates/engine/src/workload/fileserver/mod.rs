@@ -45,7 +45,7 @@ pub(crate) fn run(parameters: &Fileserver, session: &mut Session<'_, '_>) -> Res
     }
 
     let phases = phases(parameters);
-    let phase_ns = parameters.ramp.0 + parameters.window.0;
+    let phase_ns = parameters.timing().each().0;
     let own = part.phases(&parameters.cold());
     session.progress.expect(phase_ns * (phases.len() - own.start) as u64);
     if part.is_first() {

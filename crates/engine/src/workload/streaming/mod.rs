@@ -54,7 +54,7 @@ pub(crate) fn run(parameters: &Streaming, session: &mut Session<'_, '_>) -> Resu
     let cold = parameters.cold();
     let own = part.phases(&cold);
     let timing = parameters.timing();
-    let window_ns = timing.ramp.0 + timing.window.0;
+    let window_ns = timing.each().0;
     // The time of later parts is included, to know when the last phase ends.
     let windows = parameters.stages[own.start..].iter().filter(|stage| stage.timed()).count() as u64;
     let mut left_ns = window_ns.saturating_mul(windows);

@@ -1,0 +1,69 @@
+//! How the workers of a phase begin together: each prepares, reports that it is ready, and waits at a gate
+//! until the coordinator knows the window.
+
+use crate::meter::{Halt, Meter, Settled};
+use crate::record::WorkerRecord;
+use crate::window::Window;
+use fsdyno_sys::timer::Timer;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Where workers wait until the window is known.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    window: Mutex<Option<Window>>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn open(&self, window: Window) {
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) -> Window {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(window) = *window {
+                return window;
+            }
+            window = self.opened.wait(window).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A worker's place at the start.
+pub(crate) struct Lineup {
+    pub(crate) timer: Timer,
+    pub(crate) record: Arc<WorkerRecord>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) messages: Sender<Message>,
+    pub(crate) worker: usize,
+}
+
+impl Lineup {
+    /// Reports that everything is prepared, waits for the others, and takes the instruments.
+    pub(crate) fn start(self) -> Meter {
+        // The coordinator is gone only if the phase is over, and then the deadline has passed.
+        let _ = self.messages.send(Message::Ready);
+        let Lineup { timer, record, gate, messages, worker } = self;
+        let settled = Settled::by(move || {
+            // Nobody listens once the phase is over.
+            let _ = messages.send(Message::Settled(worker));
+        });
+        Meter::new(timer, gate.wait(), record, Some(settled))
+    }
+}
+
+/// What workers tell the coordinator.
+pub(crate) enum Message {
+    /// Everything is prepared.
+    Ready,
+    /// This one has nothing of the window in flight any more.
+    Settled(usize),
+    /// `Err`: it panicked.
+    Ended {
+        worker: usize,
+        halt: std::thread::Result<Halt>,
+    },
+}
