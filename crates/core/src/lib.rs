@@ -22,6 +22,7 @@ pub mod operation;
 pub mod outcome;
 pub mod parallel;
 pub mod protocol;
+pub mod reserve;
 pub mod result;
 pub mod scheduler;
 pub mod study;

@@ -118,9 +118,9 @@ pub enum Command {
         after_help = "Examples:\n  fsdyno recommend                  for the latest sweep, by the plan's measure\n  fsdyno recommend 3 --for stalls"
     )]
     Recommend(Recommend),
-    /// Import results that were measured elsewhere as a sweep.
-    #[command(after_help = "Examples:\n  fsdyno import fio fio.json")]
-    Import(Import),
+    /// What changes stored results.
+    #[command(flatten)]
+    Results(crate::cli_results::Results),
     /// Export the results of a sweep as tidy tables, for data frames and databases.
     #[command(after_help = "Examples:\n  fsdyno export 3 --directory tables")]
     Export(Export),
@@ -195,7 +195,8 @@ pub struct Sweep {
     /// that root runs.
     #[arg(long, value_name = "KEY")]
     pub allow_sysctl: Vec<String>,
-    /// Continue an interrupted sweep of the same plan: the latest one, or the one named.
+    /// Continue an interrupted sweep of the plan, with the changes (--set and the like) that it was begun
+    /// with: the latest one, or the one named.
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<String>,
     /// Output format.
@@ -378,34 +379,6 @@ pub enum TableFormat {
     Json,
     /// Typed columns; needs a build with `--features parquet`.
     Parquet,
-}
-
-/// Options of `fsdyno import`.
-#[derive(Debug, Args)]
-pub struct Import {
-    /// Format of the files.
-    pub format: ImportFormat,
-    /// The files; `-` is stdin.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Name for the sweep [default: the name of the first file].
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Name of one configuration for all files [default: as the files say, else the name of each file].
-    #[arg(long, value_name = "NAME")]
-    pub configuration: Option<String>,
-}
-
-/// The format of files to import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ImportFormat {
-    /// Tables in the layout of FsOpBench (2009), including those that fsdyno prints.
-    #[value(name = "fsopbench")]
-    FsOpBench,
-    /// Output of fio with --output-format=json or json+; one trial per file.
-    Fio,
-    /// CSV lines of bonnie++ 1.03 to 2.00; one trial per line.
-    BonnieCsv,
 }
 
 /// A percentage as a share from 0 to 1.

@@ -1,10 +1,10 @@
 //! Output files named by the user.
 
-use anyhow::anyhow;
-use rustix::fs::OFlags;
+use anyhow::{Context, anyhow};
+use rustix::fs::{Access, OFlags, access};
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// As many links as the kernel follows (path_resolution(7)).
@@ -46,6 +46,71 @@ pub fn create(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
+/// Writes a file completely or not at all: whoever reads it meanwhile sees the old one. A pipe or a character
+/// device is written to directly. Returns the number of bytes.
+///
+/// # Errors
+/// The path with the cause.
+pub fn write_whole(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let shown = std::path::absolute(path).unwrap_or(path.to_path_buf());
+    fill_whole(path, fill).with_context(|| format!("cannot write '{}'", shown.display()))
+}
+
+fn fill_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<u64> {
+    // A link stays a link.
+    let target = destination(path)?;
+    let mode = match fs::metadata(&target) {
+        Ok(known) if known.is_dir() => return Err(anyhow!("it is a directory")),
+        Ok(known) if !known.is_file() => {
+            let mut out = Counted { inner: create(&target)?, bytes: 0 };
+            fill(&mut out)?;
+            return Ok(out.bytes);
+        }
+        Ok(known) => Some(known.permissions()),
+        Err(_) => None,
+    };
+    let directory =
+        target.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::Builder::new()
+        .prefix(".fsdyno-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)
+        // Its own words name the temporary file.
+        .map_err(|error| match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+            Err(cause) => io::Error::from(cause),
+            Ok(()) => io::Error::from(error.kind()),
+        })?;
+    let mut out = Counted { inner: file, bytes: 0 };
+    fill(&mut out)?;
+    let Counted { inner: file, bytes } = out;
+    if let Some(mode) = mode {
+        file.as_file().set_permissions(mode)?;
+    }
+    file.persist(&target).map_err(|error| error.error)?;
+    Ok(bytes)
+}
+
+/// Counts what is written.
+struct Counted<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 /// Writes a file completely or not at all, so that it is on the disk afterwards.
 pub fn replace(path: &Path, bytes: &[u8], permissions: Permissions) -> anyhow::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -61,6 +126,42 @@ pub fn replace(path: &Path, bytes: &[u8], permissions: Permissions) -> anyhow::R
 mod tests {
     use super::*;
     use std::os::unix::fs::{lchown, symlink};
+
+    fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<u64> {
+        write_whole(path, |out| Ok(out.write_all(bytes)?))
+    }
+
+    #[test]
+    fn a_whole_file_replaces_another_and_leaves_nothing_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report.html");
+        write(&path, b"old").unwrap();
+        assert_eq!(write(&path, b"newest").unwrap(), 6);
+        assert_eq!(fs::read(&path).unwrap(), b"newest");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let link = directory.path().join("link.html");
+        symlink(&path, &link).unwrap();
+        write(&link, b"newer").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "it stays as secret");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_an_error_with_path_and_cause_and_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |path: &Path| format!("{:#}", write(path, b"page").unwrap_err());
+        let shown = directory.path().display();
+        assert_eq!(said(directory.path()), format!("cannot write '{shown}': it is a directory"));
+        assert_eq!(
+            said(&directory.path().join("none/report.html")),
+            format!("cannot write '{shown}/none/report.html': No such file or directory (os error 2)")
+        );
+        write(Path::new("/dev/null"), b"page").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn a_pipe_without_a_reader_does_not_block_and_a_file_is_truncated() {

@@ -2,10 +2,12 @@
 //! logic of its own.
 
 mod cli;
+mod cli_results;
 mod command;
 mod exit;
 mod file;
 mod interrupt;
+mod lock;
 mod out;
 mod progress;
 mod say;

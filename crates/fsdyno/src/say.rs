@@ -5,9 +5,19 @@
 //! characters in names are shown instead of being sent to the terminal.
 
 use fsdyno_report::visible;
-use std::io::Write;
+use std::io::{IsTerminal, Write, stderr, stdin};
 
 /// Writes a line to stderr, if anybody is reading.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", visible(line));
+    let _ = writeln!(stderr().lock(), "{}", visible(line));
+}
+
+/// Asks a question, if there is somebody to ask; without an answer it is a no.
+pub fn confirmed(question: &str) -> bool {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return false;
+    }
+    note(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }

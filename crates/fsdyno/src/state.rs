@@ -77,6 +77,11 @@ impl State {
         self.directory.join(STORE)
     }
 
+    /// Where root's results are, for a user who is not root.
+    pub fn roots_store(&self) -> Option<PathBuf> {
+        (!self.root).then(|| Path::new(ROOTS_STATE).join(STORE))
+    }
+
     /// The directory of undo journals.
     pub fn undo(&self) -> PathBuf {
         self.directory.join(UNDO)

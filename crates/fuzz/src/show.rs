@@ -11,6 +11,7 @@ use fsdyno_report::{Spelling, Style, Visible, json, terminal};
 use fsdyno_verdict::comparison::{self, Comparison, Side};
 use fsdyno_verdict::{Question, Recommendation, View};
 use std::io::{self, Write};
+use std::path::Path;
 
 /// How many inputs there are for each HTML page, and for each side-by-side table among those shown in the
 /// layout of a study. These two cost more than everything else.
@@ -101,7 +102,7 @@ fn exports(header: &SweepHeader, trials: &[TrialRecord]) {
 }
 
 fn compared(header: &SweepHeader, trials: &[TrialRecord]) {
-    let side = |name| Side { name, sweep: 1, sweep_name: &header.name, trials };
+    let side = |name| Side { name, sweep: 1, store: Path::new(""), sweep_name: &header.name, trials };
     let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
     printed(Style::default(), |out, style| terminal::comparison(out, &comparison, style));

@@ -6,7 +6,8 @@
 use fsdyno_core::sysctl;
 use std::path::{Component, Path, PathBuf};
 
-/// Attributes of `queue` in sysfs that an axis or a key of a device sets (Documentation/ABI/stable/sysfs-block).
+/// Attributes of `queue` in sysfs that an axis or a key of a device sets
+/// (Documentation/ABI/stable/sysfs-block).
 const QUEUE_ATTRIBUTES: &[&str] =
     &["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb", "discard_max_bytes"];
 /// The largest setting in bytes that can be restored.

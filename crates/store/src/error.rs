@@ -1,7 +1,7 @@
 //! Errors of the store.
 
 use crate::id::SweepId;
-use fsdyno_core::Operation;
+use fsdyno_core::{Bytes, Operation};
 use std::path::PathBuf;
 
 /// Why results could not be stored or read.
@@ -54,6 +54,54 @@ pub enum StoreError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+    /// The file could not be read.
+    #[error("cannot read results '{path}'")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Results of others are only read.
+    #[error("results '{path}' belong to user {owner}, so they can be read but not changed")]
+    NotYours {
+        /// The file.
+        path: PathBuf,
+        /// Who owns it.
+        owner: u32,
+    },
+    /// The file is on read-only media, or may not be written.
+    #[error("results '{path}' can be read but not changed")]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The filesystem that holds the store is nearly full.
+    #[error("no room for results in '{path}': {}{free} free there, and {reserve} is reserved", if more.0 == 0 { String::new() } else { format!("{more} needed, ") })]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// What was to be written.
+        more: Bytes,
+        /// What is free.
+        free: Bytes,
+        /// What stays free.
+        reserve: Bytes,
+    },
+    /// A file is not a packed sweep.
+    #[error("not a packed sweep: {problem}")]
+    NotPacked {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A sweep could not be packed.
+    #[error("cannot write the packed sweep")]
+    Pack {
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The file is damaged.
     #[error("results '{path}' are damaged: {reason}")]
     Corrupt {
@@ -93,6 +141,16 @@ pub enum StoreError {
     /// No sweep has been run yet.
     #[error("no sweep is stored yet")]
     NoSweeps,
+    /// `latest` means one that is finished and has results.
+    #[error("no finished sweep with results is stored yet; sweep {selector} ('{name}') {end}")]
+    NoneFinished {
+        /// How to select the last one.
+        selector: String,
+        /// Its name.
+        name: String,
+        /// How it ended: `was interrupted after 3 of 12 trials`.
+        end: String,
+    },
     /// No sweep has this number or name.
     #[error("no sweep is named '{selector}'{}", nearest.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
     UnknownSweep {

@@ -6,15 +6,23 @@
 //! public JSON and its bulky parts, both compressed, and columns for queries. Reading a trial returns the
 //! record that was written.
 //!
-//! The store averages nothing, judges nothing and deletes nothing.
+//! Others may query it with SQL: the views `fsdyno_...` are documented and stay as they are, unlike the
+//! tables.
+//!
+//! The store averages nothing, judges nothing, and deletes only what a user names.
 
 mod bulk;
+mod changes;
 mod error;
 mod id;
 mod kept;
+mod measures;
 mod older;
 mod packed;
+mod portable;
 mod process;
+mod reading;
+mod room;
 mod row;
 mod schema;
 mod sweeps;
@@ -23,7 +31,8 @@ mod trials;
 pub use error::{Result, StoreError};
 pub use id::SweepId;
 pub use kept::{Added, kept};
-pub use sweeps::{NewSweep, Sweep, SweepState, SweepSummary};
+pub use portable::Unpacked;
+pub use sweeps::{LATEST, NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -32,6 +41,7 @@ use rustix::process::geteuid;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// How long to wait for another process to finish writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
@@ -47,6 +57,10 @@ pub struct Store {
     copy: Option<PathBuf>,
     /// The sweep that this process runs.
     running: Option<kept::Running>,
+    /// The directory of the copy that is read, if it is not the file itself.
+    directory: Option<TempDir>,
+    /// What users write before the number of a sweep to select one of this store.
+    prefix: &'static str,
 }
 
 impl Store {
@@ -55,7 +69,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Directory`], [`StoreError::NotAFile`], [`StoreError::Open`],
     /// [`StoreError::NotADatabase`], [`StoreError::Foreign`], [`StoreError::TooNew`],
-    /// [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`].
+    /// [`StoreError::Corrupt`], [`StoreError::Copy`], [`StoreError::Migrate`]; [`StoreError::NotYours`] if
+    /// it belongs to another user; [`StoreError::NotWritable`].
     pub fn open(path: &Path) -> Result<Self> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
@@ -65,20 +80,46 @@ impl Store {
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             return Err(StoreError::NotAFile { path: path.to_path_buf() });
         }
+        if let Some(owner) = other_owner(path) {
+            return Err(StoreError::NotYours { path: path.to_path_buf(), owner });
+        }
+        if let Some(source) = reading::why_not_writable(path) {
+            return Err(StoreError::NotWritable { path: path.to_path_buf(), source });
+        }
         let cannot_open = |source| StoreError::Open { path: path.to_path_buf(), source };
         let mut connection = Connection::open(path).map_err(cannot_open)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(cannot_open)?;
         distrust(&connection).map_err(cannot_open)?;
         schema::recognise(&connection, path)?;
-        if is_somebody_elses(path) {
-            schema::check(&connection, path)?;
-        }
         let copy = schema::copy_older(&connection, path)?;
         set_up(&connection).map_err(cannot_open)?;
         schema::bring_up_to_date(&mut connection, path, copy.as_deref())?;
         // A store is identified by its real path, whatever the working directory.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        Ok(Store { connection, path, copy, running: None })
+        Ok(Store { copy, ..Store::of(connection, path) })
+    }
+
+    fn of(connection: Connection, path: PathBuf) -> Self {
+        Store { connection, path, copy: None, running: None, directory: None, prefix: "" }
+    }
+
+    /// The same store, with a prefix before the numbers of its sweeps in [`SweepSummary::selector`].
+    #[must_use]
+    pub fn with_prefix(self, prefix: &'static str) -> Self {
+        Store { prefix, ..self }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Checks that the filesystem of the store has its reserve free.
+    ///
+    /// # Errors
+    /// [`StoreError::NoRoom`].
+    pub fn check_room(&self) -> Result<()> {
+        room::check(&self.path, 0)
     }
 
     /// The copy of the original file, if opening it upgraded the schema.
@@ -87,9 +128,10 @@ impl Store {
     }
 }
 
-/// Whether another user owns the file, so that it must be checked before it is trusted.
-fn is_somebody_elses(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.uid() != geteuid().as_raw())
+/// The user that owns the file, if that is another one.
+fn other_owner(path: &Path) -> Option<u32> {
+    let owner = std::fs::metadata(path).ok()?.uid();
+    (owner != geteuid().as_raw()).then_some(owner)
 }
 
 /// A database may come from anywhere, and its schema can contain code: views, triggers, and functions in

@@ -10,6 +10,8 @@ const DOCUMENT_MAX: usize = 32 << 20;
 /// The maximum size of the bulky parts in bytes, uncompressed; the largest seen have less than a hundredth of
 /// it.
 const BULK_MAX: usize = 128 << 20;
+/// 128 MiB, the largest window of our own frames.
+pub(crate) const WINDOW_LOG_MAX: u32 = 27;
 /// A trial is compressed once, in about ten milliseconds. Higher levels take much longer and save only 1 %.
 const LEVEL: i32 = 9;
 
@@ -29,6 +31,13 @@ impl Packed {
             document: compress(record.trial, "JSON", &document, DOCUMENT_MAX)?,
             bulk: compress(record.trial, "histograms, timelines and samples", &bulk, BULK_MAX)?,
         })
+    }
+}
+
+impl Packed {
+    /// The size of the row.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.document.len() + self.bulk.len()) as u64
     }
 }
 
@@ -62,8 +71,6 @@ fn compress(trial: u32, part: &'static str, bytes: &[u8], most: usize) -> Result
 
 /// A few bytes can decompress to any size; this produces at most `most`.
 fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
-    /// 128 MiB, the largest window of our own frames.
-    const WINDOW_LOG_MAX: u32 = 27;
     let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
     decoder.window_log_max(WINDOW_LOG_MAX)?;
     let mut plain = Vec::new();

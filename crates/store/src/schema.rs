@@ -2,7 +2,7 @@
 //! changes.
 
 use crate::error::{Result, StoreError};
-use crate::older;
+use crate::{measures, older};
 use rusqlite::{Connection, ErrorCode, Transaction};
 use rusqlite_migration::{HookError, M, Migrations};
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +14,9 @@ const APPLICATION_ID: i64 = 0x6673_6479;
 /// The script with which trials become documents.
 const WHOLE_TRIALS: &str = include_str!("schema/9.sql");
 
+/// The script with which measures become rows.
+const MEASURES: &str = include_str!("schema/10.sql");
+
 const SCRIPTS: &[&str] = &[
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
@@ -24,12 +27,16 @@ const SCRIPTS: &[&str] = &[
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
     WHOLE_TRIALS,
+    MEASURES,
 ];
 
 fn migrations() -> Migrations<'static> {
     let migration = |script: &&'static str| match *script {
         WHOLE_TRIALS => M::up_with_hook(WHOLE_TRIALS, |transaction: &Transaction<'_>| {
             older::convert(transaction).map_err(|error| HookError::Hook(error.to_string()))
+        }),
+        MEASURES => M::up_with_hook(MEASURES, |transaction: &Transaction<'_>| {
+            measures::add_all(transaction).map_err(|error| HookError::Hook(error.to_string()))
         }),
         script => M::up(script),
     };
@@ -66,9 +73,6 @@ pub(crate) fn recognise(connection: &Connection, path: &Path) -> Result<()> {
 
 /// Creates the tables in a new file, or upgrades an older one, of which there is a copy.
 pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: Option<&Path>) -> Result<()> {
-    let is_latest = |connection: &Connection| {
-        identity(connection).is_ok_and(|identity| identity.version == SCRIPTS.len() as i64)
-    };
     if is_latest(connection) {
         return Ok(());
     }
@@ -92,6 +96,11 @@ pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path, copy: O
             Err(StoreError::Migrate { path, copy: copy.map(Path::to_path_buf), source: Box::new(source) })
         }
     }
+}
+
+/// Whether a store has the schema of this version.
+pub(crate) fn is_latest(connection: &Connection) -> bool {
+    identity(connection).is_ok_and(|identity| identity.version == SCRIPTS.len() as i64)
 }
 
 /// Checks and copies a store of an older version before anything is written to it; returns the path of the

@@ -5,7 +5,7 @@ use crate::id::SweepId;
 use crate::kept::Running;
 use crate::packed::Packed;
 use crate::row::{from_json, from_json_or_none, insert, number, to_json};
-use crate::{Store, process, trials};
+use crate::{Store, measures, process, room, trials};
 use fsdyno_core::{Environment, TrialRecord};
 use jiff::{Timestamp, Unit};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
@@ -62,11 +62,35 @@ impl fmt::Display for SweepState {
     }
 }
 
+/// Where a sweep comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// fsdyno ran it with this store.
+    Run,
+    /// It was imported from files of other programs.
+    Import,
+    /// It was unpacked from a file.
+    Pack,
+}
+
+impl Origin {
+    const fn name(self) -> &'static str {
+        match self {
+            Origin::Run => "run",
+            Origin::Import => "import",
+            Origin::Pack => "pack",
+        }
+    }
+}
+
 /// A sweep as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepSummary {
     /// Its number.
     pub id: SweepId,
+    /// How a user selects it: its number, or `root:` and its number.
+    pub selector: String,
     /// The name of its plan.
     pub name: String,
     /// When it began, RFC 3339, UTC.
@@ -75,6 +99,10 @@ pub struct SweepSummary {
     pub finished: Option<String>,
     /// Its state.
     pub state: SweepState,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What the user has noted about it.
+    pub note: Option<String>,
     /// The number of cases.
     pub cases: u32,
     /// The number of planned trials.
@@ -92,6 +120,57 @@ impl SweepSummary {
     pub fn done(&self) -> u32 {
         self.measured + self.skipped + self.failed
     }
+
+    /// Whether it is finished and has results, so that it can be the latest one.
+    pub fn is_complete(&self) -> bool {
+        self.state == SweepState::Finished && self.measured > 0
+    }
+
+    /// How it ended, as the end of a sentence about it.
+    pub fn end(&self) -> String {
+        match self.state {
+            SweepState::Running => {
+                format!("is still running, with {} of {} trials", self.done(), self.trials)
+            }
+            SweepState::Interrupted => {
+                format!("was interrupted after {} of {} trials", self.done(), self.trials)
+            }
+            SweepState::Finished if self.measured == 0 => "measured nothing".to_string(),
+            SweepState::Finished => "is finished".to_string(),
+        }
+    }
+}
+
+/// The sweep that a user selects from several, oldest first, by its selector, its number or its name (the
+/// latest of that name); `None` or `latest` selects the one that started last of those that are finished and
+/// have results. Where two stores have the same number, the first one in `sweeps` without a prefix counts.
+///
+/// # Errors
+/// [`StoreError::NoSweeps`]; [`StoreError::NoneFinished`]; [`StoreError::UnknownSweep`] with the nearest
+/// name.
+pub fn select<'a>(sweeps: &'a [SweepSummary], selector: Option<&str>) -> Result<&'a SweepSummary> {
+    let Some(last) = sweeps.last() else {
+        return Err(StoreError::NoSweeps);
+    };
+    let selector = selector.map_or(LATEST, str::trim);
+    let by_selector = || sweeps.iter().find(|sweep| sweep.selector == selector);
+    let by_number = || sweeps.iter().find(|sweep| selector.parse() == Ok(sweep.id.0));
+    let by_name = || sweeps.iter().rev().find(|sweep| sweep.name == selector);
+    if let Some(found) = by_selector().or_else(by_number).or_else(by_name) {
+        return Ok(found);
+    }
+    if selector == LATEST {
+        return sweeps.iter().rev().find(|sweep| sweep.is_complete()).ok_or_else(|| {
+            StoreError::NoneFinished {
+                selector: last.selector.clone(),
+                name: last.name.clone(),
+                end: last.end(),
+            }
+        });
+    }
+    let known = sweeps.iter().map(|sweep| sweep.name.as_str()).chain([LATEST]);
+    let nearest = fsdyno_core::nearest(selector, known).map(str::to_string);
+    Err(StoreError::UnknownSweep { selector: selector.to_string(), nearest })
 }
 
 /// A sweep with all that is needed to show or resume it.
@@ -111,15 +190,15 @@ pub struct Sweep {
     pub environment: Option<Environment>,
 }
 
-/// The word that selects the sweep that started last.
-const LATEST: &str = "latest";
+/// The word that selects the sweep that started last of those that are finished and have results.
+pub const LATEST: &str = "latest";
 
 const SUMMARY: &str =
     "SELECT sweeps.id, name, sweeps.started, sweeps.finished, state, process, cases, trials,
         coalesce(sum(outcome = 'measured'), 0) AS measured,
         coalesce(sum(outcome = 'skipped'), 0) AS skipped,
         coalesce(sum(outcome = 'failed'), 0) AS failed,
-        plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment
+        plan_toml, overrides, sweeps.seed AS seed, measure, sweeps.environment AS environment, note, origin
     FROM sweeps LEFT JOIN trials ON trials.sweep_id = sweeps.id";
 
 impl Store {
@@ -129,7 +208,11 @@ impl Store {
     /// [`StoreError::Sql`].
     pub fn create_sweep(&mut self, sweep: &NewSweep) -> Result<SweepId> {
         let started = now();
-        let id = begin(&self.connection, sweep, &started)?;
+        let action = "begin a sweep";
+        let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
+        let transaction = transaction.trying_to(action)?;
+        let id = begin(&transaction, sweep, &started, Origin::Run)?;
+        transaction.commit().trying_to(action)?;
         self.running = Some(Running { sweep: id, started });
         Ok(id)
     }
@@ -137,14 +220,19 @@ impl Store {
     /// Stores a sweep that was run elsewhere, with all of its trials or not at all.
     ///
     /// # Errors
-    /// Those of [`Store::create_sweep`] and [`Store::add_trial`].
+    /// Those of [`Store::create_sweep`] and [`Store::add_trial`]; [`StoreError::NoRoom`].
     pub fn import_sweep(&mut self, sweep: &NewSweep, records: &[TrialRecord]) -> Result<SweepId> {
         let action = "import a sweep";
         let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(action)?;
-        let id = begin(&transaction, sweep, &now())?;
+        let id = begin(&transaction, sweep, &now(), Origin::Import)?;
+        let mut bytes = 0;
         for trial in records {
-            trials::insert(&transaction, "trials", id, trial, &Packed::new(trial)?)?;
+            let packed = Packed::new(trial)?;
+            bytes += packed.bytes();
+            room::check(&self.path, bytes)?;
+            trials::insert(&transaction, "trials", id, trial, &packed)?;
+            measures::add(&transaction, id.0, trial)?;
         }
         end(&transaction, id, SweepState::Finished).trying_to(action)?;
         transaction.commit().trying_to(action)?;
@@ -209,44 +297,29 @@ impl Store {
         Ok(())
     }
 
-    /// All sweeps, oldest first.
+    /// All sweeps, the one that began first at the top.
     ///
     /// # Errors
     /// [`StoreError::Sql`], [`StoreError::Damaged`].
     pub fn sweeps(&self) -> Result<Vec<SweepSummary>> {
         let action = "list sweeps";
-        let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY sweeps.id");
+        let sql = format!("{SUMMARY} GROUP BY sweeps.id ORDER BY julianday(sweeps.started), sweeps.id");
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query([]).trying_to(action)?;
         let mut sweeps = Vec::new();
         while let Some(row) = rows.next().trying_to(action)? {
-            sweeps.push(summary(row)?);
+            sweeps.push(summary(row, self.prefix)?);
         }
         Ok(sweeps)
     }
 
-    /// The sweep that a user selects by its number or name (the latest of that name); `None` or `latest`
-    /// selects the one that started last.
+    /// The sweep that a user selects, see [`select`].
     ///
     /// # Errors
-    /// [`StoreError::NoSweeps`]; [`StoreError::UnknownSweep`] with the nearest name; [`StoreError::Sql`].
+    /// Those of [`select`]; [`StoreError::Sql`].
     pub fn find(&self, selector: Option<&str>) -> Result<Sweep> {
         let sweeps = self.sweeps()?;
-        let Some(last) = sweeps.last() else {
-            return Err(StoreError::NoSweeps);
-        };
-        let selector = selector.map_or(LATEST, str::trim);
-        let by_number = || sweeps.iter().find(|sweep| selector.parse() == Ok(sweep.id.0));
-        let by_name = || sweeps.iter().rev().find(|sweep| sweep.name == selector);
-        let latest = || (selector == LATEST).then_some(last);
-        match by_number().or_else(by_name).or_else(latest) {
-            Some(found) => self.sweep(found.id),
-            None => {
-                let known = sweeps.iter().map(|sweep| sweep.name.as_str()).chain([LATEST]);
-                let nearest = fsdyno_core::nearest(selector, known).map(str::to_string);
-                Err(StoreError::UnknownSweep { selector: selector.to_string(), nearest })
-            }
-        }
+        self.sweep(select(&sweeps, selector)?.id)
     }
 
     /// The sweep of this number.
@@ -259,17 +332,28 @@ impl Store {
         let mut statement = self.connection.prepare_cached(&sql).trying_to(action)?;
         let mut rows = statement.query(named_params! { ":id": id.0 }).trying_to(action)?;
         match rows.next().trying_to(action)? {
-            Some(row) => whole(row),
+            Some(row) => whole(row, self.prefix),
             None => Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
         }
     }
 }
 
-fn begin(connection: &Connection, sweep: &NewSweep, started: &str) -> Result<SweepId> {
+/// Adds the row of a sweep, with a number that none had before. The caller's transaction must be one that
+/// writes.
+pub(crate) fn begin(
+    connection: &Connection,
+    sweep: &NewSweep,
+    started: &str,
+    origin: Origin,
+) -> Result<SweepId> {
+    let action = "begin a sweep";
+    let last = "SELECT max(last, coalesce((SELECT max(id) FROM sweeps), 0)) FROM numbers";
+    let last: i64 = connection.query_row(last, [], |row| row.get(0)).trying_to(action)?;
     let id = insert(
         connection,
         "sweeps",
         &[
+            ("id", &last.saturating_add(1)),
             ("name", &sweep.name),
             ("plan_toml", &sweep.plan_toml),
             ("overrides", &to_json("overrides", &sweep.overrides)?),
@@ -281,9 +365,24 @@ fn begin(connection: &Connection, sweep: &NewSweep, started: &str) -> Result<Swe
             ("state", &SweepState::Running.name()),
             ("process", &process::this()),
             ("started", &started),
+            ("origin", &origin.name()),
         ],
     );
-    id.trying_to("begin a sweep").map(SweepId)
+    id.trying_to(action).map(SweepId)
+}
+
+/// Records how a sweep ended elsewhere.
+pub(crate) fn set_end(
+    connection: &Connection,
+    id: SweepId,
+    state: SweepState,
+    finished: Option<&str>,
+    note: Option<&str>,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE sweeps SET state = :state, finished = :finished, note = :note WHERE id = :id";
+    let state = state.name();
+    let values = named_params! { ":state": state, ":finished": finished, ":note": note, ":id": id.0 };
+    connection.execute(sql, values).map(drop)
 }
 
 fn end(connection: &Connection, id: SweepId, state: SweepState) -> rusqlite::Result<()> {
@@ -292,16 +391,20 @@ fn end(connection: &Connection, id: SweepId, state: SweepState) -> rusqlite::Res
     connection.execute(sql, values).map(drop)
 }
 
-fn summary(row: &Row<'_>) -> Result<SweepSummary> {
+fn summary(row: &Row<'_>, prefix: &str) -> Result<SweepSummary> {
+    let origin: Origin = crate::row::word(row, "origin")?;
     let state: SweepState = crate::row::word(row, "state")?;
     let read = || -> rusqlite::Result<SweepSummary> {
         let killed = state == SweepState::Running && !process::is_alive(&row.get::<_, String>("process")?);
         Ok(SweepSummary {
             id: SweepId(row.get("id")?),
+            selector: format!("{prefix}{}", row.get::<_, i64>("id")?),
             name: row.get("name")?,
             started: row.get("started")?,
             finished: row.get("finished")?,
             state: if killed { SweepState::Interrupted } else { state },
+            origin,
+            note: row.get("note")?,
             cases: row.get("cases")?,
             trials: row.get("trials")?,
             measured: row.get("measured")?,
@@ -312,10 +415,10 @@ fn summary(row: &Row<'_>) -> Result<SweepSummary> {
     read().trying_to("read a sweep")
 }
 
-fn whole(row: &Row<'_>) -> Result<Sweep> {
+fn whole(row: &Row<'_>, prefix: &str) -> Result<Sweep> {
     let text = |column| row.get::<_, String>(column).trying_to("read a sweep");
     Ok(Sweep {
-        summary: summary(row)?,
+        summary: summary(row, prefix)?,
         plan_toml: text("plan_toml")?,
         overrides: from_json(row, "overrides")?,
         seed: number(row, "seed")?,

@@ -1,10 +1,10 @@
 //! Writes and reads trials, one row each.
 
-use crate::Store;
 use crate::error::{Result, StoreError, Trying};
 use crate::id::SweepId;
 use crate::packed::{self, Packed};
 use crate::row::{self, Columns, READ, get};
+use crate::{Store, measures};
 use fsdyno_core::TrialRecord;
 use fsdyno_core::parallel::in_parallel;
 use rusqlite::{Connection, ErrorCode, Params, Row, TransactionBehavior};
@@ -27,6 +27,7 @@ impl Store {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(STORE)?;
         insert(&transaction, "trials", sweep, trial, &packed)?;
+        measures::add(&transaction, sweep.0, trial)?;
         transaction.commit().trying_to(STORE)
     }
 
@@ -57,6 +58,17 @@ impl Store {
         let sql =
             "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND case_index = ?2 ORDER BY trial";
         self.unpacked(sql, [sweep.0, i64::from(case)])
+    }
+
+    /// One trial.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`]; [`StoreError::DamagedTrial`] if another program has modified or removed the row.
+    pub(crate) fn trial(&self, sweep: SweepId, trial: u32) -> Result<TrialRecord> {
+        let sql = "SELECT trial, document, bulk FROM trials WHERE sweep_id = ?1 AND trial = ?2";
+        let found = self.unpacked(sql, [sweep.0, i64::from(trial)])?;
+        let gone = || StoreError::DamagedTrial { trial, reason: "it is gone".to_string() };
+        found.into_iter().next().ok_or_else(gone)
     }
 
     /// The numbers of the stored trials.

@@ -1,13 +1,15 @@
 //! The plan of `fsdyno bench DIR`: the fileserver workload in a directory as it is, with a first answer in a
 //! minute.
 //!
-//! It formats nothing, changes no settings and needs no root. Sizes depend on the free space, so that they
-//! cannot fill it: a fiftieth for the trees, at most 512 MiB, and half of that for each writer. If that is
-//! too little to measure and the minimum would not fit, there is no plan. Three phases of a ramp and a window
-//! take 36 s; creating and removing the trees takes the rest of the minute. Every parameter can be set.
+//! It formats nothing, changes no settings and needs no root. Sizes depend on the free space beyond the
+//! reserve, so that they cannot fill it: a fiftieth for the trees, at most 512 MiB, and half of that for each
+//! writer. If that is too little to measure and the minimum would not fit, there is no plan. Three phases of
+//! a ramp and a window take 36 s; creating and removing the trees takes the rest of the minute. Every
+//! parameter can be set.
 
 use crate::error::PlanError;
 use crate::plan::Plan;
+use fsdyno_core::reserve::reserve;
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
 use fsdyno_host::{Host, HostError};
@@ -56,11 +58,14 @@ pub enum BenchError {
         source: Box<HostError>,
     },
     /// The smallest default does not fit.
-    #[error("directory '{directory}' has only {free} free; bench needs at least {FREE_MIN}")]
+    #[error(
+        "directory '{directory}' has only {} free beyond the reserve; bench needs at least {FREE_MIN}",
+        Bytes(free.0 / Bytes::MIB * Bytes::MIB)
+    )]
     NoRoom {
         /// The directory.
         directory: String,
-        /// What is free there.
+        /// What is free there, without the reserve.
         free: Bytes,
     },
     /// Its name cannot be written into a plan.
@@ -83,7 +88,8 @@ pub fn bench_plan(host: &mut dyn Host, directory: &Path, options: &BenchOptions)
     let failed = |error| BenchError::Directory { directory: display.clone(), source: Box::new(error) };
     let absolute = std::path::absolute(directory).unwrap_or(directory.to_path_buf());
     host.list_directory(&absolute).map_err(failed)?;
-    let free = host.room(&absolute).map_err(failed)?.free;
+    let room = host.room(&absolute).map_err(failed)?;
+    let free = Bytes(room.free.0.saturating_sub(reserve(room.size).0));
     if options.tree_size.is_none() && free < FREE_MIN {
         return Err(BenchError::NoRoom { directory: display, free });
     }
@@ -112,9 +118,12 @@ mod tests {
     #[test]
     fn a_directory_without_room_is_refused_unless_sizes_are_given() {
         let mut host = FakeHost::new();
-        host.space = (Bytes(20 * Bytes::MIB), Bytes(1 << 40));
+        host.space = (Bytes(1044 * Bytes::MIB), Bytes(1 << 40));
         let error = bench_plan(&mut host, Path::new("/tmp"), &BenchOptions::default()).unwrap_err();
-        assert_eq!(error.to_string(), "directory '/tmp' has only 20M free; bench needs at least 64M");
+        assert_eq!(
+            error.to_string(),
+            "directory '/tmp' has only 20M free beyond the reserve; bench needs at least 64M"
+        );
         let small = BenchOptions { tree_size: Some(Bytes(Bytes::MIB)), ..BenchOptions::default() };
         assert!(bench_plan(&mut host, Path::new("/tmp"), &small).is_ok());
     }

@@ -44,7 +44,9 @@ pub struct DryRun {
     pub time_max_ns: Nanos,
     /// The most space that the images may use on the filesystems that hold them.
     pub space_bytes: Bytes,
-    /// What would keep the sweep from starting even if the user had confirmed the devices.
+    /// Whether the sweep needs root, and this process does not have it.
+    pub needs_root: bool,
+    /// What would keep the sweep from starting even as root, and with every device confirmed.
     pub refusals: Vec<Refusal>,
 }
 
@@ -88,7 +90,8 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         time_ns: Nanos(time(&slots)),
         time_max_ns: Nanos(time(&all)),
         space_bytes: space(plan),
-        refusals: guard::foresee(host, &plan.devices, &runnable, tree_space(plan)),
+        needs_root: lacks_root(plan, host),
+        refusals: guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
         cases,
     }
 }
@@ -129,6 +132,14 @@ fn dry_case(
         unmet,
         notes,
     }
+}
+
+/// Whether some case needs root on this host, and its steps are those of an ordinary user. Guests are the
+/// user's own processes.
+pub(crate) fn lacks_root(plan: &Plan, host: &mut dyn Host) -> bool {
+    let on_host = |case: &Case| case.configuration.guest_kernel().is_none();
+    let needs_root = |case: &Case| on_host(case) && fsdyno_testbed::needs_root(&case.configuration);
+    plan.cases().iter().any(needs_root) && fsdyno_testbed::is_unprivileged(host)
 }
 
 /// Everything that keeps a case from running on this host.
@@ -310,9 +321,9 @@ pub(crate) fn trial_time(case: &Case, size: Option<Bytes>) -> Nanos {
     Nanos((ASSUMED_LIFECYCLE.0 + boot.0).saturating_add(made).saturating_add(load.timing().total().0))
 }
 
-/// The minimum space for the files that workloads create beforehand.
-pub(crate) fn tree_space(plan: &Plan) -> Bytes {
-    let sizes = plan.workloads.iter().map(|workload| workload.load().prepares());
+/// The space that trees and writers of some workload are certain to need.
+pub(crate) fn least_space(plan: &Plan) -> Bytes {
+    let sizes = plan.workloads.iter().map(|workload| workload.load().least_space());
     sizes.max().unwrap_or_default()
 }
 

@@ -1,12 +1,78 @@
-//! What a resumed sweep must have in common with its beginning: the plan and the disks.
+//! Which sweep `--resume` continues, and what it must have in common with its beginning: the plan and the
+//! disks.
 
-use crate::error::SweepError;
 use crate::plan::Plan;
+use crate::sweep_error::{Differs, SweepError};
 use fsdyno_core::DeviceSpec;
 use fsdyno_core::environment::DeviceFacts;
 use fsdyno_host::Host;
-use fsdyno_store::{Store, SweepId};
+use fsdyno_store::{Origin, Store, Sweep, SweepId, SweepState, SweepSummary};
 use std::collections::BTreeSet;
+
+/// The interrupted sweep of a plan, given as its text: the latest one, or the one that is named. `overrides`
+/// are the `PATH=VALUE` arguments that the user gives; without any, those that the sweep was begun with
+/// count.
+///
+/// # Errors
+/// [`SweepError::PlanDiffers`]; [`SweepError::NothingToResume`] with the sweep that the user may have meant;
+/// [`SweepError::Store`].
+pub fn unfinished(
+    store: &Store,
+    named: Option<&str>,
+    text: &str,
+    overrides: &[String],
+) -> Result<Sweep, SweepError> {
+    if let Some(selector) = named {
+        let sweep = store.find(Some(selector))?;
+        return match difference(&sweep, text, overrides) {
+            None => Ok(sweep),
+            Some(differs) => Err(differs),
+        };
+    }
+    // Of those that cannot be continued, the latest that is most like what is wanted.
+    let (mut other_arguments, mut over, mut other_text) = (None, None, None);
+    for summary in store.sweeps()?.into_iter().rev() {
+        let sweep = store.sweep(summary.id)?;
+        let open = summary.state == SweepState::Interrupted && summary.origin == Origin::Run;
+        match (difference(&sweep, text, overrides), open) {
+            (None, true) => return Ok(sweep),
+            (None, false) => over = over.or(Some(summary)),
+            (Some(error @ SweepError::PlanDiffers { differs: Differs::Overrides { .. }, .. }), true) => {
+                other_arguments = other_arguments.or(Some(error));
+            }
+            (Some(_), true) if is_named_like(&sweep, text) => other_text = other_text.or(Some(summary)),
+            (Some(_), _) => {}
+        }
+    }
+    let (state, candidate) = match (other_arguments, over, other_text) {
+        (Some(error), _, _) => return Err(error),
+        (None, Some(summary), _) => (Some(summary.state), Some(summary)),
+        (None, None, Some(summary)) => (None, Some(summary)),
+        (None, None, None) => (None, None),
+    };
+    let candidate = candidate.map(|SweepSummary { id, name, .. }| (id, name));
+    Err(SweepError::NothingToResume { state, candidate })
+}
+
+/// How what a sweep was begun with differs from this plan.
+fn difference(sweep: &Sweep, text: &str, overrides: &[String]) -> Option<SweepError> {
+    let differs = if sweep.plan_toml != text {
+        Differs::Text
+    } else if !overrides.is_empty() && sweep.overrides != overrides {
+        Differs::Overrides { then: sweep.overrides.clone() }
+    } else {
+        return None;
+    };
+    let SweepSummary { id, name, .. } = &sweep.summary;
+    Some(SweepError::PlanDiffers { sweep: *id, name: name.clone(), differs })
+}
+
+/// Whether a plan sets the name that a sweep has.
+fn is_named_like(sweep: &Sweep, text: &str) -> bool {
+    let table: Option<toml::Table> = toml::from_str(text).ok();
+    let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
+    name == Some(&sweep.summary.name)
+}
 
 /// The numbers of the stored trials.
 ///
@@ -20,8 +86,12 @@ pub(crate) fn stored_trials(
     sweep: SweepId,
 ) -> Result<BTreeSet<u32>, SweepError> {
     let stored = store.sweep(sweep)?;
-    if stored.plan_toml != plan.text || stored.overrides != plan.overrides {
-        return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name });
+    if let Some(error) = difference(&stored, &plan.text, &plan.overrides) {
+        return Err(error);
+    }
+    if stored.overrides != plan.overrides {
+        let differs = Differs::Overrides { then: stored.overrides };
+        return Err(SweepError::PlanDiffers { sweep, name: stored.summary.name, differs });
     }
     verify_disks(plan, host, store, sweep)?;
     Ok(store.trial_numbers(sweep)?)

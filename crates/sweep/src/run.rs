@@ -4,7 +4,6 @@
 //! does not count, the finished ones are kept, and the sweep can be continued later. `scratch.rs` handles
 //! what a trial leaves behind.
 
-use crate::error::SweepError;
 use crate::estimate;
 use crate::guest_request;
 use crate::options::{Machines, RunOptions};
@@ -13,6 +12,7 @@ use crate::plan::{Case, Plan};
 use crate::progress::{Clock, Position, Progress};
 use crate::resume;
 use crate::scratch::ScratchDevices;
+use crate::sweep_error::SweepError;
 use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
@@ -58,6 +58,17 @@ pub enum SweepEnd {
     NotRestored,
 }
 
+/// Refuses a plan that needs root to an ordinary user, before anything is read or written for it.
+///
+/// # Errors
+/// [`SweepError::NeedsRoot`].
+pub fn verify_privileges(plan: &Plan, host: &mut dyn Host) -> Result<(), SweepError> {
+    match estimate::lacks_root(plan, host) {
+        true => Err(SweepError::NeedsRoot),
+        false => Ok(()),
+    }
+}
+
 /// Runs a plan, or the missing trials of it.
 ///
 /// # Errors
@@ -70,10 +81,12 @@ pub fn run(
     observer: &mut dyn FnMut(Progress<'_>),
 ) -> Result<SweepOutcome, SweepError> {
     let host = &mut *machines.host;
+    verify_privileges(plan, host)?;
     let restored = undo::restore(host, options.state_dir)?.report;
     if restored != UndoReport::default() {
         observer(Progress::Restored(&restored));
     }
+    store.check_room()?;
     let cases = plan.cases();
     // A device that cannot be examined is rejected below.
     let size = estimate::size_to_fill(host, plan, &cases).ok();
@@ -197,6 +210,7 @@ impl Sweeping<'_> {
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), SweepError> {
         let PlannedTrial { slot, case, unmet, .. } = *planned;
+        store.check_room()?;
         let mut position = self.position(planned);
         let runs_here = unmet.is_empty() && case.configuration.guest_kernel().is_none();
         if runs_here && self.scratch.blocked.is_none() {
@@ -232,6 +246,9 @@ impl Sweeping<'_> {
             // reported.
             if ended.interrupted && !stuck {
                 return Ok(());
+            }
+            if let (true, false, Outcome::Failed { error }) = (ended.no_room, stuck, &ended.record.outcome) {
+                return Err(SweepError::NoRoom { failure: Box::new(error.clone()) });
             }
             self.clock.took(slot.case, start.elapsed().into());
             let known = if runs_here { self.options.known } else { &[] };
@@ -339,6 +356,7 @@ impl Sweeping<'_> {
             interrupt: self.options.interrupt,
             hurry: self.options.hurry,
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
+            outer: None,
             progress: &mut progress,
         };
         trial::run(&mut bench, planned.slot, planned.case)

@@ -4,10 +4,10 @@
 //! that it cannot collide with the remains. A block device has no other name: its remaining trials fail, with
 //! the reason.
 
-use crate::error::SweepError;
-use crate::estimate::tree_space;
+use crate::estimate::least_space;
 use crate::options::RunOptions;
 use crate::plan::Plan;
+use crate::sweep_error::SweepError;
 use fsdyno_core::{Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
 use fsdyno_testbed::{Testbed, TestbedError, UndoJournal};
@@ -115,7 +115,7 @@ fn verify(
     devices: &Devices,
     configurations: &[Configuration],
 ) -> Result<Testbed, TestbedError> {
-    Testbed::verify(host, devices, configurations, tree_space(plan), options.confirmation)
+    Testbed::verify(host, devices, configurations, least_space(plan), options.confirmation)
 }
 
 /// The same devices with images of other names; `None` if a block device or a directory has no substitute.

@@ -174,7 +174,7 @@ fn taken(error: HostError, path: &Path) -> TestbedError {
         refusals: vec![Refusal {
             device: path.to_path_buf(),
             reason: "already exists, and fsdyno does not overwrite files that it did not create".to_string(),
-            hint: "name another path, or remove the file yourself".to_string(),
+            hint: "name another path, or remove the file yourself if nothing uses it".to_string(),
         }],
     }
 }

@@ -132,18 +132,24 @@ fn option_key(word: &str) -> &str {
     }
 }
 
-/// Everything that this host lacks for a configuration; empty if it can run. For contradictory settings see
-/// [`contradictions`].
+/// Whether building a configuration takes root: it creates and mounts a filesystem, or changes settings.
+pub fn needs_root(configuration: &Configuration) -> bool {
+    let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
+    sysctls || filesystem::find(&configuration.filesystem).is_some()
+}
+
+/// Whether steps on this host are those of an ordinary user.
+pub fn is_unprivileged(host: &mut dyn Host) -> bool {
+    let Ok(status) = host.read_text(Path::new("/proc/self/status")) else { return false };
+    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
+    user.is_some_and(|user| user != "0")
+}
+
+/// Everything that this host lacks for a configuration, apart from root ([`needs_root`]); empty if it can
+/// run. For contradictory settings see [`contradictions`].
 pub fn unmet(host: &mut dyn Host, configuration: &Configuration, devices: &Devices) -> Vec<String> {
     let mut missing = missing_sysctls(host, configuration);
-    let filesystem = filesystem::find(&configuration.filesystem);
-    let sysctls = configuration.settings.keys().any(|axis| axis.starts_with(SYSCTL_PREFIX));
-    if (filesystem.is_some() || sysctls) && unprivileged(host) {
-        missing.push(
-            "root privileges are needed to create and mount filesystems and to change settings".to_string(),
-        );
-    }
-    let Some(filesystem) = filesystem else { return missing };
+    let Some(filesystem) = filesystem::find(&configuration.filesystem) else { return missing };
     let kernel = kernel_facts(host);
     missing.extend(missing_kernel_filesystem(host, filesystem));
     missing.extend(missing_tools(absent_tools(host, filesystem.descriptor().tools)));
@@ -236,12 +242,6 @@ fn missing_sysctls(host: &mut dyn Host, configuration: &Configuration) -> Vec<St
         }
     }
     missing
-}
-
-fn unprivileged(host: &mut dyn Host) -> bool {
-    let Ok(status) = host.read_text(Path::new("/proc/self/status")) else { return false };
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
-    user.is_some_and(|user| user != "0")
 }
 
 fn device_size(host: &mut dyn Host, spec: &DeviceSpec) -> Option<Bytes> {

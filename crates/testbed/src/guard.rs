@@ -24,7 +24,7 @@ use crate::refusal::{Refusal, refusal};
 use crate::tunable;
 use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Environment, sysctl};
-use fsdyno_host::probe::{DeviceIdentity, DeviceProbe};
+use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo};
 use fsdyno_host::{Command, Host, HostError};
 use refusal::too_small;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,8 +64,9 @@ pub(crate) struct Knowledge {
 }
 
 impl Testbed {
-    /// Applies all guards to all devices that the plan names. `space` is the most that the trees of the plan
-    /// need. Tools of the configurations' filesystems are asked for their versions. Nothing is written.
+    /// Applies all guards to all devices that the plan names. `space` is the most that the trees and writers
+    /// of the plan are certain to need. Tools of the configurations' filesystems are asked for their
+    /// versions. Nothing is written.
     ///
     /// # Errors
     /// [`TestbedError::Refused`] with every refusal.
@@ -79,7 +80,7 @@ impl Testbed {
         let needs = needs(devices, configurations, space);
         let Examined { mut refusals, identities, confirmation } =
             examine(host, devices, &needs, confirmation);
-        refusals.extend(room::refusals(host, devices, configurations));
+        refusals.extend(room::refusals(host, devices, configurations, space));
         refusals.extend(sysctl_refusals(configurations, &confirmation));
         if !refusals.is_empty() {
             return Err(TestbedError::Refused { refusals });
@@ -119,7 +120,7 @@ pub fn foresee(
     let destroy = devices.all().flat_map(DeviceSpec::disks).map(|disk| disk.path().to_path_buf()).collect();
     let confirmation = Confirmation { destroy, ..Confirmation::default() };
     let mut refusals = examine(host, devices, &needs(devices, configurations, space), &confirmation).refusals;
-    refusals.extend(room::refusals(host, devices, configurations));
+    refusals.extend(room::refusals(host, devices, configurations, space));
     refusals.extend(sysctl_refusals(configurations, &confirmation));
     refusals
 }
@@ -214,7 +215,7 @@ fn needs(devices: &Devices, configurations: &[Configuration], space: Bytes) -> B
         Some((size, configuration)) if size > space => {
             Need { size, by: format!("the structures of {} alone", configuration.filesystem) }
         }
-        _ => Need { size: space, by: "the plan's trees".to_string() },
+        _ => Need { size: space, by: "the plan's trees and writers".to_string() },
     };
     let journal = Need { size: JOURNAL_SIZE_MIN, by: "the structures of a journal".to_string() };
     let mut needs = BTreeMap::new();
@@ -270,15 +271,32 @@ fn directory_refusals(host: &mut dyn Host, path: &Path) -> Vec<Refusal> {
     }
 }
 
+/// Why a file is not replaced by an image. Whoever is told to remove it must not destroy what another sweep
+/// is using.
+fn in_the_way(host: &mut dyn Host, path: &Path, found: &FileIdentity) -> Refusal {
+    let loops = host.loops().unwrap_or_default();
+    let same = |one: &&LoopInfo| (one.backing_device, one.backing_inode) == (found.device, found.inode);
+    match loops.iter().find(same) {
+        Some(attached) => refusal(
+            path,
+            format!("already exists and is in use: '{}' is attached to it", attached.device.display()),
+            "wait until the sweep that uses it ends, name another path, or run `fsdyno restore` if a sweep has \
+             crashed",
+        ),
+        None => refusal(
+            path,
+            "already exists, and fsdyno does not overwrite files that it did not create",
+            "name another path, run `fsdyno restore` if a sweep has crashed, or remove the file yourself if \
+             nothing uses it",
+        ),
+    }
+}
+
 fn image_refusals(host: &mut dyn Host, path: &Path, size: Bytes, need: &Need) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     match host.file_identity(path) {
         Ok(None) => {}
-        Ok(Some(_)) => refusals.push(refusal(
-            path,
-            "already exists, and fsdyno does not overwrite files that it did not create",
-            "name another path, remove the file yourself, or run `fsdyno restore` if a crashed sweep left it",
-        )),
+        Ok(Some(found)) => refusals.push(in_the_way(host, path, &found)),
         Err(error) => {
             refusals.push(refusal(path, format!("could not be examined: {error}"), "name another path"))
         }

@@ -9,6 +9,7 @@ use crate::error::TestbedError;
 use crate::guard::Testbed;
 use crate::tunable::{self, Setting};
 use crate::undo::UndoJournal;
+use fsdyno_core::reserve::reserve;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::probe::DeviceIdentity;
 use fsdyno_host::{Host, HostError};
@@ -54,6 +55,9 @@ impl Testbed {
             while at < size {
                 if interrupt.load(Ordering::Relaxed) {
                     return Ok(false);
+                }
+                if let Some(error) = short(&file, &image.path) {
+                    return Err(error);
                 }
                 let length = PIECE.min(size - at);
                 write_piece(&file, &mut block, at, length)
@@ -121,6 +125,15 @@ fn write_piece(file: &OwnedFd, block: &mut [u8], begin: u64, length: u64) -> rus
     rustix::fs::fdatasync(file)?;
     // The trials have no use for what is still in memory.
     rustix::fs::fadvise(file, begin, NonZeroU64::new(length), Advice::DontNeed)
+}
+
+/// Others may have filled the filesystem since the guards looked at it.
+fn short(file: &OwnedFd, path: &Path) -> Option<TestbedError> {
+    let found = rustix::fs::fstatvfs(file).ok()?;
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(found.f_frsize));
+    let reserve = reserve(bytes(found.f_blocks));
+    (bytes(found.f_bavail) < reserve)
+        .then(|| failed("leave the reserve free while writing", path, rustix::io::Errno::NOSPC))
 }
 
 fn failed(action: &str, path: &Path, errno: rustix::io::Errno) -> TestbedError {

@@ -42,7 +42,7 @@ pub mod words;
 
 pub use error::TestbedError;
 pub use filesystem::{Filesystem, Tool};
-pub use foresight::{commands, contradictions, unmet};
+pub use foresight::{commands, contradictions, is_unprivileged, needs_root, unmet};
 pub use guard::{Confirmation, Testbed};
 pub use mounted::{Mounted, Unmounted};
 pub use refusal::Refusal;

@@ -51,6 +51,14 @@ pub trait Load {
     fn prepares(&self) -> Bytes;
     /// The most space that the phases use in addition; `u64::MAX` if only the free space limits it.
     fn writes(&self) -> Bytes;
+    /// The space that it is certain to need on its device: a device with less is too small. What only the
+    /// free space limits is not part of it.
+    fn least_space(&self) -> Bytes {
+        match (self.prepares(), self.writes()) {
+            (prepared, Bytes(u64::MAX)) => prepared,
+            (prepared, written) => Bytes(prepared.0.saturating_add(written.0)),
+        }
+    }
     /// Bytes moved by the phases that last until their work is done.
     fn moves(&self) -> Bytes {
         Bytes(0)

@@ -134,6 +134,11 @@ impl Load for Postmark {
         Bytes(most.saturating_mul(self.size.high.0))
     }
 
+    /// Files of the mean size: the largest one is rare.
+    fn least_space(&self) -> Bytes {
+        Bytes(u64::from(self.number).saturating_mul(self.mean_size()))
+    }
+
     fn moves(&self) -> Bytes {
         let files = u64::from(self.number) + 2 * u64::from(self.transactions);
         Bytes(files.saturating_mul(self.mean_size()))

@@ -1,5 +1,6 @@
 //! `fsdyno compare A B`: compares two sweeps, two cases, or a sweep with published figures.
 
+use super::results::Shelves;
 use super::{Result, Surroundings, header, no_such_case, not_found, print_json};
 use crate::cli::{Compare, Format};
 use crate::exit::{Status, Trouble};
@@ -9,10 +10,11 @@ use fsdyno_core::{Measure, TrialRecord};
 use fsdyno_report::comparison as written;
 use fsdyno_report::published::{self, Published};
 use fsdyno_report::terminal;
-use fsdyno_store::{Store, StoreError, Sweep};
+use fsdyno_store::{StoreError, Sweep};
 use fsdyno_verdict::comparison::{self, Comparison, Question};
 use fsdyno_verdict::select;
 use std::io::stdout;
+use std::path::Path;
 
 /// The prefix of a side that means published figures.
 const PUBLISHED: &str = "published:";
@@ -35,28 +37,29 @@ pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
 struct Side<'a> {
     /// As the user calls it.
     name: &'a str,
+    store: &'a Path,
     sweep: Sweep,
     trials: Vec<TrialRecord>,
 }
 
 impl Side<'_> {
     fn borrowed(&self) -> comparison::Side<'_> {
-        let Side { name, sweep, trials } = self;
-        comparison::Side { name, sweep: sweep.summary.id.0, sweep_name: &sweep.summary.name, trials }
+        let Side { name, store, sweep, trials } = self;
+        comparison::Side { name, sweep: sweep.summary.id.0, store, sweep_name: &sweep.summary.name, trials }
     }
 
     fn is(&self, other: &Side<'_>) -> bool {
         let numbers = |side: &Side<'_>| side.trials.iter().map(|trial| trial.trial).collect::<Vec<_>>();
-        self.sweep.summary.id == other.sweep.summary.id && numbers(self) == numbers(other)
+        self.sweep.summary.selector == other.sweep.summary.selector && numbers(self) == numbers(other)
     }
 }
 
 fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     let measures = options.measure.iter().map(|name| name.parse::<Measure>());
     let measures: Vec<Measure> = measures.collect::<std::result::Result<_, _>>()?;
-    let store = surroundings.open_store()?;
-    let first = side(surroundings, &store, &options.first)?;
-    let second = side(surroundings, &store, options.second())?;
+    let shelves = surroundings.results()?;
+    let first = side(surroundings, &shelves, &options.first)?;
+    let second = side(surroundings, &shelves, options.second())?;
     if first.is(&second) {
         return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials")).hint(
             "use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP --summary lists their names",
@@ -80,13 +83,13 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
 /// The trials that a user means by `SWEEP` or `SWEEP/CASE`. Both may contain slashes: the longest name wins.
 fn side<'a>(
     surroundings: &Surroundings,
-    store: &Store,
+    shelves: &'a Shelves,
     text: &'a str,
 ) -> std::result::Result<Side<'a>, Trouble> {
     let splits = text.rmatch_indices('/').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
     let mut ways = std::iter::once((text, None)).chain(splits).peekable();
     while let Some((selector, case)) = ways.next() {
-        let sweep = match store.find(Some(selector)) {
+        let (store, sweep) = match shelves.find(Some(selector)) {
             Err(StoreError::UnknownSweep { .. }) if ways.peek().is_some() => continue,
             found => found.map_err(|error| not_found(surroundings, error))?,
         };
@@ -95,7 +98,7 @@ fn side<'a>(
             Some(case) => select(trials, case).map_err(no_such_case)?,
             None => trials,
         };
-        return Ok(Side { name: text, sweep, trials });
+        return Ok(Side { name: text, store: store.path(), sweep, trials });
     }
     Err(anyhow!("no sweep is named '{text}'").into())
 }
@@ -131,8 +134,8 @@ fn beside_published(
         return Err(Trouble::new(Status::Usage, anyhow!("published figures cannot be selected by measure"))
             .hint("omit --measure; all published figures are shown"));
     }
-    let store = surroundings.open_store()?;
-    let Side { sweep, trials, .. } = side(surroundings, &store, ours)?;
+    let shelves = surroundings.results()?;
+    let Side { sweep, trials, .. } = side(surroundings, &shelves, ours)?;
     let beside = published::side_by_side(&header(&sweep, None)?, &trials, reference)?;
     match options.format {
         Format::Text => {

@@ -11,8 +11,8 @@ use fsdyno_report::json;
 use std::fs;
 
 pub fn run(surroundings: &Surroundings, options: &Export) -> Result {
-    let store = surroundings.open_store()?;
-    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
+    let shelves = surroundings.results()?;
+    let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     let header = header(&sweep, None)?;
     let trials = show::chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
     let kind = options.kind.map(|kind| match kind {

@@ -8,7 +8,7 @@ use fsdyno_report::terminal::{self, SweepRow};
 use fsdyno_store::{SweepState, SweepSummary};
 
 pub fn run(surroundings: &Surroundings, options: &List) -> Result {
-    let sweeps = surroundings.open_store()?.sweeps()?;
+    let sweeps = surroundings.results()?.sweeps()?;
     match options.format {
         DocumentFormat::Text => {
             let rows: Vec<SweepRow> = sweeps.iter().map(row).collect();
@@ -21,7 +21,7 @@ pub fn run(surroundings: &Surroundings, options: &List) -> Result {
 
 fn row(sweep: &SweepSummary) -> SweepRow {
     SweepRow {
-        id: sweep.id.0,
+        id: sweep.selector.clone(),
         name: sweep.name.clone(),
         started: sweep.started.clone(),
         state: sweep.state.name(),
@@ -31,5 +31,6 @@ fn row(sweep: &SweepSummary) -> SweepRow {
         done: sweep.done(),
         skipped: sweep.skipped,
         failed: sweep.failed,
+        note: sweep.note.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod bench;
+mod changes;
 mod compare;
 mod doctor;
 mod engine;
@@ -11,17 +12,20 @@ mod image;
 mod import;
 mod list;
 mod overrides;
+mod pack;
 mod plan;
 mod profile;
 mod recommend;
 mod reference;
 mod report;
 mod restore;
+mod results;
 mod selfcheck;
 mod show;
 mod sweep;
 
 use crate::cli::{Cli, Colour, Command};
+use crate::cli_results::Results;
 use crate::exit::{Status, Trouble};
 use crate::interrupt;
 use crate::out;
@@ -33,8 +37,9 @@ use fsdyno_core::measure::Measure;
 use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_report::Style;
-use fsdyno_store::{Store, StoreError, Sweep};
+use fsdyno_store::{LATEST, Store, StoreError, Sweep};
 use fsdyno_verdict::NoSuchCase;
+use results::find;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -59,7 +64,12 @@ pub fn run(cli: &Cli) -> Result {
         Command::Report(options) => report::run(&here()?, options),
         Command::Compare(options) => compare::run(&here()?, options),
         Command::Recommend(options) => recommend::run(&here()?, options),
-        Command::Import(options) => import::run(&here()?, options),
+        Command::Results(Results::Import(options)) => import::run(&here()?, options),
+        Command::Results(Results::Delete(options)) => changes::delete(&here()?, options),
+        Command::Results(Results::Rename(options)) => changes::rename(&here()?, options),
+        Command::Results(Results::Note(options)) => changes::note(&here()?, options),
+        Command::Results(Results::Pack(options)) => pack::pack(&here()?, options),
+        Command::Results(Results::Unpack(options)) => pack::unpack(&here()?, options),
         Command::Export(options) => export::run(&here()?, options),
         Command::Profile(options) => profile::run(options),
         Command::Doctor(options) => doctor::run(&here()?, options),
@@ -79,6 +89,8 @@ struct Surroundings {
     state: State,
     /// The database of results.
     store: PathBuf,
+    /// Root's results, beside which those of an ordinary user are shown.
+    roots_store: Option<PathBuf>,
     /// How text on stdout is laid out.
     style: Style,
 }
@@ -99,7 +111,11 @@ impl Surroundings {
         };
         let blocks = terminal && !is_dumb() && speaks_unicode();
         let style = Style { width: width.unwrap_or(80).max(80), colour, blocks };
-        Ok(Surroundings { store: cli.store.clone().unwrap_or_else(|| state.store()), state, style })
+        // Whoever names a place means that one alone.
+        let named = cli.store.is_some() || cli.state.is_some();
+        let roots_store = if named { None } else { state.roots_store() };
+        let store = cli.store.clone().unwrap_or_else(|| state.store());
+        Ok(Surroundings { store, state, roots_store, style })
     }
 
     fn open_store(&self) -> std::result::Result<Store, Trouble> {
@@ -109,14 +125,24 @@ impl Surroundings {
                 say::note(&format!("hint: {hint}"));
             }
         }
-        let store = Store::open(&self.store)?;
+        let store = Store::open(&self.store).map_err(|error| match error {
+            StoreError::NotYours { .. } => Trouble::new(Status::Refused, error)
+                .hint("run this as that user, or name a store of your own with --store FILE"),
+            StoreError::NotWritable { .. } => Trouble::new(Status::Refused, error)
+                .hint("name a place for results that can be written with --state DIR or --store FILE"),
+            other => other.into(),
+        })?;
+        self.tell_of_upgrade(&store);
+        Ok(store)
+    }
+
+    fn tell_of_upgrade(&self, store: &Store) {
         if let Some(copy) = store.copy_of_older() {
             say::note(&format!(
                 "the results were converted to a newer format; the original is in '{}'",
                 copy.display()
             ));
         }
-        Ok(store)
     }
 
     /// Where to keep the record of a trial if neither the store nor its directory accepts it.
@@ -161,7 +187,7 @@ fn speaks_unicode() -> bool {
 /// The header of reports on a sweep, ranked by the given measure or by the plan's.
 fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
     Ok(SweepHeader {
-        id: sweep.summary.id.to_string(),
+        id: sweep.summary.selector.clone(),
         name: sweep.summary.name.clone(),
         plan_toml: sweep.plan_toml.clone(),
         overrides: sweep.overrides.clone(),
@@ -170,15 +196,6 @@ fn header(sweep: &Sweep, measure: Option<&str>) -> anyhow::Result<SweepHeader> {
         seed: sweep.seed,
         measure: measure.unwrap_or(&sweep.measure).parse::<Measure>()?,
     })
-}
-
-/// The sweep that a user means.
-fn find(
-    surroundings: &Surroundings,
-    store: &Store,
-    selector: Option<&str>,
-) -> std::result::Result<Sweep, Trouble> {
-    store.find(selector).map_err(|error| not_found(surroundings, error))
 }
 
 /// The error that a sweep was not found; if there is none yet, with a hint on how to get one.
@@ -190,10 +207,13 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
                 None => String::new(),
             };
             Trouble::new(Status::Usage, error).hint(format!(
-                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN runs a plan such as \
-                 plans/demo.toml; root's results are separate, so use sudo to see what was run with \
-                 sudo{elsewhere}"
+                "fsdyno bench DIR measures a directory; sudo fsdyno sweep PLAN runs a plan such as \
+                 plans/demo.toml{elsewhere}"
             ))
+        }
+        StoreError::NoneFinished { ref selector, .. } => {
+            let hint = format!("fsdyno show {selector} shows what it has; fsdyno list shows all sweeps");
+            Trouble::new(Status::Usage, error).hint(hint)
         }
         StoreError::UnknownSweep { .. } => {
             Trouble::new(Status::Usage, error).hint("fsdyno list shows the stored sweeps")

@@ -25,7 +25,7 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
             print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
         }
     }
-    Ok(Status::Well)
+    Ok(if run.refusals.is_empty() { Status::Well } else { Status::Refused })
 }
 
 /// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
@@ -78,6 +78,9 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
         "{}: {cases} ({skipped} skipped on this machine), {trials}; about {time}{space} on {}",
         plan.name, plan.devices.data
     )?;
+    if run.needs_root {
+        writeln!(out, "the sweep needs root: run it with sudo")?;
+    }
     match run.refusals.as_slice() {
         [] => Ok(()),
         refusals => writeln!(out, "a sweep would be refused:\n{}", refused(refusals)),

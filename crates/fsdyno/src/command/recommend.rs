@@ -10,8 +10,8 @@ use fsdyno_verdict::{Question, Recommendation};
 
 pub fn run(surroundings: &Surroundings, options: &Recommend) -> Result {
     let goal = options.goal.as_deref().map(goal).transpose()?;
-    let store = surroundings.open_store()?;
-    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
+    let shelves = surroundings.results()?;
+    let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     let trials = show::chosen(store.outlines(sweep.summary.id)?, options.case.as_deref())?;
     let question = Question { goal, threshold: options.threshold };
     let recommendation = Recommendation::new(&header(&sweep, None)?, &trials, &question);

@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use fsdyno_host::trusted;
 use fsdyno_testbed::undo::{self, RestoreReport};
 use std::fs::Permissions;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     })?;
     let text = Unit::new(binary, state.to_path_buf()).text();
     write!(io::stdout(), "{}:\n\n{text}\n", unit::PATH)?;
-    if !yes && !confirmed() {
+    if !yes && !say::confirmed("write it?") {
         return Err(Trouble::new(Status::Refused, anyhow!("not confirmed: nothing was written"))
             .hint("use fsdyno restore --install-unit --yes to write it"));
     }
@@ -78,16 +78,6 @@ fn install_unit(surroundings: &Surroundings, yes: bool) -> Result {
     say::note(&format!("wrote {}", unit::PATH));
     say::note("hint: systemctl daemon-reload, then systemctl enable fsdyno-restore.service");
     Ok(Status::Well)
-}
-
-/// Asks, if there is somebody to ask.
-fn confirmed() -> bool {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return false;
-    }
-    say::note("write it? [y/N]");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 fn print(out: &mut dyn Write, restored: &RestoreReport) -> io::Result<()> {

@@ -15,8 +15,8 @@ use fsdyno_verdict::{View, select};
 use std::io::Write;
 
 pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
-    let store = surroundings.open_store()?;
-    let sweep = find(surroundings, &store, options.sweep.as_deref())?;
+    let shelves = surroundings.results()?;
+    let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     let header = header(&sweep, options.measure.as_deref())?;
     let trials = chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
     match options.layout {

@@ -1,17 +1,19 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::{Result, Surroundings, find, header, image, overrides, show};
+use super::{LATEST, Result, Surroundings, header, image, not_found, overrides, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
+use crate::lock::SweepLock;
 use crate::progress::{Display, human};
 use crate::say;
 use anyhow::anyhow;
 use fsdyno_core::{DeviceSpec, Outcome, TrialRecord};
-use fsdyno_store::{Added, Store, SweepId};
+use fsdyno_host::quoted;
+use fsdyno_store::{Added, Store, SweepId, SweepSummary};
 use fsdyno_sweep::{
     Machines, Plan, PlanError, Position, Progress, RunOptions, SweepEnd, SweepError, SweepOutcome, order,
-    run as execute,
+    run as execute, unfinished, verify_privileges,
 };
 use fsdyno_testbed::Refusal;
 use fsdyno_testbed::guard::{Overwrite, OverwriteError};
@@ -21,24 +23,59 @@ use std::sync::Arc;
 
 pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let set = overrides::settings(&options.overrides)?;
-    let plan = load(&options.plan, &set)?;
-    let resume = match &options.resume {
-        None => None,
-        Some(selector) => Some(find(surroundings, &surroundings.open_store()?, Some(selector))?.summary.id),
+    let (plan, resume) = match &options.resume {
+        None => (load(&options.plan, &set)?, None),
+        Some(selector) => {
+            let (plan, sweep) = resumed(surroundings, options, selector, &set)?;
+            (plan, Some(sweep))
+        }
     };
+    verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
     let overwrite = options.overwrite.iter().map(|text| overwrite(text, &plan));
     let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
     let confirmation =
         Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
-        say::note(&format!(
-            "hint: to continue, run fsdyno sweep {} --resume {} with the same arguments",
-            options.plan.display(),
-            ended.sweep
-        ));
+        say::note(&format!("hint: to continue, run {}", to_continue(options)));
     }
     Ok(status(&ended))
+}
+
+/// The plan of an interrupted sweep with the changes that it was begun with, and its number.
+fn resumed(
+    surroundings: &Surroundings,
+    options: &Sweep,
+    selector: &str,
+    set: &[String],
+) -> std::result::Result<(Plan, SweepId), Trouble> {
+    let text = Plan::text(&options.plan).map_err(plan_trouble)?;
+    let named = (selector != LATEST).then_some(selector);
+    let found = unfinished(&surroundings.open_store()?, named, &text, set);
+    let stored = found.map_err(|error| match error {
+        SweepError::Store(error) => not_found(surroundings, error),
+        other => trouble(other),
+    })?;
+    let plan = load(&options.plan, &stored.overrides)?;
+    let SweepSummary { id, name, started, trials, .. } = &stored.summary;
+    let done = stored.summary.done();
+    let sets: String = stored.overrides.iter().map(|set| format!(" --set {}", quoted(set))).collect();
+    let with = if sets.is_empty() { String::new() } else { format!(", with{sets}") };
+    say::note(&format!(
+        "resuming sweep {id} ('{name}', begun {started}{with}): {done} of {trials} trials done"
+    ));
+    Ok((plan, *id))
+}
+
+/// The command that continues a sweep: its changes of the plan are stored, but what may be destroyed is
+/// confirmed each time.
+fn to_continue(options: &Sweep) -> String {
+    let confirmed = |name: &str, value: &str| format!(" --{name} {}", quoted(value));
+    let mut line = format!("fsdyno sweep {} --resume", quoted(&options.plan.to_string_lossy()));
+    line.extend(options.destroy.iter().map(|device| confirmed("destroy", &device.to_string_lossy())));
+    line.extend(options.overwrite.iter().map(|device| confirmed("overwrite", device)));
+    line.extend(options.allow_sysctl.iter().map(|key| confirmed("allow-sysctl", key)));
+    line
 }
 
 /// What an `--overwrite` confirms. A kind alone would apply to every device of the plan, whatever is on it.
@@ -115,8 +152,8 @@ pub fn carry_out(
     interrupt: &Interrupt,
     stored: &mut dyn FnMut(&TrialRecord),
 ) -> std::result::Result<SweepOutcome, Trouble> {
+    let _lock = SweepLock::take(&surroundings.state, store, &request.plan.name)?;
     add_kept(surroundings, store);
-    surroundings.state.make()?;
     let SweepRequest { plan, confirmation, resume, display } = *request;
     let options = RunOptions {
         state_dir: &surroundings.state.undo(),
@@ -252,7 +289,11 @@ fn trouble(error: SweepError) -> Trouble {
         }
         other => {
             let hint = other.hint();
-            let trouble = Trouble::new(Status::Usage, other);
+            let status = match other {
+                SweepError::NeedsRoot => Status::Refused,
+                _ => Status::Usage,
+            };
+            let trouble = Trouble::new(status, other);
             match hint {
                 Some(hint) => trouble.hint(hint),
                 None => trouble,

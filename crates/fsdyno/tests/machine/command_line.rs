@@ -15,6 +15,7 @@ tests! {
     bench_needs_no_root_and_tidies_up: &[Requirement::Root];
     an_interrupted_bench_tidies_up: &[];
     an_interrupted_sweep_is_undone_and_can_resume: ROOT_AND_LOOP;
+    a_second_sweep_is_refused_by_the_name_of_the_first: ROOT_AND_LOOP;
     a_full_device_fails_its_trial_only: ROOT_AND_LOOP;
     a_profile_shapes_the_trees_of_a_plan: &[];
     a_closed_pipe_is_not_an_error: &[];
@@ -158,7 +159,7 @@ fn an_interrupted_sweep_is_undone_and_can_resume() {
     let sandbox = Sandbox::new();
     sandbox.write("plan.toml", &plan(&sandbox));
     let mut child = sandbox
-        .fsdyno(&["sweep", "plan.toml"])
+        .fsdyno(&["sweep", "plan.toml", "--set", "seed=9"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -172,13 +173,26 @@ fn an_interrupted_sweep_is_undone_and_can_resume() {
     assert!(rest.iter().any(|line| line.contains("--resume")), "{rest:?}");
     assert!(!sandbox.path("quick.img").exists());
 
-    let stored = json(&sandbox.run(&["show", "--format", "json"]))["trials"].as_array().map_or(0, Vec::len);
+    let stored = sandbox.stored()["trials"].as_array().map_or(0, Vec::len);
     assert!((1..6).contains(&stored), "{stored} trials were stored");
+    // It is not what `latest` means.
+    let shown = sandbox.run(&["show"]);
+    refused_as_usage(
+        &shown,
+        &["no finished sweep with results", "sweep 1 ('quick') was interrupted after", "show 1"],
+    );
 
     let other = sandbox.run(&["sweep", "plan.toml", "--resume", "--set", "seed=4"]);
-    assert_eq!(other.status.code(), Some(2), "a sweep resumed with another plan: {}", describe(&other));
+    refused_as_usage(&other, &["sweep 1 ('quick') was started with --set 'seed=9'", "omit --set"]);
+
+    // Of another plan, one was interrupted later; and one of this plan without the changes is finished.
+    sandbox.write("other.toml", &plan(&sandbox).replace("\"quick\"", "\"other\""));
+    let absent = sandbox.run(&["sweep", "other.toml", "--resume"]);
+    refused_as_usage(&absent, &["no interrupted sweep of this plan is stored", "fsdyno list"]);
 
     let resumed = sandbox.run(&["sweep", "plan.toml", "--resume", "--format", "json"]);
+    assert!(stderr(&resumed).contains("resuming sweep 1 ('quick', begun 2"), "{}", describe(&resumed));
+    assert!(stderr(&resumed).contains("with --set seed=9)"), "{}", describe(&resumed));
     assert!(resumed.status.success(), "{}", describe(&resumed));
     let document = json(&resumed);
     let mut numbers: Vec<u64> = document["trials"]
@@ -191,6 +205,40 @@ fn an_interrupted_sweep_is_undone_and_can_resume() {
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
     let run_again = stderr(&resumed).matches(": measured").count();
     assert_eq!(run_again, 6 - stored, "{}", describe(&resumed));
+    let over = sandbox.run(&["sweep", "plan.toml", "--resume"]);
+    refused_as_usage(&over, &["no interrupted sweep of this plan", "sweep 1 ('quick'), is finished"]);
+}
+
+fn a_second_sweep_is_refused_by_the_name_of_the_first() {
+    let sandbox = Sandbox::new();
+    sandbox.write("plan.toml", &plan(&sandbox));
+    let mut first = sandbox
+        .fsdyno(&["sweep", "plan.toml", "--set", "workloads.window=1h"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start a sweep");
+    while !sandbox.path("quick.img").exists() {
+        assert!(first.try_wait().expect("look at it").is_none(), "the sweep ended early");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let process = "sweep 1 ('quick', since 2";
+    let id = format!("in process {}", first.id());
+    for arguments in [&["sweep", "plan.toml"][..], &["bench", ".", "--tree-size", "8M"]] {
+        let second = sandbox.run(arguments);
+        let text = stderr(&second);
+        assert_eq!(second.status.code(), Some(3), "{}", describe(&second));
+        assert!(text.contains(process) && text.contains(&id) && text.contains("kill -INT"), "{text}");
+        assert!(!text.contains("remove the file"), "{text}");
+    }
+    // From another state directory nothing is known of the first, but its image is in use.
+    let apart = sandbox.run(&["sweep", "plan.toml", "--state", &sandbox.path("apart").display().to_string()]);
+    let text = stderr(&apart);
+    assert_eq!(apart.status.code(), Some(3), "{}", describe(&apart));
+    assert!(text.contains("already exists and is in use: '/dev/loop") && !text.contains("remove"), "{text}");
+    assert!(sandbox.path("quick.img").exists());
+    interrupt(&first);
+    assert_eq!(first.wait().expect("its end").code(), Some(130));
 }
 
 fn a_full_device_fails_its_trial_only() {
@@ -199,7 +247,7 @@ fn a_full_device_fails_its_trial_only() {
         .replace("repetitions = 2", "repetitions = 1")
         .replace(", \"none\"", "")
         .replace("256M", "96M")
-        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\nwriter_space = \"10G\"\n\
+        + "[[workloads]]\nkind = \"fileserver\"\ntree_size = \"8M\"\nreaders = 1\nwriters = 2\nwriter_space = \"43M\"\n\
            ramp = \"0s\"\nwindow = \"1h\"\n";
     sandbox.write("plan.toml", &text);
     let output = sandbox.run(&["sweep", "plan.toml", "--set", "workloads.1.window=8s", "--format", "json"]);

@@ -120,7 +120,8 @@ fn a_load_that_needs_more_memory_than_there_is_fails() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("work")).expect("a directory");
     let work = sandbox.path("work").display().to_string();
-    let asked = ["--set", "readers=1024", "--set", "writers=1024", "--set", "io_size=64M"];
+    let asked = ["readers=1024", "writers=1024", "io_size=64M", "writer_space=1M"];
+    let asked: Vec<&str> = asked.into_iter().flat_map(|set| ["--set", set]).collect();
     let output = sandbox.run(&[&["bench", work.as_str()], &asked[..]].concat());
     let text = describe(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -66,6 +66,6 @@ fn a_full_disk_keeps_the_trial_for_later() {
     fs::remove_file(small.0.join("filler")).expect("room");
     let restored = sandbox.run(&["restore", "--state", &state]);
     assert!(restored.status.success() && !Path::new(&kept).exists(), "{}", describe(&restored));
-    let shown = json(&sandbox.run(&["show", "--format", "json", "--state", &state]));
+    let shown = json(&sandbox.run(&["show", "1", "--format", "json", "--state", &state]));
     assert_eq!(shown["trials"][0]["outcome"], "measured", "{shown}");
 }

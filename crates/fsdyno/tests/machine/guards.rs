@@ -178,7 +178,7 @@ fn a_device_that_is_too_small() {
     let sandbox = Sandbox::new();
     // Large enough for ext4, but not for the trees.
     let device = Loop::new(&sandbox, "image", 12);
-    refused(&sandbox, &block(&device.node), "the plan's trees need", &[&device.image]);
+    refused(&sandbox, &block(&device.node), "the plan's trees and writers need", &[&device.image]);
 }
 
 fn another_device_than_the_plan_pins() {

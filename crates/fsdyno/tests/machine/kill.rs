@@ -1,7 +1,7 @@
 //! SIGKILL at moments spread over a whole sweep: `fsdyno restore` undoes all changes, and the store
 //! contains every trial that was reported as finished.
 
-use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Sandbox, describe};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -126,10 +126,7 @@ fn kill_after(sandbox: &Sandbox, plan: &str, delay: Duration) -> Reported {
 }
 
 fn stored_trials(sandbox: &Sandbox) -> BTreeSet<u64> {
-    let shown = sandbox.run(&["show", "--format", "json"]);
-    assert!(shown.status.success(), "{}", describe(&shown));
-    let document = json(&shown);
-    document["trials"]
+    sandbox.stored()["trials"]
         .as_array()
         .expect("trials")
         .iter()

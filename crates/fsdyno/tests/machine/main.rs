@@ -36,9 +36,11 @@ mod kill;
 mod lifecycle;
 mod memory;
 mod named_disks;
+mod ordinary_user;
 mod postmark;
 mod preallocated;
 mod recommend;
+mod room;
 mod selfcheck;
 mod sick_devices;
 mod streaming;
@@ -77,9 +79,11 @@ fn main() {
         lifecycle::tests(),
         memory::tests(),
         named_disks::tests(),
+        ordinary_user::tests(),
         postmark::tests(),
         preallocated::tests(),
         recommend::tests(),
+        room::tests(),
         selfcheck::tests(),
         sick_devices::tests(),
         streaming::tests(),

@@ -1,6 +1,6 @@
 //! The limit on the memory of a load: what does not fit is read from the device, and nothing is left of it.
 
-use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, json};
+use crate::support::{MAKING_FILESYSTEMS, NOBODY, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -201,13 +201,11 @@ fn a_load_that_does_not_fit_says_so() {
     assert!(says("message", "reached its memory limit of 32M") && says("hint", "raise `memory`"), "{trial}");
     assert_no_group_stays();
     // A log that the filesystem has no room for is refused before it is written.
-    let huge = "segments = \"overwrite\"\nsegment = \"1E\"";
-    let trial = in_directory(&sandbox, directory.path(), "64M", huge);
-    assert_eq!(
-        (trial["outcome"].as_str(), trial["error"]["errno"].as_i64()),
-        (Some("failed"), Some(28)),
-        "{trial}"
-    );
+    let plan = fs::read_to_string(sandbox.path("plan.toml")).expect("the plan");
+    sandbox.write("plan.toml", &format!("{plan}segments = \"overwrite\"\nsegment = \"1E\"\n"));
+    let refused = sandbox.run(&["sweep", "plan.toml"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+    assert!(describe(&refused).contains("has too little room"), "{}", describe(&refused));
 }
 
 fn what_is_itself_in_memory_is_not_limited() {

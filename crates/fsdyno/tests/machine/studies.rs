@@ -1,6 +1,6 @@
 //! The published studies: their figures compared with a run, and a run in their layout.
 
-use crate::support::{Requirement, Sandbox, describe};
+use crate::support::{Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -123,7 +123,9 @@ fn every_ready_plan_has_the_cases_of_its_study() {
         // It needs LVM, which this machine's own kernel may lack.
         let kernel: &[&str] = if *plan == "streaming-ext4-2008" { &["--kernel", "debian:6.1"] } else { &[] };
         let output = sandbox.run(&[&["plan", &path, "--format", "json"], kernel].concat());
-        let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        // Not every machine has room for its images.
+        assert!([Some(0), Some(3)].contains(&output.status.code()), "{}", describe(&output));
+        let document = json(&output);
         let all = document["cases"].as_array().expect("cases");
         let skipped = all
             .iter()

@@ -102,6 +102,7 @@ fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
     let [a, b] = ["a", "b"].map(|name| Side {
         name,
         sweep: 1,
+        store: std::path::Path::new(""),
         sweep_name: "twice",
         trials: &sides[usize::from(name == "b")],
     });

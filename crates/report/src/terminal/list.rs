@@ -7,8 +7,8 @@ use std::io::{self, Write};
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepRow {
-    /// Number of the sweep.
-    pub id: i64,
+    /// How a user selects the sweep: its number, or `root:` and its number.
+    pub id: String,
     /// Name of the plan.
     pub name: String,
     /// RFC 3339, UTC.
@@ -27,6 +27,8 @@ pub struct SweepRow {
     pub skipped: u32,
     /// Trials that failed.
     pub failed: u32,
+    /// What the user has noted about it.
+    pub note: Option<String>,
 }
 
 /// Writes one line for each sweep.
@@ -45,14 +47,18 @@ pub fn sweep_list(out: &mut dyn Write, sweeps: &[SweepRow], style: &Style) -> io
     for sweep in sweeps {
         table.add_row(row(sweep));
     }
-    write_table(out, table, *style)
+    write_table(out, table, *style)?;
+    for (SweepRow { id, .. }, note) in sweeps.iter().filter_map(|sweep| Some((sweep, sweep.note.as_ref()?))) {
+        style.paragraph(out, Paint::Plain, 2, &format!("note on {id}: {note}"))?;
+    }
+    Ok(())
 }
 
 fn row(sweep: &SweepRow) -> Vec<Cell> {
     let state = Cell::new(sweep.state);
     let failed = Cell::new(sweep.failed);
     vec![
-        Cell::new(sweep.id),
+        Cell::new(&sweep.id),
         Cell::new(&sweep.name),
         Cell::new(minute(&sweep.started)),
         if sweep.is_unfinished { state.fg(Color::Yellow) } else { state },
@@ -74,7 +80,7 @@ mod tests {
 
     fn sweep(id: i64, name: &str, state: &'static str, done: u32) -> SweepRow {
         SweepRow {
-            id,
+            id: id.to_string(),
             name: name.to_string(),
             started: "2026-02-03T04:05:06.789Z".to_string(),
             state,
@@ -84,6 +90,7 @@ mod tests {
             done,
             skipped: 2,
             failed: 1,
+            note: None,
         }
     }
 

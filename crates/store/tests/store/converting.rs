@@ -84,7 +84,7 @@ fn a_store_of_version_8_has_the_same_trials_afterwards() {
     assert_eq!((summary.measured, summary.skipped, summary.failed), (1, 1, 1));
     let copy = store.copy_of_older().unwrap().to_path_buf();
     drop(store);
-    assert_eq!((version(&path), version(&copy), count(&copy)), (9, 8, 3));
+    assert_eq!((version(&path), version(&copy), count(&copy)), (10, 8, 3));
     assert!(std::fs::metadata(&path).unwrap().len() < before, "the space of the tables is freed");
     assert_eq!(Store::open(&path).unwrap().copy_of_older(), None);
 }
@@ -145,7 +145,7 @@ fn a_conversion_without_room_leaves_the_old_store() {
     let path = large_old_store(directory.path(), 400);
     let before = std::fs::metadata(&path).unwrap().len();
     // There is room for the copy, but not for what is written after it: no file can grow beyond 256 KiB.
-    std::fs::copy(&path, directory.path().join("results.db.before-v9")).unwrap();
+    std::fs::copy(&path, directory.path().join("results.db.before-v10")).unwrap();
     let status = child(&path, "trap '' XFSZ; ulimit -f 512").status().unwrap();
     assert!(!status.success());
     assert_eq!((version(&path), count(&path)), (8, 400));

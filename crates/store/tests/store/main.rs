@@ -7,5 +7,7 @@ mod durability;
 mod fixture;
 mod kept;
 mod opening;
+mod portable;
+mod reading;
 mod round_trip;
 mod sweeps;

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// The schema of version 1, and the version that this build creates.
 const VERSION_1: &str = include_str!("../../src/schema/1.sql");
-const LATEST_VERSION: i64 = 9;
+const LATEST_VERSION: i64 = 10;
 
 fn version(path: &std::path::Path) -> i64 {
     Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
@@ -30,10 +30,10 @@ fn reopening_keeps_everything() {
     let mut store = Store::open(&path).unwrap();
     let id = store.create_sweep(&sweep("demo")).unwrap();
     store.add_trial(id, &trial(0, 9)).unwrap();
-    let found = store.find(None).unwrap();
+    let found = store.sweep(id).unwrap();
     drop(store);
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.find(None).unwrap(), found);
+    assert_eq!(store.sweep(id).unwrap(), found);
     assert_eq!(store.trials(id).unwrap(), [trial(0, 9)]);
     assert_eq!(version(&path), LATEST_VERSION);
 }

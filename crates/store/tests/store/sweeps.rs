@@ -1,7 +1,7 @@
 //! Beginning, ending and finding sweeps.
 
-use crate::fixture::{store, store_with_sweep, sweep, trial};
-use fsdyno_core::Outcome;
+use crate::fixture::{store, store_with_sweep, sweep, trial, usual_trial};
+use fsdyno_core::{Failure, Outcome, TrialRecord};
 use fsdyno_store::{StoreError, SweepState};
 use rusqlite::Connection;
 
@@ -38,7 +38,9 @@ fn sweeps_are_found_by_number_name_and_age() {
     let (_directory, mut store) = store();
     assert!(matches!(store.find(None), Err(StoreError::NoSweeps)));
     for name in ["demo", "xfs-log", "demo", "1"] {
-        store.create_sweep(&sweep(name)).unwrap();
+        let id = store.create_sweep(&sweep(name)).unwrap();
+        store.add_trial(id, &usual_trial(0)).unwrap();
+        store.finish_sweep(id).unwrap();
     }
     let id = |selector| store.find(selector).unwrap().summary.id.0;
     assert_eq!(id(None), 4);
@@ -51,6 +53,63 @@ fn sweeps_are_found_by_number_name_and_age() {
     assert_eq!(error.to_string(), "no sweep is named 'xfs-lgo'; did you mean 'xfs-log'?");
     let error = store.find(Some("5")).unwrap_err();
     assert!(matches!(error, StoreError::UnknownSweep { .. }), "{error:?}");
+}
+
+#[test]
+fn the_latest_sweep_is_one_that_is_finished_and_has_results() {
+    let (_directory, mut store) = store();
+    let mut add = |name: &str, outcome: Outcome, finished: bool| {
+        let id = store.create_sweep(&sweep(name)).unwrap();
+        store.add_trial(id, &TrialRecord { outcome, ..usual_trial(0) }).unwrap();
+        match finished {
+            true => store.finish_sweep(id).unwrap(),
+            false => store.interrupt_sweep(id).unwrap(),
+        }
+        store.find(None).map(|sweep| sweep.summary.id.0).map_err(|error| error.to_string())
+    };
+    let failed = || Outcome::Failed { error: Failure::new("mount", "no") };
+    let none = "no finished sweep with results is stored yet; sweep 1 ('stopped') was interrupted after 1 of 36 trials";
+    assert_eq!(add("stopped", Outcome::Measured, false), Err(none.to_string()));
+    assert!(add("failed", failed(), true).unwrap_err().ends_with("sweep 2 ('failed') measured nothing"));
+    assert_eq!(add("good", Outcome::Measured, true), Ok(3));
+    assert_eq!(add("skipped", Outcome::Skipped { unmet: vec!["mkfs".to_string()] }, true), Ok(3));
+    assert_eq!(add("stopped", Outcome::Measured, false), Ok(3));
+}
+
+#[test]
+fn a_sweep_is_renamed_noted_and_deleted_and_its_number_is_not_used_again() {
+    let (_directory, mut store, id) = store_with_sweep();
+    assert!(matches!(store.delete_sweep(id), Err(StoreError::Running { .. })), "this process runs it");
+    store.add_trial(id, &usual_trial(0)).unwrap();
+    store.finish_sweep(id).unwrap();
+    store.rename_sweep(id, "renamed").unwrap();
+    store.note_sweep(id, Some("a note")).unwrap();
+    let summary = store.find(Some("renamed")).unwrap().summary;
+    assert_eq!((summary.id, summary.note.as_deref()), (id, Some("a note")));
+    store.note_sweep(id, None).unwrap();
+    assert_eq!(store.sweep(id).unwrap().summary.note, None);
+    store.delete_sweep(id).unwrap();
+    assert_eq!((store.sweeps().unwrap().len(), store.trials(id).unwrap().len()), (0, 0));
+    for gone in [store.rename_sweep(id, "x"), store.note_sweep(id, None), store.delete_sweep(id)] {
+        assert!(matches!(gone, Err(StoreError::UnknownSweep { .. })), "{gone:?}");
+    }
+    assert_eq!(store.create_sweep(&sweep("next")).unwrap().0, id.0 + 1);
+}
+
+#[test]
+fn what_is_deleted_gives_its_space_back() {
+    let (directory, mut store, id) = store_with_sweep();
+    let size = || std::fs::metadata(directory.path().join("results.db")).unwrap().len();
+    let empty = {
+        store.finish_sweep(id).unwrap();
+        store.delete_sweep(id).unwrap();
+        size()
+    };
+    let id = store.create_sweep(&sweep("large")).unwrap();
+    (0..20).for_each(|number| store.add_trial(id, &usual_trial(number)).unwrap());
+    store.finish_sweep(id).unwrap();
+    store.delete_sweep(id).unwrap();
+    assert!(size() <= empty + 8192, "{} bytes, {empty} when it was empty", size());
 }
 
 #[test]

@@ -28,12 +28,18 @@ impl Plan {
     /// # Errors
     /// The first problem, with its place.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, PlanError> {
-        let name = path.display().to_string();
-        let text = file::read(path).map_err(|error| PlanError {
+        Plan::parse(&Plan::text(path)?, &path.display().to_string(), overrides)
+    }
+
+    /// Reads the text of a plan.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn text(path: &Path) -> Result<String, PlanError> {
+        file::read(path).map_err(|error| PlanError {
             problem: Box::new(PlanProblem::Read { reason: error.to_string() }),
-            location: Box::new(crate::error::Location::File { file: name.clone() }),
-        })?;
-        Plan::parse(&text, &name, overrides)
+            location: Box::new(crate::error::Location::File { file: path.display().to_string() }),
+        })
     }
 
     /// Resolves a plan from its text. `file` is its name in messages; paths of profiles are relative to its

@@ -44,7 +44,7 @@ pub(crate) fn run(trial: &mut InGuest<'_, '_>, request: &GuestRequest, slot: &Sl
         // Downloads for a guest receive the user's Ctrl-C and fail, and nobody waits for a guest that is
         // booting.
         let interrupted = trial.interrupt.load(Ordering::Relaxed);
-        Ended { record, left: Vec::new(), stuck: None, interrupted }
+        Ended { record, left: Vec::new(), stuck: None, interrupted, no_room: false }
     });
     (trial.progress)("tear down", None);
     ended.left = trial.journal.undo_all(trial.machines.host).left;
@@ -109,7 +109,7 @@ fn in_guest(
     unmet.extend(estimate::of_workload(guest, trial.plan, &within));
     if !unmet.is_empty() {
         let record = trial::skipped(slot, case, trial.device, &unmet);
-        return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false });
+        return Ok(Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false });
     }
     let overhead = measured_overhead(trial, guest, case)?;
     let testbed = verify(guest, trial.plan, &devices, &within, &disks)?;
@@ -123,6 +123,7 @@ fn in_guest(
         interrupt: trial.interrupt,
         hurry: trial.hurry,
         overhead,
+        outer: Some(&mut *trial.machines.host),
         progress: &mut *trial.progress,
     };
     let mut ended = trial::run(&mut bench, slot, &within);
@@ -140,7 +141,7 @@ fn verify(
 ) -> Result<Testbed, Box<Failure>> {
     let confirmation = fsdyno_testbed::guest::confirmation(&case.configuration, disks);
     let configurations = std::slice::from_ref(&case.configuration);
-    let space = estimate::tree_space(plan);
+    let space = estimate::least_space(plan);
     Testbed::verify(guest, devices, configurations, space, &confirmation)
         .map(Testbed::with_blank_disks)
         .map_err(|error: TestbedError| Box::new(error.failure()))

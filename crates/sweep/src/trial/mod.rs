@@ -10,6 +10,7 @@ mod watch;
 
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
+use crate::room::RoomWatch;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
 use fsdyno_core::protocol::Part;
@@ -26,7 +27,7 @@ use report::{EngineReport, Overhead, host_failure, request};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use watch::{LoadEnd, Stops};
+use watch::{LoadEnd, Looks, Stops};
 
 /// Everything that a trial needs in addition to its case.
 pub(crate) struct Bench<'a> {
@@ -41,6 +42,8 @@ pub(crate) struct Bench<'a> {
     pub hurry: &'a AtomicBool,
     /// The overhead of the tool.
     pub overhead: Overhead,
+    /// This machine, if the trial runs in a guest on it.
+    pub outer: Option<&'a mut dyn Host>,
     /// Called with the stage, and with the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
@@ -54,6 +57,8 @@ pub(crate) struct Ended {
     pub stuck: Option<String>,
     /// Whether the user stopped it: then it does not count, and `--resume` runs it again.
     pub interrupted: bool,
+    /// Whether it was stopped because a filesystem had only its reserve left. It does not count either.
+    pub no_room: bool,
 }
 
 /// Why the sequence stopped before its end.
@@ -61,6 +66,7 @@ enum Stop {
     Failed(Box<Failure>),
     Skipped(Vec<String>),
     Interrupted,
+    NoRoom(Box<Failure>),
     /// Something hangs, possibly with an engine process that cannot be killed: from now on waits are short.
     Hung(Box<Failure>, Option<u32>),
 }
@@ -90,6 +96,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     // A tool that receives the user's Ctrl-C fails before the flag is checked.
     let interrupted = matches!(result, Err(Stop::Interrupted))
         || (result.is_err() && bench.interrupt.load(Ordering::Relaxed));
+    let no_room = matches!(result, Err(Stop::NoRoom(_)));
     let stuck = match &result {
         Err(Stop::Hung(_, Some(pid))) => {
             Some(format!("engine process {pid}, which hangs in the kernel and cannot be killed"))
@@ -100,7 +107,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     record.outcome = match result {
         Ok(()) => Outcome::Measured,
         Err(Stop::Skipped(unmet)) => Outcome::Skipped { unmet },
-        Err(Stop::Failed(error)) => Outcome::Failed { error: *error },
+        Err(Stop::Failed(error) | Stop::NoRoom(error)) => Outcome::Failed { error: *error },
         Err(Stop::Interrupted) => Outcome::Failed { error: Failure::new("trial", "interrupted") },
         Err(Stop::Hung(error, _)) => Outcome::Failed { error: *error },
     };
@@ -110,7 +117,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
     record.warnings.extend(foreign);
     record.lifecycle_ns.total = Some(start.elapsed().into());
     record.finished = jiff::Timestamp::now().to_string();
-    Ended { record, left, stuck, interrupted }
+    Ended { record, left, stuck, interrupted, no_room }
 }
 
 /// Undoes everything.
@@ -301,7 +308,10 @@ fn load(bench: &mut Bench<'_>, request: &EngineRequest, record: &mut TrialRecord
         let mut place =
             |place: &watch::EnginePosition| progress(watch::stage_name(place.stage), Some(place.left));
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
-        watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut place)
+        let host = bench.outer.as_deref_mut().unwrap_or(&mut *bench.host);
+        let mut room = RoomWatch::over(&bench.plan.devices);
+        let mut looks = Looks { place: &mut place, room: &mut || room.look(host) };
+        watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
     };
     let written_back = told.written_back;
     told.keep(record, bench.overhead);
@@ -324,6 +334,7 @@ fn load(bench: &mut Bench<'_>, request: &EngineRequest, record: &mut TrialRecord
         (LoadEnd::Done, None) => Ok(written_back),
         (LoadEnd::Failed(failure), None) => Err(Stop::Failed(Box::new(failure))),
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
+        (LoadEnd::NoRoom(failure), None) => Err(Stop::NoRoom(Box::new(failure))),
     }
 }
 

@@ -2,7 +2,7 @@
 //! no file.
 
 use super::report::{self, EngineReport, Overhead};
-use super::watch::{self, LoadEnd, Stops};
+use super::watch::{self, LoadEnd, Looks, Stops};
 use crate::plan::Plan;
 use fsdyno_core::workload::Null;
 use fsdyno_core::{Failure, Nanos, TelemetryRequest, Workload};
@@ -50,9 +50,12 @@ fn null(
     let mut told = EngineReport::default();
     // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
-    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut |_| {});
+    let mut looks = Looks { place: &mut |_| {}, room: &mut || None };
+    let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut looks);
     match (load.end, load.stuck_pid) {
-        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure), _) => Err(Box::new(failure)),
+        (LoadEnd::Failed(failure) | LoadEnd::Hung(failure) | LoadEnd::NoRoom(failure), _) => {
+            Err(Box::new(failure))
+        }
         (_, Some(pid)) => Err(Box::new(Failure::new("engine", format!("process {pid} does not exit")))),
         // The loop over trials sees the interruption.
         (LoadEnd::Interrupted, None) => Ok(None),

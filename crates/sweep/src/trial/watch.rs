@@ -31,6 +31,8 @@ pub(crate) enum LoadEnd {
     Hung(Failure),
     /// The user interrupted it.
     Interrupted,
+    /// A filesystem has only its reserve left.
+    NoRoom(Failure),
 }
 
 /// A run of an engine, and its process if that could not be ended.
@@ -47,6 +49,14 @@ pub(crate) struct EnginePosition {
     pub phase: String,
     pub done: f64,
     pub left: Nanos,
+}
+
+/// What is done while an engine runs.
+pub(crate) struct Looks<'a> {
+    /// Called with its position whenever that changes.
+    pub place: &'a mut dyn FnMut(&EnginePosition),
+    /// Says why it must stop for lack of room.
+    pub room: &'a mut dyn FnMut() -> Option<Failure>,
 }
 
 /// What ends the wait for an engine.
@@ -66,13 +76,15 @@ pub(crate) fn watch(
     watchdog: Nanos,
     stop: Stops<'_>,
     told: &mut EngineReport,
-    progress: &mut dyn FnMut(&EnginePosition),
+    looks: &mut Looks<'_>,
 ) -> Load {
     let workload = &request.workload;
-    let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, progress);
+    let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, looks);
     if request.clean_up && !matches!(end, LoadEnd::Done) {
         engine.ask_to_stop();
-        follow(engine, workload, watchdog.into(), stop.hurry, told, progress);
+        // Cleaning up makes room.
+        let mut looks = Looks { place: &mut *looks.place, room: &mut || None };
+        follow(engine, workload, watchdog.into(), stop.hurry, told, &mut looks);
     }
     let stuck_pid = (!engine.stop(STOP_LIMIT)).then(|| engine.pid());
     Load { end, stuck_pid }
@@ -84,13 +96,16 @@ fn follow(
     watchdog: Duration,
     interrupt: &AtomicBool,
     told: &mut EngineReport,
-    progress: &mut dyn FnMut(&EnginePosition),
+    looks: &mut Looks<'_>,
 ) -> LoadEnd {
     let mut place: Option<EnginePosition> = None;
     let mut changed = Instant::now();
     loop {
         if interrupt.load(Ordering::Relaxed) {
             return LoadEnd::Interrupted;
+        }
+        if let Some(failure) = (looks.room)() {
+            return LoadEnd::NoRoom(failure);
         }
         let limit =
             watchdog + place.as_ref().map_or(Duration::ZERO, |place| allowance(place.stage, workload));
@@ -100,7 +115,7 @@ fn follow(
                 EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
                 EngineEvent::Progress { stage, phase, done, left_ns } => {
                     let now = EnginePosition { stage, phase, done, left: left_ns };
-                    progress(&now);
+                    (looks.place)(&now);
                     let moved = place.as_ref().is_none_or(|place| {
                         (place.stage, &place.phase, place.done) != (now.stage, &now.phase, now.done)
                     });

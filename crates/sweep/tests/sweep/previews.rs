@@ -73,7 +73,10 @@ fn a_dry_run_lists_what_a_sweep_would_be_refused_for() {
     let before = lab.host.snapshot();
     let foreseen = dry_run(&plan, &mut lab.host, &mut NoGuests).refusals;
     assert_eq!(lab.host.snapshot(), before);
-    assert!(foreseen.iter().any(|refusal| refusal.reason.contains("the plan's trees need")), "{foreseen:?}");
+    assert!(
+        foreseen.iter().any(|refusal| refusal.reason.contains("the plan's trees and writers need")),
+        "{foreseen:?}"
+    );
     let error = lab.run(&plan, None).unwrap_err();
     let SweepError::Testbed(TestbedError::Refused { refusals }) = error else { panic!("{error}") };
     assert_eq!(refusals, foreseen);

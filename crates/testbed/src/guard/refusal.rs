@@ -72,7 +72,7 @@ pub(super) fn too_small(path: &Path, size: Bytes, need: &Need) -> Refusal {
     refusal(
         path,
         format!("has {size}, but {} need {}", need.by, need.size),
-        "use a larger device, or make the trees smaller with --set",
+        "use a larger device, or make tree_size and writer_space smaller with --set",
     )
 }
 

@@ -1,4 +1,5 @@
-//! Free space for all images of a trial together, where they are stored.
+//! Free space for all images of a trial together, where they are stored, and for the files of a trial in a
+//! directory that is used as it is.
 //!
 //! An image counts with its full size, not with what the trees of the plan use: no filesystem is mounted with
 //! `discard`, so every block that was written once stays allocated, and one that writes to new places (btrfs,
@@ -8,16 +9,12 @@
 use crate::refusal::{Refusal, refusal};
 use crate::spec::images;
 use fsdyno_core::device::Image;
+use fsdyno_core::reserve::reserve;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, meminfo};
 use fsdyno_host::Host;
 use fsdyno_host::probe::Room;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// The reserve: a share of the filesystem, up to this maximum. Twice as much where the store or the undo
-/// journals are.
-const RESERVE_SHARE: u64 = 20;
-const RESERVE_MAX: Bytes = Bytes(Bytes::GIB);
 
 /// Images that need space in the same place.
 #[derive(Default)]
@@ -33,14 +30,20 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Why there may be too little space for the images of any of these configurations.
+/// Why there may be too little space for the images of any of these configurations, or for `space` bytes of
+/// files in a directory.
 pub(super) fn refusals(
     host: &mut dyn Host,
     devices: &Devices,
     configurations: &[Configuration],
+    space: Bytes,
 ) -> Vec<Refusal> {
     let mut rooms: BTreeMap<PathBuf, Room> = BTreeMap::new();
     let mut refusals = Vec::new();
+    if let DeviceSpec::Directory { path } = &devices.data {
+        // One that cannot be used is refused for that reason.
+        refusals.extend(host.room(path).ok().and_then(|room| short_of_files(path, &room, space)));
+    }
     for (path, _) in devices.all().flat_map(DeviceSpec::disks).filter_map(image) {
         match host.verify_directory(directory(path)).and_then(|()| host.room(directory(path))) {
             Ok(room) => {
@@ -103,20 +106,31 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The reserve for this size.
-fn reserve(size: Bytes, times: u64) -> Bytes {
-    Bytes((size.0 / RESERVE_SHARE).min(RESERVE_MAX.0) * times)
-}
-
-fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
-    let shared = !room.shared_with.is_empty();
-    let reserve = reserve(room.size, if shared { 2 } else { 1 });
+/// The reserve, twice as much where the store or the undo journals are, and what is said about it.
+fn reserved(room: &Room) -> (Bytes, String) {
+    let times = if room.shared_with.is_empty() { 1 } else { 2 };
+    let reserve = Bytes(reserve(room.size).0 * times);
     let kept_for = match &room.shared_with[..] {
         [] => String::new(),
         names => format!(" for the machine and {}", names.join(" and ")),
     };
-    let place = format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve));
+    (reserve, format!("of the {} free there, {} is reserved{kept_for}", whole(room.free), whole(reserve)))
+}
+
+fn short(together: &Together<'_>, room: &Room) -> Option<Refusal> {
+    let (reserve, place) = reserved(room);
     refuse(together, room.free, reserve, &place, "name a path on another filesystem")
+}
+
+fn short_of_files(path: &Path, room: &Room, space: Bytes) -> Option<Refusal> {
+    let (reserve, place) = reserved(room);
+    if space.0.saturating_add(reserve.0) <= room.free.0 {
+        return None;
+    }
+    let reason = format!("has too little room: the plan's trees and writers need {space}, but {place}");
+    let hint = "free some space, name a directory on another filesystem, or make tree_size and writer_space \
+                smaller (bench: --tree-size SIZE and --set writer_space=SIZE)";
+    Some(refusal(path, reason, hint))
 }
 
 fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refusal> {
@@ -127,7 +141,7 @@ fn short_of_memory(host: &mut dyn Host, together: &Together<'_>) -> Option<Refus
         let reason = "is in memory, and /proc/meminfo does not say how much of that is available";
         return together.images.first().map(|path| refusal(path, reason, hint));
     };
-    let reserve = reserve(total, 1);
+    let reserve = reserve(total);
     let place =
         format!("it is in memory, and of the {} available, {} is reserved", whole(available), whole(reserve));
     refuse(together, available, reserve, &place, "name a path on a disk")
@@ -178,7 +192,7 @@ mod tests {
     fn told(host: &mut FakeHost, devices: &Devices, journals: &[&str]) -> Vec<String> {
         let configurations: Vec<Configuration> =
             journals.iter().map(|journal| configuration(journal)).collect();
-        let refusals = refusals(host, devices, &configurations);
+        let refusals = refusals(host, devices, &configurations, Bytes(0));
         assert!(
             refusals.iter().all(|refusal| refusal.hint.contains("make the images smaller")),
             "{refusals:#?}"
@@ -193,6 +207,20 @@ mod tests {
         let mut host = FakeHost::new();
         host.space = (Bytes(free), Bytes(size));
         host
+    }
+
+    #[test]
+    fn files_in_a_directory_need_their_space_and_leave_the_reserve() {
+        let devices =
+            Devices { data: DeviceSpec::Directory { path: "/data".into() }, journals: BTreeMap::new() };
+        let mut host = host(75 * GIB, 100 * GIB);
+        let refused = |space, host: &mut FakeHost| refusals(host, &devices, &[], Bytes(space * GIB));
+        assert_eq!(refused(74, &mut host), []);
+        let told = refused(900, &mut host).remove(0);
+        let expected = "has too little room: the plan's trees and writers need 900G, but of the 75G free \
+                        there, 1G is reserved";
+        assert_eq!(told.reason, expected);
+        assert!(told.hint.contains("--tree-size"), "{told:?}");
     }
 
     #[test]
@@ -239,7 +267,7 @@ mod tests {
             "/dev/shm/a.img can grow to 8G, but it is in memory, and of the 8G available, 819M is reserved";
         assert_eq!(told(&mut host, &devices(8 * GIB), &[]), [refused]);
         host.write_setting("/proc/meminfo", "MemTotal: 1 kB\n");
-        let silent = refusals(&mut host, &devices(GIB), &[]);
+        let silent = refusals(&mut host, &devices(GIB), &[], Bytes(0));
         assert!(silent[0].reason.contains("does not say"), "{silent:?}");
     }
 }

@@ -18,6 +18,7 @@ use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
 use fsdyno_stats::{Estimate, MeanKind, Ratio, Verdict, holm, independent, mann_whitney, mean, paired};
 use matching::Case;
+use std::path::Path;
 
 /// One of the two sides.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,8 @@ pub struct Side<'a> {
     pub name: &'a str,
     /// The sweep of its trials: two sides of one sweep share blocks.
     pub sweep: i64,
+    /// The store of that sweep: other stores have other sweeps of the same number.
+    pub store: &'a Path,
     /// The name of that sweep.
     pub sweep_name: &'a str,
     /// Its trials.
@@ -165,7 +168,7 @@ impl Comparison {
         let sides = [first, second];
         let [of_first, of_second] = sides.map(|side| matching::cases(side.trials));
         let found = matching::pairs(&of_first, &of_second);
-        let same_sweep = first.sweep == second.sweep;
+        let same_sweep = (first.store, first.sweep) == (second.store, second.sweep);
         let mut cases: Vec<ComparedCase> = found
             .pairs
             .iter()
@@ -325,7 +328,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
-        Side { name, sweep, sweep_name: "nightly", trials }
+        Side { name, sweep, store: Path::new(""), sweep_name: "nightly", trials }
     }
 
     fn findings(comparison: &Comparison) -> Vec<Finding> {

@@ -191,6 +191,11 @@ impl Load for Bonnie {
         Bytes(self.size.map_or(u64::MAX, |size| size.0).max(self.files.saturating_mul(file)))
     }
 
+    /// The small files may all be of the smallest size.
+    fn least_space(&self) -> Bytes {
+        self.size.unwrap_or_default()
+    }
+
     /// Written once, rewritten (which counts twice), read once; both orders of small files written and read.
     fn moves(&self) -> Bytes {
         let size = self.size_on(ASSUMED_MEMORY);

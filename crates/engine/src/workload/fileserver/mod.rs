@@ -19,9 +19,10 @@ use crate::plant::{self, DIRECTORY};
 use crate::session::Session;
 use crate::tree::{Limits, Model, derive_seed};
 use fsdyno_core::protocol::Stage;
+use fsdyno_core::reserve::reserve;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::{Fileserver, Load, fileserver};
-use fsdyno_core::{CacheState, EngineRequest, Role, WarningKind};
+use fsdyno_core::{Bytes, CacheState, EngineRequest, Role, WarningKind};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -197,19 +198,22 @@ fn writer_space(
     let filesystem =
         rustix::fs::statvfs(base).map_err(EngineError::system("read the free space of", base))?;
     let per_writer = |free: u64| (free as f64 * SHARE) as u64 / u64::from(parameters.writers.max(1));
-    let free_bytes = per_writer(filesystem.f_bavail * filesystem.f_frsize);
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(filesystem.f_frsize));
+    // A directory is on a filesystem that others use.
+    let reserve = if device_bytes.is_none() { reserve(bytes(filesystem.f_blocks)) } else { Bytes(0) };
+    let free_bytes = per_writer(bytes(filesystem.f_bavail).0.saturating_sub(reserve.0));
     let of_device = device_bytes.map_or(u64::MAX, |bytes| {
         (bytes as f64 * SHARE_OF_DEVICE) as u64 / u64::from(parameters.writers.max(1))
     });
-    let bytes = parameters.writer_space.map_or(free_bytes.min(of_device), |space| space.0);
-    if bytes < SMALLEST_SPACE {
+    let space_bytes = parameters.writer_space.map_or(free_bytes.min(of_device), |space| space.0);
+    if space_bytes < SMALLEST_SPACE {
         let path = "new-0".to_string();
         let failure = OperationFailure { operation: None, path, errno: Errno::NOSPC };
         return Err(EngineError::operation("prepare", failure));
     }
     // Filesystems that create inodes on demand report that they have none at all.
     let inodes = if filesystem.f_files == 0 { u64::MAX } else { per_writer(filesystem.f_favail) };
-    Ok(writer::Space { bytes, inodes })
+    Ok(writer::Space { bytes: space_bytes, inodes })
 }
 
 #[cfg(test)]
@@ -236,8 +240,13 @@ mod tests {
         // There is more free than that.
         assert_eq!(space(&parameters, Some(10_000_000)), 2_000_000);
         let free = space(&parameters, None);
-        assert_eq!(space(&parameters, Some(u64::MAX)), free, "no more than there is");
-        let fixed = Fileserver { writer_space: Some(fsdyno_core::Bytes(1 << 20)), ..parameters.clone() };
+        // Whose device it is may fill it; elsewhere the reserve stays free.
+        let filesystem = rustix::fs::statvfs(directory.path()).unwrap();
+        let whole = space(&parameters, Some(u64::MAX));
+        let reserve = reserve(Bytes(filesystem.f_blocks * filesystem.f_frsize)).0;
+        assert!(whole > free && whole - free < reserve, "{whole} {free}");
+        assert!(whole < filesystem.f_blocks * filesystem.f_frsize, "no more than there is");
+        let fixed = Fileserver { writer_space: Some(Bytes(1 << 20)), ..parameters.clone() };
         assert_eq!(space(&fixed, Some(10_000_000)), 1 << 20);
     }
 

@@ -358,9 +358,11 @@ impl Sandbox {
         swept
     }
 
-    /// The latest sweep as stored.
+    /// The sweep that began last as stored, however it ended.
     pub fn stored(&self) -> Value {
-        json(&self.run(&["show", "--format", "json"]))
+        let list = json(&self.run(&["list", "--format", "json"]));
+        let last = list.as_array().and_then(|sweeps| sweeps.last()).expect("a sweep");
+        json(&self.run(&["show", last["selector"].as_str().expect("a selector"), "--format", "json"]))
     }
 }
 

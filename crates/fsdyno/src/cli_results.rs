@@ -1,0 +1,108 @@
+//! The commands that change stored results: import, delete, rename, note, pack and unpack.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Results {
+    /// Import results that were measured elsewhere as a sweep.
+    #[command(after_help = "Examples:\n  fsdyno import fio fio.json")]
+    Import(Import),
+    /// Delete sweeps with all of their trials. Their numbers are not used again.
+    #[command(after_help = "Examples:\n  fsdyno delete 3\n  fsdyno delete 3 4 --yes")]
+    Delete(Delete),
+    /// Give a sweep another name.
+    #[command(after_help = "Examples:\n  fsdyno rename 3 new-disk")]
+    Rename(Rename),
+    /// Show, set or remove the note of a sweep, which list shows.
+    #[command(
+        after_help = "Examples:\n  fsdyno note 3 \"with the new firmware\"\n  fsdyno note 3                     show it\n  fsdyno note 3 --remove"
+    )]
+    Note(Note),
+    /// Write a sweep as one file that another fsdyno can unpack.
+    #[command(after_help = "Examples:\n  fsdyno pack 3 new-disk.fsdyno")]
+    Pack(Pack),
+    /// Store a sweep from a file that pack wrote, under a number of its own.
+    #[command(after_help = "Examples:\n  fsdyno unpack new-disk.fsdyno")]
+    Unpack(Unpack),
+}
+
+/// Options of `fsdyno import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// Format of the files.
+    pub format: ImportFormat,
+    /// The files; `-` is stdin.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Name for the sweep [default: the name of the first file].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Name of one configuration for all files [default: as the files say, else the name of each file].
+    #[arg(long, value_name = "NAME")]
+    pub configuration: Option<String>,
+}
+
+/// The format of files to import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// Tables in the layout of FsOpBench (2009), including those that fsdyno prints.
+    #[value(name = "fsopbench")]
+    FsOpBench,
+    /// Output of fio with --output-format=json or json+; one trial per file.
+    Fio,
+    /// CSV lines of bonnie++ 1.03 to 2.00; one trial per line.
+    BonnieCsv,
+}
+
+/// Options of `fsdyno delete`.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The sweeps: numbers, or names that only one sweep has.
+    #[arg(required = true, value_name = "SWEEP")]
+    pub sweeps: Vec<String>,
+    /// Delete without asking.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Options of `fsdyno rename`.
+#[derive(Debug, Args)]
+pub struct Rename {
+    /// Number or name of the sweep.
+    pub sweep: String,
+    /// Its new name.
+    pub name: String,
+}
+
+/// Options of `fsdyno note`.
+#[derive(Debug, Args)]
+pub struct Note {
+    /// Number or name of the sweep.
+    pub sweep: String,
+    /// The note [default: show the one that it has].
+    pub text: Option<String>,
+    /// Remove the note.
+    #[arg(long, conflicts_with = "text")]
+    pub remove: bool,
+}
+
+/// Options of `fsdyno pack`.
+#[derive(Debug, Args)]
+pub struct Pack {
+    /// Number or name of the sweep.
+    pub sweep: String,
+    /// Output file; `-` is stdout.
+    pub file: PathBuf,
+}
+
+/// Options of `fsdyno unpack`.
+#[derive(Debug, Args)]
+pub struct Unpack {
+    /// A file that fsdyno pack wrote; `-` is stdin.
+    pub file: PathBuf,
+    /// Name for the sweep [default: the name that it was packed with].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+}

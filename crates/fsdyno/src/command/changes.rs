@@ -1,0 +1,140 @@
+//! `fsdyno delete`, `rename` and `note`: what a user does with stored sweeps.
+
+use super::results::ROOTS_PREFIX;
+use super::{Result, Surroundings, not_found};
+use crate::cli_results::{Delete, Note, Rename};
+use crate::exit::{Status, Trouble};
+use crate::out;
+use crate::say;
+use anyhow::anyhow;
+use fsdyno_import::LONGEST_NAME;
+use fsdyno_store::{LATEST, Store, StoreError, SweepState, SweepSummary};
+use fsdyno_verdict::text::plural;
+use std::io::Write;
+
+/// The longest note in bytes.
+const LONGEST_NOTE: usize = 4096;
+
+/// Deletes sweeps; all of them are found before the first one is deleted.
+pub fn delete(surroundings: &Surroundings, options: &Delete) -> Result {
+    let mut store = surroundings.open_store()?;
+    let mut sweeps: Vec<SweepSummary> = Vec::new();
+    for selector in &options.sweeps {
+        let found = only(surroundings, &store, selector)?;
+        if found.state == SweepState::Running {
+            let error = StoreError::Running { sweep: found.id };
+            return Err(Trouble::new(Status::Refused, error).hint("stop it with Ctrl-C first"));
+        }
+        if !sweeps.contains(&found) {
+            sweeps.push(found);
+        }
+    }
+    let all = sweeps.iter().map(described).collect::<Vec<_>>().join(" and ");
+    if !options.yes && !say::confirmed(&format!("delete {all}?")) {
+        let error = anyhow!("not confirmed: {all} not deleted");
+        return Err(Trouble::new(Status::Refused, error).hint("use --yes to delete without being asked"));
+    }
+    for sweep in &sweeps {
+        store.delete_sweep(sweep.id)?;
+        writeln!(out::text(&surroundings.style), "deleted {}", described(sweep))?;
+    }
+    Ok(Status::Well)
+}
+
+/// Gives a sweep another name.
+pub fn rename(surroundings: &Surroundings, options: &Rename) -> Result {
+    let mut store = surroundings.open_store()?;
+    let sweep = own(surroundings, &store, &options.sweep)?;
+    let name = valid_name(&options.name)?;
+    store.rename_sweep(sweep.id, name)?;
+    writeln!(out::text(&surroundings.style), "sweep {} is now '{name}', not '{}'", sweep.id, sweep.name)?;
+    Ok(Status::Well)
+}
+
+/// Shows, sets or removes a note.
+pub fn note(surroundings: &Surroundings, options: &Note) -> Result {
+    let mut out = out::text(&surroundings.style);
+    if options.text.is_none() && !options.remove {
+        let shelves = surroundings.results()?;
+        let (_, sweep) = super::find(surroundings, &shelves, Some(&options.sweep))?;
+        if let Some(note) = sweep.summary.note {
+            writeln!(out, "{note}")?;
+        }
+        return Ok(Status::Well);
+    }
+    let mut store = surroundings.open_store()?;
+    let sweep = own(surroundings, &store, &options.sweep)?;
+    let text = options.text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    if let Some(long) = text.filter(|text| text.len() > LONGEST_NOTE) {
+        let error = anyhow!("a note of {} bytes is too long; the limit is {LONGEST_NOTE}", long.len());
+        return Err(Trouble::new(Status::Usage, error).hint("the note was not changed"));
+    }
+    store.note_sweep(sweep.id, text)?;
+    let done = if text.is_some() { "noted about" } else { "removed the note of" };
+    writeln!(out, "{done} sweep {} ('{}')", sweep.id, sweep.name)?;
+    Ok(Status::Well)
+}
+
+/// A name that a sweep may have: one that selects nothing else.
+pub fn valid_name(name: &str) -> std::result::Result<&str, Trouble> {
+    let name = name.trim();
+    let reason = match name {
+        "" => "a name must not be empty".to_string(),
+        LATEST => format!("'{LATEST}' selects the latest sweep, so it cannot be a name"),
+        _ if name.parse::<i64>().is_ok() => format!("'{name}' is a number, so it cannot be a name"),
+        _ if name.starts_with(ROOTS_PREFIX) || name.starts_with("published:") => {
+            format!("'{name}' cannot be a name: what precedes the colon has a meaning of its own")
+        }
+        _ if name.len() > LONGEST_NAME => {
+            format!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", name.len())
+        }
+        _ => return Ok(name),
+    };
+    Err(Trouble::new(Status::Usage, anyhow!(reason)).hint("choose another name"))
+}
+
+/// A sweep of this user's store.
+pub fn own(
+    surroundings: &Surroundings,
+    store: &Store,
+    selector: &str,
+) -> std::result::Result<SweepSummary, Trouble> {
+    if selector.starts_with(ROOTS_PREFIX) {
+        let error = anyhow!("sweep '{selector}' belongs to root, so it can be read but not changed");
+        return Err(
+            Trouble::new(Status::Refused, error).hint("run the command with sudo and without 'root:'")
+        );
+    }
+    Ok(store.find(Some(selector)).map_err(|error| not_found(surroundings, error))?.summary)
+}
+
+/// A sweep that this is certain to select: what is deleted is gone.
+fn only(
+    surroundings: &Surroundings,
+    store: &Store,
+    selector: &str,
+) -> std::result::Result<SweepSummary, Trouble> {
+    if selector == LATEST {
+        let error = anyhow!("'{LATEST}' is whichever sweep finished last");
+        return Err(
+            Trouble::new(Status::Usage, error).hint("name the sweep by its number, as in fsdyno list")
+        );
+    }
+    let found = own(surroundings, store, selector)?;
+    let named: Vec<String> = store
+        .sweeps()?
+        .iter()
+        .filter(|sweep| sweep.name == selector)
+        .map(|sweep| sweep.id.to_string())
+        .collect();
+    if found.name == selector && named.len() > 1 {
+        let error = anyhow!("{} sweeps are named '{selector}': {}", named.len(), named.join(", "));
+        return Err(Trouble::new(Status::Usage, error).hint("name them by their numbers"));
+    }
+    Ok(found)
+}
+
+fn described(sweep: &SweepSummary) -> String {
+    let trials = plural(u64::from(sweep.done()), "trial");
+    format!("sweep {} ('{}', begun {}, {trials})", sweep.id, sweep.name, sweep.started)
+}

@@ -1,0 +1,91 @@
+//! What a user can look at: the user's own results and, beside them, what root has measured on this machine.
+
+use super::{Surroundings, not_found};
+use crate::exit::Trouble;
+use crate::say;
+use fsdyno_store::{LATEST, Store, StoreError, Sweep, SweepSummary, select};
+use jiff::Timestamp;
+use std::cell::Cell;
+
+/// What stands before the number of a sweep of root.
+pub const ROOTS_PREFIX: &str = "root:";
+
+/// Stores to read, the user's own first.
+pub struct Shelves {
+    stores: Vec<Store>,
+    /// Whether the user has been told that a newer sweep is not the latest.
+    told: Cell<bool>,
+}
+
+impl Surroundings {
+    /// Opens the results that this user can see. Nothing is created.
+    pub fn results(&self) -> Result<Shelves, Trouble> {
+        if let (true, false, Some(hint)) =
+            (self.store == self.state.store(), self.store.exists(), self.state.elsewhere_hint())
+        {
+            say::note(&format!("hint: {hint}"));
+        }
+        let own = Store::open_to_read(&self.store)?;
+        self.tell_of_upgrade(&own);
+        let mut stores = vec![own];
+        if let Some(path) = self.roots_store.as_ref().filter(|path| path.exists()) {
+            match Store::open_to_read(path) {
+                Ok(store) => stores.push(store.with_prefix(ROOTS_PREFIX)),
+                Err(error) => say::note(&format!("note: {:#}", anyhow::Error::from(error))),
+            }
+        }
+        Ok(Shelves { stores, told: Cell::new(false) })
+    }
+}
+
+impl Shelves {
+    /// All sweeps, oldest first.
+    pub fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        let mut sweeps = Vec::new();
+        for store in &self.stores {
+            sweeps.extend(store.sweeps()?);
+        }
+        sweeps.sort_by_key(|sweep| sweep.started.parse::<Timestamp>().ok());
+        Ok(sweeps)
+    }
+
+    /// The sweep that a user selects, and the store that has it.
+    pub fn find(&self, selector: Option<&str>) -> Result<(&Store, Sweep), StoreError> {
+        let sweeps = self.sweeps()?;
+        let found = select(&sweeps, selector)?;
+        if selector.is_none_or(|selector| selector.trim() == LATEST) {
+            self.tell_of_newer(&sweeps, found);
+        }
+        for store in &self.stores {
+            match store.sweep(found.id) {
+                Ok(sweep) if sweep.summary.selector == found.selector => return Ok((store, sweep)),
+                Ok(_) | Err(StoreError::UnknownSweep { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::UnknownSweep { selector: found.selector.clone(), nearest: None })
+    }
+
+    /// Nobody should take the results of an earlier sweep for those of the last one.
+    fn tell_of_newer(&self, sweeps: &[SweepSummary], found: &SweepSummary) {
+        let Some(last) = sweeps.last().filter(|last| last.selector != found.selector) else { return };
+        if !self.told.replace(true) {
+            let SweepSummary { selector, name, .. } = last;
+            say::note(&format!(
+                "note: sweep {selector} ('{name}') is newer, but {}; the latest one with results is sweep {} ('{}')",
+                last.end(),
+                found.selector,
+                found.name
+            ));
+        }
+    }
+}
+
+/// The sweep that a user means, with the store that has it.
+pub fn find<'a>(
+    surroundings: &Surroundings,
+    shelves: &'a Shelves,
+    selector: Option<&str>,
+) -> Result<(&'a Store, Sweep), Trouble> {
+    shelves.find(selector).map_err(|error| not_found(surroundings, error))
+}

@@ -1,0 +1,68 @@
+//! What a user may change about stored sweeps: their names and notes, and whether they exist.
+
+use crate::error::{Result, StoreError, Trying};
+use crate::id::SweepId;
+use crate::{Store, process, room};
+use rusqlite::{OptionalExtension, TransactionBehavior, named_params};
+
+impl Store {
+    /// Gives a sweep another name.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSweep`], [`StoreError::Sql`].
+    pub fn rename_sweep(&mut self, id: SweepId, name: &str) -> Result<()> {
+        let sql = "UPDATE sweeps SET name = :value WHERE id = :id";
+        self.change(id, sql, Some(name), "rename a sweep")
+    }
+
+    /// Sets the note of a sweep, or removes it.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSweep`], [`StoreError::Sql`].
+    pub fn note_sweep(&mut self, id: SweepId, note: Option<&str>) -> Result<()> {
+        self.change(id, "UPDATE sweeps SET note = :value WHERE id = :id", note, "store a note")
+    }
+
+    fn change(&mut self, id: SweepId, sql: &str, value: Option<&str>, action: &'static str) -> Result<()> {
+        let changed = self.connection.execute(sql, named_params! { ":value": value, ":id": id.0 });
+        match changed.trying_to(action)? {
+            0 => Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes a sweep with all of its trials, and gives the space back to the filesystem if there is room
+    /// to do so. Its number is not used again.
+    ///
+    /// # Errors
+    /// [`StoreError::Running`] if a process is running it; [`StoreError::UnknownSweep`];
+    /// [`StoreError::Sql`].
+    pub fn delete_sweep(&mut self, id: SweepId) -> Result<()> {
+        let action = "delete a sweep";
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.trying_to(action)?;
+        let sql = "SELECT iif(state = 'running', process, '') FROM sweeps WHERE id = ?";
+        let process: Option<String> =
+            transaction.query_row(sql, [id.0], |row| row.get(0)).optional().trying_to(action)?;
+        match process {
+            None => return Err(StoreError::UnknownSweep { selector: id.to_string(), nearest: None }),
+            Some(process) if process::is_alive(&process) => return Err(StoreError::Running { sweep: id }),
+            Some(_) => {}
+        }
+        let last = "UPDATE numbers SET last = max(last, (SELECT max(id) FROM sweeps))";
+        transaction.execute(last, []).trying_to(action)?;
+        transaction.execute("DELETE FROM sweeps WHERE id = ?", [id.0]).trying_to(action)?;
+        transaction.commit().trying_to(action)?;
+        self.shrink();
+        Ok(())
+    }
+
+    /// VACUUM writes the whole file anew, twice at most (https://sqlite.org/lang_vacuum.html). What cannot be
+    /// given back, because there is no room or somebody reads, is used by later sweeps.
+    fn shrink(&self) {
+        let size = std::fs::metadata(&self.path).map_or(0, |file| file.len());
+        if room::check(&self.path, size.saturating_mul(2)).is_ok() {
+            let _ = self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Sweeps as portable files, good ones and hostile ones.
+
+use crate::fixture::{store, sweep, usual_trial};
+use fsdyno_core::{Nanos, Outcome, TrialRecord};
+use fsdyno_store::{Origin, Store, StoreError, SweepId, SweepState};
+use serde_json::Value;
+use std::io::Write;
+
+fn possible(number: u32) -> TrialRecord {
+    let mut trial = usual_trial(number);
+    // The fixture has figures that no measurement can produce.
+    trial.lifecycle_ns = Default::default();
+    trial.trees = Default::default();
+    trial.filled = None;
+    trial.layout = None;
+    trial.phases.truncate(0);
+    trial.configuration.name = "ext4".to_string();
+    trial.outcome = Outcome::Measured;
+    trial.block = 0;
+    trial.case = 0;
+    trial
+}
+
+fn packed() -> (tempfile::TempDir, Store, SweepId, Vec<u8>) {
+    let (directory, mut store) = store();
+    let id = store.create_sweep(&sweep("demo")).unwrap();
+    (0..3).for_each(|number| store.add_trial(id, &possible(number)).unwrap());
+    store.note_sweep(id, Some("a note")).unwrap();
+    assert!(matches!(store.pack(id, Vec::new()), Err(StoreError::Running { .. })));
+    store.finish_sweep(id).unwrap();
+    let mut file = Vec::new();
+    store.pack(id, &mut file).unwrap();
+    (directory, store, id, file)
+}
+
+fn lines(file: &[u8]) -> Vec<String> {
+    let text = String::from_utf8(zstd::decode_all(file).unwrap()).unwrap();
+    text.lines().map(str::to_string).collect()
+}
+
+fn compressed(lines: &[String]) -> Vec<u8> {
+    zstd::encode_all((lines.join("\n") + "\n").as_bytes(), 3).unwrap()
+}
+
+#[test]
+fn a_sweep_comes_out_of_its_file_as_it_went_in() {
+    let (_first, mut old, id, file) = packed();
+    let (_second, mut new) = store();
+    new.create_sweep(&sweep("other")).unwrap();
+    let unpacked = new.unpack(&file[..]).unwrap();
+    assert_eq!((unpacked.id.0, unpacked.trials, unpacked.same_as), (2, 3, None));
+    assert_eq!(new.trials(unpacked.id).unwrap(), old.trials(id).unwrap());
+    let (was, is) = (old.sweep(id).unwrap(), new.sweep(unpacked.id).unwrap());
+    assert_eq!((&is.plan_toml, &is.overrides, is.seed), (&was.plan_toml, &was.overrides, was.seed));
+    assert_eq!((&is.measure, &is.environment), (&was.measure, &was.environment));
+    let mut summary = is.summary.clone();
+    assert_eq!((summary.origin, summary.state), (Origin::Pack, SweepState::Finished));
+    (summary.id, summary.selector, summary.origin) = (id, "1".to_string(), Origin::Run);
+    assert_eq!(summary, was.summary);
+    // The same once more is told.
+    assert_eq!(old.unpack(&file[..]).unwrap().same_as, Some(id));
+}
+
+#[test]
+fn nothing_of_a_hostile_file_is_stored() {
+    let (_directory, mut store, _, file) = packed();
+    let good = lines(&file);
+    let change = |line: usize, change: &dyn Fn(&mut Value)| {
+        let mut changed = good.clone();
+        let mut value: Value = serde_json::from_str(&changed[line]).unwrap();
+        change(&mut value);
+        changed[line] = value.to_string();
+        compressed(&changed)
+    };
+    let long = "x".repeat(300);
+    let end = good.len() - 1;
+    let hostile: Vec<(&str, Vec<u8>, &str)> = vec![
+        ("no zstd", b"SQLite format 3\0".to_vec(), "cannot be read"),
+        ("empty", Vec::new(), "cannot be read"),
+        ("cut off", file[..file.len() - 20].to_vec(), "cannot be read"),
+        ("without its end", compressed(&good[..end]), "cut off"),
+        ("too few trials", compressed(&[&good[..2], &good[end..]].concat()), "ends after 1 trials"),
+        ("more after its end", compressed(&[&good[..], &good[1..2]].concat()), "ends after 3 trials"),
+        ("a trial twice", compressed(&[&good[..2], &good[1..]].concat()), "already stored"),
+        ("a newer version", change(0, &|head| head["fsdyno_sweep"] = 2.into()), "format version 2"),
+        ("a long name", change(0, &|head| head["name"] = long.clone().into()), "300 bytes"),
+        ("no time", change(0, &|head| head["started"] = "then".into()), "times"),
+        ("no measure", change(0, &|head| head["measure"] = "nothing".into()), "measure"),
+        ("no seed", change(0, &|head| head["seed"] = "-1".into()), "seed"),
+        ("a huge number", change(1, &|trial| trial["trial"] = 4_000_000_000_u32.into()), "too large"),
+        (
+            "an impossible figure",
+            change(1, &|trial| trial["lifecycle_ns"]["mkfs"] = u64::MAX.into()),
+            "trial 1: it contains an impossible figure",
+        ),
+        ("a line without end", bomb(200 << 20), "its first line is too long"),
+    ];
+    for (what, file, expected) in hostile {
+        let error = store.unpack(&file[..]).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.len() < 400, "{what}: {error}");
+        assert_eq!(store.sweeps().unwrap().len(), 1, "{what}");
+    }
+    let possible =
+        change(1, &|trial| trial["lifecycle_ns"]["mkfs"] = serde_json::to_value(Nanos(5)).unwrap());
+    assert_eq!(store.unpack(&possible[..]).unwrap().trials, 3);
+}
+
+/// A few kilobytes that expand to this many.
+fn bomb(bytes: usize) -> Vec<u8> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    let piece = vec![b' '; 1 << 20];
+    (0..bytes >> 20).for_each(|_| encoder.write_all(&piece).unwrap());
+    let file = encoder.finish().unwrap();
+    assert!(file.len() < bytes / 1000);
+    file
+}

@@ -1,0 +1,153 @@
+//! Why a sweep does not start, or cannot continue.
+
+use fsdyno_core::Failure;
+use fsdyno_store::{StoreError, SweepId, SweepState};
+use fsdyno_testbed::TestbedError;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a sweep did not start, or could not continue.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// A guard refused, or the undo journal cannot be kept.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// Results cannot be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A trial cannot be stored; its record is kept in a file.
+    #[error("cannot store trial {}; its record is kept in '{}', and the sweep stops", trial + 1, kept.display())]
+    NotStored {
+        /// The trial.
+        trial: u32,
+        /// The file.
+        kept: PathBuf,
+        /// Why.
+        source: Box<StoreError>,
+    },
+    /// A trial cannot be stored, and its record cannot be kept either: it is lost.
+    #[error("cannot store trial {} ({cause}); the sweep stops", trial + 1)]
+    Lost {
+        /// The trial.
+        trial: u32,
+        /// Why it could not be stored.
+        cause: String,
+        /// Why it could not be kept.
+        source: Box<StoreError>,
+    },
+    /// The engine does not run, even without a filesystem.
+    #[error("cannot run the engine: {failure}")]
+    Engine {
+        /// What went wrong.
+        failure: Box<Failure>,
+    },
+    /// The filesystem with the images or with the directory under test has only its reserve left.
+    #[error("{}; the sweep stops, and the trial is not stored", failure.message)]
+    NoRoom {
+        /// Which one.
+        failure: Box<Failure>,
+    },
+    /// An ordinary user cannot create and mount filesystems.
+    #[error("the sweep needs root: run it with sudo")]
+    NeedsRoot,
+    /// A sweep can only continue with the plan that it was started with.
+    #[error("sweep {sweep} ('{name}') was started with {differs}")]
+    PlanDiffers {
+        /// The sweep.
+        sweep: SweepId,
+        /// Its name.
+        name: String,
+        /// In what.
+        differs: Differs,
+    },
+    /// No sweep of the plan was interrupted.
+    #[error("no interrupted sweep of this plan is stored{}", match (state, candidate) {
+        (Some(state), Some((id, name))) => format!("; the latest one, sweep {id} ('{name}'), is {state}"),
+        (None, Some((id, name))) => format!("; sweep {id} ('{name}') was started with another text of the plan"),
+        (_, None) => String::new(),
+    })]
+    NothingToResume {
+        /// The state of the candidate, if it is a sweep of the plan.
+        state: Option<SweepState>,
+        /// The sweep that the user may have meant.
+        candidate: Option<(SweepId, String)>,
+    },
+    /// A sweep cannot be resumed on another disk.
+    #[error("'{}' is not a disk that sweep {sweep} was started on: that was {then}; this is {now}", path.display())]
+    DiskDiffers {
+        /// The sweep.
+        sweep: SweepId,
+        /// The disk, as the plan names it.
+        path: PathBuf,
+        /// What was there.
+        then: String,
+        /// What is there now.
+        now: String,
+    },
+}
+
+/// What a sweep was started with, where it differs from the plan that should continue it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Differs {
+    /// The text of the plan.
+    Text,
+    /// The arguments that change it.
+    Overrides {
+        /// What they were.
+        then: Vec<String>,
+    },
+}
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Differs::Text => f.write_str("another text of the plan"),
+            Differs::Overrides { then } if then.is_empty() => f.write_str("no changes to the plan"),
+            Differs::Overrides { then } => {
+                let sets: Vec<String> = then.iter().map(|set| format!("--set '{set}'")).collect();
+                f.write_str(&sets.join(" "))
+            }
+        }
+    }
+}
+
+impl SweepError {
+    /// The next step for the user, if there is an obvious one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SweepError::Testbed(error) => error.failure().hint,
+            SweepError::NotStored { .. } => Some(
+                "free some space or stop what locks the store; `fsdyno restore` then adds the record, and --resume continues the sweep"
+                    .to_string(),
+            ),
+            SweepError::Store(StoreError::NoRoom { .. }) => {
+                Some("free some space there, or name another place with --state DIR or --store FILE".to_string())
+            }
+            SweepError::NoRoom { failure } => failure.hint.clone(),
+            SweepError::Store(_) | SweepError::Lost { .. } => None,
+            SweepError::Engine { failure } => failure.hint.clone(),
+            SweepError::NeedsRoot => Some(
+                "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
+                    .to_string(),
+            ),
+            SweepError::PlanDiffers { differs: Differs::Overrides { .. }, .. } => Some(
+                "omit --set and the like: --resume uses what the sweep was started with; or start a new sweep \
+                 without --resume"
+                    .to_string(),
+            ),
+            SweepError::PlanDiffers { .. } => Some(
+                "put back the plan as it was (fsdyno show SWEEP --format json contains it), or start a new \
+                 sweep without --resume"
+                    .to_string(),
+            ),
+            SweepError::NothingToResume { .. } => {
+                Some("fsdyno list shows the stored sweeps; without --resume a new one begins".to_string())
+            }
+            SweepError::DiskDiffers { .. } => Some(
+                "reconnect that disk under this name, or start a new sweep without --resume; a name in \
+                 /dev/disk/by-id always refers to the same disk"
+                    .to_string(),
+            ),
+        }
+    }
+}
