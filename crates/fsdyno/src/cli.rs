@@ -1,5 +1,17 @@
 //! The command line: the one definition that parsing, help and the reference documentation come from.
 
+#[cfg(test)]
+mod examples;
+mod import;
+mod loudness;
+mod package;
+mod plans;
+
+pub use import::{Import, ImportFormat};
+pub use loudness::Loudness;
+pub use package::{Completions, Package};
+pub use plans::Plans;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::units::{Size, UnitError};
 use fsdyno_core::{Bytes, Nanos};
@@ -13,7 +25,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(
     name = "fsdyno",
-    version,
+    version = env!("FSDYNO_VERSION"),
     propagate_version = true,
     arg_required_else_help = true,
     after_help = START_HERE
@@ -32,6 +44,9 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
 
+    #[command(flatten)]
+    pub loudness: Loudness,
+
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
@@ -42,6 +57,7 @@ const START_HERE: &str = "\
 Start here:
   fsdyno doctor             what this machine can run, and what to install for the rest
   fsdyno bench DIR          measure a directory as it is; needs no root
+  fsdyno plans              the plans that come with fsdyno, ready to run or to edit
   fsdyno plan PLAN          what a sweep would do, without doing it
   sudo fsdyno sweep PLAN    do it; then fsdyno recommend says what to choose";
 
@@ -86,14 +102,19 @@ pub enum Command {
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
     #[command(
-        after_help = "Examples:\n  fsdyno plan plans/demo.toml && sudo fsdyno sweep plans/demo.toml\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
+        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
     )]
     Sweep(Sweep),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(
-        after_help = "Examples:\n  fsdyno plan plans/demo.toml\n  fsdyno plan plans/demo.toml --set repetitions=6 --format json"
+        after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json"
     )]
     Plan(Plan),
+    /// List the plans that come with fsdyno, print one, or save it to edit it.
+    #[command(
+        after_help = "Examples:\n  fsdyno plans\n  fsdyno plans which-filesystem --save       writes which-filesystem.toml\n  sudo fsdyno sweep which-filesystem         runs it as it is"
+    )]
+    Plans(Plans),
     /// List the stored sweeps.
     #[command(after_help = "Examples:\n  fsdyno list")]
     List(List),
@@ -135,6 +156,14 @@ pub enum Command {
     /// Undo what an interrupted sweep left on this machine.
     #[command(after_help = "Examples:\n  sudo fsdyno restore")]
     Restore(Restore),
+    /// Print a script that completes fsdyno's command line in a shell.
+    #[command(
+        after_help = "Examples:\n  fsdyno completions bash > ~/.local/share/bash-completion/completions/fsdyno"
+    )]
+    Completions(Completions),
+    /// Write the man pages, completions and the boot unit of an installation.
+    #[command(hide = true)]
+    Package(Package),
     /// Write the reference documentation into a directory.
     #[command(hide = true)]
     Reference(Reference),
@@ -177,7 +206,7 @@ pub struct Bench {
 /// Options of `fsdyno sweep`.
 #[derive(Debug, Args)]
 pub struct Sweep {
-    /// The plan, a TOML file.
+    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
@@ -225,7 +254,7 @@ pub struct Overrides {
 /// Options of `fsdyno plan`.
 #[derive(Debug, Args)]
 pub struct Plan {
-    /// The plan, a TOML file.
+    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
@@ -377,34 +406,6 @@ pub enum TableFormat {
     Json,
     /// Typed columns; needs a build with `--features parquet`.
     Parquet,
-}
-
-/// Options of `fsdyno import`.
-#[derive(Debug, Args)]
-pub struct Import {
-    /// Format of the files.
-    pub format: ImportFormat,
-    /// The files; `-` is stdin.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Name for the sweep [default: the name of the first file].
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Name of one configuration for all files [default: as the files say, else the name of each file].
-    #[arg(long, value_name = "NAME")]
-    pub configuration: Option<String>,
-}
-
-/// The format of files to import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ImportFormat {
-    /// Tables in the layout of FsOpBench (2009), including those that fsdyno prints.
-    #[value(name = "fsopbench")]
-    FsOpBench,
-    /// Output of fio with --output-format=json or json+; one trial per file.
-    Fio,
-    /// CSV lines of bonnie++ 1.03 to 2.00; one trial per line.
-    BonnieCsv,
 }
 
 /// A percentage as a share from 0 to 1.

@@ -8,6 +8,7 @@ mod file;
 mod interrupt;
 mod out;
 mod progress;
+mod ready;
 mod say;
 mod state;
 mod unit;

@@ -3,6 +3,7 @@
 mod agent;
 mod bench;
 mod compare;
+mod completions;
 mod doctor;
 mod engine;
 mod export;
@@ -11,7 +12,9 @@ mod image;
 mod import;
 mod list;
 mod overrides;
+mod package;
 mod plan;
+mod plans;
 mod profile;
 mod recommend;
 mod reference;
@@ -48,12 +51,14 @@ pub fn run(cli: &Cli) -> Result {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
+    say::be(cli.loudness);
     interrupt::outlive_the_limit_of_files().context("cannot handle SIGXFSZ")?;
     let here = || Surroundings::new(cli);
     match &cli.command {
         Command::Bench(options) => bench::run(&here()?, options),
         Command::Sweep(options) => sweep::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),
+        Command::Plans(options) => plans::run(&here()?, options),
         Command::List(options) => list::run(&here()?, options),
         Command::Show(options) => show::run(&here()?, options),
         Command::Report(options) => report::run(&here()?, options),
@@ -65,6 +70,8 @@ pub fn run(cli: &Cli) -> Result {
         Command::Doctor(options) => doctor::run(&here()?, options),
         Command::Selfcheck(options) => selfcheck::run(&here()?, options),
         Command::Restore(options) => restore::run(&here()?, options),
+        Command::Completions(options) => completions::run(options),
+        Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
@@ -190,8 +197,8 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
                 None => String::new(),
             };
             Trouble::new(Status::Usage, error).hint(format!(
-                "fsdyno bench DIR measures a directory; fsdyno sweep PLAN runs a plan such as \
-                 plans/demo.toml; root's results are separate, so use sudo to see what was run with \
+                "fsdyno bench DIR measures a directory; fsdyno sweep demo runs a plan that comes \
+                 with it; root's results are separate, so use sudo to see what was run with \
                  sudo{elsewhere}"
             ))
         }

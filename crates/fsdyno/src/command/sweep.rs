@@ -1,5 +1,6 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
+use super::plans::load;
 use super::{Result, Surroundings, find, header, image, overrides, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
@@ -57,11 +58,6 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
         let right = Overwrite { device: device.to_path_buf(), kind: kind.to_string() };
         Trouble::new(Status::Usage, error).hint(format!("write --overwrite {right}, once for each device"))
     })
-}
-
-/// Reads a plan; a mistake in it is a usage error with its next step.
-pub fn load(path: &Path, overrides: &[String]) -> std::result::Result<Plan, Trouble> {
-    Plan::load(path, overrides).map_err(plan_trouble)
 }
 
 /// An error of a plan for the user.
