@@ -4,7 +4,7 @@ CARGO ?= cargo
 # sudo finds programs here: it is in the secure_path of sudoers(5).
 PREFIX ?= /usr/local
 
-.PHONY: help build install uninstall deb static demo test check unit docs bench soak clean
+.PHONY: help build install uninstall deb static demo test check unit docs book bench soak clean
 
 help:
 	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   formatting and lints"
 	@echo "make unit    the tests that need neither root nor a real device"
 	@echo "make docs    docs/reference, written anew from the program"
+	@echo "make book    the documentation as a site in target/book, with mdBook; needs no network"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
 	@echo "make soak    the long run before a release: random plans and real sweeps, ended in every way; as root"
 	@echo "make build   target/release/fsdyno"
@@ -52,6 +53,10 @@ unit:
 
 docs:
 	$(CARGO) run --locked -p fsdyno -- reference docs/reference
+
+book:
+	@command -v mdbook >/dev/null || { echo "make book needs mdBook: cargo install --locked mdbook" >&2; exit 2; }
+	mdbook build
 
 bench:
 	@scripts/install-tools test

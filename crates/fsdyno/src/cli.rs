@@ -6,11 +6,13 @@ mod import;
 mod loudness;
 mod package;
 mod plans;
+mod profile;
 
 pub use import::{Import, ImportFormat};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
+pub use profile::Profile;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::units::{Size, UnitError};
@@ -293,13 +295,17 @@ pub struct Show {
         conflicts_with = "summary"
     )]
     pub telemetry: Option<Detail>,
+    /// Print what each trial did to the machine: commands, mounts and settings, with how long each took. The
+    /// JSON always contains it (`log`).
+    #[arg(long, conflicts_with_all = ["summary", "telemetry"])]
+    pub log: bool,
     /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`,
     /// `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
     /// Use another layout: `published` is that of the study that the plan names with `study = "..."`;
     /// `bonnie-csv` is the input of bon_csv2html.
-    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry"])]
+    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry", "log"])]
     pub layout: Option<Layout>,
     /// Output format.
     #[arg(long, default_value = "text")]
@@ -443,16 +449,6 @@ pub enum Detail {
     Averages,
     /// Every sample of every trial.
     Samples,
-}
-
-/// Options of `fsdyno profile`.
-#[derive(Debug, Args)]
-pub struct Profile {
-    /// The directory to scan.
-    pub directory: PathBuf,
-    /// Output file for the model [default: stdout].
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
 }
 
 /// Options of `fsdyno doctor`.

@@ -11,6 +11,7 @@ mod guest;
 mod image;
 mod import;
 mod list;
+mod log;
 mod overrides;
 mod package;
 mod plan;
@@ -113,7 +114,7 @@ impl Surroundings {
         if self.store == self.state.store() {
             self.state.make()?;
             if let (false, Some(hint)) = (self.store.exists(), self.state.elsewhere_hint()) {
-                say::note(&format!("hint: {hint}"));
+                say::remark(&format!("hint: {hint}"));
             }
         }
         let store = Store::open(&self.store)?;

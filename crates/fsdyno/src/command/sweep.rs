@@ -1,7 +1,7 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
 use super::plans::load;
-use super::{Result, Surroundings, find, header, image, overrides, show};
+use super::{Result, Surroundings, find, header, image, log, overrides, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
@@ -33,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
-        say::note(&format!(
+        say::remark(&format!(
             "hint: to continue, run fsdyno sweep {} --resume {} with the same arguments",
             options.plan.display(),
             ended.sweep
@@ -87,7 +87,7 @@ pub fn measure(
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
     }
-    say::note(&format!(
+    say::remark(&format!(
         "sweep {} is in {}; fsdyno show {0} prints it again",
         ended.sweep,
         surroundings.store.display()
@@ -200,6 +200,9 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
         Progress::Stored(at, trial) => {
             let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
+            if say::is_verbose() {
+                trial.built.log.iter().for_each(|step| display.line(&log::line(step)));
+            }
         }
         Progress::Further { block, cases, trials } => {
             display.extend(u64::from(*trials));

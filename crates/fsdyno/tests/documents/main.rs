@@ -231,3 +231,21 @@ fn save_what_it_names(reader: &Reader, line: &str, plan: Option<&str>) {
         }
     }
 }
+
+/// The site that `make book` builds contains exactly the pages of `docs/`, and their links lead somewhere.
+#[test]
+fn every_page_is_in_the_book_and_its_links_lead_somewhere() {
+    let docs = pages::root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("the summary");
+    for page in pages() {
+        if let Some(path) = page.path.strip_prefix("docs/").filter(|path| *path != "SUMMARY.md") {
+            assert!(summary.contains(&format!("({path})")), "{path} is not in docs/SUMMARY.md");
+        }
+        let base = pages::root().join(&page.path);
+        let links = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let file = base.parent().expect("a directory").join(link.split('#').next().unwrap_or_default());
+            assert!(file.exists(), "{}: nothing is at '{link}'", page.path);
+        }
+    }
+}

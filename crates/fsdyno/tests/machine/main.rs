@@ -21,6 +21,7 @@ mod edges;
 mod engine_fuse;
 mod engine_tree;
 mod external;
+mod first_hour;
 mod full_disk;
 mod guards;
 mod guards_confirmed;
@@ -36,6 +37,7 @@ mod kill;
 mod lifecycle;
 mod memory;
 mod named_disks;
+mod package;
 mod postmark;
 mod preallocated;
 mod recommend;
@@ -62,6 +64,7 @@ fn main() {
         engine_fuse::tests(),
         engine_tree::tests(),
         external::tests(),
+        first_hour::tests(),
         full_disk::tests(),
         guards::tests(),
         guards_confirmed::tests(),
@@ -77,6 +80,7 @@ fn main() {
         lifecycle::tests(),
         memory::tests(),
         named_disks::tests(),
+        package::tests(),
         postmark::tests(),
         preallocated::tests(),
         recommend::tests(),
