@@ -44,17 +44,23 @@ fn pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut root = Cli::command();
     // Global options reach the commands, and their names become those of the pages.
     root.build();
-    for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
+    let shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+    for command in root.get_subcommands().filter(shown) {
         let name = format!("fsdyno-{}", command.get_name());
-        let mut page = Vec::new();
-        Man::new(command.clone()).render(&mut page)?;
+        let page = page(command.clone())?;
         pages.push((format!("share/man/man1/{name}.1"), page));
     }
-    let mut page = Vec::new();
-    Man::new(Cli::command()).render(&mut page)?;
+    let mut page = page(Cli::command())?;
     page.extend(further_sections().to_roff().into_bytes());
     pages.push(("share/man/man1/fsdyno.1".to_string(), page));
     Ok(pages)
+}
+
+/// The page of a command. What is printed after its help are examples.
+fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    Man::new(command).render(&mut page)?;
+    Ok(String::from_utf8(page)?.replace(".SH EXTRA", ".SH EXAMPLES").into_bytes())
 }
 
 /// What the definition of the command line does not say.

@@ -9,6 +9,7 @@ use fsdyno_core::TrialRecord;
 use fsdyno_store::{NewSweep, Store};
 use fsdyno_testkit as testkit;
 use pages::{Block, Page, pages, simple_commands};
+use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,12 @@ impl Reader {
         program("fsdyno", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_fsdyno")));
         program("sudo", "exec \"$@\"");
         STAND_INS.iter().for_each(|name| program(name, "cat >/dev/null"));
+        reader
+    }
+
+    fn prepared() -> Self {
+        let reader = Reader::new();
+        reader.prepare();
         reader
     }
 
@@ -157,8 +164,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn every_plan_can_be_dry_run() {
-    let reader = Reader::new();
-    reader.prepare();
+    let reader = Reader::prepared();
     let blocks: Vec<Block> = pages().iter().flat_map(Page::blocks).collect();
     let plans: Vec<&Block> = blocks.iter().filter(|block| block.language == "toml").collect();
     assert!(plans.len() >= 20, "only {} plans", plans.len());
@@ -194,8 +200,7 @@ fn every_command_that_may_run_runs() {
     let (mut ran, mut exempted) = (0, Vec::new());
     for page in pages() {
         // Each page is read by somebody with a machine of their own.
-        let reader = Reader::new();
-        reader.prepare();
+        let reader: OnceCell<Reader> = OnceCell::new();
         let mut latest: Option<String> = None;
         for block in page.blocks() {
             match block.language.as_str() {
@@ -206,7 +211,8 @@ fn every_command_that_may_run_runs() {
                             exempted.push(format!("{}: not run: {line} ({reason})", block.at));
                             continue;
                         }
-                        save_what_it_names(&reader, &line, latest.as_deref());
+                        let reader = reader.get_or_init(Reader::prepared);
+                        save_what_it_names(reader, &line, latest.as_deref());
                         let output = reader.run(&line);
                         // `compare` may have found something slower.
                         let fine = output.status.success()

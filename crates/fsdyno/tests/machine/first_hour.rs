@@ -251,10 +251,15 @@ fn the_log_has_everything_that_was_done_to_the_machine() {
         assert!(log.contains(step), "no '{step}' in\n{log}");
     }
     assert!(!log.contains("(failed: "), "{log}");
+    // Versions are asked for before the sweep.
     let made =
-        |program: &str| trace.lines().filter(|line| line.contains(&format!("/{program}\", ["))).count();
-    assert_eq!(log.matches("mkfs.ext4 ").count(), made("mkfs.ext4"), "{log}\n{trace}");
-    assert_eq!(made("mkfs.ext4"), trials, "{trace}");
+        |call: &str| trace.lines().filter(|line| line.contains(call) && !line.contains("\"-V\"]")).count();
+    for (step, call) in
+        [("mkfs.ext4 ", "/mkfs.ext4\", ["), ("e2fsck ", "/e2fsck\", ["), ("umount /", "umount2(\"")]
+    {
+        assert_eq!(log.matches(step).count(), made(call), "{step}\n{log}\n{trace}");
+    }
+    assert_eq!(made("/mkfs.ext4\", ["), trials, "{trace}");
     // What --verbose said is what was stored.
     let said = String::from_utf8_lossy(&swept.stderr).into_owned();
     for line in log.lines().filter(|line| line.contains(" ms  ")) {
