@@ -409,7 +409,8 @@ pub trait Host {
     /// that cannot abandon a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}
 
-    /// What was done since the last call: changes and programs, in order. A host that keeps no log has nothing.
+    /// What was done since the last call: changes and programs, in order. Nothing from a host that keeps no
+    /// log.
     fn take_log(&mut self) -> Vec<Step> {
         Vec::new()
     }

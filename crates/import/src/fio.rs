@@ -44,7 +44,8 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
     }])
 }
 
-/// Rejects files with other jobs than the first one of the same configuration: their trials would be averaged.
+/// Rejects files with other jobs than the first one of the same configuration: their trials would be
+/// averaged.
 pub(super) fn same_jobs(files: &[File], drafts: &[Draft]) -> Result<(), ImportError> {
     let mut first: BTreeMap<&str, (&File, Jobs)> = BTreeMap::new();
     for (file, draft) in files.iter().zip(drafts) {

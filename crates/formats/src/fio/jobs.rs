@@ -41,8 +41,8 @@ pub(super) fn alike(one: &Job, other: &Job) -> bool {
 /// How many operations it takes until their mean size says something: the last one of a file may be short.
 const ENOUGH: u64 = 1000;
 
-/// Rejects an entry whose figures its own options cannot produce. Under `group_reporting`, fio adds all jobs of
-/// a group up and prints the name of one and the options of another, so that one of them seems to be missing.
+/// Rejects an entry whose figures its own options cannot produce. Under `group_reporting`, fio adds all jobs
+/// of a group up and prints the name of one and the options of another, so that one of them seems missing.
 pub(super) fn check(job: &Job, document: &Document) -> Result<(), String> {
     let global = &document.global;
     let merged = |why: String| {

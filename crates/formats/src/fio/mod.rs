@@ -2,11 +2,11 @@
 //!
 //! A phase is the jobs with the same options in a group as fio groups them (`new_group`, `stonewall`): what
 //! they read appears as readers, what they write as writers. Jobs that differ, such as a log and the data
-//! files of a database, are phases of their own, which ran at the same time. Latency distributions come from fio's own bins, 64 to each power of
-//! two, so quantiles are accurate to 0.8 %; minimum, maximum, mean and deviation are exact. With
-//! `lat_percentiles=1` the distribution is that of the total latency, otherwise of the completion latency
-//! (`clat`). If a job file tells fio to omit samples or percentiles (`gtod_reduce`, `clat_percentiles=0`),
-//! there are rates but no latencies, and a warning says so.
+//! files of a database, are phases of their own, which ran at the same time. Latency distributions come from
+//! fio's own bins, 64 to each power of two, so quantiles are accurate to 0.8 %; minimum, maximum, mean and
+//! deviation are exact. With `lat_percentiles=1` the distribution is that of the total latency, otherwise of
+//! the completion latency (`clat`). If a job file tells fio to omit samples or percentiles (`gtod_reduce`,
+//! `clat_percentiles=0`), there are rates but no latencies, and a warning says so.
 
 mod jobs;
 mod sane;
