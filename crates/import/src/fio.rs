@@ -208,11 +208,11 @@ mod tests {
             trials(Format::Fio, &files, configuration)
         };
         assert_eq!(import(PLUS.to_string(), Some("ext4")).unwrap().len(), 2);
-        let other = PLUS.replace("\"bs\" : \"64k\"", "\"bs\" : \"4k\"");
+        let other = PLUS.replace("\"fsync\" : \"64\"", "\"fsync\" : \"8\"");
         assert_ne!(other, PLUS);
         let error = import(other.clone(), Some("ext4")).unwrap_err().to_string();
         assert!(
-            error.starts_with("'b.json' has job '") && error.contains("with bs=4k, not bs=64k"),
+            error.starts_with("'b.json' has job '") && error.contains("with fsync=8, not fsync=64"),
             "{error}"
         );
         // Of two configurations, they are two cases.

@@ -53,7 +53,7 @@ pub(super) const PLAN: KeyTable = KeyTable {
         "seed" = "42": "seed of the order of trials, of trees, of contents and of the UUIDs of filesystems";
         "telemetry" = "1s": "time between two looks at the counters of /proc and /sys, at least \
             `\"100ms\"`; `false`: none";
-        "watchdog" = "60s": "how long an engine may make no progress beyond the expected duration of its \
+        "watchdog" = "1m": "how long an engine may make no progress beyond the expected duration of its \
             stage before the trial is given up";
         "kernels" = "": "kernels of your own, by name, for the axis `kernel`; see [Kernels](#kernels)";
         "guest" = "": "the virtual machine of trials on other kernels; see [Kernels](#kernels)";
