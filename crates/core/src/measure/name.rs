@@ -60,7 +60,7 @@ pub enum MeasureError {
         /// The nearest known word.
         nearest: Option<String>,
         /// All of them.
-        known: Vec<&'static str>,
+        known: Box<[&'static str]>,
     },
     /// A full name with too few or too many parts.
     #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
