@@ -1,8 +1,10 @@
 # What a user runs. Everything that these targets need is installed by scripts/install-tools where it may.
 
 CARGO ?= cargo
+# sudo finds programs here: it is in the secure_path of sudoers(5).
+PREFIX ?= /usr/local
 
-.PHONY: help build demo test check unit docs bench soak clean
+.PHONY: help build install uninstall deb static demo test check unit docs book bench soak clean
 
 help:
 	@echo "make demo    build, sweep real filesystems on a scratch image, print the tables, write a report"
@@ -10,12 +12,28 @@ help:
 	@echo "make check   formatting and lints"
 	@echo "make unit    the tests that need neither root nor a real device"
 	@echo "make docs    docs/reference, written anew from the program"
+	@echo "make book    the documentation as a site in target/book, with mdBook; needs no network"
 	@echo "make bench   what fsdyno itself costs, against plain loops"
 	@echo "make soak    the long run before a release: random plans and real sweeps, ended in every way; as root"
 	@echo "make build   target/release/fsdyno"
+	@echo "make install what make build built, with man pages, completions and docs, in PREFIX ($(PREFIX)); as root"
+	@echo "make deb     a Debian package in target/debian"
+	@echo "make static  a program that needs no library and runs on any Linux"
 
 build:
 	$(CARGO) build --release --locked
+
+# Builds nothing, so that sudo leaves no files of root in target/.
+install uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install $@
+
+deb: build
+	@scripts/install-tools deb
+	@scripts/deb
+
+static:
+	@scripts/install-tools static
+	@scripts/static
 
 demo: build
 	@scripts/install-tools demo
@@ -35,6 +53,10 @@ unit:
 
 docs:
 	$(CARGO) run --locked -p fsdyno -- reference docs/reference
+
+book:
+	@command -v mdbook >/dev/null || { echo "make book needs mdBook: cargo install --locked mdbook" >&2; exit 2; }
+	mdbook build
 
 bench:
 	@scripts/install-tools test

@@ -6,12 +6,12 @@
 //! form (`4096` and `4K` both become `4k`), so that two plans with the same meaning compare equal.
 
 use crate::cache::CacheState;
-use crate::did_you_mean;
 use crate::filesystem;
 use crate::kernel::HOST_KERNEL;
 use crate::scheduler;
 use crate::sysctl;
 use crate::units::{Bytes, Nanos};
+use crate::{alternatives, did_you_mean};
 use std::fmt;
 
 /// What the levels of an axis look like.
@@ -302,7 +302,7 @@ static SYSCTL: Axis = Axis {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
     /// No axis has this name.
-    #[error("unknown axis '{name}'{}", did_you_mean(nearest))]
+    #[error("unknown axis '{name}'{}", alternatives(nearest, AXES.iter().map(|axis| axis.name)))]
     UnknownAxis {
         /// As written.
         name: String,

@@ -71,6 +71,14 @@ fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
 }
 
+/// The same, or all known words if none is near.
+fn alternatives<'a>(nearest: &Option<String>, known: impl Iterator<Item = &'a str>) -> String {
+    match nearest {
+        Some(_) => did_you_mean(nearest),
+        None => format!("; expected one of {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
 fn similarity(word: &str, candidate: &str) -> f64 {
     let slip = candidate.len() > 2 && strsim::osa_distance(word, candidate) == 1;
     strsim::jaro_winkler(word, candidate).max(if slip { 0.8 } else { 0.0 })

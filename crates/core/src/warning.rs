@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Declares the kinds of warning once: variant, printed name, and meaning.
+/// Declares the kinds of warning once: variant, printed name, meaning, and what to do.
 macro_rules! warnings {
-    ($($variant:ident = $name:literal: $meaning:literal;)*) => {
+    ($($variant:ident = $name:literal: $meaning:literal, $remedy:literal;)*) => {
         /// What kind of confounder.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum WarningKind {
@@ -25,64 +25,127 @@ macro_rules! warnings {
             pub const fn meaning(self) -> &'static str {
                 match self { $(WarningKind::$variant => $meaning,)* }
             }
+
+            /// What a user can do about it, for the reference.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(WarningKind::$variant => $remedy,)* }
+            }
         }
     };
 }
 
 warnings! {
     CachesNotDropped = "caches-not-dropped":
-        "the page cache could not be dropped, so reads may come from memory";
+        "the page cache could not be dropped, so reads may come from memory",
+        "run as root, or compare only results that all carry this warning";
     NotRemounted = "not-remounted":
-        "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again";
+        "the filesystem stayed mounted, although the workload calls for unmounting and mounting it again",
+        "use a plan with an image or a block device instead of a directory if cold reads matter";
     CacheNotWarm = "cache-not-warm":
-        "not everything that the plan wants in memory at the beginning of a phase stayed there";
+        "not everything that the plan wants in memory at the beginning of a phase stayed there",
+        "raise `memory` or make the trees smaller, so that everything fits";
     TreeSmallerThanMemory = "tree-smaller-than-memory":
-        "the tree fits into memory, so later passes may come from the page cache";
+        "the tree fits into memory, so later passes may come from the page cache",
+        "make the trees larger than memory, or limit the memory of the load with `memory`";
     MemoryNotLimited = "memory-not-limited":
-        "the load could use all memory, although the plan limits it";
-    ReaderPasses = "reader-passes": "readers reached the end of their data and started again";
+        "the load could use all memory, although the plan limits it",
+        "run as root on a kernel with memory cgroups";
+    ReaderPasses = "reader-passes":
+        "readers reached the end of their data and started again",
+        "nothing is wrong if memory is limited; else make the trees larger or the window shorter";
     WriterRounds = "writer-rounds":
-        "writers used up their space, and removed or wrote over what they had written to continue";
-    OptionNotInForce = "option-not-in-force": "an option that was requested is not in force";
-    NameMapped = "name-mapped": "a name in the plan was mapped to its successor";
+        "writers used up their space, and removed or wrote over what they had written to continue",
+        "make the device or `writer_space` larger; the text says how much of the time it took";
+    OptionNotInForce = "option-not-in-force":
+        "an option that was requested is not in force",
+        "do not compare this setting: the text says what is in force instead";
+    NameMapped = "name-mapped":
+        "a name in the plan was mapped to its successor",
+        "nothing is wrong; write the new name in new plans";
     NearestEquivalent = "nearest-equivalent":
-        "the plan reproduces a study, and this setting is the closest available to the one in the study";
-    Censored = "censored": "some operations had not ended at the drain limit";
-    LateFailure = "late-failure": "an operation failed after the window, when nothing counted any more";
-    SlowTimer = "slow-timer": "the timer is not the TSC, so timing costs more";
+        "the plan reproduces a study, and this setting is the closest available to the one in the study",
+        "keep the difference in mind when you compare with the published figures";
+    Censored = "censored":
+        "some operations had not ended at the drain limit",
+        "read figures with `>=` as lower bounds; raise `drain_limit` to see their ends";
+    LateFailure = "late-failure":
+        "an operation failed after the window, when nothing counted any more",
+        "the figures of the window count; look into the kernel log, and check how full the device was";
+    SlowTimer = "slow-timer":
+        "the timer is not the TSC, so timing costs more",
+        "compare only results of the same timer; see `clocksource` in the kernel's documentation";
     FigureMissing = "figure-missing":
-        "a program reported no figure, or only a coarse one, for part of its work";
+        "a program reported no figure, or only a coarse one, for part of its work",
+        "choose sizes that keep the program busy for longer, or the native workload of the same name";
     Imported = "imported":
-        "the trial was not run by fsdyno; its figures come from a file, which does not contain everything";
-    Durability = "durability": "the settings weaken what survives a power cut";
+        "the trial was not run by fsdyno; its figures come from a file, which does not contain everything",
+        "compare with results of the same origin; what the file does not contain is absent";
+    Durability = "durability":
+        "the settings weaken what survives a power cut",
+        "choose this setting only if losing recent writes, or the filesystem, in a power cut is acceptable";
     ImageShape = "image-shape":
-        "the image is on a filesystem where one with other sectors, or one that was written first, was faster or slower";
-    PageCache = "page-cache": "bytes were read from the page cache instead of the device";
+        "where the image is, one with other sectors or one that was written first was faster or slower",
+        "add `preallocate = \"write\"` and `sector` to the plan, or use a block device";
     NotThrottled = "not-throttled":
-        "writers were still faster than the device when the ramp ended: their window includes what memory took";
+        "writers were still faster than the device when the ramp ended: their window includes what memory took",
+        "limit the memory of the load with `memory`, or rank by `write-durable`";
+    PageCache = "page-cache":
+        "bytes were read from the page cache instead of the device",
+        "limit the memory of the load with `memory`, or make the trees larger than memory";
     WriteCacheAbsorbed = "write-cache-absorbed":
-        "bytes were written to the page cache and did not reach the device while they were measured";
+        "bytes were written to the page cache and did not reach the device while they were measured",
+        "rank by `write-durable`, make windows longer, or limit the memory of the load";
     HostCache = "host-cache":
-        "the host's memory stands behind the device: an image in memory, or one that the host caches";
-    ForeignLoad = "foreign-load": "other processes used processor time";
+        "the host's memory stands behind the device: an image in memory, or one that the host caches",
+        "put the image on a disk, or remove `direct_io = false`";
+    ForeignLoad = "foreign-load":
+        "other processes used processor time",
+        "stop what else runs on the machine, and repeat the sweep";
     LazyInitialisation = "lazy-initialisation":
-        "the kernel initialised a filesystem in the background during the measurement";
-    ProcessorsSaturated = "processors-saturated": "the workers used all processors";
-    StealTime = "steal-time": "a hypervisor gave processor time to other guests";
-    OtherIo = "other-io": "other processes read and wrote block devices";
-    SharedDisk = "shared-disk": "other partitions of the disk are in use";
-    Compression = "compression": "the filesystem compresses, and the content compresses well";
-    WriteCache = "write-cache": "a volatile write cache is not flushed, or its state is unknown";
+        "the kernel initialised a filesystem in the background during the measurement",
+        "make `ramp` longer, or disable it with mkfs options such as `-E lazy_itable_init=0`";
+    ProcessorsSaturated = "processors-saturated":
+        "the workers used all processors",
+        "use fewer workers: the figures are those of the processors, not of the storage";
+    StealTime = "steal-time":
+        "a hypervisor gave processor time to other guests",
+        "repeat the sweep when the host of this virtual machine is quiet; more repetitions help";
+    OtherIo = "other-io":
+        "other processes read and wrote block devices",
+        "stop what else uses the disks, or give the sweep a disk of its own";
+    SharedDisk = "shared-disk":
+        "other partitions of the disk are in use",
+        "use a whole disk, or read the figures as those of a disk that others use too";
+    Compression = "compression":
+        "the filesystem compresses, and the content compresses well",
+        "set `content = \"random\"`, or the compressibility of your own data as `fsdyno profile` prints it";
+    Incompressible = "incompressible":
+        "the filesystem compresses, but the content of files does not compress",
+        "set `content` to the compressibility of your own data, as `fsdyno profile` prints it";
+    WriteCache = "write-cache":
+        "a volatile write cache is not flushed, or its state is unknown",
+        "find out whether the cache survives a power cut; results of other devices may not be comparable";
     StillWide = "still-wide":
-        "a case was repeated as often as the plan allows, and its interval is still wider than the plan requires";
-    CheckFailed = "check-failed": "the filesystem check found errors";
-    NotChecked = "not-checked": "the filesystem has no check, so it is unknown whether it is still consistent";
+        "after as many trials as the plan allows, an interval is still wider than the plan requires",
+        "raise `max` in `repetitions`, or find out what varies: drift, other load, steal time";
+    CheckFailed = "check-failed":
+        "the filesystem check found errors",
+        "read what the check said in `show --format json`: filesystem, kernel or device are at fault";
+    NotChecked = "not-checked":
+        "the filesystem has no check, so it is unknown whether it is still consistent",
+        "nothing to do";
     StillMounted = "still-mounted":
-        "another mount namespace, such as that of a container, kept the filesystem mounted when fsdyno unmounted it";
-    GarbageCollection = "garbage-collection": "the filesystem's garbage collector did not run";
+        "another mount namespace, such as that of a container, kept the filesystem mounted",
+        "find the process or container that keeps it mounted: `grep fsdyno /proc/*/mountinfo`";
+    GarbageCollection = "garbage-collection":
+        "the filesystem's garbage collector did not run",
+        "expect long runs to be slower: install the filesystem's tools, whose daemon collects garbage";
     Emulation = "emulation":
-        "a guest ran on emulated processors; only ratios between such guests are meaningful";
-    LeftBehind = "left-behind": "a change to the machine could not be undone";
+        "a guest ran on emulated processors; only ratios between such guests are meaningful",
+        "compare only with other results of emulated guests, or use a machine with KVM";
+    LeftBehind = "left-behind":
+        "a change to the machine could not be undone",
+        "stop what still uses it, then run `sudo fsdyno restore`";
 }
 
 impl fmt::Display for WarningKind {

@@ -13,6 +13,7 @@ mod background;
 mod bounds;
 mod buckets;
 mod cache;
+mod compressibility;
 mod content;
 mod counter;
 mod error;

@@ -1,9 +1,11 @@
 //! The shape of a real directory tree, as a model for plans.
 //!
-//! Only names, types, link counts and sizes are read: no file is opened. The scan stays in one filesystem,
-//! follows no link, and counts a file with several names once. What may not be read is counted, and the scan
-//! continues. The result contains histograms and nothing that identifies a file.
+//! Only names, types, link counts and sizes are read, and then a few blocks, to see how well they compress.
+//! The scan stays in one filesystem, follows no link, and counts a file with several names once. What may not
+//! be read is counted, and the scan continues. The result contains histograms and nothing that identifies a
+//! file.
 
+use crate::compressibility::Draw;
 use crate::error::EngineError;
 use crate::plant::DIRECTORY;
 use crate::removal::ENTRIES;
@@ -12,9 +14,10 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Scans a directory.
 ///
@@ -28,12 +31,16 @@ pub fn scan(directory: &Path) -> Result<Profile, EngineError> {
     let attributes = look_at(&top, c"").map_err(fail)?;
     let mut scan = Scan { device: (attributes.stx_dev_major, attributes.stx_dev_minor), ..Scan::default() };
     scan.directory(&top, 1).map_err(fail)?;
-    Ok(scan.profile())
+    let compressible = std::mem::take(&mut scan.draw).estimate(&top);
+    Ok(Profile { compressible, ..scan.profile() })
 }
 
 #[derive(Default)]
 struct Scan {
     device: (u32, u32),
+    /// The directory that is being scanned, below the top one.
+    at: PathBuf,
+    draw: Draw,
     /// Inodes of files with several names that were counted.
     seen: HashSet<u64>,
     bytes: u64,
@@ -76,8 +83,10 @@ impl Scan {
         self.files.add(files);
         self.directories.add(below.len() as u64);
         for name in below {
+            self.at.push(OsStr::from_bytes(name.as_bytes()));
             let scanned = rustix::fs::openat(directory, &name, DIRECTORY, Mode::empty())
                 .and_then(|child| self.directory(&child, depth + 1));
+            self.at.pop();
             self.unreadable += u64::from(scanned.is_err());
         }
         Ok(())
@@ -89,6 +98,7 @@ impl Scan {
             return false;
         }
         self.bytes += attributes.stx_size;
+        self.draw.add(|| self.at.join(OsStr::from_bytes(name.to_bytes())), attributes.stx_size);
         self.sizes.add(attributes.stx_size);
         self.depths.add(depth);
         self.name_lengths.add(name.count_bytes() as u64);
@@ -106,6 +116,7 @@ impl Scan {
             directories_per_directory: self.directories.bins(),
             depth: self.depths.bins(),
             name_length_bytes: self.name_lengths.bins(),
+            compressible: None,
         }
     }
 }

@@ -1,5 +1,19 @@
 //! The command line: the one definition that parsing, help and the reference documentation come from.
 
+#[cfg(test)]
+mod examples;
+mod import;
+mod loudness;
+mod package;
+mod plans;
+mod profile;
+
+pub use import::{Import, ImportFormat};
+pub use loudness::Loudness;
+pub use package::{Completions, Package};
+pub use plans::Plans;
+pub use profile::Profile;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsdyno_core::units::{Size, UnitError};
 use fsdyno_core::workload::Ramp;
@@ -14,7 +28,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(
     name = "fsdyno",
-    version,
+    version = env!("FSDYNO_VERSION"),
     propagate_version = true,
     arg_required_else_help = true,
     after_help = START_HERE
@@ -33,6 +47,9 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
 
+    #[command(flatten)]
+    pub loudness: Loudness,
+
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
@@ -43,6 +60,7 @@ const START_HERE: &str = "\
 Start here:
   fsdyno doctor             what this machine can run, and what to install for the rest
   fsdyno bench DIR          measure a directory as it is; needs no root
+  fsdyno plans              the plans that come with fsdyno, ready to run or to edit
   fsdyno plan PLAN          what a sweep would do, without doing it
   sudo fsdyno sweep PLAN    do it; then fsdyno recommend says what to choose";
 
@@ -87,14 +105,19 @@ pub enum Command {
     Bench(Bench),
     /// Run a plan: build every configuration, measure it and store the results.
     #[command(
-        after_help = "Examples:\n  fsdyno plan plans/demo.toml && sudo fsdyno sweep plans/demo.toml\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
+        after_help = "Examples:\n  fsdyno plan demo && sudo fsdyno sweep demo              a plan that comes with fsdyno\n  sudo fsdyno sweep PLAN --destroy /dev/disk/by-id/...    the plan names a real disk\n  sudo fsdyno sweep PLAN --resume                         continue after an interruption"
     )]
     Sweep(Sweep),
     /// Show what a plan would do: every case and command, the time and space needed, and what is in the way.
     #[command(
-        after_help = "Examples:\n  fsdyno plan plans/demo.toml\n  fsdyno plan plans/demo.toml --set repetitions=6 --format json"
+        after_help = "Examples:\n  fsdyno plan demo\n  fsdyno plan mine.toml --set repetitions=6 --format json"
     )]
     Plan(Plan),
+    /// List the plans that come with fsdyno, print one, or save it to edit it.
+    #[command(
+        after_help = "Examples:\n  fsdyno plans\n  fsdyno plans which-filesystem --save       writes which-filesystem.toml\n  sudo fsdyno sweep which-filesystem         runs it as it is"
+    )]
+    Plans(Plans),
     /// List the stored sweeps.
     #[command(after_help = "Examples:\n  fsdyno list")]
     List(List),
@@ -136,6 +159,14 @@ pub enum Command {
     /// Undo what an interrupted sweep left on this machine.
     #[command(after_help = "Examples:\n  sudo fsdyno restore")]
     Restore(Restore),
+    /// Print a script that completes fsdyno's command line in a shell.
+    #[command(
+        after_help = "Examples:\n  fsdyno completions bash > ~/.local/share/bash-completion/completions/fsdyno"
+    )]
+    Completions(Completions),
+    /// Write the man pages, completions and the boot unit of an installation.
+    #[command(hide = true)]
+    Package(Package),
     /// Write the reference documentation into a directory.
     #[command(hide = true)]
     Reference(Reference),
@@ -178,7 +209,7 @@ pub struct Bench {
 /// Options of `fsdyno sweep`.
 #[derive(Debug, Args)]
 pub struct Sweep {
-    /// The plan, a TOML file.
+    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
@@ -227,7 +258,7 @@ pub struct Overrides {
 /// Options of `fsdyno plan`.
 #[derive(Debug, Args)]
 pub struct Plan {
-    /// The plan, a TOML file.
+    /// The plan: a TOML file, `-` for stdin, or the name of one that `fsdyno plans` lists.
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
@@ -266,13 +297,17 @@ pub struct Show {
         conflicts_with = "summary"
     )]
     pub telemetry: Option<Detail>,
+    /// Print what each trial did to the machine: commands, mounts and settings, with how long each took. The
+    /// JSON always contains it (`log`).
+    #[arg(long, conflicts_with_all = ["summary", "telemetry"])]
+    pub log: bool,
     /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`,
     /// `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
     /// Use another layout: `published` is that of the study that the plan names with `study = "..."`;
     /// `bonnie-csv` is the input of bon_csv2html.
-    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry"])]
+    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry", "log"])]
     pub layout: Option<Layout>,
     /// Output format.
     #[arg(long, default_value = "text")]
@@ -416,16 +451,6 @@ pub enum Detail {
     Averages,
     /// Every sample of every trial.
     Samples,
-}
-
-/// Options of `fsdyno profile`.
-#[derive(Debug, Args)]
-pub struct Profile {
-    /// The directory to scan.
-    pub directory: PathBuf,
-    /// Output file for the model [default: stdout].
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
 }
 
 /// Options of `fsdyno doctor`.

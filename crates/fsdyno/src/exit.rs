@@ -22,16 +22,33 @@ pub enum Status {
     Interrupted,
 }
 
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        ExitCode::from(match status {
+/// Every exit code with its meaning, for the reference and the man page.
+pub const CODES: &[(Status, &str)] = &[
+    (Status::Well, "success"),
+    (Status::TrialFailed, "a trial failed or could not be stored, or `compare` found something slower"),
+    (Status::Usage, "a mistake on the command line or in a plan, or a file that cannot be used"),
+    (Status::Refused, "refused by a guard, or not confirmed; nothing was written"),
+    (Status::NotRestored, "the machine is not fully restored; stderr lists what is left"),
+    (Status::Interrupted, "interrupted; everything was undone, and finished trials are kept"),
+];
+
+impl Status {
+    /// The exit code.
+    pub const fn code(self) -> u8 {
+        match self {
             Status::Well => 0,
             Status::TrialFailed | Status::Regression => 1,
             Status::Usage => 2,
             Status::Refused => 3,
             Status::NotRestored => 4,
             Status::Interrupted => 130,
-        })
+        }
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        ExitCode::from(status.code())
     }
 }
 

@@ -10,6 +10,7 @@ mod interrupt;
 mod lock;
 mod out;
 mod progress;
+mod ready;
 mod say;
 mod state;
 mod unit;

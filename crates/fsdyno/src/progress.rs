@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Shows the progress of a sweep on stderr.
 pub struct Display {
-    /// Hidden where stderr is no terminal.
+    /// Hidden where stderr is no terminal, and if the user wants quiet.
     bar: ProgressBar,
     terminal: bool,
     /// Whether lines are shown.
@@ -20,7 +20,7 @@ pub struct Display {
 impl Display {
     /// For this number of trials.
     pub fn new(trials: u64) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = std::io::stderr().is_terminal() && !say::is_quiet();
         let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(trials * 1000), target);
         let style = ProgressStyle::with_template("{bar:20} {prefix} {msg}")
@@ -29,7 +29,7 @@ impl Display {
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(500));
         }
-        Display { bar, terminal, lines: true }
+        Display { bar, terminal, lines: !say::is_quiet() }
     }
 
     /// For one of many short sweeps, of which only the bar is shown.

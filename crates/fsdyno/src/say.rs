@@ -4,8 +4,35 @@
 //! least of all in the middle of a sweep, so nothing here fails, whereas `eprintln!` would panic. Control
 //! characters in names are shown instead of being sent to the terminal.
 
+use crate::cli::Loudness;
 use fsdyno_report::visible;
 use std::io::{IsTerminal, Write, stderr, stdin};
+use std::sync::OnceLock;
+
+static LOUDNESS: OnceLock<Loudness> = OnceLock::new();
+
+/// How much to say from now on, as the command line asks.
+pub fn be(loudness: Loudness) {
+    // The command line is read once.
+    let _ = LOUDNESS.set(loudness);
+}
+
+/// Whether the user wants results and errors only.
+pub fn is_quiet() -> bool {
+    LOUDNESS.get().is_some_and(|loudness| loudness.quiet)
+}
+
+/// Whether the user wants to see what is done to the machine.
+pub fn is_verbose() -> bool {
+    LOUDNESS.get().is_some_and(|loudness| loudness.verbose)
+}
+
+/// Writes a line that the user can do without.
+pub fn remark(line: &str) {
+    if !is_quiet() {
+        note(line);
+    }
+}
 
 /// Writes a line to stderr, if anybody is reading.
 pub fn note(line: &str) {

@@ -13,8 +13,10 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-const ROOTS_STATE: &str = "/var/lib/fsdyno";
-const ROOTS_CACHE: &str = "/var/cache/fsdyno";
+/// Root's directory of state.
+pub const ROOTS_STATE: &str = "/var/lib/fsdyno";
+/// Root's directory of kernels and programs for guests.
+pub const ROOTS_CACHE: &str = "/var/cache/fsdyno";
 const STORE: &str = "results.db";
 const UNDO: &str = "undo";
 const ROOT: u32 = 0;

@@ -10,6 +10,7 @@ use fsdyno_core::EngineRequest;
 use fsdyno_host::channel::{Channel, Limits, question, understand};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
 use fsdyno_host::lines::{Excess, Heard, LINE_MAX, Lines};
+use fsdyno_host::log::StepLog;
 use fsdyno_host::wire::{self, Request};
 use fsdyno_host::{EngineOutput, EngineProcess, HostError, Result};
 use std::io::{ErrorKind, Read, Write};
@@ -36,6 +37,7 @@ pub(crate) struct GuestHost {
     limit: Option<Duration>,
     /// Set if somebody does not want to wait for it any longer.
     hurry: Arc<AtomicBool>,
+    log: StepLog,
 }
 
 /// The stream of commands to engines, and of their messages.
@@ -68,6 +70,7 @@ impl GuestHost {
             limits: Limits::default(),
             limit: None,
             hurry: Arc::default(),
+            log: StepLog::default(),
         };
         let hello = Request::Hello { version: wire::VERSION, protected: Vec::new(), first_handle: 1 };
         match guest.ask(&hello, limit, Some(interrupt)).and_then(|answer| understand::<u32>(name, &answer)) {
@@ -193,6 +196,10 @@ impl Channel for GuestHost {
         let limit = self.limits.of(request, self.limit);
         let hurry = Arc::clone(&self.hurry);
         self.ask(request, limit, Some(&hurry))
+    }
+
+    fn log(&mut self) -> Option<&mut StepLog> {
+        Some(&mut self.log)
     }
 
     fn be_patient(&mut self, limit: Option<Duration>) {

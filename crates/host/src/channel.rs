@@ -5,6 +5,7 @@
 //! is a host.
 
 use crate::lines::shortened;
+use crate::log::StepLog;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::wire::{self, Request};
 use crate::{
@@ -12,12 +13,13 @@ use crate::{
     MountRequest, NewImage, Output, Result,
 };
 use fsdyno_core::environment::Confinement;
+use fsdyno_core::result::Step;
 use fsdyno_core::{Bytes, EngineRequest};
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How much longer the other end may take than the limit of a command, which it enforces itself.
 const COMMAND_MARGIN: Duration = Duration::from_secs(10);
@@ -76,6 +78,10 @@ pub trait Channel {
     /// Everything that works at the other end keeps this descriptor open until it is gone, if it could
     /// outlive this process.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
+    /// Where steps are noted, if anybody wants to know.
+    fn log(&mut self) -> Option<&mut StepLog> {
+        None
+    }
     /// Starts an engine at the other end.
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }
@@ -107,8 +113,12 @@ pub fn understand<T: DeserializeOwned>(host: &str, line: &[u8]) -> Result<T> {
 }
 
 fn call<T: DeserializeOwned>(channel: &mut impl Channel, request: &Request) -> Result<T> {
-    let line = channel.exchange(request)?;
-    understand(&channel.end(), &line)
+    let begun = Instant::now();
+    let result = channel.exchange(request).and_then(|line| understand(&channel.end(), &line));
+    if let Some(log) = channel.log() {
+        log.note(request, begun.elapsed(), result.as_ref().err());
+    }
+    result
 }
 
 impl<C: Channel> Host for C {
@@ -117,7 +127,11 @@ impl<C: Channel> Host for C {
     }
 
     fn run(&mut self, command: &Command) -> Result<Output> {
-        call(self, &Request::Run { command: command.clone() })
+        let output: Output = call(self, &Request::Run { command: command.clone() })?;
+        if let (Some(log), true) = (self.log(), output.status != 0) {
+            log.failed(output.status);
+        }
+        Ok(output)
     }
 
     fn confinement(&mut self) -> Result<Confinement> {
@@ -247,6 +261,10 @@ impl<C: Channel> Host for C {
 
     fn limit_steps(&mut self, limit: Option<Duration>) {
         self.be_patient(limit);
+    }
+
+    fn take_log(&mut self) -> Vec<Step> {
+        self.log().map(StepLog::take).unwrap_or_default()
     }
 
     fn hold(&mut self, lock: Arc<OwnedFd>) {

@@ -13,6 +13,7 @@ pub mod fake;
 pub mod guest;
 pub mod lines;
 pub mod local;
+pub mod log;
 pub mod mountinfo;
 pub mod probe;
 pub mod setting;
@@ -20,6 +21,7 @@ pub mod trusted;
 pub mod wire;
 
 use fsdyno_core::environment::Confinement;
+use fsdyno_core::result::Step;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use serde::{Deserialize, Serialize};
@@ -406,6 +408,12 @@ pub trait Host {
     /// Limits every step to this time instead of its usual limit; `None` restores the usual limits. A host
     /// that cannot abandon a step waits for its end in any case.
     fn limit_steps(&mut self, _limit: Option<Duration>) {}
+
+    /// What was done since the last call: changes and programs, in order. Nothing from a host that keeps no
+    /// log.
+    fn take_log(&mut self) -> Vec<Step> {
+        Vec::new()
+    }
 
     /// From now on, every process that carries out steps or is an engine keeps this descriptor open until it
     /// is gone, and with it the lock on its file. A host without processes of its own does nothing here.

@@ -6,7 +6,7 @@ use fsdyno_core::Workload;
 use fsdyno_core::configuration::Configuration;
 use fsdyno_core::environment::Environment;
 use fsdyno_core::workload::{External, Program};
-use fsdyno_formats::fio::{self, FioError, Head};
+use fsdyno_formats::fio::{self, FioError, Head, Jobs};
 use std::collections::BTreeMap;
 
 pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
@@ -42,6 +42,47 @@ pub(super) fn drafts(file: &File) -> Result<Vec<Draft>, ImportError> {
         warnings,
         finished: ended.map(|ended| ended.to_string()).unwrap_or_default(),
     }])
+}
+
+/// Rejects files with other jobs than the first one of the same configuration: their trials would be
+/// averaged.
+pub(super) fn same_jobs(files: &[File], drafts: &[Draft]) -> Result<(), ImportError> {
+    let mut first: BTreeMap<&str, (&File, Jobs)> = BTreeMap::new();
+    for (file, draft) in files.iter().zip(drafts) {
+        let jobs = fio::options(json(file)?).map_err(|error| misread(file, &error))?;
+        let name = draft.configuration.name.as_str();
+        let Some((other, known)) = first.get(name) else {
+            first.insert(name, (file, jobs));
+            continue;
+        };
+        if let Some(difference) = difference(&jobs, known) {
+            return Err(ImportError::OtherJobs {
+                file: file.path.clone(),
+                difference,
+                first: other.path.clone(),
+                configuration: name.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The first difference between the jobs of two files, in words.
+fn difference(jobs: &Jobs, known: &Jobs) -> Option<String> {
+    let names = |jobs: &Jobs| jobs.keys().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    if !jobs.keys().eq(known.keys()) {
+        return Some(format!("jobs {}, not {}", names(jobs), names(known)));
+    }
+    jobs.iter().zip(known.values()).find_map(|((job, options), known)| {
+        let keys = options.keys().chain(known.keys());
+        let key = keys.into_iter().find(|key| options.get(*key) != known.get(*key))?;
+        let set = |options: &BTreeMap<String, String>| match options.get(key).map(String::as_str) {
+            None => format!("no {key}"),
+            Some("") => key.clone(),
+            Some(value) => format!("{key}={value}"),
+        };
+        Some(format!("job '{job}' with {}, not {}", set(options), set(known)))
+    })
 }
 
 /// The JSON document, which messages of fio may precede.
@@ -156,6 +197,28 @@ mod tests {
         for numjobs in ["4294967295", "4294967296", "-1"] {
             with("\"numjobs\" : \"2\"", &format!("\"numjobs\" : \"{numjobs}\"")).unwrap();
         }
+    }
+
+    /// Trials of one configuration are averaged, so they must have done the same.
+    #[test]
+    fn files_of_one_configuration_have_the_same_jobs() {
+        let file = |path: &str, text: String| File { path: path.to_string(), text };
+        let import = |second: String, configuration| {
+            let files = [file("a.json", PLUS.to_string()), file("b.json", second)];
+            trials(Format::Fio, &files, configuration)
+        };
+        assert_eq!(import(PLUS.to_string(), Some("ext4")).unwrap().len(), 2);
+        let other = PLUS.replace("\"fsync\" : \"64\"", "\"fsync\" : \"8\"");
+        assert_ne!(other, PLUS);
+        let error = import(other.clone(), Some("ext4")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("'b.json' has job '") && error.contains("with fsync=8, not fsync=64"),
+            "{error}"
+        );
+        // Of two configurations, they are two cases.
+        assert_eq!(import(other, None).unwrap().len(), 2);
+        let error = import(PLUS.replace("\"mixed\"", "\"both\""), Some("ext4")).unwrap_err().to_string();
+        assert!(error.contains("jobs 'both', 'writers', not 'mixed', 'writers'"), "{error}");
     }
 
     #[test]

@@ -62,6 +62,20 @@ pub enum ImportError {
         /// Which file.
         file: String,
     },
+    /// It has other jobs than another file whose trials would count as the same case.
+    #[error(
+        "'{file}' has {difference} as in '{first}': trials of configuration '{configuration}' must do the same"
+    )]
+    OtherJobs {
+        /// Which file.
+        file: String,
+        /// What differs: this file's, then that of the other one.
+        difference: String,
+        /// The other file.
+        first: String,
+        /// The configuration that both would belong to.
+        configuration: String,
+    },
     /// It is well-formed, but not a valid result.
     #[error("'{file}': {problem}")]
     NoResult {
@@ -187,6 +201,9 @@ pub fn trials(
     }
     if let Some(name) = configuration {
         drafts.iter_mut().for_each(|draft| draft.configuration.name = name.to_string());
+    }
+    if format == Format::Fio {
+        fio::same_jobs(files, &drafts)?;
     }
     let mut cases: Vec<(Configuration, Workload)> = Vec::new();
     let numbered = (0..).zip(drafts).map(|(number, draft)| {

@@ -98,6 +98,7 @@ impl Older<'_> {
                 scheduler_in_force: get(row, "scheduler_in_force")?,
                 check: from_json_or_none(row, "check_result")?,
                 recipe: from_json_or_none(row, "recipe")?,
+                log: Vec::new(),
             },
             environment: from_json(row, "environment")?,
             trees: TreeSummary {

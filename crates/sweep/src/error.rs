@@ -75,7 +75,7 @@ impl PlanError {
     /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<&'static str> {
         match *self.problem {
-            PlanProblem::Read { .. } => Some("example plans are in the directory plans/"),
+            PlanProblem::Read { .. } => Some("fsdyno plans lists the plans that come with fsdyno"),
             PlanProblem::NoDevice => {
                 Some("add a scratch image: [device] with image = \"/var/tmp/fsdyno.img\" and size = \"8G\"")
             }

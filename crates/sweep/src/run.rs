@@ -323,6 +323,22 @@ impl Sweeping<'_> {
         position: &mut Position,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> trial::Ended {
+        // What was done before belongs to no trial.
+        machines.host.take_log();
+        let mut ended = self.run_trial_itself(machines, planned, device, position, observer);
+        // In a guest, what was done on this machine came first.
+        ended.record.built.log.splice(..0, machines.host.take_log());
+        ended
+    }
+
+    fn run_trial_itself(
+        &mut self,
+        machines: &mut Machines<'_>,
+        planned: &PlannedTrial<'_>,
+        device: &DeviceSpec,
+        position: &mut Position,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> trial::Ended {
         let start = Instant::now();
         let expected = self.clock.expected(planned.slot.case);
         let rest = self.clock.left(planned.rest);

@@ -279,11 +279,17 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
     warning(WarningKind::OtherIo, one, &text)
 }
 
-/// A filesystem that compresses moves fewer bytes than it was given, if the content compresses well.
+/// A filesystem that compresses moves fewer bytes than it was given, if the content compresses well. If it
+/// does not compress at all, compression only costs processor time.
 fn compression(record: &TrialRecord) -> Option<Warning> {
     let content = record.workload.list().into_iter().find(|listed| listed.name == "content")?.value;
-    if !compresses(record) || content == "random" {
+    if !compresses(record) {
         return None;
+    }
+    if content == "random" {
+        let text = "compression is on, but the content of files is random, which does not compress: what real data would \
+                    gain is not measured";
+        return Some(Warning::new(WarningKind::Incompressible, text));
     }
     let text = format!(
         "compression is on and the content of files is {content}: rates count bytes that never reach the device"

@@ -2,7 +2,7 @@
 
 use super::named::NAMED;
 use super::{Figure, Measure, Phase, Source, Statistic};
-use crate::did_you_mean;
+use crate::alternatives;
 use crate::operation::{Operation, Role};
 use crate::result::Quantile;
 use std::borrow::Cow;
@@ -41,7 +41,7 @@ pub(super) fn statistics() -> impl Iterator<Item = (&'static str, Statistic)> + 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
     /// Neither a short name nor a full one.
-    #[error("unknown measure '{name}'{}", did_you_mean(nearest))]
+    #[error("unknown measure '{name}'{}", alternatives(nearest, NAMED.iter().map(|named| named.name)))]
     UnknownName {
         /// As written.
         name: String,
@@ -49,7 +49,7 @@ pub enum MeasureError {
         nearest: Option<String>,
     },
     /// One part of a full name is unknown.
-    #[error("unknown {part} '{word}' in measure '{name}'{}", did_you_mean(nearest))]
+    #[error("unknown {part} '{word}' in measure '{name}'{}", alternatives(nearest, known.iter().copied()))]
     UnknownPart {
         /// As written.
         name: String,
@@ -59,6 +59,8 @@ pub enum MeasureError {
         word: String,
         /// The nearest known word.
         nearest: Option<String>,
+        /// All of them.
+        known: Box<[&'static str]>,
     },
     /// A full name with too few or too many parts.
     #[error("measure '{name}' has {parts} parts; write phase/role/operation/statistic or phase/role/figure")]
@@ -69,6 +71,21 @@ pub enum MeasureError {
         parts: usize,
     },
 }
+
+/// What other programs call a measure, and what it is called here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("bandwidth", "throughput"),
+    ("bw", "throughput"),
+    ("cpu", "cpu-per-mb"),
+    ("fsync", "sync-p99"),
+    ("iops", "PHASE/ROLE/operation-rate"),
+    ("lat", "first-byte-p999"),
+    ("latency", "first-byte-p999"),
+    ("ops", "PHASE/ROLE/operation-rate"),
+    ("stall", "longest-stall"),
+    ("stalls", "longest-stall"),
+    ("tps", "postmark-tps"),
+];
 
 impl FromStr for Measure {
     type Err = MeasureError;
@@ -98,9 +115,11 @@ impl FromStr for Measure {
 
 fn short_name(name: &str) -> Result<Source, MeasureError> {
     let named = NAMED.iter().find(|named| named.name == name);
-    named.map(|named| named.source.clone()).ok_or_else(|| MeasureError::UnknownName {
-        name: name.to_string(),
-        nearest: crate::nearest(name, NAMED.iter().map(|named| named.name)).map(str::to_string),
+    named.map(|named| named.source.clone()).ok_or_else(|| {
+        let elsewhere =
+            ELSEWHERE.iter().find(|(word, _)| *word == name.to_lowercase()).map(|(_, here)| *here);
+        let nearest = elsewhere.or_else(|| crate::nearest(name, NAMED.iter().map(|named| named.name)));
+        MeasureError::UnknownName { name: name.to_string(), nearest: nearest.map(str::to_string) }
     })
 }
 
@@ -133,6 +152,26 @@ fn known<T: Copy>(
         name: name.to_string(),
         part,
         word: word.to_string(),
-        nearest: crate::nearest(word, words.map(|(known, _)| known)).map(str::to_string),
+        nearest: crate::nearest(word, words.clone().map(|(known, _)| known)).map(str::to_string),
+        known: words.map(|(known, _)| known).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_is_answered_with_what_there_is() {
+        let refused = |text: &str| text.parse::<Measure>().unwrap_err().to_string();
+        assert_eq!(refused("iops"), "unknown measure 'iops'; did you mean 'PHASE/ROLE/operation-rate'?");
+        assert_eq!(refused("longest-stal"), "unknown measure 'longest-stal'; did you mean 'longest-stall'?");
+        let listed = refused("qqq");
+        assert!(listed.starts_with("unknown measure 'qqq'; expected one of read, read-many, "), "{listed}");
+        let listed = refused("1 reader/reader/qqq");
+        assert!(listed.contains("expected one of rate, write-rate, "), "{listed}");
+        for (_, here) in ELSEWHERE.iter().filter(|(_, here)| !here.contains('/')) {
+            assert!(here.parse::<Measure>().is_ok(), "{here}");
+        }
+    }
 }

@@ -5,8 +5,8 @@
 //! configuration, the columns of iostat) are written, and ignored when read.
 
 use super::{
-    Built, CheckResult, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, TimerFacts, TreeSummary,
-    TrialRecord,
+    Built, CheckResult, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, Step, TimerFacts,
+    TreeSummary, TrialRecord,
 };
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
@@ -52,7 +52,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 22)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 23)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -73,6 +73,7 @@ impl Serialize for TrialRecord {
         document.serialize_field("lifecycle_ns", lifecycle_ns)?;
         document.serialize_field("check", &built.check)?;
         document.serialize_field("recipe", &built.recipe)?;
+        document.serialize_field("log", &built.log)?;
         document.serialize_field("filled", filled)?;
         document.serialize_field("layout", layout)?;
         document.serialize_field("trees", trees)?;
@@ -112,6 +113,7 @@ impl<'a> Configured<'a> {
             scheduler_in_force,
             check: _,
             recipe: _,
+            log: _,
         } = built;
         Configured {
             name: name.into(),
@@ -178,6 +180,8 @@ pub(super) struct Read {
     check: Option<CheckResult>,
     #[serde(default)]
     recipe: Option<Recipe>,
+    #[serde(default)]
+    log: Vec<Step>,
     filled: Option<Filled>,
     layout: Option<Layout>,
     trees: TreeSummary,
@@ -228,6 +232,7 @@ impl TryFrom<Read> for TrialRecord {
                 scheduler_in_force: configured.scheduler_in_force.into_owned(),
                 check: read.check,
                 recipe: read.recipe,
+                log: read.log,
             },
             environment: read.environment,
             trees: read.trees,

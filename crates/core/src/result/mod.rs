@@ -85,6 +85,20 @@ pub struct Built {
     pub check: Option<CheckResult>,
     /// How to build the same on another device; absent if nothing was built.
     pub recipe: Option<Recipe>,
+    /// Everything that was done to the machine, in order; empty in results of versions that did not keep it.
+    pub log: Vec<Step>,
+}
+
+/// A change that a trial made to the machine, or a command that it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What was done, as a command line where there is one: `mkfs.ext4 ...`, `mount -t ext4 ...`.
+    pub step: String,
+    /// How long it took.
+    pub took_ns: Nanos,
+    /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// How to build a configuration on another device: the commands of the trial, without the options that pin

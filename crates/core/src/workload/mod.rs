@@ -323,6 +323,21 @@ pub struct Profile {
     pub depth: Vec<Bin>,
     /// Regular files by the length of their names in bytes.
     pub name_length_bytes: Vec<Bin>,
+    /// How well the files compress; absent if that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compressible: Option<Compressibility>,
+}
+
+/// How well files compress, estimated from a sample of their blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compressibility {
+    /// The share of the bytes that compressing saves, as in `content = { compressible = SHARE }`.
+    pub share: f64,
+    /// The standard error of the share.
+    pub standard_error: f64,
+    /// How many blocks were read.
+    pub blocks: u64,
 }
 
 /// One bin of a histogram: values from `low` to `high`, both included.

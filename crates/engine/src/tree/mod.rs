@@ -178,6 +178,7 @@ mod tests {
             directories_per_directory: vec![bin(0, 0, 14), bin(1, 1, 2), bin(4, 5, 4)],
             depth: vec![bin(1, 1, 5), bin(2, 2, 60), bin(3, 3, 35)],
             name_length_bytes: vec![bin(3, 8, 50), bin(9, 20, 50)],
+            compressible: None,
             ..Profile::default()
         }
     }

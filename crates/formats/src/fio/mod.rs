@@ -1,13 +1,17 @@
 //! fio: the JSON that it prints, `json` and `json+`.
 //!
-//! A phase is a group of jobs as fio groups them (`new_group`, `stonewall`): what its jobs read appears as
-//! readers, what they write as writers. Latency distributions come from fio's own bins, 64 to each power of
-//! two, so quantiles are accurate to 0.8 %; minimum, maximum, mean and deviation are exact. With
-//! `lat_percentiles=1` the distribution is that of the total latency, otherwise of the completion latency
-//! (`clat`). If a job file tells fio to omit samples or percentiles (`gtod_reduce`, `clat_percentiles=0`),
-//! there are rates but no latencies, and a warning says so.
+//! A phase is the jobs with the same options in a group as fio groups them (`new_group`, `stonewall`): what
+//! they read appears as readers, what they write as writers. Jobs that differ, such as a log and the data
+//! files of a database, are phases of their own, which ran at the same time. Latency distributions come from
+//! fio's own bins, 64 to each power of two, so quantiles are accurate to 0.8 %; minimum, maximum, mean and
+//! deviation are exact. With `lat_percentiles=1` the distribution is that of the total latency, otherwise of
+//! the completion latency (`clat`). If a job file tells fio to omit samples or percentiles (`gtod_reduce`,
+//! `clat_percentiles=0`), there are rates but no latencies, and a warning says so.
 
+mod jobs;
 mod sane;
+
+pub use jobs::{Jobs, options};
 
 use crate::{Results, nanos};
 use fsdyno_core::figures::LATENCY_BITS;
@@ -180,15 +184,19 @@ pub fn read(json: &str) -> Result<Results, FioError> {
         return Err(FioError::Job(format!("its job '{}' failed with error {}", job.jobname, job.error)));
     }
     sane::check(&document).map_err(FioError::Job)?;
-    let mut groups: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
+    let mut groups: Vec<Vec<&Job>> = Vec::new();
     for job in &document.jobs {
-        groups.entry(job.groupid).or_default().push(job);
+        let alike = |group: &&mut Vec<&Job>| group[0].groupid == job.groupid && jobs::alike(group[0], job);
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(job),
+            None => groups.push(vec![job]),
+        }
     }
     let mut report = Results::default();
-    for (group, jobs) in groups {
+    for jobs in groups {
         let mut name = group_name(&jobs);
-        if report.phases.iter().any(|phase| phase.name == name) {
-            name = format!("{name} (group {group})");
+        while report.phases.iter().any(|phase| phase.name == name) {
+            name = format!("{name} (group {})", jobs[0].groupid);
         }
         // Writers before readers, as everywhere.
         let roles: Vec<RoleResult> = [Role::Writer, Role::Reader]

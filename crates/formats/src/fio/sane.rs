@@ -1,7 +1,7 @@
 //! Checks that the figures of a result are possible. A file may come from anybody, and may have been edited
 //! or cut off.
 
-use super::{Direction, Distribution, Document, Job};
+use super::{Direction, Distribution, Document, Job, jobs};
 use std::collections::BTreeMap;
 
 /// The limit for every figure of a job, and for the totals of a file: bytes, operations, nanoseconds, or
@@ -13,7 +13,9 @@ const MOST_MS: u64 = MOST / 1_000_000;
 /// Rejects figures that contradict each other or exceed the limit, and says which.
 pub(super) fn check(document: &Document) -> Result<(), String> {
     for job in &document.jobs {
-        check_job(job).map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
+        check_job(job)
+            .and_then(|()| jobs::check(job, document))
+            .map_err(|problem| format!("its job '{}' {problem}", job.jobname))?;
     }
     let all = |of: fn(&Direction) -> u64| -> u128 {
         document.jobs.iter().flat_map(|job| [&job.read, &job.write]).map(|one| u128::from(of(one))).sum()

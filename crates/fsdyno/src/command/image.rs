@@ -1,7 +1,8 @@
 //! `fsdyno doctor --device PLAN`: whether it matters, on the filesystem that holds the images of a plan, that
 //! they are sparse, and which sectors they have.
 
-use super::sweep::{SweepRequest, carry_out, load, plan_trouble, status};
+use super::plans::load;
+use super::sweep::{SweepRequest, carry_out, plan_trouble, status};
 use super::{Result, Surroundings, print_json};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::{Status, Trouble};

@@ -25,7 +25,15 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         }
     }
     let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
-    let broken = |error| Trouble::new(Status::Usage, anyhow::Error::from(error)).hint("nothing was imported");
+    let broken = |error: ImportError| {
+        let hint = match &error {
+            ImportError::OtherJobs { .. } => {
+                "nothing was imported; import each with a --configuration of its own, then compare them"
+            }
+            _ => "nothing was imported",
+        };
+        Trouble::new(Status::Usage, error).hint(hint)
+    };
     let trials = trials(format, &files, options.configuration.as_deref()).map_err(broken)?;
     let measure = measure(&trials).ok_or_else(|| {
         Trouble::new(Status::Usage, anyhow!("the files contain no rates")).hint("nothing was imported")

@@ -4,6 +4,7 @@ mod agent;
 mod bench;
 mod changes;
 mod compare;
+mod completions;
 mod doctor;
 mod engine;
 mod export;
@@ -11,9 +12,12 @@ mod guest;
 mod image;
 mod import;
 mod list;
+mod log;
 mod overrides;
 mod pack;
+mod package;
 mod plan;
+mod plans;
 mod profile;
 mod recommend;
 mod reference;
@@ -53,12 +57,14 @@ pub fn run(cli: &Cli) -> Result {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
+    say::be(cli.loudness);
     interrupt::outlive_the_limit_of_files().context("cannot handle SIGXFSZ")?;
     let here = || Surroundings::new(cli);
     match &cli.command {
         Command::Bench(options) => bench::run(&here()?, options),
         Command::Sweep(options) => sweep::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),
+        Command::Plans(options) => plans::run(&here()?, options),
         Command::List(options) => list::run(&here()?, options),
         Command::Show(options) => show::run(&here()?, options),
         Command::Report(options) => report::run(&here()?, options),
@@ -75,6 +81,8 @@ pub fn run(cli: &Cli) -> Result {
         Command::Doctor(options) => doctor::run(&here()?, options),
         Command::Selfcheck(options) => selfcheck::run(&here()?, options),
         Command::Restore(options) => restore::run(&here()?, options),
+        Command::Completions(options) => completions::run(options),
+        Command::Package(options) => package::run(options),
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
@@ -122,7 +130,7 @@ impl Surroundings {
         if self.store == self.state.store() {
             self.state.make()?;
             if let (false, Some(hint)) = (self.store.exists(), self.state.elsewhere_hint()) {
-                say::note(&format!("hint: {hint}"));
+                say::remark(&format!("hint: {hint}"));
             }
         }
         let store = Store::open(&self.store).map_err(|error| match error {
@@ -207,8 +215,8 @@ fn not_found(surroundings: &Surroundings, error: StoreError) -> Trouble {
                 None => String::new(),
             };
             Trouble::new(Status::Usage, error).hint(format!(
-                "fsdyno bench DIR measures a directory; sudo fsdyno sweep PLAN runs a plan such as \
-                 plans/demo.toml{elsewhere}"
+                "fsdyno bench DIR measures a directory; sudo fsdyno sweep demo runs a plan that comes with it\
+                 {elsewhere}"
             ))
         }
         StoreError::NoneFinished { ref selector, .. } => {

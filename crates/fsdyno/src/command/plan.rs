@@ -1,8 +1,9 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
+use super::plans::load;
 use super::{Result, Surroundings, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
-use crate::command::sweep::{load, refused};
+use crate::command::sweep::refused;
 use crate::exit::Status;
 use crate::out;
 use crate::progress::human;

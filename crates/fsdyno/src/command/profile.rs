@@ -17,12 +17,17 @@ pub fn run(options: &Profile) -> Result {
             text.push('\n');
             let written = file::create(path).and_then(|mut file| Ok(file.write_all(text.as_bytes())?));
             written.with_context(|| format!("cannot write '{}'", path.display()))?;
-            say::note(&format!(
-                "{} files in {} directories; in a plan: tree = \"profile:{}\"",
-                profile.files,
-                profile.directories,
-                path.display()
-            ));
+            say::remark(&format!("{} files in {} directories", profile.files, profile.directories));
+            say::remark(&format!("hint: in a plan: tree = \"profile:{}\"", path.display()));
+            if let Some(found) = profile.compressible {
+                say::remark(&format!(
+                    "hint: compressing saves about {:.0} % of their bytes ({} blocks): content = {{ compressible \
+                     = {:.2} }}",
+                    found.share * 100.0,
+                    found.blocks,
+                    found.share
+                ));
+            }
         }
     }
     Ok(Status::Well)

@@ -2,12 +2,13 @@
 
 use super::Result;
 use crate::cli::{Cli, Reference};
-use crate::exit::Status;
+use crate::exit::{self, Status};
 use anyhow::Context;
 use clap_markdown::{MarkdownOptions, help_markdown_custom};
 use fsdyno_core::axis::{AXES, SYSCTL_PREFIX};
 use fsdyno_core::measure::Measure;
-use fsdyno_core::{DiskCache, GuestShape, Study, WarningKind, Workload, sysctl};
+use fsdyno_core::{Study, WarningKind, Workload, sysctl};
+use fsdyno_sweep::KEY_TABLES;
 use std::fmt::Write;
 
 pub fn run(options: &Reference) -> Result {
@@ -22,18 +23,51 @@ pub fn run(options: &Reference) -> Result {
 fn command_line() -> String {
     let options = MarkdownOptions::new().title("Command line".to_string()).show_footer(false);
     let text = help_markdown_custom::<Cli>(&options);
-    format!("{}\n", text.trim_end())
+    format!("{}\n\n{}", text.trim_end(), exit_codes())
 }
 
-/// Axes, workload parameters, measures and warnings.
+fn exit_codes() -> String {
+    let row = |(status, meaning): &(Status, &str)| format!("| {} | {meaning} |\n", status.code());
+    let rows: String = exit::CODES.iter().map(row).collect();
+    format!("## Exit codes\n\n| code | meaning |\n|---|---|\n{rows}")
+}
+
+/// Keys, axes, workload parameters, measures and warnings.
 fn plan() -> std::result::Result<String, std::fmt::Error> {
     let mut page = "# Plan and result reference\n".to_string();
+    keys(&mut page)?;
     axes(&mut page)?;
     kernels(&mut page)?;
     workloads(&mut page)?;
     measures(&mut page)?;
     warnings(&mut page)?;
     Ok(page)
+}
+
+/// The tables of a plan, with their keys.
+fn keys(page: &mut String) -> std::fmt::Result {
+    writeln!(
+        page,
+        "\n## The keys of a plan\n\nA plan is a TOML file. `fsdyno plans` lists the plans that come with fsdyno; \
+         `fsdyno plan PLAN` shows what one would do. `--set PATH=VALUE` changes any key for one run: \
+         `--set device.size=4G`."
+    )?;
+    for table in KEY_TABLES {
+        writeln!(
+            page,
+            "\n### {}\n\n{}\n\n| key | default | meaning |\n|---|---|---|",
+            table.name, table.about
+        )?;
+        for key in table.keys {
+            // Defaults are values, or words about where the value comes from.
+            let default = match key.default {
+                words if words.is_empty() || words.contains(' ') => words.to_string(),
+                value => format!("`{value}`"),
+            };
+            writeln!(page, "| `{}` | {default} | {} |", key.name, key.help)?;
+        }
+    }
+    Ok(())
 }
 
 fn axes(page: &mut String) -> std::fmt::Result {
@@ -62,25 +96,13 @@ fn axes(page: &mut String) -> std::fmt::Result {
 }
 
 fn kernels(page: &mut String) -> std::fmt::Result {
-    let usual = GuestShape::default();
-    let caches: Vec<String> = DiskCache::ALL.iter().map(|cache| format!("`{}`", cache.name())).collect();
     writeln!(
         page,
-        "\n## Kernels\n\n`kernel = \"NAME\"` runs a trial on a kernel that `[kernels]` defines:\n\n| key of \
-         `[kernels] NAME` | meaning |\n|---|---|\n| `image` | the file `arch/x86/boot/bzImage` of a kernel \
-         build, relative to the plan |\n| `modules` | the directory filled by `make modules_install \
-         INSTALL_MOD_PATH=DIR` |\n"
-    )?;
-    writeln!(
-        page,
-        "Every kernel except `host` runs in a virtual machine, which `[guest]` configures:\n\n| key of \
-         `[guest]` | default | meaning |\n|---|---|---|\n| `processors` | `{}` | number of processors |\n| \
-         `memory` | `{}` | memory size |\n| `cache` | `{}` | how the virtual machine caches its disks, as \
-         QEMU calls it: {} |",
-        usual.processors,
-        usual.memory,
-        usual.cache.name(),
-        caches.join(", ")
+        "\n## Kernels\n\nLevels of the axis `kernel`, and values of `--kernel`:\n\n| level | the kernel \
+         |\n|---|---|\n| `host` | that of this machine |\n| `debian:VERSION` | the newest of Debian's kernels \
+         that begins with this version, such as `debian:6.1`; downloaded once |\n| the release of an installed \
+         kernel | as `uname -r` would print it |\n| a name from `[kernels]` | a kernel of your own |\n\nEvery \
+         kernel except `host` runs in a virtual machine that `[guest]` configures."
     )
 }
 
@@ -127,8 +149,10 @@ fn measures(page: &mut String) -> std::fmt::Result {
 fn warnings(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Warnings\n\nReports use these warnings if something other than the settings has influenced a trial.\n\n\
-         | warning | meaning |\n|---|---|"
+        "\n## Warnings\n\nReports use these warnings if something other than the settings has influenced a trial. \
+         Each carries a text with the figures of its trial.\n\n| warning | meaning | what to do |\n|---|---|---|"
     )?;
-    WarningKind::ALL.iter().try_for_each(|kind| writeln!(page, "| `{kind}` | {} |", kind.meaning()))
+    WarningKind::ALL
+        .iter()
+        .try_for_each(|kind| writeln!(page, "| `{kind}` | {} | {} |", kind.meaning(), kind.remedy()))
 }

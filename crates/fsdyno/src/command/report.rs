@@ -28,7 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Report) -> Result {
     }
     file::write_whole(&path, |out| Ok(out.write_all(page.as_bytes())?))
         .map_err(|error| Trouble::from(error).hint("use -o FILE for another file, or -o - for stdout"))?;
-    say::note(&format!("wrote {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6));
+    say::remark(&format!("wrote {} ({:.1} MB)", path.display(), page.len() as f64 / 1e6));
     Ok(Status::Well)
 }
 

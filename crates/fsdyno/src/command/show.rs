@@ -1,6 +1,6 @@
 //! `fsdyno show [SWEEP]`: the results of a sweep, as text, JSON or CSV.
 
-use super::{Result, Surroundings, find, header, no_such_case, print_json};
+use super::{Result, Surroundings, find, header, log, no_such_case, print_json};
 use crate::cli::{Detail, Format, Layout, Show};
 use crate::exit::{Status, Trouble};
 use crate::out;
@@ -25,6 +25,10 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
         }
         Some(Layout::BonnieCsv) => return as_bonnie_csv(&trials, options.format),
         None => {}
+    }
+    if options.log && options.format == Format::Text {
+        log::print(&mut out::text(&surroundings.style), &trials)?;
+        return Ok(Status::Well);
     }
     match options.telemetry {
         Some(detail) => print_telemetry(&header, &trials, options.format, detail, &surroundings.style)?,

@@ -1,6 +1,7 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
-use super::{LATEST, Result, Surroundings, header, image, not_found, overrides, show};
+use super::plans::{load, source};
+use super::{LATEST, Result, Surroundings, header, image, log, not_found, overrides, show};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
@@ -37,7 +38,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
     let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
-        say::note(&format!("hint: to continue, run {}", to_continue(options)));
+        say::remark(&format!("hint: to continue, run {}", to_continue(options)));
     }
     Ok(status(&ended))
 }
@@ -49,14 +50,14 @@ fn resumed(
     selector: &str,
     set: &[String],
 ) -> std::result::Result<(Plan, SweepId), Trouble> {
-    let text = Plan::text(&options.plan).map_err(plan_trouble)?;
+    let source = source(&options.plan)?;
     let named = (selector != LATEST).then_some(selector);
-    let found = unfinished(&surroundings.open_store()?, named, &text, set);
+    let found = unfinished(&surroundings.open_store()?, named, &source.text, set);
     let stored = found.map_err(|error| match error {
         SweepError::Store(error) => not_found(surroundings, error),
         other => trouble(other),
     })?;
-    let plan = load(&options.plan, &stored.overrides)?;
+    let plan = source.parse(&stored.overrides)?;
     let SweepSummary { id, name, started, trials, .. } = &stored.summary;
     let done = stored.summary.done();
     let sets: String = stored.overrides.iter().map(|set| format!(" --set {}", quoted(set))).collect();
@@ -96,11 +97,6 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
     })
 }
 
-/// Reads a plan; a mistake in it is a usage error with its next step.
-pub fn load(path: &Path, overrides: &[String]) -> std::result::Result<Plan, Trouble> {
-    Plan::load(path, overrides).map_err(plan_trouble)
-}
-
 /// An error of a plan for the user.
 pub fn plan_trouble(error: PlanError) -> Trouble {
     let hint = error.hint();
@@ -128,7 +124,7 @@ pub fn measure(
     if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
         trouble.tell();
     }
-    say::note(&format!(
+    say::remark(&format!(
         "sweep {} is in {}; fsdyno show {0} prints it again",
         ended.sweep,
         surroundings.store.display()
@@ -241,6 +237,9 @@ fn tell(display: &Display, plan: &Plan, progress: &Progress<'_>) {
         Progress::Stored(at, trial) => {
             let left = if at.trial < at.trials { format!(", {}", left(at)) } else { String::new() };
             display.line(&format!("{}: {}{left}", name(plan, at), ended(trial)));
+            if say::is_verbose() {
+                trial.built.log.iter().for_each(|step| display.line(&log::line(step)));
+            }
         }
         Progress::Further { block, cases, trials } => {
             display.extend(u64::from(*trials));

@@ -21,6 +21,7 @@ mod edges;
 mod engine_fuse;
 mod engine_tree;
 mod external;
+mod first_hour;
 mod full_disk;
 mod guards;
 mod guards_confirmed;
@@ -37,6 +38,7 @@ mod lifecycle;
 mod memory;
 mod named_disks;
 mod ordinary_user;
+mod package;
 mod postmark;
 mod preallocated;
 mod recommend;
@@ -64,6 +66,7 @@ fn main() {
         engine_fuse::tests(),
         engine_tree::tests(),
         external::tests(),
+        first_hour::tests(),
         full_disk::tests(),
         guards::tests(),
         guards_confirmed::tests(),
@@ -80,6 +83,7 @@ fn main() {
         memory::tests(),
         named_disks::tests(),
         ordinary_user::tests(),
+        package::tests(),
         postmark::tests(),
         preallocated::tests(),
         recommend::tests(),

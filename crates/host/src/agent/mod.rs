@@ -18,6 +18,7 @@ pub use crate::channel::Limits;
 use crate::channel::{Channel, question, understand};
 use crate::lines::Excess;
 use crate::local::{start_engine, take_image};
+use crate::log::StepLog;
 use crate::probe::FileIdentity;
 use crate::wire::{self, Request};
 use crate::{EngineProcess, HostError, Result};
@@ -51,6 +52,7 @@ pub struct AgentHost {
     /// Agents that did not answer; some may still hang.
     given_up: Vec<Agent>,
     started: u64,
+    log: StepLog,
 }
 
 impl AgentHost {
@@ -69,6 +71,7 @@ impl AgentHost {
             held: Vec::new(),
             given_up: Vec::new(),
             started: 0,
+            log: StepLog::default(),
         }
     }
 
@@ -180,6 +183,10 @@ impl Channel for AgentHost {
         // It has just answered, and until it is reaped nobody else gets its number.
         let agent = self.agent.as_ref().ok_or_else(|| lost("the agent has exited".to_string()))?;
         take_image(agent.pid(), number, expected)
+    }
+
+    fn log(&mut self) -> Option<&mut StepLog> {
+        Some(&mut self.log)
     }
 
     fn be_patient(&mut self, limit: Option<Duration>) {

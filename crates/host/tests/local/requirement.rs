@@ -19,7 +19,7 @@ pub enum Requirement {
     MemoryGroups,
     /// The kernel's tracing (tracefs).
     Tracing,
-    /// A program in the usual places.
+    /// A program in the usual places or in PATH.
     Program(&'static str),
     /// A filesystem that the kernel has.
     Filesystem(&'static str),
@@ -46,8 +46,10 @@ impl Requirement {
             }
             Requirement::Tracing => (fsdyno_sys::tracefs::open().is_ok(), "tracefs".to_string()),
             Requirement::Program(name) => {
+                let path = std::env::var("PATH").unwrap_or_default();
                 let found = ["/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin", "/sbin", "/bin"]
-                    .iter()
+                    .into_iter()
+                    .chain(path.split(':'))
                     .any(|directory| Path::new(directory).join(name).exists());
                 (found, format!("program {name}"))
             }

@@ -120,7 +120,10 @@ pub enum UnknownPublished {
 }
 
 fn did_you_mean(nearest: &Option<&str>) -> String {
-    nearest.map(|word| format!("; did you mean '{word}'?")).unwrap_or_default()
+    match nearest {
+        Some(word) => format!("; did you mean '{word}'?"),
+        None => format!("; expected one of {}", names().collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// Every name that [`find`] knows.

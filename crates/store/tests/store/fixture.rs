@@ -175,6 +175,11 @@ impl Dice {
                     queue: dice.some(2, |dice| (dice.text(), dice.text())),
                     sysctl: dice.some(2, |dice| (dice.text(), dice.text())),
                 }),
+                log: self.some(3, |dice| Step {
+                    step: dice.text(),
+                    took_ns: dice.ns(),
+                    error: dice.maybe(Dice::text),
+                }),
             },
             environment: self.environment(),
             trees: TreeSummary { files: self.int(), directories: self.int(), bytes: self.int() },

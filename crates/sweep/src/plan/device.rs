@@ -5,6 +5,7 @@
 //! or one with `count` for identical images.
 
 use super::document::{Document, Node, Origin, Section, Value};
+use super::keys::{self, KeyTable, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Lvm, Md, Preallocation, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
@@ -15,27 +16,8 @@ use std::path::PathBuf;
 const MAX_DISKS: u32 = 26;
 /// The smallest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
-const DELAYS: &[&str] = &["delay", "read_delay", "write_delay", "flush_delay"];
-/// Keys of a disk.
-const DISK_KEYS: &[&str] = &[
-    "image",
-    "size",
-    "direct_io",
-    "sector",
-    "preallocate",
-    "block",
-    "identity",
-    "delay",
-    "read_delay",
-    "write_delay",
-    "flush_delay",
-];
-/// Those of an image alone.
-const IMAGE_KEYS: &[&str] = &["size", "direct_io", "sector", "preallocate"];
-/// Keys of `[device]` in addition to those of a disk.
-const DEVICE_KEYS: &[&str] = &["directory", "md", "lvm", "journals"];
-const MD_KEYS: &[&str] = &["level", "chunk", "bitmap", "disks"];
-const LVM_KEYS: &[&str] = &["stripes", "stripe_size", "disks"];
+/// The tables of keys that describe a disk.
+const DISK: [KeyTable; 3] = [keys::IMAGE, keys::BLOCK, keys::DELAY];
 
 /// A device for journals.
 #[derive(Debug)]
@@ -49,10 +31,10 @@ pub(crate) fn devices(
     document: &Document,
     device: &Section<'_>,
 ) -> Result<(DeviceSpec, BTreeMap<String, RawJournal>), PlanError> {
-    device.only(&[DISK_KEYS, DEVICE_KEYS].concat())?;
+    device.only(&[names(&DISK), names(&[keys::DEVICE])].concat())?;
     let data = match exactly_one(device, &["image", "block", "directory", "md", "lvm"])? {
         kind @ ("md" | "lvm") => {
-            for key in DISK_KEYS {
+            for key in names(&DISK) {
                 if device.get(key).is_some() {
                     return Err(pointless(device, key, kind));
                 }
@@ -69,7 +51,7 @@ fn journals(document: &Document, device: &Section<'_>) -> Result<BTreeMap<String
     let mut journals = BTreeMap::new();
     for (name, entry) in Section::new(document, node, "[device.journals]")?.entries() {
         let table = Section::new(document, &entry.node, format!("[device.journals] {name}"))?;
-        table.only(DISK_KEYS)?;
+        table.only(&names(&DISK))?;
         let spec = disk(&table, exactly_one(&table, &["image", "block"])?)?;
         journals.insert(name.to_string(), RawJournal { spec, at: entry.key.clone() });
     }
@@ -98,14 +80,13 @@ fn pointless(table: &Section<'_>, key: &str, beside: &str) -> PlanError {
 
 /// A disk of this kind, possibly slowed down.
 fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
-    let belongs: &[&str] = match kind {
-        "image" => IMAGE_KEYS,
-        "block" => &["identity"],
-        _ => &[],
+    let belongs = match kind {
+        "image" => names(&[keys::IMAGE, keys::DELAY]),
+        "block" => names(&[keys::BLOCK, keys::DELAY]),
+        _ => Vec::new(),
     };
-    let delays: &[&str] = if kind == "directory" { DELAYS } else { &[] };
-    for key in IMAGE_KEYS.iter().chain(&["identity"]).chain(delays) {
-        if table.get(key).is_some() && !belongs.contains(key) {
+    for key in names(&DISK) {
+        if table.get(key).is_some() && !belongs.contains(&key) {
             return Err(pointless(table, key, kind));
         }
     }
@@ -173,7 +154,7 @@ fn stack(document: &Document, device: &Section<'_>, kind: &str) -> Result<Device
 }
 
 fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
-    table.only(MD_KEYS)?;
+    table.only(&names(&[keys::MD]))?;
     let names: Vec<&str> = RaidLevel::ALL.iter().map(|level| level.name()).collect();
     let word = table.required_string("level")?;
     let level = RaidLevel::ALL.iter().copied().find(|level| level.name() == word);
@@ -211,7 +192,7 @@ fn choice<T: Copy + Default>(
 }
 
 fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
-    table.only(LVM_KEYS)?;
+    table.only(&names(&[keys::LVM]))?;
     let disks = disks(document, table)?;
     let stripes = table.integer("stripes", 1..=MAX_DISKS)?.unwrap_or(1);
     if !(disks.len() as u64).is_multiple_of(stripes.into()) {
@@ -241,7 +222,7 @@ fn disks(document: &Document, table: &Section<'_>) -> Result<Vec<DeviceSpec>, Pl
         Value::Array(nodes) => {
             let one = |node: &Node| {
                 let table = Section::new(document, node, name.clone())?;
-                table.only(DISK_KEYS)?;
+                table.only(&names(&DISK))?;
                 disk(&table, exactly_one(&table, &["image", "block"])?)
             };
             nodes.iter().map(one).collect::<Result<Vec<_>, _>>()?
@@ -267,7 +248,7 @@ fn too_many_or_few(table: &Section<'_>, expected: String, disks: &[DeviceSpec]) 
 
 /// Images of the same name with numbers appended, from 1 to `count`.
 fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
-    table.only(&[DISK_KEYS, &["count"]].concat())?;
+    table.only(&[names(&DISK), names(&[keys::ALIKE])].concat())?;
     let kind = exactly_one(table, &["image", "block"])?;
     if kind == "block" {
         return Err(

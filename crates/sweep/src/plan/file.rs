@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The largest size in bytes.
-pub(crate) const MOST: u64 = 1 << 20;
+/// The largest size of a plan, or of a file that it refers to, in bytes.
+pub const MOST: u64 = 1 << 20;
 
 /// Reads a regular file of at most [`MOST`] bytes. A pipe or a device may never end, and opening it may never
 /// return.

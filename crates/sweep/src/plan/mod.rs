@@ -22,11 +22,14 @@
 mod device;
 mod document;
 mod file;
+mod keys;
 mod product;
 mod raw;
 mod resolve;
 mod workload;
 
+pub use file::MOST as MAX_PLAN_BYTES;
+pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
 pub use resolve::study;
 
 use fsdyno_core::{Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, Study, Warning, Workload};

@@ -5,6 +5,7 @@
 
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
+use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
@@ -19,38 +20,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// How long an engine may be silent beyond the expected duration of its stage, unless the plan sets it.
-const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
+pub(super) const DEFAULT_WATCHDOG: Nanos = Nanos::from_secs(60);
 /// Time between telemetry samples, unless the plan sets it.
-const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
+pub(super) const DEFAULT_TELEMETRY: Nanos = Nanos::from_secs(1);
 /// The shortest time between samples: how often the engine checks.
 const SHORTEST_TELEMETRY: Nanos = Nanos::from_millis(100);
 /// The maximum number of repetitions.
 const MAX_REPETITIONS: u32 = 100_000;
-const PLAN_KEYS: &[&str] = &[
-    "name",
-    "study",
-    "repetitions",
-    "seed",
-    "measure",
-    "watchdog",
-    "telemetry",
-    "memory",
-    "cache",
-    "device",
-    "axes",
-    "configurations",
-    "workloads",
-    "kernels",
-    "guest",
-];
-const KERNEL_KEYS: &[&str] = &["image", "modules"];
-const GUEST_KEYS: &[&str] = &["processors", "memory", "cache"];
 /// The maximum number of processors of a guest.
 const MAX_PROCESSORS: u32 = 255;
 /// The minimum memory of a guest: enough for fsdyno and a distribution kernel.
 const LEAST_MEMORY: Bytes = Bytes(256 * Bytes::MIB);
-/// Keys of a named configuration that are not axes.
-const CONFIGURATION_KEYS: &[&str] = &["name", "note", "impossible"];
 /// A plan as written.
 #[derive(Debug)]
 pub(crate) struct RawPlan {
@@ -145,7 +125,7 @@ impl RawPlan {
     /// Types a parsed document.
     pub fn read(document: &Document, root: &Node, file_stem: &str) -> Result<RawPlan, PlanError> {
         let plan = Section::new(document, root, "the plan")?;
-        plan.only(PLAN_KEYS)?;
+        plan.only(&names(&[keys::PLAN]))?;
         let device = match plan.get("device") {
             Some(node) => Section::new(document, node, "[device]")?,
             None => return Err(document.error(&Origin::Document, PlanProblem::NoDevice)),
@@ -187,7 +167,7 @@ fn repetitions(document: &Document, plan: &Section<'_>) -> Result<(u32, Option<E
         Some(_) => return Ok((plan.integer("repetitions", 1..=MAX_REPETITIONS)?.unwrap_or(1), None)),
     };
     let table = Section::new(document, node, "repetitions")?;
-    table.only(&["min", "max", "until"])?;
+    table.only(&names(&[keys::REPETITIONS]))?;
     let missing = |key| {
         let problem = PlanProblem::Missing { section: table.name.clone(), key };
         document.error(table.origin, problem)
@@ -234,7 +214,7 @@ fn kernels(document: &Document, plan: &Section<'_>) -> Result<BTreeMap<String, K
     let mut kernels = BTreeMap::new();
     for (name, entry) in Section::new(document, node, "[kernels]")?.entries() {
         let table = Section::new(document, &entry.node, format!("[kernels] {name}"))?;
-        table.only(KERNEL_KEYS)?;
+        table.only(&names(&[keys::KERNEL]))?;
         if name == HOST_KERNEL || name.starts_with(DEBIAN_PREFIX) {
             return Err(document.error(&entry.key, PlanProblem::KernelName { name: name.to_string() }));
         }
@@ -251,7 +231,7 @@ fn guest(document: &Document, plan: &Section<'_>) -> Result<GuestShape, PlanErro
     let usual = GuestShape::default();
     let Some(node) = plan.get("guest") else { return Ok(usual) };
     let table = Section::new(document, node, "[guest]")?;
-    table.only(GUEST_KEYS)?;
+    table.only(&names(&[keys::GUEST]))?;
     let memory = table.unit("memory")?.unwrap_or(usual.memory);
     if memory < LEAST_MEMORY {
         return Err(table.refuse("memory", format!("at least {LEAST_MEMORY}")));
@@ -382,6 +362,8 @@ fn level(document: &Document, name: &str, axis: &'static Axis, node: &Node) -> R
 
 fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConfiguration>, PlanError> {
     let mut configurations: Vec<RawConfiguration> = Vec::new();
+    // Those that are not axes.
+    let own_keys = names(&[keys::CONFIGURATION]);
     for node in plan.tables("configurations")? {
         let table = Section::new(document, node, "[[configurations]]")?;
         let name = table.required_string("name")?.trim().to_string();
@@ -390,8 +372,8 @@ fn configurations(document: &Document, plan: &Section<'_>) -> Result<Vec<RawConf
         }
         table.required_string("filesystem")?;
         let mut settings_of = Vec::new();
-        for (key, entry) in table.entries().filter(|(key, _)| !CONFIGURATION_KEYS.contains(key)) {
-            for (name, axis, entry) in settings(document, key, entry, CONFIGURATION_KEYS.iter().copied())? {
+        for (key, entry) in table.entries().filter(|(key, _)| !own_keys.contains(key)) {
+            for (name, axis, entry) in settings(document, key, entry, own_keys.iter().copied())? {
                 settings_of.push((name.clone(), axis, level(document, &name, axis, &entry.node)?));
             }
         }

@@ -78,6 +78,7 @@ fn boot_and_run(
     if let Outcome::Failed { error } = &mut record.outcome {
         add_last_words(error, guest.as_mut());
     }
+    record.built.log = guest.take_log();
     guest.end_now();
     record.environment.virtualisation = Some(facts.description.clone());
     record.lifecycle_ns.boot = Some(facts.boot);

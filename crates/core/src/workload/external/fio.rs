@@ -4,6 +4,7 @@
 use crate::units::Bytes;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Options that run commands, read other files, change the machine, or leave the filesystem under test.
 const REFUSED: &[&str] = &[
@@ -58,7 +59,8 @@ impl Parameter for JobFile {
         let text =
             surroundings.read_file(path).map_err(|(path, reason)| ParameterError::File(path, reason))?;
         let job = JobFile { path: path.clone(), text };
-        job.check().map_err(ParameterError::Expected)?;
+        let refused = |expected| ParameterError::File(path.clone(), format!("expected {expected}"));
+        job.check().map_err(refused)?;
         Ok(job)
     }
 
@@ -72,6 +74,41 @@ enum Line<'a> {
     Section(&'a str),
     Option(&'a str, &'a str),
 }
+
+/// A job with every option that it has.
+struct Section<'a> {
+    name: &'a str,
+    line: usize,
+    options: BTreeMap<&'a str, &'a str>,
+}
+
+impl Section<'_> {
+    /// Whether a switch is on: without a value, or with any other than 0.
+    fn is_set(&self, key: &str) -> bool {
+        self.options.get(key).is_some_and(|value| *value != "0")
+    }
+
+    /// What it does: its options without those that say where, and how it is reported.
+    fn does(&self) -> Vec<(&str, &str)> {
+        let aside = |key: &str| NOT_WHAT.contains(&key);
+        self.options.iter().map(|(key, value)| (*key, *value)).filter(|(key, _)| !aside(key)).collect()
+    }
+}
+
+/// Options that do not say what a job does.
+const NOT_WHAT: &[&str] = &[
+    "description",
+    "directory",
+    "filename",
+    "filename_format",
+    "group_reporting",
+    "name",
+    "new_group",
+    "numjobs",
+    "offset",
+    "offset_increment",
+    "stonewall",
+];
 
 impl JobFile {
     /// Whether it stays inside the engine's directory.
@@ -115,7 +152,59 @@ impl JobFile {
                 Line::Option(..) => {}
             }
         }
-        if jobs == 0 { Err("a job file with at least one [job]".to_string()) } else { Ok(()) }
+        if jobs == 0 {
+            return Err("a job file with at least one [job]".to_string());
+        }
+        self.check_groups()
+    }
+
+    /// Whether fio reports each job. Under `group_reporting` it adds the jobs of a group up, and prints the
+    /// name of one and the options of another: where they differ, one would vanish in the other.
+    fn check_groups(&self) -> Result<(), String> {
+        let sections = self.sections();
+        let mut groups: Vec<Vec<&Section<'_>>> = Vec::new();
+        for job in &sections {
+            match groups.last_mut() {
+                // Waiting for the jobs before it also starts a group (fio(1), `stonewall`).
+                Some(group) if !job.is_set("new_group") && !job.is_set("stonewall") => group.push(job),
+                _ => groups.push(vec![job]),
+            }
+        }
+        for pair in groups.iter().flat_map(|group| group.windows(2)) {
+            let [first, second] = pair else { continue };
+            let added_up = first.is_set("group_reporting") || second.is_set("group_reporting");
+            if added_up && first.does() != second.does() {
+                return Err(format!(
+                    "a job file in which fio reports each job: jobs '{}' and '{}' differ, but group_reporting \
+                     adds them up; remove it, or start a group with new_group (line {})",
+                    first.name, second.name, second.line
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs, each with the global options before it and its own.
+    fn sections(&self) -> Vec<Section<'_>> {
+        let (mut global, mut jobs) = (BTreeMap::new(), Vec::<Section<'_>>::new());
+        let mut in_global = true;
+        for (line, content) in self.lines() {
+            match content {
+                Line::Section("global") => in_global = true,
+                Line::Section(name) => {
+                    in_global = false;
+                    jobs.push(Section { name, line, options: global.clone() });
+                }
+                Line::Option(key, value) => {
+                    let options = match jobs.last_mut() {
+                        Some(job) if !in_global => &mut job.options,
+                        _ => &mut global,
+                    };
+                    options.insert(key, value);
+                }
+            }
+        }
+        jobs
     }
 
     /// Approximate number of bytes that its jobs move: the size of each, times the number of its clones.
@@ -203,6 +292,28 @@ mod tests {
     fn a_job_on_its_own_files_is_accepted() {
         assert_eq!(job(GOOD).check(), Ok(()));
         assert_eq!(job(GOOD).moves(), (32 << 20) + (1 << 30));
+    }
+
+    /// A log beside the data of a database: reported together, one of them would be missing.
+    #[test]
+    fn jobs_that_fio_would_add_up_are_refused() {
+        let database = |global: &str, wal: &str| {
+            job(&format!("[global]\nsize=1m\n{global}\n[data]\nrw=randread\n[wal]\nrw=write\n{wal}\n"))
+                .check()
+        };
+        let refused = database("group_reporting", "").unwrap_err();
+        assert!(refused.contains("'data' and 'wal' differ") && refused.ends_with("(line 6)"), "{refused}");
+        assert!(database("", "group_reporting=1").is_err());
+        for (global, wal) in [
+            ("", ""),
+            ("group_reporting=0", ""),
+            ("group_reporting", "new_group"),
+            ("group_reporting", "stonewall"),
+        ] {
+            assert_eq!(database(global, wal), Ok(()), "{global} {wal}");
+        }
+        let alike = "[global]\nrw=read\ngroup_reporting\n[a]\nfilename=x\n[b]\nfilename=y\n";
+        assert_eq!(job(alike).check(), Ok(()));
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Fio => fio::invocation(parameters.job.as_ref()),
     };
     let moves = parameters.moves();
-    let (output, watch) = process::run(invocation, &base, moves, session)?;
+    let of_job = |error| naming(parameters, error);
+    let (output, watch) = process::run(invocation, &base, moves, session).map_err(of_job)?;
     let parsed = match parameters.program {
         Program::Bonnie => {
             let characters = parameters.bonnie_arguments().ok().map(|told| told.parameters.char_size);
@@ -46,7 +47,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Postmark => formats::postmark::output(&output.stdout),
         Program::Fio => formats::fio::output(&output.stdout),
     };
-    let mut report = parsed.map_err(|problem| output.failure(program, problem))?;
+    let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;
     if parameters.program == Program::Bonnie {
         bonnie::judge(parameters, session.memory().0, &mut report);
     }
@@ -58,6 +59,16 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         session.progress.event(EngineEvent::Phase(Box::new(phase)));
     }
     Ok(())
+}
+
+/// The error of a program, with the name of the job file that it was given: fio reads it from a pipe.
+fn naming(parameters: &External, error: EngineError) -> EngineError {
+    match (error, &parameters.job) {
+        (EngineError::Program { program, problem, printed }, Some(job)) => {
+            EngineError::Program { program, problem: format!("job file '{}': {problem}", job.path), printed }
+        }
+        (error, _) => error,
+    }
 }
 
 /// Adds what was seen while a program ran to what it reported. If it does not report its processor time, the

@@ -1,0 +1,15 @@
+//! How much every command says on stderr.
+
+use clap::Args;
+
+/// How much to say on stderr.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Loudness {
+    /// Print results, errors and what is left on the machine, but no progress and no notes.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// Also print what is done to the machine: every command, mount and setting of a trial.
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+}

@@ -1,0 +1,45 @@
+//! What trials did to the machine: `fsdyno show --log`, and `--verbose` while a sweep runs.
+
+use fsdyno_core::TrialRecord;
+use fsdyno_core::result::Step;
+use std::io::{self, Write};
+
+/// Prints the steps of each trial.
+pub fn print(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
+    for (number, trial) in trials.iter().enumerate() {
+        let gap = if number > 0 { "\n" } else { "" };
+        let name = &trial.configuration.name;
+        writeln!(out, "{gap}trial {} (block {}): {name}", trial.trial + 1, trial.block + 1)?;
+        if trial.built.log.is_empty() {
+            writeln!(out, "  nothing was done to the machine, or by a version that kept no log")?;
+        }
+        for step in &trial.built.log {
+            writeln!(out, "{}", line(step))?;
+        }
+    }
+    Ok(())
+}
+
+/// A step with how long it took.
+pub fn line(step: &Step) -> String {
+    let error = step.error.as_ref().map(|error| format!("  (failed: {error})")).unwrap_or_default();
+    let milliseconds = step.took_ns.0 as f64 / 1e6;
+    format!("  {milliseconds:9.1} ms  {}{error}", step.step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_core::Nanos;
+
+    #[test]
+    fn a_step_that_failed_says_why() {
+        let step = |error: Option<&str>| Step {
+            step: "umount /mnt".to_string(),
+            took_ns: Nanos::from_millis(12),
+            error: error.map(str::to_string),
+        };
+        assert_eq!(line(&step(None)), "       12.0 ms  umount /mnt");
+        assert_eq!(line(&step(Some("busy"))), "       12.0 ms  umount /mnt  (failed: busy)");
+    }
+}

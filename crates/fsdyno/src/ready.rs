@@ -1,0 +1,102 @@
+//! The plans that come with fsdyno: those of `plans/`, part of the program, so that an installation needs no
+//! other file to begin with.
+
+use crate::exit::{Status, Trouble};
+use anyhow::anyhow;
+
+/// A plan that comes with fsdyno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// Its name, by which every command that takes a plan knows it.
+    pub name: &'static str,
+    /// The whole text.
+    pub text: &'static str,
+}
+
+macro_rules! ready {
+    ($($name:literal),+ $(,)?) => {
+        /// Every one, what most users ask first.
+        pub const ALL: &[Ready] =
+            &[$(Ready { name: $name, text: include_str!(concat!("../../../plans/", $name, ".toml")) }),+];
+    };
+}
+
+ready![
+    "demo",
+    "which-filesystem",
+    "kernels",
+    "oetiker-2009",
+    "schedulers-2009",
+    "streaming-ext4-2008",
+    "raid1-2008",
+    "xfs-tweaks-2003",
+];
+
+impl Ready {
+    /// The plan of this name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.iter().copied().find(|plan| plan.name == name)
+    }
+
+    /// The first line of its header.
+    pub fn title(self) -> &'static str {
+        self.header().next().unwrap_or_default()
+    }
+
+    /// What its header says under this word, on one line.
+    pub fn entry(self, word: &str) -> Option<String> {
+        let mut lines = self.header().skip_while(|line| line.split_whitespace().next() != Some(word));
+        let first = lines.next()?.strip_prefix(word)?.trim().to_string();
+        let indented = lines.take_while(|line| line.starts_with(' '));
+        Some(indented.fold(first, |all, line| format!("{all} {}", line.trim())))
+    }
+
+    /// The comment at its beginning, without its markers.
+    fn header(self) -> impl Iterator<Item = &'static str> {
+        let comment = self.text.lines().map_while(|line| line.strip_prefix('#'));
+        comment.map(|line| line.strip_prefix(' ').unwrap_or(line))
+    }
+}
+
+/// The error for a plan that is neither a file nor one of these.
+pub fn unknown(name: &str) -> Trouble {
+    let known = ALL.iter().map(|plan| plan.name);
+    let error = anyhow!("'{name}' is neither a file nor a plan that comes with fsdyno");
+    let hint = match fsdyno_core::nearest(name, known.clone()) {
+        Some(nearest) => format!("did you mean '{nearest}'? fsdyno plans lists them"),
+        None => format!("plans that come with fsdyno: {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Trouble::new(Status::Usage, error).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plan_of_the_repository_is_here_and_says_what_it_takes() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
+        let mut files: Vec<String> = std::fs::read_dir(directory)
+            .expect("plans/")
+            .flatten()
+            .filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".toml")?.to_string()))
+            .collect();
+        let mut names: Vec<&str> = ALL.iter().map(|plan| plan.name).collect();
+        files.sort();
+        names.sort_unstable();
+        assert_eq!(names, files);
+        for plan in ALL {
+            assert!(plan.title().ends_with(['.', '?']), "{}: {}", plan.name, plan.title());
+            let takes = plan.entry("Takes").unwrap_or_default();
+            assert!(takes.contains("minute") || takes.contains("hour"), "{}: {takes}", plan.name);
+        }
+    }
+
+    #[test]
+    fn an_entry_ends_where_the_next_begins() {
+        let demo = Ready::named("demo").expect("the demo");
+        let takes = "under 4 minutes on 2 cores; up to 4 GiB in /var/tmp, released at the end";
+        assert_eq!(demo.entry("Takes").as_deref(), Some(takes));
+        assert_eq!(demo.entry("Costs"), None);
+    }
+}

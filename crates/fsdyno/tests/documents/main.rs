@@ -1,0 +1,257 @@
+//! The examples of the documentation, as a reader would try them: every plan is dry-run, and every command
+//! that needs no scratch device and ends at once is run. The rest is listed here, with the reason; that it is
+//! a valid command line is checked in `src/cli/examples.rs`.
+
+#[expect(dead_code, reason = "the other user of the module reads running text")]
+mod pages;
+
+use fsdyno_core::TrialRecord;
+use fsdyno_store::{NewSweep, Store};
+use fsdyno_testkit as testkit;
+use pages::{Block, Page, pages, simple_commands};
+use std::cell::OnceCell;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Commands of fsdyno that are not run, and why.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("bench", "it takes a minute; `bench` of the machine suite runs it"),
+    ("sweep", "it formats a device or needs hours"),
+    ("selfcheck", "it needs root and half a minute; the machine suite runs it"),
+    ("restore", "it would restore what other tests are in the middle of"),
+];
+/// Pages whose results come from a sweep that is shown there.
+const NEED_THEIR_SWEEP: &[(&str, &str)] =
+    &[("docs/guide/studies.md", "`studies` of the machine suite runs the ready plans and shows them")];
+/// Other programs, replaced by one that reads its input, prints nothing and succeeds.
+const STAND_INS: &[&str] = &["ssh"];
+
+/// A directory with a store, and with the files that the pages name.
+struct Reader {
+    directory: tempfile::TempDir,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let reader = Reader { directory: tempfile::tempdir().expect("a directory") };
+        let program = |name: &str, text: &str| {
+            let path = reader.path("bin").join(name);
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a program");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
+        };
+        fs::create_dir_all(reader.path("bin")).expect("a directory");
+        program("fsdyno", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_fsdyno")));
+        program("sudo", "exec \"$@\"");
+        STAND_INS.iter().for_each(|name| program(name, "cat >/dev/null"));
+        reader
+    }
+
+    fn prepared() -> Self {
+        let reader = Reader::new();
+        reader.prepare();
+        reader
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// What the examples refer to: sweeps by number and by name, results of other programs, a fio job.
+    fn prepare(&self) {
+        let captured = pages::root().join("crates/formats/captured");
+        let copy = |from: &str, to: &str| {
+            self.write(
+                to,
+                &fs::read_to_string(captured.join(from)).unwrap_or_else(|error| panic!("{from}: {error}")),
+            );
+        };
+        for run in 1..=3 {
+            copy("fio-3.33.json", &format!("run{run}.json"));
+        }
+        for (name, rate) in [("old-server.csv", 200), ("new-server.csv", 300)] {
+            self.write(name, &format!("server,300M,{rate},10,{rate},20,,,,,,,,,,,,,,,,,,,,,\n"));
+        }
+        copy("fsopbench-2009.txt", "tables/first.txt");
+        self.write("mixed.fio", "[mixed]\nrw=randrw\nsize=16m\n");
+        self.write("plans/.keep", "");
+        for plan in fs::read_dir(pages::root().join("plans")).expect("plans/").flatten() {
+            fs::copy(plan.path(), self.path("plans").join(plan.file_name())).expect("a copy");
+        }
+        let store = self.path("state/fsdyno/results.db");
+        fs::create_dir_all(store.parent().expect("a parent")).expect("a directory");
+        let mut store = Store::open(&store).expect("a store");
+        for number in 1..=12 {
+            let name = if number == 11 { "main" } else { "nightly" };
+            let trials = two_kernels();
+            let sweep = NewSweep {
+                name: name.to_string(),
+                plan_toml: String::new(),
+                overrides: Vec::new(),
+                seed: 42,
+                measure: "read-under-write".to_string(),
+                environment: None,
+                cases: 5,
+                trials: trials.len() as u32,
+            };
+            assert_eq!(store.import_sweep(&sweep, &trials).expect("a sweep").0, number);
+        }
+    }
+
+    /// Runs a line of shell, as a user of this machine whose state is in the directory.
+    fn run(&self, line: &str) -> Output {
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+        Command::new("sh")
+            .args(["-c", line])
+            .env("PATH", path)
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .current_dir(self.directory.path())
+            .output()
+            .expect("run a shell")
+    }
+}
+
+/// Six blocks of two filesystems, on one kernel by name and on two by level.
+fn two_kernels() -> Vec<TrialRecord> {
+    let mut trials: Vec<TrialRecord> = Vec::new();
+    for block in 0..6 {
+        for (case, (filesystem, kernel, rate)) in (0..).zip([
+            ("ext4", "", 200.0),
+            ("xfs", "", 180.0),
+            ("ext4", "6.1", 150.0),
+            ("ext4", "6.12", 160.0),
+        ]) {
+            let mut configuration = testkit::configuration(filesystem, "bfq");
+            if !kernel.is_empty() {
+                configuration.name = format!("{filesystem} {kernel}");
+                configuration.settings.insert("kernel".to_string(), kernel.to_string());
+            }
+            let rate = rate + f64::from(block);
+            trials.push(testkit::trial(trials.len() as u32, block, case, configuration, rate));
+        }
+    }
+    trials
+}
+
+/// A fragment of a plan with what it lacks: a device, a filesystem, a load.
+fn completed(block: &Block) -> String {
+    let mut plan: toml::Table =
+        block.text.parse().unwrap_or_else(|error| panic!("{}: {error}\n{}", block.at, block.text));
+    let default = |text: &str| text.parse::<toml::Table>().expect("TOML");
+    let image = default("[device]\nimage = \"/var/tmp/fsdyno-example.img\"\nsize = \"64G\"\n");
+    let load = default("[[workloads]]\nkind = \"null\"\n");
+    for (key, value) in image.into_iter().chain(load) {
+        plan.entry(key).or_insert(value);
+    }
+    let axes = plan.entry("axes").or_insert(toml::Table::new().into());
+    let axes = axes.as_table_mut().expect("[axes] is a table");
+    axes.entry("filesystem").or_insert("ext4".into());
+    toml::to_string(&plan).expect("TOML")
+}
+
+fn text(output: &Output) -> String {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{}\n{stdout}\n{stderr}", output.status)
+}
+
+#[test]
+fn every_plan_can_be_dry_run() {
+    let reader = Reader::prepared();
+    let blocks: Vec<Block> = pages().iter().flat_map(Page::blocks).collect();
+    let plans: Vec<&Block> = blocks.iter().filter(|block| block.language == "toml").collect();
+    assert!(plans.len() >= 20, "only {} plans", plans.len());
+    for block in plans {
+        reader.write("example.toml", &completed(block));
+        let output = reader.run("fsdyno plan example.toml");
+        assert!(output.status.success(), "{}: {}\n{}", block.at, text(&output), completed(block));
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(shown.contains("case 0: "), "{}: {shown}", block.at);
+    }
+}
+
+/// Why a line is not run, if it is not.
+fn exempt(page: &str, line: &str) -> Option<&'static str> {
+    let reason = |list: &[(&str, &'static str)], key: &str| {
+        list.iter().find(|(name, _)| *name == key).map(|(_, reason)| *reason)
+    };
+    let commands = simple_commands(line).expect("words");
+    commands
+        .iter()
+        .find_map(|command| match command.first()?.as_str() {
+            "fsdyno" => command[1..].iter().find_map(|word| reason(NOT_RUN, word)),
+            "make" | "cargo" | "apt-get" | "install" | "systemctl" => {
+                Some("it builds, or changes the machine")
+            }
+            _ => None,
+        })
+        .or_else(|| reason(NEED_THEIR_SWEEP, page))
+}
+
+#[test]
+fn every_command_that_may_run_runs() {
+    let (mut ran, mut exempted) = (0, Vec::new());
+    for page in pages() {
+        // Each page is read by somebody with a machine of their own.
+        let reader: OnceCell<Reader> = OnceCell::new();
+        let mut latest: Option<String> = None;
+        for block in page.blocks() {
+            match block.language.as_str() {
+                "toml" => latest = Some(completed(&block)),
+                "console" => {
+                    for line in block.commands() {
+                        if let Some(reason) = exempt(&page.path, &line) {
+                            exempted.push(format!("{}: not run: {line} ({reason})", block.at));
+                            continue;
+                        }
+                        let reader = reader.get_or_init(Reader::prepared);
+                        save_what_it_names(reader, &line, latest.as_deref());
+                        let output = reader.run(&line);
+                        // `compare` may have found something slower.
+                        let fine = output.status.success()
+                            || (line.contains("fsdyno compare") && output.status.code() == Some(1));
+                        assert!(fine, "{}: {line}\n{}", block.at, text(&output));
+                        ran += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    exempted.iter().for_each(|line| eprintln!("{line}"));
+    assert!(ran >= 25, "only {ran} commands ran");
+}
+
+/// A plan that a command names is the last one that the page has shown.
+fn save_what_it_names(reader: &Reader, line: &str, plan: Option<&str>) {
+    for word in simple_commands(line).expect("words").iter().flatten() {
+        if word.ends_with(".toml") && !Path::new(&reader.path(word)).exists() {
+            reader.write(word, plan.unwrap_or_else(|| panic!("no plan is shown before '{line}'")));
+        }
+    }
+}
+
+/// The site that `make book` builds contains exactly the pages of `docs/`, and their links lead somewhere.
+#[test]
+fn every_page_is_in_the_book_and_its_links_lead_somewhere() {
+    let docs = pages::root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("the summary");
+    for page in pages() {
+        if let Some(path) = page.path.strip_prefix("docs/").filter(|path| *path != "SUMMARY.md") {
+            assert!(summary.contains(&format!("({path})")), "{path} is not in docs/SUMMARY.md");
+        }
+        let base = pages::root().join(&page.path);
+        let links = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let file = base.parent().expect("a directory").join(link.split('#').next().unwrap_or_default());
+            assert!(file.exists(), "{}: nothing is at '{link}'", page.path);
+        }
+    }
+}

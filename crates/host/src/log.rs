@@ -1,0 +1,110 @@
+//! What a host did: the steps that changed something or ran a program, for whoever wants to know what a trial
+//! did to the machine. Steps that only look are not in it.
+
+use crate::HostError;
+use crate::quoted;
+use crate::wire::Request;
+use fsdyno_core::result::Step;
+use std::path::Path;
+use std::time::Duration;
+
+/// The most steps that are kept; a trial has about a hundred.
+const MOST: usize = 2000;
+
+/// Steps in their order.
+#[derive(Debug, Default)]
+pub struct StepLog(Vec<Step>);
+
+impl StepLog {
+    /// Notes a step that has ended, if it is one that counts.
+    pub fn note(&mut self, request: &Request, took: Duration, error: Option<&HostError>) {
+        if let (Some(step), true) = (done(request), self.0.len() < MOST) {
+            let error = error.map(HostError::to_string);
+            self.0.push(Step { step, took_ns: took.into(), error });
+        }
+    }
+
+    /// Notes that the program that ran last did not succeed.
+    pub fn failed(&mut self, status: i32) {
+        if let Some(last) = self.0.last_mut() {
+            last.error = Some(format!("status {status}"));
+        }
+    }
+
+    /// All steps; the log is empty afterwards.
+    pub fn take(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// A step as a user would type it; `None` for one that only looks.
+fn done(request: &Request) -> Option<String> {
+    let on = |command: &str, path: &Path| format!("{command} {}", quoted(&path.to_string_lossy()));
+    Some(match request {
+        Request::Run { command } => command.line(),
+        Request::ChangeSetting { path, text } => on(&format!("echo {} >", quoted(text.trim())), path),
+        Request::CreateDirectory { path } => on("mkdir", path),
+        Request::RemoveDirectory { path } => on("rmdir", path),
+        Request::RemoveTree { path } => on("rm -r", path),
+        Request::RemoveFile { path, .. } => on("rm", path),
+        Request::CreateImage { path, size } => on(&format!("truncate --size {}", size.0), path),
+        Request::RenameImage { path, .. } => on("mv IMAGE", path),
+        Request::AttachLoop { options, .. } => format!(
+            "losetup --find --direct-io={} --sector-size {} IMAGE",
+            if options.direct_io { "on" } else { "off" },
+            options.block_size
+        ),
+        Request::DetachLoop { attached } => on("losetup --detach", &attached.device),
+        Request::Mount { request } => request.line(),
+        Request::Unmount { target } => on("umount", target),
+        Request::RemoveTraceInstance { name } => {
+            on("rmdir", &Path::new("/sys/kernel/tracing/instances").join(name))
+        }
+        Request::MarkDevice { handle } => format!("mark the device of handle {} as scratch", handle.0),
+        Request::Hello { .. }
+        | Request::Confinement
+        | Request::FindProgram { .. }
+        | Request::ReadText { .. }
+        | Request::ReadSetting { .. }
+        | Request::ListDirectory { .. }
+        | Request::FileIdentity { .. }
+        | Request::VerifyDirectory { .. }
+        | Request::ImageDescriptor { .. }
+        | Request::CloseImage { .. }
+        | Request::Room { .. }
+        | Request::Loops
+        | Request::ProbeDevice { .. }
+        | Request::OpenDevice { .. }
+        | Request::VerifyDevice { .. }
+        | Request::IsClaimed { .. }
+        | Request::DowngradeDevice { .. }
+        | Request::CloseDevice { .. }
+        | Request::Mounts => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+
+    #[test]
+    fn changes_are_noted_as_a_user_would_type_them() {
+        let mut log = StepLog::default();
+        let took = Duration::from_millis(3);
+        let path = "/sys/block/loop1/queue/scheduler".into();
+        log.note(&Request::ChangeSetting { path, text: "bfq\n".to_string() }, took, None);
+        log.note(&Request::Loops, took, None);
+        log.note(&Request::Run { command: Command::new("mkfs.ext4").args(["-L", "a b"]) }, took, None);
+        log.failed(1);
+        let hung = HostError::Hung { action: "unmounting '/mnt'".to_string(), seconds: 5 };
+        log.note(&Request::Unmount { target: "/mnt".into() }, took, Some(&hung));
+        let steps = log.take();
+        let shown: Vec<&str> = steps.iter().map(|step| step.step.as_str()).collect();
+        let expected = ["echo bfq > /sys/block/loop1/queue/scheduler", "mkfs.ext4 -L 'a b'", "umount /mnt"];
+        assert_eq!(shown, expected);
+        assert_eq!(steps[1].error.as_deref(), Some("status 1"));
+        assert!(steps[2].error.as_deref().is_some_and(|error| error.contains("5 s")));
+        assert_eq!(log.take(), []);
+    }
+}
