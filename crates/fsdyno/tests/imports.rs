@@ -34,9 +34,9 @@ const IMPORTS: &[Imports] = &[
     Imports { of: "report", product: &["core", "verdict", "formats"], tests: &["testkit"] },
     imports("import", &["core", "formats", "stats"]),
     imports("witness", &["core", "sys"]),
-    imports(
-        "fsdyno",
-        &[
+    Imports {
+        of: "fsdyno",
+        product: &[
             "core",
             "engine",
             "guest",
@@ -51,7 +51,8 @@ const IMPORTS: &[Imports] = &[
             "verdict",
             "witness",
         ],
-    ),
+        tests: &["testkit"],
+    },
     // For development only; no crate of the product imports them.
     imports("testkit", &["core", "stats"]),
     imports("fuzz", &["core", "guest", "host", "import", "report", "store", "sweep", "testbed", "verdict"]),
