@@ -5,11 +5,11 @@
 use fsdyno_core::measure::{Direction, Measure, Unit, Value};
 use fsdyno_core::outcome::Failure;
 use fsdyno_core::result::{
-    CpuTime, Latency, Layout, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, Timeline,
-    TrialRecord, WHOLE_RUN, WorkerResult,
+    CpuTime, Durable, Latency, Layout, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult,
+    Timeline, TrialRecord, WHOLE_RUN, WorkerResult,
 };
 use fsdyno_core::telemetry::TaskKind;
-use fsdyno_core::workload::{Fileserver, Streaming};
+use fsdyno_core::workload::{External, Fileserver, Program, Streaming};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Nanos, Operation, Outcome, Role, Telemetry, Workload};
 use proptest::prelude::*;
 
@@ -139,22 +139,46 @@ fn short_names_find_their_phase_by_its_workers() {
 
 #[test]
 fn phases_of_another_workload_are_found_by_their_own_names() {
+    let durable = Some(Durable { bytes: 100_000_000, duration_ns: Nanos::from_secs(50) });
     let streaming = TrialRecord {
         workload: Workload::Streaming(Streaming::default()),
         phases: vec![
             phase("write", vec![role(Role::Writer, 2, 1e6)]),
             phase("read", vec![role(Role::Reader, 1, 2e6)]),
-            phase("mixed", vec![role(Role::Writer, 1, 3e6), role(Role::Reader, 1, 4e6)]),
+            PhaseResult {
+                durable,
+                ..phase("mixed", vec![role(Role::Writer, 1, 3e6), role(Role::Reader, 1, 4e6)])
+            },
+            phase("random-write", vec![role(Role::Writer, 1, 900e6)]),
         ],
         ..trial()
     };
     let value = |measure: &str| value_in(&streaming, measure).map(|value| value.value);
     assert_eq!((value("streaming-write"), value("streaming-read")), (Some(1e6), Some(2e6)));
-    assert_eq!((value("streaming-mixed-write"), value("streaming-mixed-read")), (Some(3e6), Some(4e6)));
+    // What a stage writes until its window ends counts until it is on the device, and is else unknown.
+    assert_eq!((value("streaming-mixed-write"), value("streaming-mixed-read")), (Some(2e6), Some(4e6)));
+    assert_eq!(value("streaming-random-write"), None);
     assert_eq!(value("streaming-random-read"), None);
     // A reader of large files is not a reader of trees.
     assert_eq!((value("read"), value("read-under-write"), value("write")), (None, None, None));
     assert_eq!(value("1 reader/reader/rate"), Some(2e6));
+}
+
+#[test]
+fn named_measures_belong_to_their_workload_and_the_program_that_it_is_modelled_on() {
+    let external = |program| Workload::External(External { program, ..External::default() });
+    let postmark = TrialRecord {
+        workload: external(Program::Postmark),
+        phases: vec![phase("delete", vec![role(Role::Deleter, 1, 0.0)])],
+        ..trial()
+    };
+    assert!(value_in(&postmark, "postmark-delete").is_some());
+    assert!(value_in(&postmark, "collection-delete").is_none());
+    let jobs = ["write", "all writers"].map(|name| phase(name, vec![role(Role::Writer, 1, 1e6)]));
+    let fio = TrialRecord { workload: external(Program::Fio), phases: jobs.to_vec(), ..trial() };
+    for measure in ["streaming-write", "collection-write", "commits", "sync-p99"] {
+        assert!(value_in(&fio, measure).is_none(), "{measure}");
+    }
 }
 
 #[test]
@@ -194,16 +218,9 @@ fn time_spent_removing_is_not_time_spent_writing() {
     let workers = u64::from(writer.workers);
     // A fifth of the window of each.
     let spent_ns = WINDOW.0 / 5 * workers;
-    let timeline = Timeline { sum_ns: vec![spent_ns / 2, spent_ns / 2], ..Timeline::default() };
-    let remove = OperationResult {
-        operation: Operation::Unlinkat,
-        censored: 0,
-        lat_ns: Latency::default(),
-        histogram: String::new(),
-        timeline,
-        slowest: Vec::new(),
-    };
-    writer.operations.push(remove);
+    // Not from the timeline, which trials that are read in outline do not have.
+    let latency = Latency { count: 4, mean: spent_ns as f64 / 4.0, ..Latency::default() };
+    writer.operations.push(sample(Operation::Unlinkat, latency));
     let value = value_in(&removing, "write").unwrap();
     assert!((value.value / whole.value - 1.25).abs() < 1e-6, "{value:?} {whole:?}");
     assert!((value.weight - 24.0).abs() < 1e-6, "{value:?}");

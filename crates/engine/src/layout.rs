@@ -103,6 +103,7 @@ fn sample(base: &Path, seed: u64, gauge: &Gauge, layout: &mut Layout) -> Vec<Pat
 /// The fragmentation of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Pieces {
+    /// Places on the device: extents that are adjacent there are one.
     extents: u64,
     /// Whether some extent is not adjacent to the one before it.
     apart: bool,
@@ -117,10 +118,12 @@ fn pieces(path: &Path, batch: &mut Batch) -> Result<Option<Pieces>, Errno> {
     loop {
         let extents = extents::map(file.as_fd(), position, batch)?;
         for extent in extents.iter().filter(|extent| extent.has_place()) {
-            found.extents += 1;
-            // A hole alone is not fragmentation: what counts is whether the device has to seek.
-            let jumps = |before: Extent| extent.physical != before.physical + before.length;
-            found.apart |= before.is_some_and(jumps);
+            // Filesystems split what is adjacent on the device into records, by their own limits. What counts
+            // is whether the device has to seek, as for filefrag(8), so neither they nor holes add to it.
+            let follows = |before: Extent| extent.physical == before.physical + before.length;
+            let adjacent = before.is_some_and(follows);
+            found.extents += u64::from(!adjacent);
+            found.apart |= before.is_some() && !adjacent;
             before = Some(*extent);
         }
         match extents.last() {

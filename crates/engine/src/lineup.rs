@@ -62,8 +62,5 @@ pub(crate) enum Message {
     /// This one has nothing of the window in flight any more.
     Settled(usize),
     /// `Err`: it panicked.
-    Ended {
-        worker: usize,
-        halt: std::thread::Result<Halt>,
-    },
+    Ended { worker: usize, halt: std::thread::Result<Halt> },
 }

@@ -2,22 +2,25 @@
 
 #[cfg(test)]
 mod examples;
-mod import;
+
 mod loudness;
 mod package;
 mod plans;
 mod profile;
+mod results;
+mod stored;
 
-pub use import::{Import, ImportFormat};
 pub use loudness::Loudness;
 pub use package::{Completions, Package};
 pub use plans::Plans;
 pub use profile::Profile;
+pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show};
+pub use stored::{Delete, Import, ImportFormat, Note, Pack, Rename, Results, Unpack};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fsdyno_core::units::{Size, UnitError};
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos};
+use results::share;
 use std::path::PathBuf;
 
 /// Benchmark Linux filesystems on this machine: which one, with which settings, works best for a workload?
@@ -75,26 +78,6 @@ pub enum Colour {
     Never,
 }
 
-/// The output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Tables for people.
-    Text,
-    /// One JSON document with a schema version.
-    Json,
-    /// Tidy rows with a header line.
-    Csv,
-}
-
-/// The output format of what has no table of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DocumentFormat {
-    /// Text for people.
-    Text,
-    /// One JSON document with a schema version.
-    Json,
-}
-
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -143,7 +126,7 @@ pub enum Command {
     Recommend(Recommend),
     /// What changes stored results.
     #[command(flatten)]
-    Results(crate::cli_results::Results),
+    Results(Results),
     /// Export the results of a sweep as tidy tables, for data frames and databases.
     #[command(after_help = "Examples:\n  fsdyno export 3 --directory tables")]
     Export(Export),
@@ -275,54 +258,6 @@ pub struct List {
     pub format: DocumentFormat,
 }
 
-/// Options of `fsdyno show`.
-#[derive(Debug, Args)]
-pub struct Show {
-    /// Number or name of the sweep [default: the latest].
-    pub sweep: Option<String>,
-    /// Only these cases: the name of a configuration, levels such as `scheduler=bfq`, or part of a name.
-    #[arg(long, value_name = "CASE")]
-    pub case: Option<String>,
-    /// Print only the summary of all cases.
-    #[arg(long)]
-    pub summary: bool,
-    /// Print what the machine did during the run, as `iostat -x` and `top` show it: averages over the
-    /// windows, or every sample.
-    #[arg(
-        long,
-        value_name = "DETAIL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "averages",
-        conflicts_with = "summary"
-    )]
-    pub telemetry: Option<Detail>,
-    /// Print what each trial did to the machine: commands, mounts and settings, with how long each took. The
-    /// JSON always contains it (`log`).
-    #[arg(long, conflicts_with_all = ["summary", "telemetry"])]
-    pub log: bool,
-    /// Rank by this measure instead of the plan's: `read`, `first-byte-p999`,
-    /// `phase/role/operation/statistic`.
-    #[arg(long, value_name = "MEASURE")]
-    pub measure: Option<String>,
-    /// Use another layout: `published` is that of the study that the plan names with `study = "..."`;
-    /// `bonnie-csv` is the input of bon_csv2html.
-    #[arg(long = "as", value_name = "LAYOUT", conflicts_with_all = ["summary", "measure", "telemetry", "log"])]
-    pub layout: Option<Layout>,
-    /// Output format.
-    #[arg(long, default_value = "text")]
-    pub format: Format,
-}
-
-/// Another layout of the results of a sweep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Layout {
-    /// The layout of the published study.
-    Published,
-    /// One line for each trial of the workload bonnie, in the format of bon_csv2html.
-    BonnieCsv,
-}
-
 /// Options of `fsdyno report`.
 #[derive(Debug, Args)]
 pub struct Report {
@@ -335,40 +270,6 @@ pub struct Report {
     /// `phase/role/operation/statistic`.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Option<String>,
-}
-
-/// Options of `fsdyno compare`.
-#[derive(Debug, Args)]
-pub struct Compare {
-    /// The baseline: SWEEP, SWEEP/CASE or published:NAME. SWEEP is a number, a name or `latest`; CASE is the
-    /// name of a configuration, levels such as `kernel=6.12`, or part of a name.
-    #[arg(value_name = "A", default_value = "latest")]
-    pub first: String,
-    /// What to compare with the baseline, in the same form. Two cases of one sweep are compared within its
-    /// blocks.
-    #[arg(value_name = "B", required_unless_present = "with")]
-    second: Option<String>,
-    /// B as an option, to compare with the latest sweep: `fsdyno compare --with published:NAME`.
-    #[arg(long, value_name = "B", conflicts_with = "second")]
-    with: Option<String>,
-    /// Compare only this measure; can be repeated [default: the named measures that both sides have, except
-    /// the times of mkfs, mount, unmount and check]. With fewer measures, smaller differences can be
-    /// detected.
-    #[arg(long, value_name = "MEASURE")]
-    pub measure: Vec<String>,
-    /// The largest difference that does not matter.
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = share)]
-    pub threshold: f64,
-    /// Output format.
-    #[arg(long, default_value = "text")]
-    pub format: Format,
-}
-
-impl Compare {
-    /// Side B, however it was given.
-    pub fn second(&self) -> &str {
-        self.second.as_ref().or(self.with.as_ref()).map_or("", String::as_str)
-    }
 }
 
 /// Options of `fsdyno export`.
@@ -416,14 +317,6 @@ pub enum TableFormat {
     Parquet,
 }
 
-/// A percentage as a share from 0 to 1.
-fn share(text: &str) -> Result<f64, UnitError> {
-    match text.parse::<Size>() {
-        Ok(Size::Percent(percent)) => Ok(percent / 100.0),
-        _ => Err(UnitError::Percent(text.to_string())),
-    }
-}
-
 /// Options of `fsdyno recommend`.
 #[derive(Debug, Args)]
 pub struct Recommend {
@@ -442,15 +335,6 @@ pub struct Recommend {
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,
-}
-
-/// How much telemetry to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Detail {
-    /// Averages over each window.
-    Averages,
-    /// Every sample of every trial.
-    Samples,
 }
 
 /// Options of `fsdyno doctor`.

@@ -2,7 +2,6 @@
 //! logic of its own.
 
 mod cli;
-mod cli_results;
 mod command;
 mod exit;
 mod file;

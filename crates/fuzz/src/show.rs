@@ -82,7 +82,6 @@ fn tables(
     style: &Style,
 ) -> io::Result<()> {
     let view = View::new(header, trials).map_err(io::Error::other)?;
-    terminal::drift(out, view.drift.as_ref(), style)?;
     for case in &view.cases {
         terminal::classic(out, case, style)?;
         terminal::full(out, case, style)?;
@@ -102,7 +101,8 @@ fn exports(header: &SweepHeader, trials: &[TrialRecord]) {
 }
 
 fn compared(header: &SweepHeader, trials: &[TrialRecord]) {
-    let side = |name| Side { name, sweep: 1, store: Path::new(""), sweep_name: &header.name, trials };
+    let side =
+        |name| Side { name, sweep: 1, store: Path::new(""), sweep_name: &header.name, trials, whole: trials };
     let question = comparison::Question { measures: Vec::new(), threshold: 0.05, seed: 1 };
     let comparison = Comparison::new(side("first"), side("second"), &question);
     printed(Style::default(), |out, style| terminal::comparison(out, &comparison, style));

@@ -29,7 +29,7 @@ fn parse_line(line: &str) -> Option<MountInfo> {
         return None;
     };
     let (major, minor) = fields[2].split_once(':')?;
-    let options = [fields[5], *superblock.first()?];
+    let options = both(fields[5], superblock.first()?);
     let path = |field| PathBuf::from(OsString::from_vec(unescape(field)));
     Some(MountInfo {
         device: (major.parse().ok()?, minor.parse().ok()?),
@@ -37,8 +37,17 @@ fn parse_line(line: &str) -> Option<MountInfo> {
         target: path(fields[4]),
         filesystem: (*filesystem).to_string(),
         source: String::from_utf8_lossy(&unescape(source)).into_owned(),
-        options: String::from_utf8_lossy(&unescape(&options.join(","))).into_owned(),
+        options: String::from_utf8_lossy(&unescape(&options)).into_owned(),
     })
+}
+
+/// The options of a mount and of its filesystem, each once. Of `rw` and `ro`, the stricter is in force.
+fn both(mount: &str, superblock: &str) -> String {
+    let own: Vec<&str> = mount.split(',').collect();
+    let added = superblock.split(',').filter(|option| !own.contains(option) && *option != "rw");
+    let all: Vec<&str> = own.iter().copied().chain(added).collect();
+    let written = all.iter().filter(|option| **option != "rw" || !all.contains(&"ro"));
+    written.copied().collect::<Vec<_>>().join(",")
 }
 
 /// The path with links resolved, or that of its nearest existing ancestor, where new files would go.
@@ -84,12 +93,23 @@ mod tests {
         assert!(bad.is_empty(), "{bad:?}");
         assert_eq!(mounts.len(), 4);
         assert_eq!(mounts[0].device, (254, 0));
-        assert_eq!(mounts[0].options, "rw,relatime,rw,discard,resv_strict,resuid=65534,resgid=65534");
+        assert_eq!(mounts[0].options, "rw,relatime,discard,resv_strict,resuid=65534,resgid=65534");
         assert_eq!(mounts[1].target, Path::new("/mnt2"));
         assert_eq!(mounts[1].filesystem, "ext3");
         assert_eq!(mounts[2].target, Path::new("/tmp/a b\\c"));
         assert_eq!((mounts[2].source.as_str(), mounts[2].device), ("/dev/loop0", (0, 39)));
         assert_eq!(mounts[3].source, "");
+    }
+
+    #[test]
+    fn options_of_mount_and_filesystem_are_listed_once() {
+        for (mount, superblock, options) in [
+            ("rw,relatime", "rw,discard", "rw,relatime,discard"),
+            ("rw,noatime", "ro,noatime", "noatime,ro"),
+            ("ro,nosuid", "rw", "ro,nosuid"),
+        ] {
+            assert_eq!(both(mount, superblock), options);
+        }
     }
 
     #[test]

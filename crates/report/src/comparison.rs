@@ -37,6 +37,9 @@ pub fn document(comparison: &Comparison) -> Value {
         });
         cases.collect::<Vec<_>>()
     });
+    let warnings = comparison.warnings.iter().map(
+        |one| json!({ "kind": one.kind, "trials": one.trials, "of_trials": one.of, "example": one.text() }),
+    );
     json!({
         "schema_version": SCHEMA_VERSION,
         "sides": sides.collect::<Vec<_>>(),
@@ -45,6 +48,8 @@ pub fn document(comparison: &Comparison) -> Value {
         "regression": comparison.regressed(),
         "cases": cases.collect::<Vec<_>>(),
         "not_compared": alone.collect::<Vec<_>>(),
+        "notes": comparison.notes,
+        "warnings": warnings.collect::<Vec<_>>(),
     })
 }
 
@@ -76,6 +81,7 @@ fn measure(row: &Row) -> Value {
         "verdict": verdict(row),
         "trials": row.trials(),
         "needs_trials": needs(row),
+        "doubt": doubt(row),
         "text": row.verdict(),
     })
 }
@@ -102,6 +108,11 @@ fn needs(row: &Row) -> Option<usize> {
         Finding::CannotTell(Lack::Trials(needed)) => needed,
         _ => None,
     }
+}
+
+/// What else may explain the difference, if that is why there is no verdict.
+fn doubt(row: &Row) -> Option<&str> {
+    row.doubt.as_deref().filter(|_| row.finding == Finding::CannotTell(Lack::Doubt))
 }
 
 const COLUMNS: &[&str] = &[
@@ -134,6 +145,7 @@ const COLUMNS: &[&str] = &[
     "mann_whitney_p",
     "verdict",
     "needs_trials",
+    "doubt",
 ];
 
 /// Writes a comparison as a tidy table, values in base units.
@@ -178,7 +190,7 @@ fn value(row: &Row, side: usize) -> [String; 6] {
     [value.to_string(), low, high, typical, n.to_string(), row.at_least[side].to_string()]
 }
 
-fn judgement(row: &Row) -> [String; 9] {
+fn judgement(row: &Row) -> [String; 10] {
     let [low, high] = ends(row.ratio.and_then(|ratio| ratio.interval));
     [
         maybe(row.ratio.map(|ratio| ratio.value)),
@@ -190,6 +202,7 @@ fn judgement(row: &Row) -> [String; 9] {
         maybe(row.rank_p),
         verdict(row).to_string(),
         maybe(needs(row)),
+        csv_text(doubt(row).unwrap_or_default()),
     ]
 }
 

@@ -11,6 +11,8 @@ pub mod export;
 mod fixture;
 pub mod html;
 pub mod json;
+pub mod junit;
+pub mod markdown;
 pub mod published;
 pub mod terminal;
 mod visible;

@@ -26,13 +26,13 @@ const ABSORBED_SHARE: f64 = 0.2;
 /// some metadata again.
 const COLD_SHARE: f64 = 0.05;
 /// Share of all processors that other processes may use.
-const FOREIGN_SHARE: f64 = 0.05;
+pub(crate) const FOREIGN_SHARE: f64 = 0.05;
 /// With fewer bytes than this, a share of them means nothing.
 const FEW_BYTES: u64 = 16 * Bytes::MIB;
 /// Share of all processors that workers may use.
 const WORKERS_SHARE: f64 = 0.9;
 /// Share of all processors that a hypervisor may take away.
-const STEAL_SHARE: f64 = 0.02;
+pub(crate) const STEAL_SHARE: f64 = 0.02;
 /// Bytes per second that other processes may read and write on our disk...
 const OTHERS_RATE: f64 = 1e6;
 /// ...and their share of what it moved.
@@ -164,13 +164,30 @@ fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning>
     warning(WarningKind::CacheNotWarm, one, &text)
 }
 
+/// Share of all processors that other processes used, in the phase in which they used most.
+pub(crate) fn foreign_share(record: &TrialRecord) -> f64 {
+    worst(&Watched::of(&record.phases), 0.0, foreign).map_or(0.0, |(_, share)| share)
+}
+
+/// Share of all processors that the hypervisor took away, in the phase in which it took most.
+pub(crate) fn steal_share(record: &TrialRecord) -> f64 {
+    worst(&Watched::of(&record.phases), 0.0, stolen).map_or(0.0, |(_, share)| share)
+}
+
+fn foreign(one: &Watched<'_>) -> Option<f64> {
+    let all = one.telemetry.window.length_ns.0 as f64 * f64::from(one.telemetry.processors);
+    let others = one.telemetry.window.task_ns.get(&TaskKind::Process)?;
+    (all > 0.0).then_some(*others as f64 / all)
+}
+
+fn stolen(one: &Watched<'_>) -> Option<f64> {
+    let cpu = one.telemetry.window.cpu?;
+    Some(cpu.share(cpu.steal_ns))
+}
+
 /// Processor time of processes that are neither fsdyno's nor the kernel's.
 fn foreign_load(seen: &[Watched<'_>]) -> Option<Warning> {
-    let others = |one: &Watched<'_>| one.telemetry.window.task_ns.get(&TaskKind::Process).copied();
-    let (one, share) = worst(seen, FOREIGN_SHARE, |one| {
-        let all = one.telemetry.window.length_ns.0 as f64 * f64::from(one.telemetry.processors);
-        (all > 0.0).then_some(others(one)? as f64 / all)
-    })?;
+    let (one, share) = worst(seen, FOREIGN_SHARE, foreign)?;
     let busiest = one.telemetry.window.tasks.iter().find(|task| task.kind == TaskKind::Process);
     let busiest = busiest.map(|task| format!(", '{}' the most", task.name)).unwrap_or_default();
     let processors = one.telemetry.processors;
@@ -234,10 +251,7 @@ fn processors_saturated(seen: &[Watched<'_>]) -> Option<Warning> {
 }
 
 fn steal_time(seen: &[Watched<'_>]) -> Option<Warning> {
-    let (one, share) = worst(seen, STEAL_SHARE, |one| {
-        let cpu = one.telemetry.window.cpu?;
-        Some(cpu.share(cpu.steal_ns))
-    })?;
+    let (one, share) = worst(seen, STEAL_SHARE, stolen)?;
     let text =
         format!("the hypervisor gave {:.1} % of the processors' time to others (steal)", share * 100.0);
     warning(WarningKind::StealTime, one, &text)

@@ -9,8 +9,9 @@
 //! values differ by at most 20 % of their mean, becomes a note.
 
 use crate::outcomes::is_measured;
+use crate::text;
 use fsdyno_core::TrialRecord;
-use fsdyno_core::measure::Measure;
+use fsdyno_core::measure::{Measure, Unit};
 use fsdyno_stats::trend;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -75,6 +76,38 @@ impl Drift {
             self.measure,
             trend.change * 100.0
         ))
+    }
+
+    /// By what factor the machine itself moved this measure, from 1 for not at all; `None` if it was steady.
+    /// Times, such as stalls, vary by their nature, so only a trend counts for them.
+    pub(crate) fn factor(&self) -> Option<f64> {
+        if self.warning().is_some() {
+            return self.trend.map(|trend| (1.0 + trend.change).ln().abs().exp());
+        }
+        let measure: Measure = self.measure.parse().ok()?;
+        let (lowest, highest) = self.range();
+        let varies = measure.unit() == Unit::Nanoseconds || lowest <= 0.0;
+        self.unsteady().filter(|_| !varies).map(|_| highest / lowest)
+    }
+
+    /// What a reader must know about how steady the machine was, besides the warning.
+    pub fn notes(&self) -> Vec<String> {
+        self.variation().into_iter().chain(self.unsteady()).collect()
+    }
+
+    /// How much the sentinel varied, although its configuration did not.
+    fn variation(&self) -> Option<String> {
+        let measure: Measure = self.measure.parse().ok()?;
+        let (lowest, highest) = self.range();
+        (self.values.len() > 1).then(|| {
+            format!(
+                "the {} trials of the sentinel, {}, range from {} to {}; the machine itself varies by this much",
+                self.values.len(),
+                self.name,
+                text::quantity(&measure, lowest, false),
+                text::quantity(&measure, highest, false)
+            )
+        })
     }
 
     /// The note that the machine was not steady, if there is no warning of a trend.

@@ -8,11 +8,13 @@
 
 pub mod comparison;
 pub mod confounder;
+mod doubt;
 pub mod drift;
 pub mod enough;
 mod error;
 #[cfg(test)]
 mod fixture;
+mod load;
 pub mod merge;
 pub mod outcomes;
 pub mod ranking;

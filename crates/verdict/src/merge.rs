@@ -6,11 +6,11 @@
 //! difference look certain.
 
 use crate::error::UnreadableHistogram;
-use fsdyno_core::Nanos;
 use fsdyno_core::figures::{Quotient, total};
 use fsdyno_core::result::{
     Latency, OperationResult, PhaseResult, Quantile, Quantiles, Rates, RoleResult, WorkerResult,
 };
+use fsdyno_core::{Nanos, Operation};
 use fsdyno_stats::{Distribution, Fairness, MeanKind, Weighted, mean};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,6 +127,18 @@ pub fn rates(parts: &[(&PhaseResult, &RoleResult)]) -> Rates {
     }
 }
 
+/// The rate of a role over the time in which it did not remove what it had written; `None` if it never did.
+pub fn write_rate(parts: &[(&PhaseResult, &RoleResult)]) -> Option<f64> {
+    let removing = |(phase, role): &(&PhaseResult, &RoleResult)| {
+        role.share_of(phase.window_ns, Operation::is_of_removal) > 0.0
+    };
+    if !parts.iter().any(removing) {
+        return None;
+    }
+    let each = parts.iter().map(|(phase, role)| role.write_rate(phase.window_ns));
+    mean_quotient(&each.collect::<Option<Vec<_>>>()?)
+}
+
 fn mean_quotient(quotients: &[Quotient]) -> Option<f64> {
     let weighted = quotients.iter().map(|one| Weighted { value: one.value, weight: one.weight });
     mean(&weighted.collect::<Vec<_>>(), MeanKind::Arithmetic)
@@ -136,7 +148,6 @@ fn mean_quotient(quotients: &[Quotient]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_core::Operation;
     use fsdyno_core::result::InFlight;
 
     #[test]

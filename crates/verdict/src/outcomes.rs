@@ -13,8 +13,40 @@ pub struct WarningGroup {
     pub kind: WarningKind,
     /// Trials that carry it.
     pub trials: usize,
+    /// The text of the first, and which one that is.
+    #[serde(flatten)]
+    pub example: Text,
+}
+
+/// The text of a warning that several trials carry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Text {
     /// The text of the first.
-    pub example: String,
+    #[serde(rename = "example")]
+    pub text: String,
+    /// Number of that trial if others say something else, such as other figures.
+    #[serde(rename = "example_trial", skip_serializing_if = "Option::is_none")]
+    pub of_trial: Option<u32>,
+}
+
+impl std::fmt::Display for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.of_trial {
+            Some(trial) => write!(f, "for example in trial {trial}, {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+/// The text of a kind of warning; `None` if no trial carries it.
+pub(crate) fn text_of<'a>(
+    trials: impl Iterator<Item = &'a TrialRecord> + Clone,
+    kind: WarningKind,
+) -> Option<Text> {
+    let mut texts = trials.filter_map(|trial| Some((trial.trial, carries(trial, kind)?)));
+    let (trial, text) = texts.next()?;
+    let same = texts.all(|(_, other)| other == text);
+    Some(Text { text: text.to_string(), of_trial: (!same).then_some(trial) })
 }
 
 /// Cases that this machine cannot run for the same reasons.
@@ -47,6 +79,22 @@ pub fn warning_kinds(trials: &[&TrialRecord]) -> usize {
     WarningKind::ALL.iter().filter(|kind| trials.iter().any(|trial| carries(trial, **kind).is_some())).count()
 }
 
+/// The risks of some trials, as their durability warnings describe them.
+pub(crate) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
+    let mut risks: Vec<String> = Vec::new();
+    for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
+        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
+            risks.push(warning.text.clone());
+        }
+    }
+    risks
+}
+
+/// How many of these trials carry a warning of this kind.
+pub(crate) fn carriers(trials: &[&TrialRecord], kind: WarningKind) -> usize {
+    trials.iter().filter(|trial| carries(trial, kind).is_some()).count()
+}
+
 fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
     trial.warnings.iter().find(|warning| warning.kind == kind).map(|warning| warning.text.as_str())
 }
@@ -54,9 +102,9 @@ fn carries(trial: &TrialRecord, kind: WarningKind) -> Option<&str> {
 /// Every kind of warning that these trials carry.
 pub fn warnings<'a>(trials: impl Iterator<Item = &'a TrialRecord> + Clone) -> Vec<WarningGroup> {
     let group = |kind: &WarningKind| {
-        let texts: Vec<&str> = trials.clone().filter_map(|trial| carries(trial, *kind)).collect();
-        let example = (*texts.first()?).to_string();
-        Some(WarningGroup { kind: *kind, trials: texts.len(), example })
+        let example = text_of(trials.clone(), *kind)?;
+        let count = trials.clone().filter(|trial| carries(trial, *kind).is_some()).count();
+        Some(WarningGroup { kind: *kind, trials: count, example })
     };
     WarningKind::ALL.iter().filter_map(group).collect()
 }

@@ -3,17 +3,20 @@
 //! An estimate takes one value per trial, without sentinels. The order is that of the estimates; only their
 //! intervals show whether the first two really differ.
 
+use crate::load::{Load, loads};
 use crate::outcomes::is_measured;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{TrialRecord, Workload};
 use fsdyno_stats::{Better, Estimate, MeanKind, Weighted, best_first, estimate, median};
 use std::collections::BTreeMap;
 
-/// All configurations that were measured under one workload.
+/// All configurations that were measured under one load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
     /// The workload.
     pub workload: Workload,
+    /// It in one line, with the conditions that the plan varies.
+    pub title: String,
     /// The columns. The first decides the order: the plan's measure if some trial has a value of it, else the
     /// workload's own, else the last rate. Other measures are left out if no configuration has them.
     pub measures: Vec<Measure>,
@@ -32,6 +35,8 @@ pub struct RankedCase {
     pub trials: usize,
     /// Number of kinds of warning that these trials carry.
     pub warning_kinds: usize,
+    /// How it weakens what survives a power cut; empty if it is durable.
+    pub risks: Vec<String>,
     /// One for each measure; `None` if no trial has a value.
     pub figures: Vec<Option<CaseEstimate>>,
 }
@@ -56,53 +61,53 @@ impl Ranking {
         &self.measures[0]
     }
 
+    /// The figure of a configuration in a column: the mean over its trials, or the longest of all of them.
+    pub fn shown(&self, column: usize, figure: CaseEstimate) -> f64 {
+        if self.is_longest(column) { figure.max } else { figure.estimate.value }
+    }
+
+    /// Whether a column shows the longest of all trials, which is another figure than their mean.
+    pub fn is_longest(&self, column: usize) -> bool {
+        column > 0 && self.measures[column].name() == LONGEST
+    }
+
+    /// The heading of a column: the measure, and what of it is shown unless it is the mean.
+    pub fn heading(&self, column: usize) -> String {
+        heading(&self.measures[column], self.is_longest(column))
+    }
+
     /// The configurations with a value of that measure, best first.
     pub fn ranked(&self) -> impl Iterator<Item = (&RankedCase, CaseEstimate)> {
         self.rows.iter().filter_map(|row| Some((row, row.figures[0]?)))
     }
 }
 
-/// A ranking for each workload, in the plan's order. The seed is that of the bootstrap.
-pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
-    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
-        cases.entry(trial.case).or_default().push(trial);
-    }
-    let mut workloads: Vec<&Workload> = Vec::new();
-    for trials in cases.values() {
-        if !workloads.contains(&&trials[0].workload) {
-            workloads.push(&trials[0].workload);
-        }
-    }
-    workloads.into_iter().map(|workload| ranking(workload, measure, seed, &cases)).collect()
+/// The name of a measure over the trials of a configuration: their mean, or the longest of all.
+pub fn heading(measure: &Measure, longest: bool) -> String {
+    if longest { format!("{measure} (max)") } else { measure.to_string() }
 }
 
-/// The ranking of one workload by a measure, from its measured trials.
-pub(crate) fn ranking_of(
-    workload: &Workload,
-    measure: &Measure,
-    seed: u64,
-    trials: &[&TrialRecord],
-) -> Ranking {
-    let mut cases: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in trials {
-        cases.entry(trial.case).or_default().push(trial);
-    }
-    ranking(workload, measure, seed, &cases)
+/// A ranking for each load, in the plan's order. The seed is that of the bootstrap.
+pub fn rankings(measure: &Measure, seed: u64, trials: &[TrialRecord]) -> Vec<Ranking> {
+    let of = |load: &Load<'_>| {
+        let own = trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel && load.has(trial));
+        ranking_of(load, measure, seed, &own.collect::<Vec<_>>())
+    };
+    loads(trials).iter().map(of).collect()
 }
 
 /// Except as the measure that ranks, this one is shown as the longest of all trials: a mean of maxima means
 /// nothing to a user who waits.
-pub const LONGEST: &str = "longest-stall";
+pub(crate) const LONGEST: &str = "longest-stall";
 
-fn ranking(
-    workload: &Workload,
-    measure: &Measure,
-    seed: u64,
-    cases: &BTreeMap<u32, Vec<&TrialRecord>>,
-) -> Ranking {
-    let cases: Vec<&Vec<&TrialRecord>> =
-        cases.values().filter(|trials| trials[0].workload == *workload).collect();
+/// The ranking under one load by a measure, from its measured trials.
+pub(crate) fn ranking_of(load: &Load<'_>, measure: &Measure, seed: u64, trials: &[&TrialRecord]) -> Ranking {
+    let mut by_case: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials {
+        by_case.entry(trial.case).or_default().push(trial);
+    }
+    let cases: Vec<&Vec<&TrialRecord>> = by_case.values().collect();
+    let workload = load.workload;
     let some_case_has = |measure: &Measure| {
         cases.iter().any(|trials| trials.iter().any(|trial| measure.value(trial).is_some()))
     };
@@ -120,7 +125,7 @@ fn ranking(
         Direction::LowerIsBetter => Better::Lower,
     };
     let rows = best_first(&values, better).into_iter().map(|index| rows[index].clone()).collect();
-    Ranking { workload: workload.clone(), measures, rows }
+    Ranking { workload: workload.clone(), title: load.title(), measures, rows }
 }
 
 fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> RankedCase {
@@ -129,6 +134,7 @@ fn ranked_case(measures: &[Measure], seed: u64, trials: &[&TrialRecord]) -> Rank
         name: trials[0].configuration.name.clone(),
         trials: trials.len(),
         warning_kinds: crate::outcomes::warning_kinds(trials),
+        risks: crate::outcomes::risks(trials.iter().copied()),
         figures: measures.iter().map(|measure| figure(measure, seed, trials)).collect(),
     }
 }

@@ -48,9 +48,11 @@ pub fn setting(duration: Nanos) -> String {
 }
 
 /// The window of a phase: as it was set, or how long the work took, rounded: `30 s`, `2.13 s`. A window of 0
-/// was too short for an external program to report a figure.
-pub fn window(duration: Nanos) -> String {
+/// is unknown: an external program reported no time, or, if it reported no rate either, the work was too
+/// short for it.
+pub fn window(duration: Nanos, has_rates: bool) -> String {
     match duration.0 {
+        0 if has_rates => "time not reported".to_string(),
         0 => "too short for the program to report".to_string(),
         ns if ns.is_multiple_of(1_000_000) => setting(duration),
         ns => time_in_words(Time { ns, at_least: false }),
@@ -116,6 +118,20 @@ pub fn percent(share: f64) -> String {
         0.0 => "0 %".to_string(),
         tiny if tiny < 0.05 => "<0.1 %".to_string(),
         hundredths => format!("{hundredths:.1} %"),
+    }
+}
+
+/// What to call the intervals of means over these numbers of trials: only from 6 on do they have the coverage
+/// of a 95 % interval, and with 2 to 4 they are no more than the range of the trials.
+pub fn interval_name(trials: impl IntoIterator<Item = usize>) -> &'static str {
+    let (mut fewest, mut most) = (usize::MAX, 0);
+    for count in trials.into_iter().filter(|count| *count > 1) {
+        (fewest, most) = (fewest.min(count), most.max(count));
+    }
+    match (fewest, most) {
+        (6.., _) => "95 % interval",
+        (_, ..=4) => "range",
+        _ => "interval",
     }
 }
 
@@ -186,10 +202,14 @@ mod tests {
         assert_eq!(setting(Nanos::from_secs(30)), "30 s");
         assert_eq!(setting(Nanos::from_millis(1500)), "1.5 s");
         assert_eq!(setting(Nanos::from_millis(500)), "500 ms");
-        assert_eq!(window(Nanos::from_millis(1500)), "1.5 s");
-        assert_eq!(window(Nanos(2_126_254_077)), "2.13 s");
+        assert_eq!(window(Nanos::from_millis(1500), true), "1.5 s");
+        assert_eq!(window(Nanos(2_126_254_077), true), "2.13 s");
+        assert_eq!(window(Nanos(0), true), "time not reported");
+        assert_eq!(window(Nanos(0), false), "too short for the program to report");
         assert_eq!(percent(0.0001), "<0.1 %");
         assert_eq!(percent(2.0 / 3.0), "66.7 %");
         assert_eq!(plural(1, "trial"), "1 trial");
+        let names = [vec![2, 2], vec![4, 1], vec![5], vec![3, 12], vec![6, 12]].map(interval_name);
+        assert_eq!(names, ["range", "range", "interval", "interval", "95 % interval"]);
     }
 }

@@ -9,9 +9,11 @@
 mod goal;
 mod name;
 mod named;
+mod unit;
 
 pub use goal::Goal;
 pub use name::MeasureError;
+pub use unit::{Direction, Unit};
 
 use crate::figures::{Quotient, total};
 use crate::operation::{Moves, Operation, Role};
@@ -22,7 +24,7 @@ use crate::result::{
 use crate::units::Nanos;
 use crate::workload::Workload;
 use name::FIGURES;
-use named::NAMED;
+use named::{NAMED, OWNED};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -104,81 +106,14 @@ impl From<Quotient> for Value {
     }
 }
 
-/// What a value counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Unit {
-    /// Bytes per second, shown as MB/s (10^6).
-    BytesPerSecond,
-    /// Operations per second.
-    OperationsPerSecond,
-    /// Files, transactions or seeks per second: what the workload counts.
-    ItemsPerSecond,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Operations.
-    Operations,
-    /// Extents of a file.
-    Extents,
-    /// A share from 0 to 1, shown in percent.
-    Share,
-}
-
-impl Unit {
-    /// The unit as printed after a number.
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Unit::BytesPerSecond => "MB/s",
-            Unit::OperationsPerSecond => "ops/s",
-            Unit::ItemsPerSecond => "/s",
-            Unit::Nanoseconds => "ns",
-            Unit::Operations => "ops",
-            Unit::Extents => "/file",
-            Unit::Share => "%",
-        }
-    }
-
-    /// The base unit as it appears in documents for programs and at the end of column names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unit::BytesPerSecond => "bytes_per_s",
-            Unit::OperationsPerSecond => "operations_per_s",
-            Unit::ItemsPerSecond => "items_per_s",
-            Unit::Nanoseconds => "ns",
-            Unit::Operations => "operations",
-            Unit::Extents => "extents_per_file",
-            Unit::Share => "share",
-        }
-    }
-
-    /// A value in its base unit as the number to show before [`Unit::symbol`].
-    pub fn shown(self, value: f64) -> f64 {
-        match self {
-            Unit::BytesPerSecond => value / 1e6,
-            Unit::Share => value * 100.0,
-            Unit::OperationsPerSecond
-            | Unit::ItemsPerSecond
-            | Unit::Nanoseconds
-            | Unit::Operations
-            | Unit::Extents => value,
-        }
-    }
-}
-
-/// Which way is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// More is better.
-    HigherIsBetter,
-    /// Less is better.
-    LowerIsBetter,
-}
-
 /// A figure of a role, as `phase/role/figure` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Figure {
     Rate,
     /// Over the time in which the role does not remove what it has written.
     WriteRate,
+    /// Over the time from the ramp until everything is on the device.
+    DurableRate,
     DataRate,
     OverheadRate,
     OperationRate,
@@ -287,22 +222,36 @@ impl Measure {
         }
     }
 
+    /// The role whose work it describes; `None` if it is about several, or about the whole trial.
+    pub fn role(&self) -> Option<Role> {
+        match self.source {
+            Source::Role(_, role, _) | Source::Operation(_, role, _, _) => Some(role),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits until what was written is on the device.
+    pub fn is_durable(&self) -> bool {
+        matches!(self.source, Source::Durable | Source::Role(_, _, Figure::DurableRate))
+    }
+
     /// Whether it sums up what other measures show for each phase.
     pub fn is_sum(&self) -> bool {
         matches!(self.source, Source::Throughput)
     }
 
-    /// Whether a workload of this kind can have it. A name that begins with a workload's name applies to that
-    /// workload and to `external`, which runs the original program: phases with the same name mean different
-    /// things in different workloads.
-    fn is_for(&self, kind: &str) -> bool {
+    /// Whether this workload can have it. A name that begins with a workload's name applies to that workload
+    /// and to the program that it is modelled on: phases with the same name mean different things elsewhere.
+    fn is_for(&self, workload: &Workload) -> bool {
         let begins = |kind: &&&str| self.name.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
-        Workload::KINDS.iter().find(begins).is_none_or(|own| [*own, "external"].contains(&kind))
+        let listed = OWNED.iter().find(|(name, _)| *name == self.name).map(|(_, kind)| *kind);
+        let own = listed.or(Workload::KINDS.iter().find(begins).copied());
+        own.is_none_or(|own| own == workload.model())
     }
 
     /// The value in one trial; `None` if the trial was not measured or has no such phase, role or sample.
     pub fn value(&self, trial: &TrialRecord) -> Option<Value> {
-        if trial.outcome != Outcome::Measured || !self.is_for(trial.workload.kind()) {
+        if trial.outcome != Outcome::Measured || !self.is_for(&trial.workload) {
             return None;
         }
         match &self.source {
@@ -429,9 +378,11 @@ fn stall(role: &RoleResult, phase: &PhaseResult) -> Option<Value> {
 impl Figure {
     fn unit(self) -> Unit {
         match self {
-            Figure::Rate | Figure::WriteRate | Figure::DataRate | Figure::OverheadRate => {
-                Unit::BytesPerSecond
-            }
+            Figure::Rate
+            | Figure::WriteRate
+            | Figure::DurableRate
+            | Figure::DataRate
+            | Figure::OverheadRate => Unit::BytesPerSecond,
             Figure::OperationRate => Unit::OperationsPerSecond,
             Figure::ItemRate => Unit::ItemsPerSecond,
             Figure::LongestStall | Figure::CpuPerOperation => Unit::Nanoseconds,
@@ -445,13 +396,9 @@ impl Figure {
         let of_window = |rate: fn(&Rates) -> f64| role.window_rate(rate, window).map(Value::from);
         match self {
             Figure::Rate => of_window(|rates| rates.aggregate_bytes_per_s),
-            Figure::WriteRate => {
-                let removing = role.share_of(window, Operation::is_of_removal);
-                // Whoever does nothing but remove writes nothing, for all of the window.
-                let writing = if removing < 1.0 { 1.0 - removing } else { 1.0 };
-                let over = Nanos((window.0 as f64 * writing) as u64);
-                role.window_rate(|rates| rates.aggregate_bytes_per_s / writing, over).map(Value::from)
-            }
+            Figure::WriteRate => role.write_rate(window).map(Value::from),
+            Figure::DurableRate if role.role == Role::Reader => None,
+            Figure::DurableRate => durable(std::slice::from_ref(phase)),
             Figure::DataRate => role.data_rate(window).map(Value::from),
             Figure::OverheadRate => role.overhead_rate(window).map(Value::from),
             Figure::OperationRate => of_window(|rates| rates.operations_per_s),

@@ -11,6 +11,7 @@ use std::str::FromStr;
 pub(super) const FIGURES: &[(&str, Figure)] = &[
     ("rate", Figure::Rate),
     ("write-rate", Figure::WriteRate),
+    ("durable-rate", Figure::DurableRate),
     ("data-rate", Figure::DataRate),
     ("overhead-rate", Figure::OverheadRate),
     ("operation-rate", Figure::OperationRate),

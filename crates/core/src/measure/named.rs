@@ -14,6 +14,9 @@ pub(super) struct Named {
     pub(super) source: Source,
 }
 
+/// Measures of one workload whose names do not begin with its kind.
+pub(super) const OWNED: &[(&str, &str)] = &[("commits", "commit-log"), ("sync-p99", "commit-log")];
+
 /// A figure of a role.
 const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, figure: Figure) -> Named {
     Named { name, help: Cow::Borrowed(help), source: Source::Role(phase, role, figure) }
@@ -22,6 +25,11 @@ const fn role(name: &'static str, help: &'static str, phase: Phase, role: Role, 
 /// The rate of a stage of `streaming`.
 const fn streaming(name: &'static str, help: &'static str, stage: Stage, of: Role) -> Named {
     role(name, help, Phase::Named(Cow::Borrowed(stage.name())), of, Figure::Rate)
+}
+
+/// The rate of a stage of `streaming` that writes until its window ends, and then leaves its data in memory.
+const fn durable_streaming(name: &'static str, help: &'static str, stage: Stage) -> Named {
+    role(name, help, Phase::Named(Cow::Borrowed(stage.name())), Role::Writer, Figure::DurableRate)
 }
 
 /// A figure of a phase of one role.
@@ -48,7 +56,8 @@ fn of_lifecycle() -> Vec<Named> {
 fn extents_per_file() -> Named {
     Named {
         name: "extents-per-file",
-        help: "mean number of extents of the files that the load left behind".into(),
+        help: "mean number of extents of the files that the load left behind; adjacent ones count as one"
+            .into(),
         source: Source::ExtentsPerFile,
     }
 }
@@ -99,11 +108,10 @@ fn of_load() -> Vec<Named> {
         Stage::Read,
         Role::Reader,
     ),
-    streaming(
+    durable_streaming(
         "streaming-random-write",
-        "bytes per second of all streams writing at random positions",
+        "bytes per second of all streams writing at random positions, until everything is on the device",
         Stage::RandomWrite,
-        Role::Writer,
     ),
     streaming(
         "streaming-random-read",
@@ -111,11 +119,10 @@ fn of_load() -> Vec<Named> {
         Stage::RandomRead,
         Role::Reader,
     ),
-    streaming(
+    durable_streaming(
         "streaming-mixed-write",
-        "bytes per second of the streams that write while others read",
+        "bytes per second of the streams that write while others read, until everything is on the device",
         Stage::Mixed,
-        Role::Writer,
     ),
     streaming(
         "streaming-mixed-read",

@@ -186,7 +186,7 @@ pub struct Layout {
     pub complete: bool,
     /// Files with blocks of their own that were examined, a random sample.
     pub sampled: u64,
-    /// Extents of these files.
+    /// Extents of these files; those that are adjacent on the device count as one.
     pub extents: u64,
     /// How many of these files are fragmented.
     pub fragmented: u64,

@@ -242,10 +242,19 @@ impl RoleResult {
     /// The share of the window that its workers spent in some operations, 0 to 1.
     pub fn share_of(&self, window: Nanos, belongs: fn(Operation) -> bool) -> f64 {
         let all_ns = window.0 as f64 * f64::from(self.workers);
-        let spent =
-            self.operations.iter().filter(|one| belongs(one.operation)).flat_map(|one| &one.timeline.sum_ns);
-        let spent_ns: f64 = spent.map(|ns| *ns as f64).sum();
+        // Not from timelines: a measure must not depend on what outlines of trials leave out.
+        let spent = self.operations.iter().filter(|one| belongs(one.operation));
+        let spent_ns: f64 = spent.map(|one| one.lat_ns.count as f64 * one.lat_ns.mean).sum();
         if all_ns > 0.0 { (spent_ns / all_ns).min(1.0) } else { 0.0 }
+    }
+
+    /// Bytes per second of the window without the time in which it removed what it had written.
+    pub fn write_rate(&self, window: Nanos) -> Option<Quotient> {
+        let removing = self.share_of(window, Operation::is_of_removal);
+        // Whoever does nothing but remove writes nothing, for all of the window.
+        let writing = if removing < 1.0 { 1.0 - removing } else { 1.0 };
+        let over = Nanos((window.0 as f64 * writing) as u64);
+        self.window_rate(|rates| rates.aggregate_bytes_per_s / writing, over)
     }
 
     /// Bytes per second of the time that all workers together spent in reads or writes after the first.

@@ -211,6 +211,14 @@ workloads! {
 }
 
 impl Workload {
+    /// What its figures are about: its kind, and for an external program the workload that is modelled on it.
+    pub const fn model(&self) -> &'static str {
+        match self {
+            Workload::External(external) => external.program.model(),
+            own => own.kind(),
+        }
+    }
+
     /// Whether the parameters are valid: each workload's own rules, and those of all.
     ///
     /// # Errors

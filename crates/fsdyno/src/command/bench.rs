@@ -1,5 +1,6 @@
 //! `fsdyno bench DIR`: a first answer about a directory as it is.
 
+use super::show::Details;
 use super::sweep::{measure, plan_trouble, status};
 use super::{Result, Surroundings};
 use crate::cli::Bench;
@@ -27,6 +28,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
             },
         )?;
     // A directory is used, never destroyed: there is nothing to confirm.
-    let ended = measure(surroundings, &plan, &Confirmation::default(), None, options.format)?;
+    let ended =
+        measure(surroundings, &plan, &Confirmation::default(), None, (options.format, Details::Full))?;
     Ok(status(&ended))
 }

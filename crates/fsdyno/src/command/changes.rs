@@ -2,7 +2,7 @@
 
 use super::results::ROOTS_PREFIX;
 use super::{Result, Surroundings, not_found};
-use crate::cli_results::{Delete, Note, Rename};
+use crate::cli::{Delete, Note, Rename};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use crate::say;

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use fsdyno_core::{Measure, TrialRecord};
 use fsdyno_report::comparison as written;
 use fsdyno_report::published::{self, Published};
-use fsdyno_report::terminal;
+use fsdyno_report::{junit, markdown, terminal};
 use fsdyno_store::{StoreError, Sweep};
 use fsdyno_verdict::comparison::{self, Comparison, Question};
 use fsdyno_verdict::select;
@@ -40,12 +40,15 @@ struct Side<'a> {
     store: &'a Path,
     sweep: Sweep,
     trials: Vec<TrialRecord>,
+    /// All trials of its sweep.
+    whole: Vec<TrialRecord>,
 }
 
 impl Side<'_> {
     fn borrowed(&self) -> comparison::Side<'_> {
-        let Side { name, store, sweep, trials } = self;
-        comparison::Side { name, sweep: sweep.summary.id.0, store, sweep_name: &sweep.summary.name, trials }
+        let Side { name, store, sweep, trials, whole } = self;
+        let (sweep, sweep_name) = (sweep.summary.id.0, &sweep.summary.name);
+        comparison::Side { name, sweep, store, sweep_name, trials, whole }
     }
 
     fn is(&self, other: &Side<'_>) -> bool {
@@ -61,9 +64,8 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
     let first = side(surroundings, &shelves, &options.first)?;
     let second = side(surroundings, &shelves, options.second())?;
     if first.is(&second) {
-        return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials")).hint(
-            "use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP --summary lists their names",
-        ));
+        return Err(Trouble::new(Status::Usage, anyhow!("both sides refer to the same trials"))
+            .hint("use SWEEP/CASE to select cases of a sweep; fsdyno show SWEEP lists their names"));
     }
     let question = Question { measures, threshold: options.threshold, seed: first.sweep.seed };
     let compared = Comparison::new(first.borrowed(), second.borrowed(), &question);
@@ -76,6 +78,8 @@ fn two_sides(surroundings: &Surroundings, options: &Compare) -> Result {
         }
         Format::Json => print_json(&written::document(&compared))?,
         Format::Csv => written::csv(&mut stdout().lock(), &compared)?,
+        Format::Markdown => markdown::comparison(&mut out::text(&surroundings.style), &compared)?,
+        Format::Junit => junit::comparison(&mut out::text(&surroundings.style), &compared)?,
     }
     Ok(if compared.regressed() { Status::Regression } else { Status::Well })
 }
@@ -93,19 +97,19 @@ fn side<'a>(
             Err(StoreError::UnknownSweep { .. }) if ways.peek().is_some() => continue,
             found => found.map_err(|error| not_found(surroundings, error))?,
         };
-        let trials = store.trials(sweep.summary.id)?;
+        let whole = store.outlines(sweep.summary.id)?;
         let trials = match case {
-            Some(case) => select(trials, case).map_err(no_such_case)?,
-            None => trials,
+            Some(case) => select(whole.clone(), case).map_err(no_such_case)?,
+            None => whole.clone(),
         };
-        return Ok(Side { name: text, store: store.path(), sweep, trials });
+        return Ok(Side { name: text, store: store.path(), sweep, trials, whole });
     }
     Err(anyhow!("no sweep is named '{text}'").into())
 }
 
 fn nothing_in_common(compared: &Comparison) -> Trouble {
     let Some(case) = compared.cases.first() else {
-        let error = anyhow!("the two sides have no case in common");
+        let error = anyhow!("nothing to compare: the two sides have no case in common");
         let Some((letter, alone)) = ["A", "B"]
             .into_iter()
             .zip(&compared.alone)
@@ -118,8 +122,8 @@ fn nothing_in_common(compared: &Comparison) -> Trouble {
     };
     let without: Vec<&str> = case.without.iter().map(Measure::name).collect();
     let error = match without.is_empty() {
-        true => anyhow!("the two sides have no measure in common"),
-        false => anyhow!("at least one side lacks {}", without.join(", ")),
+        true => anyhow!("nothing to compare: the two sides have no measure in common"),
+        false => anyhow!("nothing to compare: at least one side lacks {}", without.join(", ")),
     };
     Trouble::new(Status::Usage, error).hint("fsdyno show SWEEP lists the measures; select one with --measure")
 }
@@ -134,6 +138,10 @@ fn beside_published(
         return Err(Trouble::new(Status::Usage, anyhow!("published figures cannot be selected by measure"))
             .hint("omit --measure; all published figures are shown"));
     }
+    if matches!(options.format, Format::Markdown | Format::Junit) {
+        let error = anyhow!("published figures are compared only as text, json and csv");
+        return Err(Trouble::new(Status::Usage, error).hint("use --format csv"));
+    }
     let shelves = surroundings.results()?;
     let Side { sweep, trials, .. } = side(surroundings, &shelves, ours)?;
     let beside = published::side_by_side(&header(&sweep, None)?, &trials, reference)?;
@@ -142,7 +150,7 @@ fn beside_published(
             terminal::side_by_side(&mut out::text(&surroundings.style), &beside, &surroundings.style)?
         }
         Format::Json => print_json(&beside)?,
-        Format::Csv => published::side_by_side_csv(&mut stdout().lock(), &beside)?,
+        _ => published::side_by_side_csv(&mut stdout().lock(), &beside)?,
     }
     Ok(Status::Well)
 }

@@ -175,12 +175,9 @@ fn measure(
         }
     }
     let sides: Vec<String> = WAYS.iter().map(|way| way.name()).collect();
-    let side = |at: usize| Side {
-        name: &sides[at],
-        sweep: 1,
-        store: Path::new(""),
-        sweep_name: "images",
-        trials: &trials[at],
+    let side = |at: usize| {
+        let trials = &trials[at];
+        Side { name: &sides[at], sweep: 1, store: Path::new(""), sweep_name: "images", trials, whole: trials }
     };
     let measures = ["write-durable", "streaming-read"].map(|name| name.parse::<Measure>());
     let measures = measures.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;

@@ -1,7 +1,7 @@
 //! `fsdyno import FORMAT FILE...`: imports results that were measured elsewhere.
 
 use super::{Result, Surroundings};
-use crate::cli_results::{Import, ImportFormat};
+use crate::cli::{Import, ImportFormat};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::{Context, anyhow};

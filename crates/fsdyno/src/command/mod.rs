@@ -28,8 +28,8 @@ mod selfcheck;
 mod show;
 mod sweep;
 
+use crate::cli::Results;
 use crate::cli::{Cli, Colour, Command};
-use crate::cli_results::Results;
 use crate::exit::{Status, Trouble};
 use crate::interrupt;
 use crate::out;
@@ -112,13 +112,13 @@ impl Surroundings {
             Colour::Never => false,
             Colour::Auto => terminal && !is_dumb() && std::env::var_os("NO_COLOR").is_none(),
         };
-        let width = if terminal {
-            terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
-        } else {
-            None
+        let of_terminal = || {
+            let size = terminal.then(terminal_size::terminal_size).flatten();
+            size.map(|(width, _)| usize::from(width.0))
         };
+        let width = columns().or_else(of_terminal).unwrap_or(WIDTH).max(NARROWEST);
         let blocks = terminal && !is_dumb() && speaks_unicode();
-        let style = Style { width: width.unwrap_or(80).max(80), colour, blocks };
+        let style = Style { width, colour, blocks };
         // Whoever names a place means that one alone.
         let named = cli.store.is_some() || cli.state.is_some();
         let roots_store = if named { None } else { state.roots_store() };
@@ -178,6 +178,17 @@ impl Surroundings {
         let binary = std::env::current_exe().context("cannot find fsdyno's own binary")?;
         Ok(Qemu::new(binary, state::cache()?))
     }
+}
+
+/// The width of text that no terminal limits.
+const WIDTH: usize = 100;
+/// Nothing can be laid out in less.
+const NARROWEST: usize = 40;
+
+/// The width that the user asks for: `COLUMNS` (environ(7)).
+fn columns() -> Option<usize> {
+    let columns: usize = std::env::var("COLUMNS").ok()?.trim().parse().ok()?;
+    (columns > 0).then_some(columns)
 }
 
 /// Whether the terminal can show only text.

@@ -2,7 +2,7 @@
 
 use super::changes::valid_name;
 use super::{Result, Surroundings, find};
-use crate::cli_results::{Pack, Unpack};
+use crate::cli::{Pack, Unpack};
 use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::out;

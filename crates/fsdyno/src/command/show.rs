@@ -9,7 +9,7 @@ use fsdyno_core::SweepHeader;
 use fsdyno_core::{Study, TrialRecord};
 use fsdyno_report::export::{self, Kind, Table};
 use fsdyno_report::terminal::{LayoutError, layout};
-use fsdyno_report::{Style, json, terminal};
+use fsdyno_report::{Style, json, junit, markdown, terminal};
 use fsdyno_store::{Sweep, SweepSummary};
 use fsdyno_verdict::{View, select};
 use std::io::Write;
@@ -18,7 +18,18 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, options.sweep.as_deref())?;
     let header = header(&sweep, options.measure.as_deref())?;
-    let trials = chosen(store.trials(sweep.summary.id)?, options.case.as_deref())?;
+    let details = match (options.full || options.case.is_some(), options.tables) {
+        (true, _) => Details::Full,
+        (false, true) => Details::Tables,
+        (false, false) => Details::None,
+    };
+    // A summary needs neither histograms nor timelines.
+    let summary = details == Details::None && options.layout.is_none() && options.telemetry.is_none();
+    let trials = match options.format {
+        Format::Text | Format::Markdown | Format::Junit if summary => store.outlines(sweep.summary.id)?,
+        _ => store.trials(sweep.summary.id)?,
+    };
+    let trials = chosen(trials, options.case.as_deref())?;
     match options.layout {
         Some(Layout::Published) => {
             return as_published(&sweep, &header, &trials, options.format, &surroundings.style);
@@ -32,7 +43,7 @@ pub fn run(surroundings: &Surroundings, options: &Show) -> Result {
     }
     match options.telemetry {
         Some(detail) => print_telemetry(&header, &trials, options.format, detail, &surroundings.style)?,
-        None => print(&header, &trials, options.format, options.summary, &surroundings.style)?,
+        None => print(&header, &trials, options.format, details, &surroundings.style)?,
     }
     Ok(Status::Well)
 }
@@ -83,11 +94,18 @@ fn print_telemetry(
     format: Format,
     detail: Detail,
     style: &Style,
-) -> anyhow::Result<()> {
+) -> std::result::Result<(), Trouble> {
     match format {
         Format::Json => print_json(&json::sweep(header, trials))?,
         Format::Csv => {
             Table::new(Kind::Telemetry, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
+        }
+        Format::Markdown | Format::Junit => {
+            return Err(Trouble::new(
+                Status::Usage,
+                anyhow!("telemetry has only the formats text, json and csv"),
+            )
+            .hint("omit --telemetry, or use --format csv"));
         }
         Format::Text => terminal::telemetry(&mut out::text(style), trials, detail == Detail::Samples, style)?,
     }
@@ -97,7 +115,7 @@ fn print_telemetry(
 /// Prints the lines that bon_csv2html reads.
 fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
     if !matches!(format, Format::Text | Format::Csv) {
-        return Err(Trouble::new(Status::Usage, anyhow!("the layout bonnie-csv has no JSON form"))
+        return Err(Trouble::new(Status::Usage, anyhow!("the layout bonnie-csv is text only"))
             .hint("omit --as; the JSON contains the figures of every trial"));
     }
     if !trials.iter().any(|trial| terminal::is_bonnie(&trial.workload)) {
@@ -110,31 +128,47 @@ fn as_bonnie_csv(trials: &[TrialRecord], format: Format) -> Result {
     Ok(Status::Well)
 }
 
-/// Prints results to stdout: tables case by case, and the summary last, where it is seen first.
+/// What follows the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Details {
+    /// Nothing.
+    None,
+    /// The table of each case as its study or program prints it.
+    Tables,
+    /// That, and every operation.
+    Full,
+}
+
+/// Prints results to stdout: the answer, the configurations and the warnings, then what else was requested.
 pub fn print(
     header: &SweepHeader,
     trials: &[TrialRecord],
     format: Format,
-    summary_only: bool,
+    details: Details,
     style: &Style,
 ) -> anyhow::Result<()> {
+    let mut out = out::text(style);
     match format {
         Format::Json => print_json(&json::sweep(header, trials))?,
         Format::Csv => {
             Table::new(Kind::Operations, header, trials).write(&mut std::io::stdout(), export::Format::Csv)?
         }
+        Format::Markdown => markdown::summary(&mut out, &View::without_cases(header, trials))?,
+        Format::Junit => junit::sweep(&mut out, header, trials)?,
+        Format::Text if details == Details::None => {
+            terminal::summary(&mut out, &View::without_cases(header, trials), style)?
+        }
         Format::Text => {
-            let (view, mut out) = (View::new(header, trials)?, out::text(style));
-            terminal::drift(&mut out, view.drift.as_ref(), style)?;
-            if !summary_only {
-                for case in &view.cases {
-                    terminal::classic(&mut out, case, style)?;
+            let view = View::new(header, trials)?;
+            terminal::summary(&mut out, &view, style)?;
+            for case in &view.cases {
+                writeln!(out)?;
+                terminal::classic(&mut out, case, style)?;
+                if details == Details::Full {
                     writeln!(out)?;
                     terminal::full(&mut out, case, style)?;
-                    writeln!(out)?;
                 }
             }
-            terminal::summary(&mut out, &view, style)?;
         }
     }
     Ok(())

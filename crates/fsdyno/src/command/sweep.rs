@@ -1,7 +1,8 @@
 //! `fsdyno sweep PLAN`: build every configuration, measure it, store and print the results.
 
 use super::plans::{load, source};
-use super::{LATEST, Result, Surroundings, header, image, log, not_found, overrides, show};
+use super::show::{self, Details};
+use super::{LATEST, Result, Surroundings, header, image, log, not_found, overrides};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
@@ -36,7 +37,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
     let confirmation =
         Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
-    let ended = measure(surroundings, &plan, &confirmation, resume, options.format)?;
+    let ended = measure(surroundings, &plan, &confirmation, resume, (options.format, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
         say::remark(&format!("hint: to continue, run {}", to_continue(options)));
     }
@@ -113,7 +114,7 @@ pub fn measure(
     plan: &Plan,
     confirmation: &Confirmation,
     resume: Option<SweepId>,
-    format: Format,
+    printed: (Format, Details),
 ) -> std::result::Result<SweepOutcome, Trouble> {
     let interrupt = Interrupt::listen()?;
     let mut store = surroundings.open_store()?;
@@ -121,11 +122,11 @@ pub fn measure(
     let request = SweepRequest { plan, confirmation, resume, display: &display };
     let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut |_| {})?;
     // What was measured is stored: whether anybody reads it does not change how the sweep ended.
-    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, format) {
+    if let Err(trouble) = show_results(surroundings, &store, ended.sweep, printed) {
         trouble.tell();
     }
     say::remark(&format!(
-        "sweep {} is in {}; fsdyno show {0} prints it again",
+        "sweep {} is in {}; fsdyno show {0} --full has every operation, fsdyno recommend {0} how to build it",
         ended.sweep,
         surroundings.store.display()
     ));
@@ -199,10 +200,10 @@ fn show_results(
     surroundings: &Surroundings,
     store: &Store,
     sweep: SweepId,
-    format: Format,
+    (format, details): (Format, Details),
 ) -> std::result::Result<(), Trouble> {
     let trials = store.trials(sweep)?;
-    show::print(&header(&store.sweep(sweep)?, None)?, &trials, format, false, &surroundings.style)?;
+    show::print(&header(&store.sweep(sweep)?, None)?, &trials, format, details, &surroundings.style)?;
     Ok(())
 }
 

@@ -340,7 +340,7 @@ fn succeed(command: &mut Command) {
 
 /// Both print the same lines except for the figures, and the original's own parser accepts our line.
 fn tables_and_fields(sandbox: &Sandbox, original: &Original) {
-    let shown = sandbox.run(&["show"]);
+    let shown = sandbox.run(&["show", "--full"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     let words: Vec<&str> =
         original.printed.lines().filter(|line| line.contains("-----") || line.contains("%CP")).collect();

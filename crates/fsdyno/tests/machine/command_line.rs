@@ -130,6 +130,9 @@ fn bench_needs_no_root_and_tidies_up() {
     assert_eq!(trial["phases"].as_array().map(Vec::len), Some(3));
     let warnings = trial["warnings"].to_string();
     assert!(warnings.contains("caches-not-dropped"), "{warnings}");
+    assert!(trial["lifecycle_ns"]["umount"].is_null(), "a directory stays mounted: {trial}");
+    let options = trial["configuration"]["mount_options_in_force"].as_str().expect("options");
+    assert_eq!(options.split(',').filter(|option| *option == "rw").count(), 1, "{options}");
     assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0);
 }
 

@@ -127,7 +127,7 @@ fn tables_equal_those_of_the_program(sandbox: &Sandbox) {
         let wanted = text.lines().filter(|line| line.starts_with("Latency") || line.contains("+++"));
         wanted.map(figures).collect()
     };
-    let shown = sandbox.run(&["show"]);
+    let shown = sandbox.run(&["show", "--full"]);
     let (theirs, ours) = (String::from_utf8_lossy(&printed.stdout), String::from_utf8_lossy(&shown.stdout));
     let (theirs, ours) = (rows(&theirs), rows(&ours));
     assert!(ours.len() == 4 && ours == theirs, "{ours:#?}\n{}", describe(&printed));
@@ -139,7 +139,7 @@ fn postmark_reports_its_counts() {
     let trial = trial(&sandbox, &format!("program = \"postmark\"\n{commands}"));
     let names: Vec<String> = parts(&trial).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["create", "transactions", "delete"]);
-    let stdout = String::from_utf8_lossy(&sandbox.run(&["show"]).stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&sandbox.run(&["show", "--full"]).stdout).into_owned();
     assert!(
         stdout.contains("\nTime:\n\t1 seconds total\n\t1 seconds of transactions (1000.00 per second)\n"),
         "{stdout}"
@@ -153,7 +153,7 @@ fn postmark_reports_its_counts() {
     assert!(transactions["telemetry"]["window"]["devices"][0].is_object(), "{transactions}");
     let summary = sandbox.run(&["show", "--summary", "--measure", "cpu-per-mb", "--format", "json"]);
     assert!(summary.status.success(), "{}", describe(&summary));
-    let full = String::from_utf8_lossy(&sandbox.run(&["show"]).stdout).into_owned();
+    let full = String::from_utf8_lossy(&sandbox.run(&["show", "--full"]).stdout).into_owned();
     assert!(full.contains("CPU with workers"), "{full}");
 }
 
@@ -169,7 +169,7 @@ fn fio_reports_its_jobs() {
     assert_eq!(lay["operations"][0]["operation"], "pwrite64");
     assert_eq!(lay["operations"][0]["lat_ns"]["N"], 256);
     assert!(lay["longest_stall_ns"].is_null(), "{lay}");
-    let shown = sandbox.run(&["show"]);
+    let shown = sandbox.run(&["show", "--full"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("IOPS"), "{}", describe(&shown));
     let csv = sandbox.run(&["show", "--format", "csv"]);
     assert!(String::from_utf8_lossy(&csv.stdout).contains("pwrite64"), "{}", describe(&csv));

@@ -155,7 +155,7 @@ fn removed_filesystems_run_on_older_kernels() {
         let told = asked.map_or("", |asked| asked.geometry);
         assert!(!geometry.trim().is_empty() && geometry.contains(told), "{filesystem}: {geometry}");
     }
-    let shown = sandbox.run(&["show"]);
+    let shown = sandbox.run(&["show", "--full"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("noatime fs=vfat ") && shown.contains("noatime fs=jfs "), "{shown}");
 }

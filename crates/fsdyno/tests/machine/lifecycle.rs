@@ -97,7 +97,7 @@ fn a_fill_reaches_its_level_with_the_same_files() {
         // The null workload leaves no files.
         assert_eq!(one["layout"]["files"], 0, "{filesystem}");
     }
-    let shown = sandbox.run(&["show"]);
+    let shown = sandbox.run(&["show", "--full"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("filled to "), "{}", describe(&shown));
 }
 
@@ -144,7 +144,7 @@ fn files_written_in_pieces_are_fragmented() {
             "kind = \"external\"\nprogram = \"fio\"\njob = \"job.fio\"",
         );
         let trials = sweep(&sandbox, &plan);
-        let shown = String::from_utf8_lossy(&sandbox.run(&["show"]).stdout).into_owned();
+        let shown = String::from_utf8_lossy(&sandbox.run(&["show", "--full"]).stdout).into_owned();
         for word in ["extents per file", "mkfs ", "check ", "clean"] {
             assert!(shown.contains(word), "no '{word}' in {shown}");
         }

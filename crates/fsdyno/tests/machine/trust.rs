@@ -105,6 +105,7 @@ fn differs(first: &[TrialRecord], again: &[TrialRecord], way: u32) -> bool {
         store: std::path::Path::new(""),
         sweep_name: "twice",
         trials: &sides[usize::from(name == "b")],
+        whole: &[],
     });
     let compared = Comparison::new(a, b, &question);
     assert!(compared.rows().count() >= 5, "{compared:?}");

@@ -32,6 +32,7 @@ const TESTS: &[Test] = &[
     ("the_page_is_quiet_and_makes_no_requests", the_page_is_quiet_and_makes_no_requests),
     ("foreign_text_is_not_executed", foreign_text_is_not_executed),
     ("the_page_never_scrolls_sideways", the_page_never_scrolls_sideways),
+    ("charts_are_drawn_when_the_page_is_loaded", charts_are_drawn_when_the_page_is_loaded),
     ("the_page_is_accessible_to_screen_readers", the_page_is_accessible_to_screen_readers),
     ("charts_are_printed_on_white", charts_are_printed_on_white),
     ("the_recipe_is_copied", the_recipe_is_copied),
@@ -299,12 +300,37 @@ fn the_page_never_scrolls_sideways(browser: &mut Browser, report: &Report) {
         let chart = browser
             .number("document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().right");
         assert!(chart <= f64::from(width), "a chart reaches to {chart} at a width of {width}");
+        if width < 500 {
+            let right = "Math.max(...[...document.querySelectorAll('.main-svg')].map((svg) => svg.getBoundingClientRect().right))";
+            let right = browser.number(right);
+            assert!(right <= f64::from(width), "a chart reaches to {right} on a phone of {width}");
+        }
         let ink = "getComputedStyle(document.querySelector('#distribution-0 .xtick text')).fill";
         papers.push((browser.text("getComputedStyle(document.body).backgroundColor"), browser.text(ink)));
     }
     assert_eq!((&papers[0], &papers[1]), (&papers[2], &papers[3]));
     assert_ne!(papers[0].0, papers[1].0);
     assert_ne!(papers[0].1, papers[1].1, "charts follow the scheme");
+}
+
+/// Whoever prints or photographs the page as soon as it is loaded gets its charts, at the size of the paper.
+fn charts_are_drawn_when_the_page_is_loaded(browser: &mut Browser, report: &Report) {
+    let count =
+        "[...document.querySelectorAll('figure[data-chart]')].filter((figure) => figure.checkVisibility())";
+    let drawn = format!(
+        "addEventListener('load', () => {{ window.atLoad = {count}.map((f) => f.querySelectorAll('.main-svg').length) }})"
+    );
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": drawn }));
+    browser.open(&report.page);
+    let at_load = browser.evaluate("window.atLoad");
+    let at_load: Vec<u64> = at_load.as_array().expect("counts").iter().filter_map(Value::as_u64).collect();
+    assert!(at_load.len() >= 3 && at_load.iter().all(|drawn| *drawn > 0), "{at_load:?}");
+    // A frame after the window has another width, so have the charts.
+    browser.emulate(390, 800, "light");
+    let right = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(\
+                 document.querySelector('#distribution-0 .main-svg').getBoundingClientRect().right))))";
+    let right = browser.number(right);
+    assert!(right <= 390.0, "a chart reaches to {right}");
 }
 
 fn the_page_is_accessible_to_screen_readers(browser: &mut Browser, _: &Report) {

@@ -1,16 +1,15 @@
 //! The top of the page: the answer, the commands for it, and everything to know before believing it.
 
 use super::sentence::sentence;
-use crate::terminal::summary::sentinel;
 use fsdyno_verdict::drift::Drift;
-use fsdyno_verdict::recommendation::{Answer, RecipeText, Recommendation, Step};
+use fsdyno_verdict::recommendation::{RecipeText, Step};
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::View;
 use maud::{Markup, html};
 
 /// The section.
-pub fn section(view: &View, recommendation: &Recommendation) -> Markup {
-    let answers = &recommendation.answers;
+pub fn section(view: &View) -> Markup {
+    let answers = &view.recommendation.answers;
     html! {
         section #answer aria-labelledby="answer-title" {
             h2 #answer-title { "The answer" }
@@ -25,7 +24,7 @@ pub fn section(view: &View, recommendation: &Recommendation) -> Markup {
                 p.answer { (answer.sentences.join(" ")) }
                 @if let Some(recipe) = &answer.recipe { (recipe_to_copy(recipe)) }
             }
-            (notes(view, answers))
+            (notes(view))
         }
     }
 }
@@ -50,13 +49,11 @@ fn recipe_to_copy(recipe: &RecipeText) -> Markup {
 }
 
 /// What was skipped, what failed, and every warning.
-fn notes(view: &View, answers: &[Answer]) -> Markup {
-    let change = view.drift.as_ref().and_then(sentinel);
-    let unsteady = view.drift.as_ref().and_then(Drift::unsteady);
-    let mut notes: Vec<String> = Vec::new();
-    for note in answers.iter().flat_map(|answer| answer.notes.iter().cloned()).chain(change).chain(unsteady) {
-        if !notes.contains(&note) {
-            notes.push(note);
+fn notes(view: &View) -> Markup {
+    let mut notes = view.notes();
+    for note in view.recommendation.answers.iter().flat_map(|answer| &answer.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
         }
     }
     html! {

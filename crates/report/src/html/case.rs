@@ -3,7 +3,7 @@
 use super::chart::{self, Names};
 use super::sentence::sentence;
 use super::timeline;
-use crate::terminal::full::{cpu, kernel_threads, rates, stalls};
+use crate::terminal::full::{cpu, kernel_threads, rates, stalls, window};
 use fsdyno_core::measure::Measure;
 use fsdyno_core::result::{LifecycleStep, PhaseResult, Quantile};
 use fsdyno_core::{Nanos, TrialRecord};
@@ -40,7 +40,7 @@ pub fn case(
             }
             @for (index, phase) in case.phases.iter().enumerate() {
                 details.phase open[Some(index) == main] {
-                    summary { h5 { (phase.name) " " span.unit { (text::window(phase.window_ns)) } } }
+                    summary { h5 { (phase.name) " " span.unit { (window(phase)) } } }
                     @let over_time = shown.and_then(|trial| trial.phases.iter().find(|of| of.name == phase.name));
                     @if let Some(over_time) = over_time { (over_time_chart(case, over_time, names)) }
                     (figures(phase))
@@ -142,7 +142,7 @@ fn operation_row(view: &OperationView) -> Markup {
     html! {
         tr {
             th scope="row" { (view.operation) }
-            td { (latency.count) }
+            td { (view.count) }
             @for quantile in Quantile::ALL { td { (view.quantile(*quantile).map_or("-".to_string(), text::time)) } }
             td { @if latency.max > 0 { (text::time(view.time(latency.max))) } @else { "-" } }
         }

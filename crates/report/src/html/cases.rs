@@ -87,7 +87,7 @@ impl Cases {
                     }
                 }
                 @for (index, ranking) in rankings.iter().enumerate() {
-                    h3 { (ranking.workload.load().title()) }
+                    h3 { (ranking.title) }
                     (self.distributions(index, ranking, names))
                     @for row in &ranking.rows {
                         @if let Some(case) = self.shown.get(&row.case) { (case) }

@@ -6,8 +6,8 @@
 //! plotly interprets some markup in names. And each chart carries its figures as tables, for readers who
 //! cannot see it.
 //!
-//! Charts are compressed and only drawn when they come into view, so a page of many cases stays small and
-//! opens at once.
+//! Charts are compressed and only drawn when they are unfolded, so a page of many cases stays small. Those
+//! that are not folded up are drawn before the page is loaded, so that whatever prints it shows them.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

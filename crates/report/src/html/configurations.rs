@@ -6,9 +6,10 @@
 use super::cases::Cases;
 use super::chart::{self, Chart, Names, Table, plain};
 use fsdyno_core::TrialRecord;
-use fsdyno_core::measure::{Direction, Measure, Unit};
-use fsdyno_verdict::ranking::{CaseEstimate, LONGEST, RankedCase, Ranking};
-use fsdyno_verdict::text::measured;
+use fsdyno_core::measure::{Direction, Unit};
+use fsdyno_verdict::View;
+use fsdyno_verdict::ranking::{CaseEstimate, RankedCase, Ranking};
+use fsdyno_verdict::text::{interval_name, measured};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -29,7 +30,8 @@ const COLUMN_WIDTH: usize = 66;
 const NAMES_WIDTH: usize = 150;
 
 /// The configurations under each workload.
-pub fn section(rankings: &[Ranking], trials: &[TrialRecord], cases: &Cases, names: &mut Names) -> Markup {
+pub fn section(view: &View, trials: &[TrialRecord], cases: &Cases, names: &mut Names) -> Markup {
+    let rankings = &view.rankings;
     html! {
         section #configurations aria-labelledby="configurations-title" {
             h2 #configurations-title { "Configurations" }
@@ -51,7 +53,8 @@ fn workload(
     names: &mut Names,
 ) -> Markup {
     let measure = ranking.measure();
-    let title = ranking.workload.load().title();
+    let title = &ranking.title;
+    let weak = ranking.rows.iter().any(|row| !row.risks.is_empty());
     let several = ranking.rows.len() > 1;
     html! {
         h3 { (title) }
@@ -60,8 +63,11 @@ fn workload(
         }
         p.note {
             "Best first by " strong { (measure) } ". Each figure is the mean over " i { "n" } " trials"
-            @if intervals(ranking) { ", with its 95 % interval below" }
-            "; " (LONGEST) " is the longest of all trials."
+            @if intervals(ranking) { ", with its " (interval_name(ranking.rows.iter().map(|row| row.trials))) " below" }
+            "; " i { "(max)" } " is the longest of all trials."
+            @if weak {
+                " " strong { "!" } " weakens what survives a power cut: it never wins if a safe one was measured."
+            }
         }
         @if several {
             div.tools {
@@ -77,7 +83,7 @@ fn workload(
                 thead { tr {
                     (heading("configuration", "", None, false))
                     @for (column, measure) in ranking.measures.iter().enumerate() {
-                        (heading(measure.name(), head_unit(measure.unit()), Some(measure.direction()), column == 0))
+                        (heading(&ranking.heading(column), head_unit(measure.unit()), Some(measure.direction()), column == 0))
                         @if column == 0 && intervals(ranking) { th.strip scope="col" aria-hidden="true" { (scale(ranking)) } }
                     }
                     (heading("n", "trials", None, false))
@@ -124,9 +130,10 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
         tr data-text={ (row.name) " " (settings.unwrap_or_default()) } {
             th scope="row" data-value=(row.name) {
                 @if linked { a href={ "#case-" (row.case) } { (row.name) } } @else { (row.name) }
+                @if !row.risks.is_empty() { " " abbr title=(row.risks.join("; ")) { "!" } }
             }
-            @for (column, (measure, figure)) in ranking.measures.iter().zip(&row.figures).enumerate() {
-                (cell(measure, *figure))
+            @for (column, figure) in row.figures.iter().enumerate() {
+                (cell(ranking, column, *figure))
                 @if column == 0 && intervals(ranking) { td.strip aria-hidden="true" { (strip(ranking, *figure)) } }
             }
             td data-value=(row.trials) { (row.trials) }
@@ -135,23 +142,18 @@ fn table_row(ranking: &Ranking, row: &RankedCase, trials: &[TrialRecord], linked
     }
 }
 
-/// The figure that is shown: the mean, or the longest stall.
-fn shown(measure: &Measure, figure: CaseEstimate) -> f64 {
-    if measure.name() == LONGEST { figure.max } else { figure.estimate.value }
-}
-
-fn cell(measure: &Measure, figure: Option<CaseEstimate>) -> Markup {
-    let unit = measure.unit();
+fn cell(ranking: &Ranking, column: usize, figure: Option<CaseEstimate>) -> Markup {
+    let unit = ranking.measures[column].unit();
     let Some(figure) = figure else { return html! { td { "-" } } };
-    let value = shown(measure, figure);
-    let interval = figure.estimate.interval.filter(|_| measure.name() != LONGEST);
+    let (value, mean) = (ranking.shown(column, figure), !ranking.is_longest(column));
+    let interval = figure.estimate.interval.filter(|_| mean);
     html! {
         td data-value=(value) {
             (measured(unit, value, figure.at_least))
             @if let Some(interval) = interval {
                 small { (measured(unit, interval.low, false)) " – " (measured(unit, interval.high, figure.at_least)) }
             }
-            @if let Some(median) = figure.median.filter(|_| measure.name() != LONGEST) {
+            @if let Some(median) = figure.median.filter(|_| mean) {
                 small { "median " (measured(unit, median, figure.at_least)) }
             }
         }
@@ -244,7 +246,8 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
         .iter()
         .enumerate()
         .map(|(column, measure)| {
-            let values = ranking.rows.iter().filter_map(|row| Some(shown(measure, row.figures[column]?)));
+            let values =
+                ranking.rows.iter().filter_map(|row| Some(ranking.shown(column, row.figures[column]?)));
             match measure.direction() {
                 Direction::HigherIsBetter => values.reduce(f64::max),
                 Direction::LowerIsBetter => values.reduce(f64::min),
@@ -258,15 +261,16 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
     for row in &rows {
         let (mut colours, mut figures, mut words): (Vec<Value>, Vec<String>, Vec<String>) =
             Default::default();
-        for ((measure, figure), best) in ranking.measures.iter().zip(&row.figures).zip(&best) {
+        for (column, (figure, best)) in row.figures.iter().zip(&best).enumerate() {
+            let (measure, head) = (&ranking.measures[column], ranking.heading(column));
             let (Some(figure), Some(best)) = (figure, best) else {
                 colours.push(Value::Null);
                 inks.push("--soft".to_string());
                 figures.push(String::new());
-                words.push(format!("{}<br>{measure}: no value", plain(&row.name)));
+                words.push(format!("{}<br>{head}: no value", plain(&row.name)));
                 continue;
             };
-            let value = shown(measure, *figure);
+            let value = ranking.shown(column, *figure);
             let ratio = ratio(measure.direction(), *best, value);
             let shown = measured(measure.unit(), value, figure.at_least);
             let (unit, times) = (head_unit(measure.unit()), measured(Unit::Operations, ratio, false));
@@ -278,7 +282,7 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
             };
             colours.push(class(ratio).into());
             inks.push(format!("--heat-ink-{}", class(ratio)));
-            words.push(format!("{}<br>{measure}: {} {unit}<br>{standing}", plain(&row.name), plain(&shown)));
+            words.push(format!("{}<br>{head}: {} {unit}<br>{standing}", plain(&row.name), plain(&shown)));
             figures.push(plain(&shown));
         }
         z.push(colours);
@@ -286,10 +290,11 @@ fn heat_map_chart(ranking: &Ranking) -> (Chart, u32) {
         hover.push(words);
     }
     let places: Vec<usize> = (0..rows.len()).collect();
-    let labels: Vec<String> = rows.iter().map(|row| plain(&row.name)).collect();
+    let mark = |row: &RankedCase| if row.risks.is_empty() { "" } else { " !" };
+    let labels: Vec<String> = rows.iter().map(|row| plain(&row.name) + mark(row)).collect();
     let columns: Vec<usize> = (0..ranking.measures.len()).collect();
     let heads: Vec<String> =
-        ranking.measures.iter().map(|measure| measure.name().replacen('-', "-<br>", 1)).collect();
+        columns.iter().map(|column| ranking.heading(*column).replacen('-', "-<br>", 1)).collect();
     let row_height = if named { 27.0 } else { (900.0 / rows.len() as f64).clamp(2.0, 14.0) };
     let height = (rows.len() as f64 * row_height).round() + 48.0;
     // One step of the scale for each class, without gradients.

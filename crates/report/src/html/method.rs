@@ -2,12 +2,18 @@
 
 use fsdyno_core::SweepHeader;
 use fsdyno_core::environment::{DeviceFacts, Swap};
+use fsdyno_core::result::PhaseResult;
 use fsdyno_core::{Bytes, Environment, Nanos, Outcome, TrialRecord};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::outcomes::is_measured;
 use fsdyno_verdict::text;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
+
+/// Whether a phase has a rate, measured or reported.
+fn has_rates(phase: &PhaseResult) -> bool {
+    phase.roles.iter().any(|role| role.rates.aggregate_bytes_per_s > 0.0 || role.rates.items_per_s > 0.0)
+}
 
 /// The section.
 pub fn section(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
@@ -53,7 +59,7 @@ fn protocol(header: &SweepHeader, trials: &[TrialRecord]) -> Markup {
                 @for phase in &trial.phases {
                     dt { "phase " (phase.name) }
                     dd {
-                        "ramp " (text::setting(phase.ramp_ns)) ", window " (text::window(phase.window_ns)) ", drain "
+                        "ramp " (text::setting(phase.ramp_ns)) ", window " (text::window(phase.window_ns, has_rates(phase))) ", drain "
                         (text::time_in_words(Time { ns: phase.drain_ns.0, at_least: false })) " in trial " (trial.trial)
                     }
                 }

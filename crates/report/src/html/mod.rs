@@ -4,9 +4,10 @@
 //! it, every configuration with every measure, the effect of each setting, each case over time, the
 //! trade-offs, and how all of it was measured. Wording and rounding are the terminal's.
 //!
-//! The page makes no requests: its policy (`Content-Security-Policy`) forbids them, and it only lets the two
-//! scripts run whose digests it names, so that a name that some tool printed could do no harm even if it were
-//! not escaped. Text is escaped by the templates ([`maud`]), and for the charts by [`chart::plain`].
+//! The page makes no requests: its policy (`Content-Security-Policy`) forbids them, and it only lets the
+//! three scripts run whose digests it names, so that a name that some tool printed could do no harm even if
+//! it were not escaped. Text is escaped by the templates ([`maud`]), and for the charts by
+//! [`chart::plain`].
 //!
 //! The chart library is the published cartesian bundle of plotly.js, next to this file. The plotly crate only
 //! offers the whole library with MathJax: 6.8 MB, with the addresses of two dozen map servers.
@@ -35,7 +36,6 @@ use chart::Names;
 use fsdyno_core::SweepHeader;
 use fsdyno_core::TrialRecord;
 use fsdyno_verdict::View;
-use fsdyno_verdict::recommendation::{Question, Recommendation};
 use fsdyno_verdict::text;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
@@ -43,6 +43,10 @@ use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
+/// From the package pako 2.1.0 of the npm registry, without the address in its first line: a page contains
+/// none.
+static INFLATE: LazyLock<String> = LazyLock::new(|| PAKO.replacen("https://", "", 1));
+const PAKO: &str = include_str!("pako/pako-inflate-2.1.0.min.js");
 /// From the package plotly.js-cartesian-dist-min 3.7.0 of the npm registry, unchanged.
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian-3.7.0.min.js");
 
@@ -50,8 +54,8 @@ const PLOTLY: &str = include_str!("plotly/plotly-cartesian-3.7.0.min.js");
 static PACKED: LazyLock<String> = LazyLock::new(|| chart::pack(PLOTLY));
 /// The policy of every page.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let scripts =
-        [SCRIPT, PLOTLY].map(|script| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script))));
+    let scripts = [SCRIPT, &INFLATE, PLOTLY]
+        .map(|script| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script))));
     format!(
         "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
         scripts.join(" ")
@@ -64,7 +68,6 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 /// Those of [`Sources::details`]; [`ReportError::Histogram`] when a stored histogram cannot be read.
 pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
     let view = View::without_cases(&sources.header, sources.trials);
-    let recommendation = Recommendation::new(&sources.header, sources.trials, &Question::default());
     let mut names = Names::default();
     let cases = Cases::read(sources, &view.rankings, &mut names)?;
     let page = html! {
@@ -75,16 +78,22 @@ pub fn page(sources: &Sources<'_>) -> Result<String, ReportError> {
                 a.skip href="#answer" { "Skip to the answer" }
                 (title(&view, sources.trials))
                 main {
-                    (answer::section(&view, &recommendation))
-                    (configurations::section(&view.rankings, sources.trials, &cases, &mut names))
-                    (effects::section(&recommendation, &mut names))
+                    (answer::section(&view))
+                    (configurations::section(&view, sources.trials, &cases, &mut names))
+                    (effects::section(&view.recommendation, &mut names))
                     (cases.section(&view.rankings, &mut names))
-                    (pareto::section(&recommendation, &mut names))
+                    (pareto::section(&view.recommendation, &mut names))
                     (method::section(&view.header, sources.trials))
                 }
-                footer { p { "Made by fsdyno " (env!("CARGO_PKG_VERSION")) ". Charts by plotly.js 3.7.0 (MIT licence), part of this file." } }
+                footer {
+                    p {
+                        "Made by fsdyno " (env!("CARGO_PKG_VERSION")) ". Charts by plotly.js 3.7.0 (MIT licence), unpacked "
+                        "by pako 2.1.0 (MIT and Zlib licences), both part of this file."
+                    }
+                }
                 div.unseen role="status" id="said" {}
                 (chart::script("plotly", &PACKED))
+                script { (PreEscaped(&*INFLATE)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -190,7 +199,7 @@ mod tests {
         }
         let page = page_of("read", &trials);
         assert!(!page.contains("<td>0ns</td>"));
-        let too_short = "too short for the program to report";
+        let too_short = "time not reported";
         assert!(page.contains(&format!("1 reader <span class=\"unit\">{too_short}</span>")));
         assert!(page.contains(&format!("ramp 30 s, window {too_short}, drain 12.0 ms in trial 0")));
         let case = &fsdyno_verdict::view::cases(&trials).unwrap()[0];

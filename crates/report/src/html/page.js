@@ -5,19 +5,19 @@
   const root = document.documentElement;
   const drawn = new Map();
 
-  // Text that the page carries compressed.
-  const unpacked = async (name) => {
+  // Text that the page carries compressed. Not the browser's DecompressionStream: it answers later, so that
+  // whoever prints or photographs the page as soon as it is loaded would find it without charts.
+  const unpacked = (name) => {
     const bytes = Uint8Array.from(atob(document.getElementById(name).textContent), (c) => c.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    return window.pako.inflate(bytes, { to: "string" });
   };
 
-  let library;
-  const plotly = () => library ??= (async () => {
+  const plotly = () => {
+    if (window.Plotly) return;
     const script = document.createElement("script");
-    script.textContent = await unpacked("plotly");
+    script.textContent = unpacked("plotly");
     document.head.append(script);
-    return window.Plotly;
-  })();
+  };
 
   // Charts name colours as the style sheet does.
   const coloured = (value, style) => {
@@ -53,17 +53,41 @@
     };
     for (const key of Object.keys(whole)) {
       if (/^[xy]axis\d*$/.test(key)) {
-        whole[key] = { ...axis, ...whole[key], title: { ...axis.title, ...whole[key].title } };
+        const title = { ...axis.title, ...whole[key].title };
+        // On two lines, where one would be cut off.
+        if (narrow && title.text) title.text = title.text.replace(/^(.{18,34}) (?=.{8})/, "$1<br>");
+        whole[key] = { ...axis, ...whole[key], title };
       }
     }
     for (const annotation of whole.annotations ?? []) {
-      annotation.font = { color: colour("--ink"), size: narrow ? 11.5 : 13, ...annotation.font };
+      annotation.font = { color: colour("--ink"), size: narrow ? 10.5 : 13, ...annotation.font };
     }
     return whole;
   };
 
+  // On a phone a heat map has room for its colours, and its headings for one line each. The table has the figures.
+  const fitted = (chart) => {
+    if (chart.data[0]?.meta !== "heat" || !matchMedia("(max-width: 40rem)").matches) return chart;
+    const { layout } = chart;
+    const short = (name) => name.length > 20 ? `${name.slice(0, 19)}\u2026` : name;
+    const heads = layout.xaxis.ticktext.map((text) => text.replace("<br>", ""));
+    const room = 12 + 6.2 * Math.max(...heads.map((text) => text.length));
+    return {
+      ...chart,
+      data: chart.data.filter((trace) => trace.meta !== "figures"),
+      layout: {
+        ...layout,
+        height: layout.height - layout.margin.t + room,
+        margin: { ...layout.margin, t: room },
+        xaxis: { ...layout.xaxis, ticktext: heads, tickangle: -90 },
+        yaxis: { ...layout.yaxis, ticktext: layout.yaxis.ticktext.map(short) },
+      },
+    };
+  };
+
   const render = (plot) => {
-    const chart = drawn.get(plot);
+    drawn.get(plot).width = plot.clientWidth;
+    const chart = fitted(drawn.get(plot));
     const style = getComputedStyle(root);
     const width = Math.floor(root.classList.contains("printing") ? Math.min(plot.clientWidth, 680) : plot.clientWidth);
     return window.Plotly.react(plot, coloured(chart.data, style), complete(chart.layout, width), {
@@ -104,33 +128,33 @@
     figure.append(details);
   };
 
-  const draw = async (figure) => {
+  // Resolves when the chart is complete; it is visible before.
+  const draw = (figure) => {
     const plot = figure.querySelector(".plot");
     const name = figure.dataset.chart;
-    if (figure.dataset.drawn === name) return;
+    if (figure.dataset.drawn === name) return Promise.resolve();
     figure.dataset.drawn = name;
-    try {
-      await plotly();
-      const chart = JSON.parse(await unpacked(name));
-      drawn.set(plot, chart);
-      tables(figure, chart);
-      await render(plot);
-      figure.dataset.done = name;
-    } catch (error) {
+    const broken = (error) => {
       plot.replaceChildren(element("p", `This browser could not draw the chart: ${error.message}`, { class: "broken" }));
-      throw error;
+      console.error(error);
+    };
+    try {
+      plotly();
+      const chart = JSON.parse(unpacked(name));
+      drawn.set(plot, chart);
+      resized.observe(plot);
+      tables(figure, chart);
+      return render(plot).then(() => { figure.dataset.done = name; }, broken);
+    } catch (error) {
+      broken(error);
+      return Promise.resolve();
     }
   };
 
-  // One after the other, so that the page stays responsive; charts that are folded up are drawn when unfolded.
-  let drawing = Promise.resolve();
+  // Charts that are folded up are drawn when unfolded.
   const drawVisible = (within) => {
-    for (const figure of within.querySelectorAll("figure[data-chart]")) {
-      if (figure.checkVisibility?.() ?? figure.offsetParent) {
-        drawing = drawing.then(() => draw(figure)).catch((error) => console.error(error));
-      }
-    }
-    return drawing;
+    const figures = [...within.querySelectorAll("figure[data-chart]")];
+    return Promise.all(figures.filter((figure) => figure.checkVisibility?.() ?? figure.offsetParent).map(draw));
   };
 
   const again = () => {
@@ -139,13 +163,13 @@
     }
   };
 
-  let width = window.innerWidth;
-  let waiting;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth === width || root.classList.contains("printing")) return;
-    width = window.innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(again, 120);
+  // A phone that is turned, a window that gets its size late, a scroll bar that takes some of the width: observers
+  // run before the next frame is painted, so no reader sees a chart of another width.
+  const resized = new ResizeObserver((entries) => {
+    if (root.classList.contains("printing")) return;
+    for (const { target } of entries) {
+      if (target.clientWidth && target.clientWidth !== drawn.get(target).width) render(target);
+    }
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   window.addEventListener("beforeprint", () => { root.classList.add("printing"); again(); });

@@ -56,7 +56,7 @@ fn front(answer: &Answer, names: &mut Names) -> Markup {
                 table.figures {
                     thead { tr {
                         th scope="col" { "configuration" }
-                        @for objective in &answer.pareto.objectives { th scope="col" { (objective.measure) " " span.unit { (unit(objective)) } } }
+                        @for objective in &answer.pareto.objectives { th scope="col" { (objective.heading()) " " span.unit { (unit(objective)) } } }
                         th scope="col" { "durable" } th scope="col" { "on the front" }
                     } }
                     tbody {
@@ -125,7 +125,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
     let symbol = unit(&objectives[0]);
     let heading = format!(
         "{}{}{symbol}; {better}",
-        plain(&objectives[0].measure),
+        plain(&objectives[0].heading()),
         if symbol.is_empty() { "" } else { ", " }
     );
     across["title"] = json!({ "text": heading });
@@ -144,7 +144,7 @@ fn front_chart(answer: &Answer) -> (Chart, u32) {
         let symbol = unit(objective);
         let title = format!(
             "{}{}{symbol}; {} is better",
-            plain(&objective.measure),
+            plain(&objective.heading()),
             if symbol.is_empty() { "" } else { ", " },
             if objective.higher_is_better { "higher" } else { "lower" }
         );
@@ -195,7 +195,7 @@ fn sides(x: &[f64]) -> Vec<&'static str> {
 
 fn words(objectives: &[Objective], point: &ParetoPoint) -> String {
     let values = objectives.iter().zip(&point.values).map(|(objective, value)| {
-        format!("{}: {} {}", plain(&objective.measure), plain(&shown(objective, *value)), unit(objective))
+        format!("{}: {} {}", plain(&objective.heading()), plain(&shown(objective, *value)), unit(objective))
     });
     let safety = if point.durable { "" } else { "<br>weakens what survives a power cut" };
     format!("{}<br>{}{safety}", plain(&point.name), values.collect::<Vec<_>>().join("<br>"))

@@ -7,6 +7,7 @@ use super::table::{Row, Table};
 use super::{Published, PublishedError};
 use crate::csv_text::csv_text;
 use crate::export::output_error;
+use fsdyno_core::workload::bonnie::PER_CHARACTER;
 use fsdyno_core::{Outcome, TrialRecord, WarningKind};
 use fsdyno_verdict::Estimate;
 use fsdyno_verdict::outcomes::is_measured;
@@ -44,6 +45,8 @@ pub struct SideBySide {
     pub missing: Vec<Missing>,
     /// Configurations of the sweep that correspond to no published row.
     pub unpublished: Vec<String>,
+    /// What a reader must know about the figures of all rows.
+    pub notes: Vec<String>,
 }
 
 /// A published row and its counterpart.
@@ -131,6 +134,7 @@ pub fn side_by_side(
         rows: Vec::new(),
         missing: Vec::new(),
         unpublished: unpublished(&table, trials),
+        notes: Vec::new(),
     };
     for row in &table.rows {
         let found = Found::of(row, trials);
@@ -149,6 +153,11 @@ pub fn side_by_side(
                 figures,
             }),
         }
+    }
+    let per_character =
+        |figure: &Printed| figure.measure.contains(" per character/") && figure.ours.is_some();
+    if compared.rows.iter().any(|row| row.figures.iter().any(per_character)) {
+        compared.notes.push(PER_CHARACTER.to_string());
     }
     Ok(compared)
 }

@@ -5,12 +5,13 @@ use super::style::{Paint, Style};
 use fsdyno_core::measure::Unit;
 use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row, SideName, UncomparedCase};
 use fsdyno_verdict::merge::Time;
-use fsdyno_verdict::text;
+use fsdyno_verdict::text::{self, interval_name};
 use std::io::{self, Write};
 
 /// Longest name of a measure that shares a line with its figures.
 const NAME_MAX: usize = 22;
-const INTERVAL: &str = "B/A [95 % interval]";
+/// Columns before the name of a measure.
+const INDENT: usize = 4;
 
 /// Writes a comparison.
 ///
@@ -20,6 +21,9 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison, style: &Style) -
     for (letter, side) in ["A", "B"].into_iter().zip(&comparison.sides) {
         style.paragraph(out, Paint::Heading, 0, &format!("{letter}: {}", title(side)))?;
     }
+    writeln!(out)?;
+    let paint = if comparison.regressed() { Paint::Bad } else { Paint::Heading };
+    style.paragraph(out, paint, 0, &summary(comparison))?;
     for case in &comparison.cases {
         writeln!(out)?;
         write_case(out, case, *style)?;
@@ -31,13 +35,36 @@ pub fn comparison(out: &mut dyn Write, comparison: &Comparison, style: &Style) -
     for note in notes(comparison) {
         style.paragraph(out, Paint::Plain, 0, &note)?;
     }
-    writeln!(out)?;
-    let paint = if comparison.regressed() { Paint::Bad } else { Paint::Heading };
-    style.paragraph(out, paint, 0, &summary(comparison))
+    write_surroundings(out, comparison, *style)
+}
+
+/// What the machine did, and the warnings of the compared trials.
+fn write_surroundings(out: &mut dyn Write, comparison: &Comparison, style: Style) -> io::Result<()> {
+    let notes = || comparison.notes.iter().flatten().count();
+    if notes() + comparison.warnings.len() > 0 {
+        writeln!(out)?;
+    }
+    let shared = comparison.sides[0].sweep == comparison.sides[1].sweep;
+    for (letter, notes) in ["A", "B"].into_iter().zip(&comparison.notes) {
+        let side = if shared { String::new() } else { format!(" ({letter})") };
+        notes
+            .iter()
+            .try_for_each(|note| style.paragraph(out, Paint::Plain, 0, &format!("note{side}: {note}")))?;
+    }
+    for warning in &comparison.warnings {
+        let ([a, b], [of_a, of_b]) = (warning.trials, warning.of);
+        let text = format!(
+            "warning: {} (A: {a} of {of_a} trials, B: {b} of {of_b}): {}",
+            warning.kind,
+            warning.text()
+        );
+        style.paragraph(out, Paint::Alert, 0, &text)?;
+    }
+    Ok(())
 }
 
 /// `latest/bfq (sweep 12, 'nightly')`, or only the sweep if the side was given by its number.
-fn title(side: &SideName) -> String {
+pub(crate) fn title(side: &SideName) -> String {
     let SideName { name, sweep, sweep_name } = side;
     match *name == sweep.to_string() {
         true => format!("sweep {sweep}, '{sweep_name}'"),
@@ -68,11 +95,10 @@ fn write_case(out: &mut dyn Write, case: &ComparedCase, style: Style) -> io::Res
     let mut rows: Vec<&Row> = case.rows.iter().collect();
     rows.sort_by_key(|row| row.finding);
     let lines: Vec<[String; 5]> = rows.iter().map(|row| cells(row)).collect();
-    let widths = widths(&lines);
+    let head = head(&rows);
+    let widths = widths(&lines, head[3].len(), style.width);
     if !rows.is_empty() {
-        let tested = rows.iter().any(|row| row.corrected_p.is_some());
-        let (ratio, p) = if tested { (INTERVAL, "p") } else { ("B/A", "") };
-        write_row(out, &["", "A", "B", ratio, p].map(String::from), &widths)?;
+        write_row(out, &head, &widths)?;
     }
     let mut verdict = String::new();
     for (row, cells) in rows.iter().zip(&lines) {
@@ -95,7 +121,7 @@ fn paint(finding: Finding) -> Paint {
 }
 
 /// The measure, its value on each side, the ratio and the p value.
-fn cells(row: &Row) -> [String; 5] {
+pub(crate) fn cells(row: &Row) -> [String; 5] {
     [
         row.measure.name().to_string(),
         value(row, 0),
@@ -105,12 +131,30 @@ fn cells(row: &Row) -> [String; 5] {
     ]
 }
 
-fn widths(lines: &[[String; 5]]) -> [usize; 5] {
-    let mut widths = [NAME_MAX, 1, 1, INTERVAL.len(), 1];
+/// The headings of the columns.
+pub(crate) fn head(rows: &[&Row]) -> [String; 5] {
+    let tested = rows.iter().any(|row| row.corrected_p.is_some());
+    let ratios = || rows.iter().filter_map(|row| row.ratio).filter(|ratio| ratio.interval.is_some());
+    // Intervals of independent samples have their coverage from 3 trials on.
+    let trials = ratios().map(|ratio| if ratio.note().is_some() { ratio.n } else { ratio.n.max(6) });
+    let ratio = match tested {
+        true => format!("B/A [{}]", interval_name(trials)),
+        false => "B/A".to_string(),
+    };
+    ["", "A", "B", &ratio, if tested { "p" } else { "" }].map(String::from)
+}
+
+/// The widths of the columns. On a narrow terminal, names have lines of their own.
+fn widths(lines: &[[String; 5]], ratio: usize, room: usize) -> [usize; 5] {
+    let mut widths = [NAME_MAX, 1, 1, ratio, 1];
     for line in lines {
         for (width, cell) in widths.iter_mut().zip(line).skip(1) {
             *width = (*width).max(cell.chars().count());
         }
+    }
+    let needed = widths.iter().sum::<usize>() + INDENT + 2 * (widths.len() - 1);
+    if needed > room {
+        widths[0] = 0;
     }
     widths
 }
@@ -130,8 +174,9 @@ fn write_row(out: &mut dyn Write, cells: &[String; 5], widths: &[usize; 5]) -> i
     writeln!(out, "{}", line.trim_end())
 }
 
+/// The mean of a side, as every other command shows it.
 fn value(row: &Row, side: usize) -> String {
-    let value = row.typical[side];
+    let value = row.estimates[side].value;
     let at_least = row.at_least[side];
     match row.measure.unit() {
         Unit::Nanoseconds => text::time(Time { ns: value.round() as u64, at_least }),
@@ -176,7 +221,7 @@ fn write_alone(out: &mut dyn Write, letter: &str, alone: &[UncomparedCase], styl
 }
 
 /// How to read the table, and what its intervals cannot show.
-fn notes(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let ratios = || comparison.rows().filter_map(|row| row.ratio);
     let pairing = match (ratios().any(|ratio| ratio.paired), ratios().any(|ratio| !ratio.paired)) {
         (true, false) => "trials are compared within their blocks",
@@ -187,7 +232,7 @@ fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     if tested > 0 {
         notes.push(format!(
-            "(geometric means and their ratio B/A; {pairing}; p from Student's t test on the logarithm, corrected \
+            "(A and B: means over the trials; B/A: ratio of their geometric means; {pairing}; p from Student's t test on the logarithm, corrected \
              for {} by Holm's procedure; differences up to {} do not matter)",
             text::plural(tested as u64, "comparison"),
             text::percent(comparison.threshold)
@@ -205,12 +250,28 @@ fn notes(comparison: &Comparison) -> Vec<String> {
             "(the Mann-Whitney rank test, which is robust against outliers, does not confirm: {names})"
         ));
     }
+    let means = |row: &Row| row.estimates[1].value / row.estimates[0].value;
+    let turned = comparison.rows().filter(|row| {
+        let apart = |ratio: f64| ratio.ln().abs() > comparison.threshold;
+        row.ratio.is_some_and(|ratio| {
+            (ratio.value > 1.0) != (means(row) > 1.0) && (apart(ratio.value) || apart(means(row)))
+        })
+    });
+    let mut turned: Vec<&str> = turned.map(|row| row.measure.name()).collect();
+    turned.sort_unstable();
+    turned.dedup();
+    if !turned.is_empty() {
+        notes.push(format!(
+            "(the means point another way than the ratio, because few trials decide them: {})",
+            turned.join(", ")
+        ));
+    }
     let few = ratios().filter(|ratio| ratio.note().is_some()).min_by_key(|ratio| ratio.n);
     notes.extend(few.and_then(|ratio| ratio.note()).map(|note| format!("({note})")));
     notes
 }
 
-fn summary(comparison: &Comparison) -> String {
+pub(crate) fn summary(comparison: &Comparison) -> String {
     let count = |wanted: fn(Finding) -> bool| comparison.rows().filter(|row| wanted(row.finding)).count();
     let undecided = count(|finding| matches!(finding, Finding::CannotTell(_)));
     format!(
@@ -255,7 +316,7 @@ mod tests {
         assert!(at("no material difference") < at("longest-stall"));
         assert!(lines[at("read-under-write")].contains("0.90") && lines[at("slower")] == "  slower");
         assert!(text.contains("compared within their blocks") && text.contains("6 comparisons"));
-        assert!(text.ends_with("undecided.\n"));
+        assert!(at("B compared with A: ") < at("a -> b: fileserver") && text.contains("undecided.\n"));
     }
 
     #[test]

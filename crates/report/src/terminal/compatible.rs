@@ -1,7 +1,8 @@
 //! The table of FsOpBench (2009) for a case, to compare with the published ones.
 //!
-//! Several trials of a case are merged (counts summed, rates total work over total time, quantiles over all
-//! operations), and the header line then ends in ` trials=N`.
+//! Several trials of a case are merged, and the header line then ends in ` trials=N`. Counts are means, so
+//! that they belong to the one window of the heading as in the published tables; rates are total work over
+//! total time, and times those of all operations.
 
 use super::style::{Paint, Style};
 use fsdyno_core::DeviceSpec;
@@ -161,7 +162,7 @@ fn latency(view: Option<&OperationView>) -> (u64, [Option<Number>; 5]) {
             let [min, max, median] =
                 [latency.min, latency.max, latency.median()].map(|ns| time(view.time(ns)));
             let deviation = Number { value: latency.stddev / 1e6, at_least: false };
-            (latency.count, [min, max, Some(mean), median, Some(deviation)])
+            (view.count, [min, max, Some(mean), median, Some(deviation)])
         }
         // An operation that covered the whole window is not a sample, but the maximum includes it.
         Some(view) if view.latency.max > 0 => {
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(latency(None), (0, [None; 5]));
         let spanning =
             Latency { max: 30_000_000_000, at_least_from: Some(30_000_000_000), ..Latency::default() };
-        let view = OperationView { operation: Operation::Mkdirat, censored: 0, latency: spanning };
+        let view = OperationView { operation: Operation::Mkdirat, count: 0, censored: 0, latency: spanning };
         let max = Some(Number { value: 30_000.0, at_least: true });
         assert_eq!(latency(Some(&view)), (0, [None, max, None, None, None]));
     }

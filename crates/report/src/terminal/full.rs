@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use fsdyno_core::result::{Quantile, Rates};
 use fsdyno_verdict::merge::Time;
 use fsdyno_verdict::text;
-use fsdyno_verdict::view::{CaseView, KernelView, OperationView, RoleView};
+use fsdyno_verdict::view::{CaseView, KernelView, PhaseView, RoleView};
 use std::io::{self, Write};
 
 /// Writes the full table of a case.
@@ -16,13 +16,17 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
     let numbers: Vec<String> = case.trials.iter().map(u32::to_string).collect();
     let trials = match &numbers[..] {
         [only] => format!("trial {only}"),
-        several => format!("{} trials merged: {}", several.len(), several.join(", ")),
+        several => format!(
+            "{} trials merged: {} (counts, rates and processor times are means, percentiles those of all)",
+            several.len(),
+            several.join(", ")
+        ),
     };
     let title = format!("{} under {}, {trials}", case.configuration.name, case.workload.kind());
     style.paragraph(out, Paint::Heading, 0, &title)?;
     super::lifecycle::write(out, case, *style)?;
     for phase in &case.phases {
-        let title = format!("{} ({})", phase.name, text::window(phase.window_ns));
+        let title = format!("{} ({})", phase.name, window(phase));
         writeln!(out, "\n{}", style.paint(Paint::Heading, &title))?;
         for (index, role) in phase.roles.iter().enumerate() {
             if index > 0 {
@@ -35,6 +39,16 @@ pub fn full(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<(
         }
     }
     Ok(())
+}
+
+/// The window of a phase, and in how many trials it was measured.
+pub(crate) fn window(phase: &PhaseView) -> String {
+    let rated = |role: &RoleView| role.rates.aggregate_bytes_per_s > 0.0 || role.rates.items_per_s > 0.0;
+    let window = text::window(phase.window_ns, phase.roles.iter().any(rated));
+    match phase.trials {
+        several @ 2.. if phase.window_ns.0 > 0 => format!("{window} in each of {several} trials"),
+        _ => window,
+    }
 }
 
 fn write_role(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<()> {
@@ -81,13 +95,20 @@ pub(crate) fn rates(view: &RoleView) -> String {
     // Tables from elsewhere may lack the rate of all workers.
     let aggregate = match rates.aggregate_bytes_per_s {
         0.0 => String::new(),
-        rate => format!("{} MB/s in all; ", text::megabytes_per_s(rate)),
+        rate => format!("{} MB/s in all{}; ", text::megabytes_per_s(rate), without_removal(view)),
     };
     format!(
         "{aggregate}{} MB/s per worker in data, {} MB/s with overhead",
         text::megabytes_per_s(data),
         text::megabytes_per_s(with_overhead)
     )
+}
+
+/// What writers did while they did not make room, which is the measure `write`.
+fn without_removal(view: &RoleView) -> String {
+    view.write_bytes_per_s.map_or(String::new(), |rate| {
+        format!(" ({} MB/s without the time of removing)", text::megabytes_per_s(rate))
+    })
 }
 
 /// The rates that an external program reported: `88.8 MB/s in all`, `512 items/s in all` or both.
@@ -106,13 +127,14 @@ fn reported_rates(rates: &Rates) -> String {
 pub(crate) fn cpu(view: &RoleView) -> Option<String> {
     let total_ns = view.cpu.total().0;
     let time = |ns| text::time_in_words(Time { ns, at_least: false });
+    let mean = |ns: u64| time(ns / view.trials.max(1) as u64);
     let each = (view.completed > 0).then(|| format!(", {} per operation", time(total_ns / view.completed)));
     (total_ns > 0).then(|| {
         format!(
             "CPU {} (user {}, system {}){}",
-            time(total_ns),
-            time(view.cpu.user_ns.0),
-            time(view.cpu.system_ns.0),
+            mean(total_ns),
+            mean(view.cpu.user_ns.0),
+            mean(view.cpu.system_ns.0),
             each.unwrap_or_default()
         )
     })
@@ -129,26 +151,49 @@ pub(crate) fn kernel_threads(view: &KernelView) -> String {
     format!("kernel threads: {kinds}{}", each.unwrap_or_default())
 }
 
+/// The quantiles that make room on a narrow terminal, in this order.
+const DISPENSABLE: [Quantile; 3] = [Quantile::P90, Quantile::P9999, Quantile::P99];
+
 fn write_operations(out: &mut dyn Write, view: &RoleView, style: Style) -> io::Result<()> {
-    let quantiles = Quantile::ALL.iter().map(|quantile| quantile.label());
-    let header = ["operation", "count"].into_iter().chain(quantiles).chain(["max"]);
-    let mut table = style.table(header.map(str::to_string).collect());
-    for operation in &view.operations {
-        table.add_row(row(operation));
+    let mut shown = Quantile::ALL.to_vec();
+    let mut left_out = Vec::new();
+    let mut dispensable = DISPENSABLE.into_iter();
+    let rows = loop {
+        let rows = rows(view, &shown);
+        let width_of = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let needed = (0..rows[0].len()).map(width_of).sum::<usize>() + rows[0].len() - 1;
+        let Some(next) = dispensable.next().filter(|_| needed > style.width) else { break rows };
+        shown.retain(|quantile| *quantile != next);
+        left_out.push(next.label());
+    };
+    let mut table = style.table(rows[0].clone());
+    for row in &rows[1..] {
+        let (name, figures) = (Cell::new(&row[0]), row[1..].iter().cloned().map(cell));
+        table.add_row(std::iter::once(name).chain(figures).collect::<Vec<_>>());
     }
-    write_table(out, table, style)
+    write_table(out, table, style)?;
+    if !left_out.is_empty() {
+        let text =
+            format!("(no room for {}; a wider terminal or --format json has them)", left_out.join(", "));
+        style.paragraph(out, Paint::Plain, 0, &text)?;
+    }
+    Ok(())
 }
 
-fn row(view: &OperationView) -> Vec<Cell> {
-    let latency = &view.latency;
-    let mut cells = vec![Cell::new(view.operation), Cell::new(latency.count)];
-    let quantile = |of: &Quantile| view.quantile(*of).map_or(Cell::new("-"), |time| cell(text::time(time)));
-    cells.extend(Quantile::ALL.iter().map(quantile));
-    cells.push(match (latency.count, view.time(latency.max)) {
-        (0, Time { ns: 0, .. }) => Cell::new("-"),
-        (_, max) => cell(text::time(max)),
+/// The heading and a row for each operation.
+fn rows(view: &RoleView, quantiles: &[Quantile]) -> Vec<Vec<String>> {
+    let labels = quantiles.iter().map(|quantile| quantile.label());
+    let head = ["operation", "count"].into_iter().chain(labels).chain(["max"]).map(str::to_string);
+    let rows = view.operations.iter().map(|operation| {
+        let quantile = |of: &Quantile| operation.quantile(*of).map_or("-".to_string(), text::time);
+        let max = match (operation.latency.count, operation.time(operation.latency.max)) {
+            (0, Time { ns: 0, .. }) => "-".to_string(),
+            (_, max) => text::time(max),
+        };
+        let first = [operation.operation.to_string(), operation.count.to_string()];
+        first.into_iter().chain(quantiles.iter().map(quantile)).chain([max]).collect()
     });
-    cells
+    std::iter::once(head.collect()).chain(rows).collect()
 }
 
 #[cfg(test)]
@@ -199,8 +244,8 @@ close             3300  2.00us  2.32us  2.40us  2.40us       -   200us
     #[test]
     fn kernel_threads_are_listed_below_the_roles_that_they_worked_for() {
         let text = text(&fixture::with_telemetry(fixture::trials()), 0);
-        // Two trials, each 3.6 s of a worker and 1.5 s of writeback; 57.5 MB/s in 30 s.
-        let line = "\nkernel threads: writeback 3.00 s; CPU with workers 2.96 ms per MB\n";
+        // In each of two trials, 3.6 s of a worker and 1.5 s of writeback; 57.5 MB/s in 30 s.
+        let line = "\nkernel threads: writeback 1.50 s; CPU with workers 2.96 ms per MB\n";
         assert!(text.contains(line), "{text}");
         assert_eq!(text.matches("kernel threads:").count(), 3);
     }
@@ -208,7 +253,8 @@ close             3300  2.00us  2.32us  2.40us  2.40us       -   200us
     #[test]
     fn merged_trials_are_named() {
         let text = text(&fixture::trials(), 0);
-        assert!(text.starts_with("ext4 bfq under fileserver, 2 trials merged: 0, 4\n"), "{text}");
+        assert!(text.starts_with("ext4 bfq under fileserver, 2 trials merged: 0, 4 (counts,"), "{text}");
+        assert!(text.contains("\n1 reader (30 s in each of 2 trials)\n"), "{text}");
         assert!(text.contains("\n  trial 4, writer 0: 0 completed, 1 operation >= 30 s (mkdirat,"), "{text}");
     }
 

@@ -7,7 +7,7 @@
 mod bonnie;
 mod classic;
 mod collection;
-mod comparison;
+pub(crate) mod comparison;
 pub(crate) mod compatible;
 mod device_read;
 mod external;
@@ -32,7 +32,7 @@ pub use recommendation::recommendation;
 pub use side_by_side::side_by_side;
 pub use study::{LayoutError, layout};
 pub use style::Style;
-pub use summary::{drift, summary};
+pub use summary::summary;
 pub use telemetry::telemetry;
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn lines_fit_the_width_and_have_no_trailing_blanks() {
         let view = fixture::view("read-under-write", &fixture::wide_trials());
-        for width in [80, 100, 132] {
+        for width in [60, 80, 100, 132] {
             for printer in &all(&view) {
                 for line in text(printer, Style { width, colour: false, blocks: false }).lines() {
                     assert!(line.chars().count() <= width, "{} > {width}: {line}", line.chars().count());

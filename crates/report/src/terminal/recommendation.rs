@@ -3,26 +3,24 @@
 //! Commands are never wrapped, so that they can be copied.
 
 use super::style::{Paint, Style, bar, cell, write_table};
-use super::summary::{drift, write_messages};
+use super::summary::{WEAKENS, drift, marked, sentences, write_messages};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table};
 use fsdyno_core::measure::Measure;
 use fsdyno_verdict::recommendation::{
     Answer, AxisAnswer, Contender, Recommendation, Step, Verdict, difference,
 };
-use fsdyno_verdict::text;
+use fsdyno_verdict::text::{self, interval_name};
 use std::io::{self, Write};
 
 /// Columns of a bar.
 const BAR_WIDTH: u32 = 6;
-/// Marks what weakens durability.
-const WEAKENS: &str = "!";
 
 /// Writes a recommendation.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, style: &Style) -> io::Result<()> {
-    let Recommendation { name, goal, answers, skipped, failed, .. } = recommendation;
+    let Recommendation { name, goal, answers, notes, skipped, failed, .. } = recommendation;
     drift(out, recommendation.drift.as_ref(), style)?;
     for answer in answers {
         // A workload without the plan's measure is ranked by its own.
@@ -30,11 +28,7 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
         let title = format!("{name}: {}, what to use for {what}", answer.title);
         style.paragraph(out, Paint::Heading, 0, &title)?;
         writeln!(out)?;
-        for (index, sentence) in answer.sentences.iter().enumerate() {
-            let paint = if index == 0 && answer.winner.is_some() { Paint::Heading } else { Paint::Plain };
-            style.paragraph(out, paint, 0, sentence)?;
-        }
-        writeln!(out)?;
+        sentences(out, answer, *style)?;
         if let Ok(measure) = answer.measure.parse::<Measure>()
             && !answer.standings.is_empty()
         {
@@ -48,13 +42,15 @@ pub fn recommendation(out: &mut dyn Write, recommendation: &Recommendation, styl
     if answers.is_empty() {
         writeln!(out, "No trial was measured, so there is nothing to recommend.\n")?;
     }
-    write_messages(out, &[], &[], skipped, failed, *style)
+    write_messages(out, notes, &[], skipped, failed, *style)
 }
 
 /// The configurations, best first.
 fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, style: Style) -> io::Result<()> {
     let unit = measure.unit();
-    let interval = answer.standings.iter().any(|one| one.interval.is_some());
+    let with_one = || answer.standings.iter().filter(|one| one.interval.is_some());
+    let interval =
+        with_one().next().map(|_| format!(" [{}]", interval_name(with_one().map(|one| one.trials))));
     let figure = |one: &Contender| {
         let Some(value) = one.value else { return "-".to_string() };
         let value = text::measured(unit, value, one.at_least);
@@ -65,7 +61,7 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
         format!("{value} [{low}, {high}]")
     };
     let symbol = if unit == fsdyno_core::measure::Unit::Nanoseconds { "" } else { unit.symbol() };
-    let head = format!("{measure}\n{symbol}{}", if interval { " [95 % interval]" } else { "" });
+    let head = format!("{measure}\n{symbol}{}", interval.unwrap_or_default());
     let largest = answer.standings.iter().filter_map(|one| one.value).fold(0.0, f64::max);
     let weak = answer.standings.iter().any(|one| !one.is_durable());
     // The columns of marks and bars exist only if something is marked or drawn.
@@ -113,15 +109,6 @@ fn write_standings(out: &mut dyn Write, answer: &Answer, measure: &Measure, styl
     writeln!(out)
 }
 
-/// A name, marked if it weakens durability; if some are marked, the others are indented to match.
-fn marked(name: &str, durable: bool, some_weaken: bool) -> String {
-    match (durable, some_weaken) {
-        (false, _) => format!("{WEAKENS} {name}"),
-        (true, true) => format!("  {name}"),
-        (true, false) => name.to_string(),
-    }
-}
-
 fn align_left(table: &mut Table, columns: &[usize]) {
     for index in columns {
         if let Some(column) = table.column_mut(*index) {
@@ -137,6 +124,7 @@ fn verdict(one: &Contender) -> String {
         Verdict::CannotTell { needed: Some(needed) } if needed > one.trials => {
             format!("cannot tell: ~{needed}")
         }
+        Verdict::CannotTell { .. } if one.doubt.is_some() => "cannot tell: see note".to_string(),
         Verdict::CannotTell { .. } => "cannot tell".to_string(),
         Verdict::Worse => "worse".to_string(),
         Verdict::BetterAndWeaker => "better, unsafe".to_string(),
@@ -215,14 +203,15 @@ fn write_front(out: &mut dyn Write, answer: &Answer, style: Style) -> io::Result
         out,
         Paint::Heading,
         0,
-        "Trade-offs (means, longest stall; *: no other configuration is better in all)",
+        "Trade-offs (means; (max): the longest of all trials; *: no other configuration is better in all)",
     )?;
     let measures: Vec<Measure> =
         front.objectives.iter().filter_map(|objective| objective.measure.parse().ok()).collect();
-    let heads = measures.iter().map(|measure| {
+    let heads = measures.iter().zip(&front.objectives).map(|(measure, objective)| {
         let symbol = measure.unit().symbol();
         let unit = if symbol == "ns" { String::new() } else { format!(" {symbol}") };
-        let name: Vec<&str> = short(measure.name()).split_inclusive(['-', '/']).collect();
+        let heading = objective.heading();
+        let name: Vec<&str> = short(&heading).split_inclusive(['-', '/']).collect();
         format!("{}{unit}", name.join("\n"))
     });
     let heads: Vec<String> = heads.collect();

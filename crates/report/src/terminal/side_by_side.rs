@@ -3,7 +3,7 @@
 use super::style::{Paint, Style, write_table};
 use crate::published::{Ours, Printed, SideBySide};
 use comfy_table::Cell;
-use fsdyno_verdict::text;
+use fsdyno_verdict::text::{self, interval_name};
 use std::io::{self, Write};
 
 /// Writes published figures and ours side by side.
@@ -30,6 +30,9 @@ pub fn side_by_side(out: &mut dyn Write, compared: &SideBySide, style: &Style) -
     if compared.rows.iter().any(|row| row.figures.iter().any(|figure| figure.ours.is_some())) {
         writeln!(out, "\n(ours: means over n trials; ratio: ours divided by published)")?;
     }
+    for note in &compared.notes {
+        style.paragraph(out, Paint::Plain, 0, &format!("note: {note}"))?;
+    }
     missing(out, compared, style)?;
     for name in &compared.unpublished {
         style.paragraph(out, Paint::Plain, 0, &format!("measured but not published: '{name}'"))?;
@@ -43,9 +46,11 @@ fn label(parts: &[String]) -> String {
 }
 
 fn table(out: &mut dyn Write, figures: &[Printed], style: &Style) -> io::Result<()> {
-    let intervals = figures.iter().any(|figure| figure.ours.is_some_and(|ours| ours.low.is_some()));
-    let ours = if intervals { "ours [95 % interval]" } else { "ours" };
-    let header = ["", "unit", "published", ours, "n", "ratio"].map(str::to_string).to_vec();
+    let with_one = || figures.iter().filter_map(|figure| figure.ours.filter(|ours| ours.low.is_some()));
+    let interval =
+        with_one().next().map(|_| format!(" [{}]", interval_name(with_one().map(|ours| ours.trials))));
+    let ours = format!("ours{}", interval.unwrap_or_default());
+    let header = ["", "unit", "published", &ours, "n", "ratio"].map(str::to_string).to_vec();
     let mut table = style.table(header);
     let mut section = "";
     for figure in figures {

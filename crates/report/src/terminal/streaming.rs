@@ -1,16 +1,17 @@
 //! The table of `streaming`: a line for each role of each stage, with its rate, the latency of one request,
 //! and its cost.
 //!
-//! The study of 2008 printed only the rate of each direction, in MB/s, so that is the first column. The
-//! others are the number of requests and the latency of one, the longest time in which a worker completed
-//! none, and the processor time of the workers per MB. Several streams also show how evenly they shared:
-//! Jain's index (1 is even), and the lowest rate divided by the highest. Syncing has its own line below the
-//! stage that includes its time.
+//! The study of 2008 printed only the rate of each direction, in MB/s, so that is the first column. A stage
+//! that writes until its window ends leaves data in memory, so the second is the rate until everything is on
+//! the device. The others are the number of requests and the latency of one, the longest time in which a
+//! worker completed none, and the processor time of the workers per MB. Several streams also show how evenly
+//! they shared: Jain's index (1 is even), and the lowest rate divided by the highest. Syncing has its own
+//! line below the stage that includes its time.
 
 use super::compatible;
 use super::style::{Paint, Style, cell, write_table};
 use comfy_table::Cell;
-use fsdyno_core::operation::Moves;
+use fsdyno_core::operation::{Moves, Role};
 use fsdyno_core::result::Quantile;
 use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, OperationView, PhaseView, RoleView};
@@ -26,7 +27,7 @@ pub(super) fn streaming(out: &mut dyn Write, case: &CaseView, style: &Style) -> 
     writeln!(out, "{}", "*".repeat(header.len()))?;
     writeln!(out, "{}\n", case.workload.load().title())?;
     let shared = case.phases.iter().flat_map(|phase| &phase.roles).any(|role| role.fairness.is_some());
-    let mut header = vec!["stage", "MB/s", "requests", "median", "p99", "max", "stall", "CPU/MB"];
+    let mut header = vec!["stage", "MB/s", "durable", "requests", "median", "p99", "max", "stall", "CPU/MB"];
     if shared {
         header.extend(["even", "min/max"]);
     }
@@ -48,7 +49,9 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
         1 => phase.name.clone(),
         _ => format!("{} {}", phase.name, role.role),
     };
-    let mut row = vec![name, text::megabytes_per_s(role.rates.aggregate_bytes_per_s)];
+    let durable = phase.durable_bytes_per_s.filter(|_| role.role == Role::Writer);
+    let durable = durable.map_or("-".to_string(), text::megabytes_per_s);
+    let mut row = vec![name, text::megabytes_per_s(role.rates.aggregate_bytes_per_s), durable];
     row.extend(latency(role.operations.iter().find(moves)));
     row.extend([text::time(role.longest_stall), cpu_per_mb(role)]);
     if shared {
@@ -59,7 +62,7 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
     }
     let columns = row.len();
     let others = role.operations.iter().filter(|view| !moves(view)).map(|view| {
-        let mut row = vec![format!("  {}", view.operation), String::new()];
+        let mut row = vec![format!("  {}", view.operation), String::new(), String::new()];
         row.extend(latency(Some(view)));
         row.resize(columns, String::new());
         row
@@ -68,7 +71,7 @@ fn rows(phase: &PhaseView, role: &RoleView, shared: bool) -> Vec<Vec<Cell>> {
     rows.map(|row| row.into_iter().map(cell).collect()).collect()
 }
 
-/// Count, median, p99 and maximum.
+/// Count, median, p99 and maximum. Counts are means, like rates: a stage has one window.
 fn latency(view: Option<&OperationView>) -> [String; 4] {
     let none = || "-".to_string();
     match view {
@@ -76,7 +79,7 @@ fn latency(view: Option<&OperationView>) -> [String; 4] {
             let of = |ns: u64| text::time(view.time(ns));
             let latency = &view.latency;
             [
-                latency.count.to_string(),
+                view.count.to_string(),
                 of(latency.median()),
                 latency.shown(Quantile::P99).map_or_else(none, of),
                 of(latency.max),
@@ -105,7 +108,7 @@ fn cpu_per_mb(role: &RoleView) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
-    use fsdyno_core::result::{PhaseResult, TrialRecord};
+    use fsdyno_core::result::{Durable, PhaseResult, TrialRecord};
     use fsdyno_core::workload::{Streaming, Workload};
     use fsdyno_core::{Nanos, Operation};
 
@@ -128,7 +131,10 @@ mod tests {
         }
         let mut readers = fixture::readers(2, 500.0);
         readers.operations = vec![fixture::operation(Operation::Read, &fixture::around(2_000_000, 2000))];
-        trial.phases = vec![phase("write", writers), phase("read", readers)];
+        let (bytes, duration_ns) = (9_000_000_000, Nanos::from_secs(45));
+        let written =
+            PhaseResult { durable: Some(Durable { bytes, duration_ns }), ..phase("write", writers) };
+        trial.phases = vec![written, phase("read", readers)];
         trial
     }
 
@@ -147,14 +153,19 @@ mod tests {
         let words: Vec<Vec<&str>> = lines[4..].iter().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
             words[0],
-            ["stage", "MB/s", "requests", "median", "p99", "max", "stall", "CPU/MB", "even", "min/max"]
+            [
+                "stage", "MB/s", "durable", "requests", "median", "p99", "max", "stall", "CPU/MB", "even",
+                "min/max"
+            ]
         );
         // 0.9 s + 2.7 s for 9000 MB; (1 + 2)^2 / (2 (1 + 4)) = 0.9.
-        let fields =
-            |row: &[&str]| [row[0], row[1], row[2], row[5], row[6], row[7], row[8], row[9]].join(" ");
-        assert_eq!(fields(&words[1]), "write 300 2000 100ms 40.0ms 400us 0.900 0.500");
+        let fields = |row: &[&str]| {
+            [row[0], row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10]].join(" ")
+        };
+        // 9 GB in 45 s until they were on the device.
+        assert_eq!(fields(&words[1]), "write 300 200 2000 100ms 40.0ms 400us 0.900 0.500");
         assert_eq!(words[2], ["fsync", "2", "1.00s", "-", "2.00s"]);
-        assert_eq!(fields(&words[3]), "read 500 2000 200ms 40.0ms 240us 1.000 1.000");
+        assert_eq!(fields(&words[3]), "read 500 - 2000 200ms 40.0ms 240us 1.000 1.000");
         assert_eq!(lines.len(), 8);
         assert!(lines.iter().skip(2).all(|line| line.len() <= 80), "{lines:#?}");
     }

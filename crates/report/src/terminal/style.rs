@@ -1,7 +1,7 @@
 //! How text is laid out: width, colour, paragraphs and tables.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table};
 use std::io::{self, Write};
 
 /// How text is laid out.
@@ -105,14 +105,31 @@ pub(super) fn cell(text: String) -> Cell {
     if bound { cell.fg(Color::Yellow) } else { cell }
 }
 
-/// Writes a table, with two blanks between columns if there is room, and without trailing blanks.
+/// The fewest columns in which names are still readable when they are wrapped.
+const NAME_MIN: usize = 12;
+
+/// Writes a table, with two blanks between columns if there is room, and without trailing blanks. If there is
+/// none, the names wrap, never the figures; if that is not enough, lines are longer than the width: a
+/// terminal breaks them, and nothing is lost.
 pub(super) fn write_table(out: &mut dyn Write, mut table: Table, style: Style) -> io::Result<()> {
-    let widths = table.column_max_content_widths();
-    let roomy = widths.iter().map(|width| usize::from(*width)).sum::<usize>() + 2 * (widths.len() - 1);
-    if roomy <= style.width {
+    let widths: Vec<usize> =
+        table.column_max_content_widths().iter().map(|width| usize::from(*width)).collect();
+    let gaps = widths.len().saturating_sub(1);
+    let all = widths.iter().sum::<usize>();
+    if all + 2 * gaps <= style.width {
         table.column_iter_mut().skip(1).for_each(|column| {
             column.set_padding((2, 0));
         });
+    } else if all + gaps > style.width {
+        // A column of marks may be ahead of the names.
+        let names = if widths.len() > 1 && widths[1] > widths[0] { 1 } else { 0 };
+        let room = style.width.saturating_sub(all + gaps - widths[names]);
+        if room < widths[names].min(NAME_MIN) {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+        for (_, column) in table.column_iter_mut().enumerate().filter(|(index, _)| *index != names) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
 }

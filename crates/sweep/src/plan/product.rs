@@ -2,6 +2,7 @@
 
 use super::Planned;
 use super::raw::{RawAxis, RawLevel};
+use fsdyno_core::axis::{DEFAULT, OF_THE_LOAD};
 use fsdyno_core::{Configuration, Warning, WarningKind};
 use std::collections::BTreeMap;
 
@@ -60,15 +61,38 @@ fn axes_of<'a>(axes: &'a [RawAxis], filesystem: &str) -> Vec<&'a RawAxis> {
         .collect()
 }
 
+/// A level in the name of a configuration.
+fn word(axis: &str, level: &str) -> String {
+    let speaks = SELF_EXPLAINING.contains(&axis) && level != DEFAULT;
+    if speaks { level.to_string() } else { format!("{axis}={level}") }
+}
+
+/// Adds to names the conditions of the load that differ between configurations, although no axis has two
+/// levels for any of them: one filesystem has its own level of `memory`, and the others that of the plan.
+/// They are ranked apart, so names have to tell them apart.
+pub(super) fn name_conditions(axes: &[RawAxis], planned: &mut [Planned]) {
+    for name in OF_THE_LOAD {
+        let level = |one: &Planned| one.configuration.level(name).unwrap_or(DEFAULT).to_string();
+        if planned.windows(2).all(|pair| level(&pair[0]) == level(&pair[1])) {
+            continue;
+        }
+        for one in planned.iter_mut() {
+            let own = axes_of(axes, &one.configuration.filesystem);
+            if !own.iter().any(|axis| axis.name == name && axis.levels.len() > 1) {
+                let word = word(name, &level(one));
+                one.configuration.name.push_str(&format!(" {word}"));
+            }
+        }
+    }
+}
+
 fn planned(filesystem: &RawLevel, filesystem_varies: bool, point: &[(&RawAxis, &RawLevel)]) -> Planned {
     let mut words = Vec::new();
     if filesystem_varies || point.iter().all(|(axis, _)| axis.levels.len() == 1) {
         words.push(filesystem.text.clone());
     }
     for (axis, level) in point.iter().filter(|(axis, _)| axis.levels.len() > 1) {
-        let speaks =
-            SELF_EXPLAINING.contains(&axis.name.as_str()) && level.text != fsdyno_core::axis::DEFAULT;
-        words.push(if speaks { level.text.clone() } else { format!("{}={}", axis.name, level.text) });
+        words.push(word(&axis.name, &level.text));
     }
     let settings: BTreeMap<_, _> =
         point.iter().map(|(axis, level)| (axis.name.clone(), level.text.clone())).collect();

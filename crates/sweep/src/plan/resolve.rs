@@ -1,7 +1,7 @@
 //! The second stage of a plan: what its parts mean together.
 
 use super::document::{Document, Origin, Section};
-use super::product::{mapped, product, product_size};
+use super::product::{mapped, name_conditions, product, product_size};
 use super::raw::{self, RawAxis, RawConfiguration, RawLevel, RawPlan};
 use super::{Plan, Planned, file, workload};
 use crate::error::{PlanError, PlanProblem};
@@ -214,6 +214,7 @@ fn configurations(document: &Document, raw: &RawPlan, devices: &Devices) -> Resu
         set_general(raw, &mut one.configuration);
         one.contradictions = contradictions(&one.configuration, devices);
     }
+    name_conditions(&raw.axes, &mut planned);
     if let Some(first) = planned.first()
         && planned.iter().all(|one| !one.contradictions.is_empty())
     {

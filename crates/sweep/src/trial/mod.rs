@@ -186,7 +186,9 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
     // To read the file layout, the engine has already written everything back; otherwise the unmount would
     // have done it.
     let written_back = record.layout.as_ref().map_or(written_back, |layout| layout.written_back_ns);
-    record.lifecycle_ns.umount = Some(Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0)));
+    let took = Nanos(written_back.0.saturating_add(Nanos::from(start.elapsed()).0));
+    // A directory stays mounted.
+    record.lifecycle_ns.umount = (!matches!(bench.device, DeviceSpec::Directory { .. })).then_some(took);
     if !unmounted.is_released(bench.host, bench.journal)? {
         record.lifecycle_ns.umount = None;
         record

@@ -70,12 +70,19 @@ fn memory_applies_wherever_no_other_is_set() {
     assert_eq!(
         memory(&parse(&text, &[]).unwrap()),
         [
-            named("ext4", mib(512)),
+            named("ext4 memory=512M", mib(512)),
             named("xfs memory=64M", mib(64)),
             named("xfs memory=default", None),
             named("named", mib(512)),
         ]
     );
+    // A level of its own is in every name, because it is what differs.
+    let own = text.replace(", \"default\"]", "]");
+    let names: Vec<String> = memory(&parse(&own, &[]).unwrap()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["ext4 memory=512M", "xfs memory=64M", "named"]);
+    let same = text.replace("[\"64M\", \"default\"]", "[\"512M\"]");
+    let names: Vec<String> = memory(&parse(&same, &[]).unwrap()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["ext4", "xfs", "named"]);
     let directory = format!("[device]\ndirectory = \"/srv\"\n{WORKLOAD}");
     assert_eq!(memory(&parse(&directory, &["memory=1G"]).unwrap()), [named("/srv", mib(1024))]);
 }

@@ -5,8 +5,8 @@
 //! schedulers. An axis with one level throughout the first side and another throughout the second is
 //! therefore taken to be what is compared, and cases are matched by everything else. If each side has a
 //! single case, those two are compared whatever they are. If each side has a single workload, the two need
-//! not be equal (the same windows on a smaller tree; bonnie++ itself and fsdyno's `bonnie`). All differences
-//! are listed.
+//! not be equal (the same windows on a smaller tree; bonnie++ itself and fsdyno's `bonnie`), but of one kind:
+//! a stall of one workload says nothing about those of another. All differences are listed.
 
 use crate::outcomes::is_measured;
 use crate::selection::level_of;
@@ -88,7 +88,8 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
     let changed = changed_axes(sides);
     let [workload_of_first, workload_of_second] = sides.map(only_workload);
     let one_workload = workload_of_first.is_some() && workload_of_second.is_some();
-    let same_workload = |a: &Case<'_>, b: &Case<'_>| one_workload || a.workload() == b.workload();
+    let same_workload =
+        |a: &Case<'_>, b: &Case<'_>| (one_workload && is_like(a, b)) || a.workload() == b.workload();
     let single = first.len() == 1 && second.len() == 1;
     let rules: [&Rule<'_>; 3] = [
         &|a, b| a.name() == b.name(),
@@ -117,7 +118,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
             Some(UncomparedCase {
                 name: case.name().to_string(),
                 workload: case.workload().load().title(),
-                reason: why_alone(case, other)?,
+                reason: why_alone(case, other, sides[1 - side])?,
             })
         });
         left.collect()
@@ -125,8 +126,13 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
     Found { pairs: all.into_iter().filter(measured).collect(), alone }
 }
 
+/// Whether the figures of two cases mean the same things.
+fn is_like(a: &Case<'_>, b: &Case<'_>) -> bool {
+    a.workload().model() == b.workload().model()
+}
+
 /// Why a case is not compared; `None` if it is.
-fn why_alone(case: &Case<'_>, other: Option<&Case<'_>>) -> Option<String> {
+fn why_alone(case: &Case<'_>, other: Option<&Case<'_>>, others: &[Case<'_>]) -> Option<String> {
     let unmeasured = |case: &Case<'_>, place: &str| match &case.others.first()?.outcome {
         Outcome::Skipped { unmet } => Some(format!("skipped{place}: {}", unmet.join("; "))),
         Outcome::Failed { error } => Some(format!("failed{place}: {error}")),
@@ -134,6 +140,15 @@ fn why_alone(case: &Case<'_>, other: Option<&Case<'_>>) -> Option<String> {
     };
     match other {
         _ if case.trials.is_empty() => unmeasured(case, ""),
+        None if !others.is_empty() && !others.iter().any(|other| is_like(case, other)) => {
+            let mut kinds: Vec<&str> = others.iter().map(|other| other.workload().model()).collect();
+            kinds.dedup();
+            let own = case.workload().model();
+            Some(format!(
+                "the other side ran {}, whose figures mean other things than those of {own}",
+                kinds.join(", ")
+            ))
+        }
         None => Some("the other side has no such case".to_string()),
         Some(other) if other.trials.is_empty() => {
             Some(unmeasured(other, " on the other side").unwrap_or_default())

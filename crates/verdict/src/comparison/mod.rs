@@ -6,13 +6,19 @@
 //! faster or slower. The family is therefore kept small: by default it has the named measures that both sides
 //! have, except those of the lifecycle and `throughput`, which sums up the others. Only if there are none
 //! does it have the rates and mean latencies of each role. Whatever one side lacks is listed.
+//!
+//! A difference that something else may explain ([`crate::doubt`]) is not called faster or slower. What bears
+//! on the answer is part of it: the notes on each side's machine, and the warnings of the compared trials.
 
 mod matching;
+mod surroundings;
 #[cfg(test)]
 mod trust;
 
 pub use matching::{Difference, UncomparedCase};
+pub use surroundings::SharedWarning;
 
+use crate::doubt::{DoubtfulSide, doubt};
 use crate::ranking::estimate_of;
 use fsdyno_core::measure::{Direction, Measure, Value};
 use fsdyno_core::{Operation, TrialRecord, Workload};
@@ -33,6 +39,15 @@ pub struct Side<'a> {
     pub sweep_name: &'a str,
     /// Its trials.
     pub trials: &'a [TrialRecord],
+    /// All trials of its sweep, whose sentinel shows what the machine itself did.
+    pub whole: &'a [TrialRecord],
+}
+
+impl Side<'_> {
+    /// Whether both are from one sweep.
+    fn shares_sweep_with(&self, other: &Side<'_>) -> bool {
+        (self.store, self.sweep) == (other.store, other.sweep)
+    }
 }
 
 /// What is compared, and how strictly.
@@ -58,6 +73,10 @@ pub struct Comparison {
     pub cases: Vec<ComparedCase>,
     /// Cases without trials to compare on the other side.
     pub alone: [Vec<UncomparedCase>; 2],
+    /// What the sentinels of each side's sweep show about the machine; one sweep is described once.
+    pub notes: [Vec<String>; 2],
+    /// The warnings of the compared trials.
+    pub warnings: Vec<SharedWarning>,
 }
 
 /// What identifies a side.
@@ -105,6 +124,8 @@ pub struct Row {
     pub rank_p: Option<f64>,
     /// The verdict.
     pub finding: Finding,
+    /// What else may explain the difference.
+    pub doubt: Option<String>,
     /// For each side, whether some value is only a lower bound.
     pub at_least: [bool; 2],
 }
@@ -131,6 +152,8 @@ pub enum Lack {
     Bounds,
     /// A value of zero has no ratio.
     Zero,
+    /// Something else may explain the difference.
+    Doubt,
 }
 
 impl Row {
@@ -158,6 +181,9 @@ impl Row {
             Finding::CannotTell(Lack::Zero) => {
                 format!("cannot tell: {}, a value of 0 has no ratio", trials())
             }
+            Finding::CannotTell(Lack::Doubt) => {
+                format!("cannot tell: {}", self.doubt.as_deref().unwrap_or("something else may explain it"))
+            }
         }
     }
 }
@@ -168,13 +194,16 @@ impl Comparison {
         let sides = [first, second];
         let [of_first, of_second] = sides.map(|side| matching::cases(side.trials));
         let found = matching::pairs(&of_first, &of_second);
-        let same_sweep = (first.store, first.sweep) == (second.store, second.sweep);
         let mut cases: Vec<ComparedCase> = found
             .pairs
             .iter()
-            .map(|(i, j)| compared([&of_first[*i], &of_second[*j]], same_sweep, question))
+            .map(|(i, j)| compared([&of_first[*i], &of_second[*j]], sides, question))
             .collect();
         correct(&mut cases, question.threshold);
+        let trials_of = |side: usize| -> Vec<&TrialRecord> {
+            let pairs = found.pairs.iter().map(|(i, j)| [&of_first[*i], &of_second[*j]][side]);
+            pairs.flat_map(|case| case.trials.iter().copied()).collect()
+        };
         Comparison {
             sides: sides.map(|side| SideName {
                 name: side.name.to_string(),
@@ -184,6 +213,8 @@ impl Comparison {
             threshold: question.threshold,
             cases,
             alone: found.alone,
+            notes: surroundings::notes(sides, question),
+            warnings: surroundings::warnings([&trials_of(0), &trials_of(1)]),
         }
     }
 
@@ -198,8 +229,8 @@ impl Comparison {
     }
 }
 
-fn compared(sides: [&Case<'_>; 2], same_sweep: bool, question: &Question) -> ComparedCase {
-    let row = |measure: &Measure| row(measure, sides, same_sweep, question.seed);
+fn compared(sides: [&Case<'_>; 2], of: [Side<'_>; 2], question: &Question) -> ComparedCase {
+    let row = |measure: &Measure| row(measure, sides, of, question.seed);
     let asked = question.measures.clone();
     let mut rows: Vec<Row> = match asked.is_empty() {
         true => named().iter().filter_map(row).collect(),
@@ -244,8 +275,9 @@ fn values(measure: &Measure, case: &Case<'_>) -> Vec<(u32, Value)> {
 }
 
 /// `None` if there is nothing to compare: a side has no value, or all values are zero.
-fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) -> Option<Row> {
-    let sides = sides.map(|side| values(measure, side));
+fn row(measure: &Measure, cases: [&Case<'_>; 2], of: [Side<'_>; 2], seed: u64) -> Option<Row> {
+    let same_sweep = of[0].shares_sweep_with(&of[1]);
+    let sides = cases.map(|case| values(measure, case));
     let numbers = |side: &[(u32, Value)]| side.iter().map(|(_, value)| value.value).collect::<Vec<f64>>();
     let [a, b] = [numbers(&sides[0]), numbers(&sides[1])];
     if a.iter().chain(&b).all(|value| *value == 0.0) {
@@ -273,6 +305,11 @@ fn row(measure: &Measure, sides: [&Case<'_>; 2], same_sweep: bool, seed: u64) ->
         corrected_p: ratio.and_then(|ratio| ratio.p),
         rank_p: mann_whitney(&a, &b),
         finding: Finding::CannotTell(Lack::Zero),
+        doubt: ratio.and_then(|ratio| {
+            let sides =
+                [0, 1].map(|side| DoubtfulSide { trials: &cases[side].trials, whole: of[side].whole });
+            doubt(measure, &ratio, sides, ["A", "B"])
+        }),
         at_least: sides.map(|side| side.iter().any(|(_, value)| value.at_least)),
     })
 }
@@ -296,6 +333,7 @@ fn finding(row: &Row, threshold: f64, comparisons: usize) -> Finding {
     let more_is_better = row.measure.direction() == Direction::HigherIsBetter;
     let verdict = ratio.verdict_among(threshold, row.corrected_p, comparisons);
     match verdict {
+        Verdict::Larger | Verdict::Smaller if row.doubt.is_some() => Finding::CannotTell(Lack::Doubt),
         _ if !proven(verdict, row.at_least) => Finding::CannotTell(Lack::Bounds),
         Verdict::Larger if more_is_better => Finding::Faster,
         Verdict::Larger => Finding::Slower,
@@ -328,7 +366,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn side<'a>(name: &'a str, sweep: i64, trials: &'a [TrialRecord]) -> Side<'a> {
-        Side { name, sweep, store: Path::new(""), sweep_name: "nightly", trials }
+        Side { name, sweep, store: Path::new(""), sweep_name: "nightly", trials, whole: trials }
     }
 
     fn findings(comparison: &Comparison) -> Vec<Finding> {
@@ -397,6 +435,41 @@ pub(crate) mod tests {
         let names: Vec<&str> = comparison.rows().map(|row| row.measure.name()).collect();
         assert_eq!(names[..3], ["job/reader/rate", "job/reader/item-rate", "job/reader/data-rate"]);
         assert!(names.contains(&"job/reader/openat/mean"));
+    }
+
+    #[test]
+    fn unlike_workloads_have_nothing_to_compare() {
+        let base = trials(0, "a", 3, 1.0);
+        let mut other = trials(1, "b", 3, 0.5);
+        for trial in &mut other {
+            trial.workload = Workload::Streaming(fsdyno_core::workload::Streaming::default());
+        }
+        let comparison = Comparison::new(side("A", 1, &base), side("B", 2, &other), &question(&[]));
+        assert_eq!(comparison.rows().count(), 0, "{comparison:?}");
+        let reason = &comparison.alone[0][0].reason;
+        assert!(reason.starts_with("the other side ran streaming, whose figures mean other"), "{reason}");
+    }
+
+    #[test]
+    fn a_difference_that_foreign_load_may_explain_is_not_called_slower() {
+        let (base, mut slower) = (trials(0, "a", 6, 1.0), trials(1, "b", 6, 0.5));
+        let compare = |slower: &[TrialRecord]| {
+            Comparison::new(side("A", 1, &base), side("B", 1, slower), &question(&["read"]))
+        };
+        assert!(compare(&slower).regressed());
+        for trial in &mut slower {
+            let kind = fsdyno_core::WarningKind::ForeignLoad;
+            trial.warnings.push(fsdyno_core::Warning::new(kind, "others used 40 % of 2 processors"));
+        }
+        let found = compare(&slower);
+        assert_eq!(findings(&found), [Finding::CannotTell(Lack::Doubt)]);
+        let row = &found.cases[0].rows[0];
+        assert_eq!(
+            row.verdict(),
+            "cannot tell: foreign-load in 6 of 6 trials of B and 0 of 6 trials of A may explain it"
+        );
+        let foreign = found.warnings.iter().find(|one| one.kind.name() == "foreign-load").unwrap();
+        assert_eq!((foreign.trials, foreign.of), ([0, 6], [6, 6]));
     }
 
     #[test]

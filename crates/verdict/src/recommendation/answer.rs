@@ -4,6 +4,7 @@ use super::axis::{AxisAnswer, InteractionAnswer};
 use super::pareto::ParetoFront;
 use super::recipe::RecipeText;
 use super::standing::Contender;
+use super::words;
 use crate::drift::Drift;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup};
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub struct Recommendation {
     pub threshold: f64,
     /// What the sentinel shows about the machine.
     pub drift: Option<Drift>,
+    /// The same in words, one line each, besides the warning of a trend.
+    pub notes: Vec<String>,
     /// One for each workload with a measured trial, in the plan's order.
     pub answers: Vec<Answer>,
     /// Cases that this machine cannot run.
@@ -69,6 +72,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The notes on its figures, without those on effects.
+    pub(crate) fn notes_on_figures(&self) -> Vec<String> {
+        words::notes(self)
+    }
+
     /// The recommended configuration.
     pub fn winner(&self) -> Option<&Contender> {
         self.standings.get(self.winner?)

@@ -4,7 +4,8 @@
 //! filesystem. An unset axis counts as its default level, if that is known: `commit = 5` and no `commit` are
 //! the same.
 
-use super::standing::{Compared, corrected, pairs, risks};
+use super::standing::{Compared, corrected, pairs};
+use crate::outcomes::risks;
 use crate::text;
 use fsdyno_core::axis::{self, AXES, DEFAULT};
 use fsdyno_core::measure::{Direction, Measure};

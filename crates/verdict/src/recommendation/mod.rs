@@ -27,13 +27,13 @@ pub use recipe::{RecipeText, Step};
 pub use standing::{Compared, Contender, Verdict};
 pub use words::difference;
 
-use crate::drift;
+use crate::drift::{self, Drift};
+use crate::load::{Load, loads};
 use crate::outcomes::{failed, is_measured, skipped, warnings};
 use crate::ranking::{self, Ranking};
 use fsdyno_core::SweepHeader;
-use fsdyno_core::axis::OF_THE_LOAD;
+use fsdyno_core::TrialRecord;
 use fsdyno_core::measure::{Direction, Goal, Measure};
-use fsdyno_core::{TrialRecord, Workload};
 
 /// By default, a difference of up to 5 % does not matter.
 pub(crate) const THRESHOLD: f64 = 0.05;
@@ -56,59 +56,20 @@ impl Default for Question {
 impl Recommendation {
     /// What the trials of a sweep recommend.
     pub fn new(header: &SweepHeader, trials: &[TrialRecord], question: &Question) -> Recommendation {
-        let mut loads: Vec<Load<'_>> = Vec::new();
-        for trial in trials.iter().filter(|trial| is_measured(trial) && !trial.sentinel) {
-            let load = Load::of(trial, trials);
-            if !loads.contains(&load) {
-                loads.push(load);
-            }
-        }
+        let loads = loads(trials);
         let goal = question.goal.as_ref().map_or(header.measure.name().to_string(), Goal::to_string);
+        let drift = drift::drift(&header.measure, trials);
         Recommendation {
             sweep: header.id.clone(),
             name: header.name.clone(),
             goal,
             threshold: question.threshold,
-            drift: drift::drift(&header.measure, trials),
+            notes: drift.as_ref().map_or(Vec::new(), Drift::notes),
+            drift,
             answers: loads.iter().map(|load| answer(header, trials, question, load)).collect(),
             skipped: skipped(trials),
             failed: failed(trials),
         }
-    }
-}
-
-/// A workload under the conditions that a plan varies with it. How much memory there is and what is in it is
-/// nothing that a user could choose by mkfs or mount: such levels are compared within, and not recommended.
-#[derive(Debug, Clone, PartialEq)]
-struct Load<'a> {
-    workload: &'a Workload,
-    /// Axis and level.
-    conditions: Vec<(&'static str, &'a str)>,
-}
-
-impl<'a> Load<'a> {
-    fn of(trial: &'a TrialRecord, trials: &[TrialRecord]) -> Load<'a> {
-        let workload = &trial.workload;
-        let level = |trial: &'a TrialRecord, axis| trial.configuration.level(axis).unwrap_or("default");
-        let varies = |axis: &&str| {
-            let others = trials.iter().filter(|other| is_measured(other) && other.workload == *workload);
-            let mut others = others.map(|other| other.configuration.level(axis));
-            others.any(|other| other != trial.configuration.level(axis))
-        };
-        let axes = OF_THE_LOAD.into_iter().filter(varies);
-        Load { workload, conditions: axes.map(|axis| (axis, level(trial, axis))).collect() }
-    }
-
-    /// Whether a trial ran under it.
-    fn has(&self, trial: &TrialRecord) -> bool {
-        let same =
-            |(axis, level): &(&str, &str)| trial.configuration.level(axis).unwrap_or("default") == *level;
-        trial.workload == *self.workload && self.conditions.iter().all(same)
-    }
-
-    fn title(&self) -> String {
-        let conditions = self.conditions.iter().map(|(axis, level)| format!(", {axis}={level}"));
-        self.workload.load().title() + &conditions.collect::<String>()
     }
 }
 
@@ -121,8 +82,7 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, loa
         None => Some(header.measure.clone()),
         Some(goal) => goal.measure(workload),
     };
-    let ranking =
-        wanted.as_ref().map(|measure| ranking::ranking_of(workload, measure, header.seed, &measured));
+    let ranking = wanted.as_ref().map(|measure| ranking::ranking_of(load, measure, header.seed, &measured));
     // A user who asks for latency must not get an answer about throughput because the workload has no
     // latency.
     let asked = question.goal.is_none() || ranking.as_ref().map(Ranking::measure) == wanted.as_ref();
@@ -131,7 +91,7 @@ fn answer(header: &SweepHeader, trials: &[TrialRecord], question: &Question, loa
         return unanswered(header, question, load, &measured);
     };
     let measure = ranking.measure().clone();
-    let standings = standing::standings(&ranking, &measured, question.threshold, header.seed);
+    let standings = standing::standings(&ranking, &measured, trials, question.threshold, header.seed);
     let winner = standing::winner(&standings);
     let baseline = winner.and_then(|winner| standing::baseline(&standings, winner));
     let effects = axis::effects(&measure, &measured, question.threshold);

@@ -1,8 +1,8 @@
 //! The trade-offs between measures: the Pareto front of configurations that no other one beats in everything.
 //!
-//! The front is based on means, without intervals: where means are close, so are the points. The longest
-//! stall is that of all trials. Safety is an objective, too: a durable configuration is never beaten by one
-//! that is not.
+//! The front is based on means, without intervals: where means are close, so are the points. Unless it
+//! decides, the longest stall is that of all trials. Safety is an objective, too: a durable configuration is
+//! never beaten by one that is not.
 
 use super::standing::{Contender, of_case};
 use crate::ranking;
@@ -28,6 +28,15 @@ pub struct Objective {
     pub unit: &'static str,
     /// Whether more of it is better.
     pub higher_is_better: bool,
+    /// What of the trials is shown: `mean` or `max`.
+    pub statistic: &'static str,
+}
+
+impl Objective {
+    /// The name of the figure: the measure, and what of it is shown unless it is the mean.
+    pub fn heading(&self) -> String {
+        if self.statistic == "max" { format!("{} (max)", self.measure) } else { self.measure.clone() }
+    }
 }
 
 /// A configuration in all objectives.
@@ -54,7 +63,7 @@ pub(super) fn front(
     seed: u64,
 ) -> ParetoFront {
     let mut measures = vec![decides.clone()];
-    let mut columns = vec![column(decides, standings, trials, seed)];
+    let mut columns = vec![standings.iter().map(|one| one.value).collect::<Vec<_>>()];
     for measure in Goal::words().filter_map(|(_, goal)| goal.measure(workload)) {
         if measures.contains(&measure) {
             continue;
@@ -85,6 +94,7 @@ pub(super) fn front(
         measure: measure.name().to_string(),
         unit: measure.unit().name(),
         higher_is_better: measure.direction() == Direction::HigherIsBetter,
+        statistic: if measure != decides && measure.name() == ranking::LONGEST { "max" } else { "mean" },
     });
     ParetoFront { objectives: objectives.collect(), points }
 }

@@ -5,10 +5,11 @@
 //! values are corrected as if every pair of configurations had been compared.
 
 use crate::comparison::proven;
+use crate::doubt::{DoubtfulSide, doubt};
 use crate::ranking::{CaseEstimate, Ranking};
 use fsdyno_core::axis;
 use fsdyno_core::measure::{Direction, Measure};
-use fsdyno_core::{Configuration, TrialRecord, WarningKind};
+use fsdyno_core::{Configuration, TrialRecord};
 use fsdyno_stats::{Ratio, Verdict as Said, holm_among, independent, paired};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,6 +42,9 @@ pub struct Contender {
     pub risks: Vec<String>,
     /// Number of settings that differ from their defaults.
     pub changes: usize,
+    /// What may explain the difference to the best other than the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 /// A ratio to something else.
@@ -103,10 +107,11 @@ impl Contender {
     }
 }
 
-/// The configurations of a ranking, in its order.
+/// The configurations of a ranking, in its order. The whole sweep shows what the machine itself did.
 pub(super) fn standings(
     ranking: &Ranking,
     trials: &[&TrialRecord],
+    whole: &[TrialRecord],
     threshold: f64,
     seed: u64,
 ) -> Vec<Contender> {
@@ -127,8 +132,9 @@ pub(super) fn standings(
                 at_least: figure.is_some_and(|figure| figure.at_least),
                 to_best: None,
                 verdict: Verdict::Unknown,
-                risks: risks(own.iter().copied()),
+                risks: row.risks.clone(),
                 changes: changes(&configuration),
+                doubt: None,
                 configuration,
             }
         })
@@ -138,6 +144,8 @@ pub(super) fn standings(
         return standings;
     };
     let (best_case, best_at_least) = (standings[best].case, standings[best].at_least);
+    let best_name = standings[best].name.clone();
+    let of_best: Vec<&TrialRecord> = of_case(trials, best_case).collect();
     let ratios: Vec<Option<Ratio>> = standings
         .iter()
         .map(|one| {
@@ -154,7 +162,12 @@ pub(super) fn standings(
             None => Verdict::CannotTell { needed: None },
             Some(ratio) => {
                 let said = ratio.verdict_among(threshold, p, comparisons);
-                match proven(said, [best_at_least, one.at_least]) {
+                let own: Vec<&TrialRecord> = of_case(trials, one.case).collect();
+                let sides = [&of_best, &own].map(|trials| DoubtfulSide { trials, whole });
+                one.doubt = matches!(said, Said::Larger | Said::Smaller)
+                    .then(|| doubt(measure, ratio, sides, [&best_name, &one.name]))
+                    .flatten();
+                match proven(said, [best_at_least, one.at_least]) && one.doubt.is_none() {
                     true => verdict(said, measure.direction()),
                     false => Verdict::CannotTell { needed: None },
                 }
@@ -209,17 +222,6 @@ pub(super) fn ratio(
     independent(&all(&from), &all(&to), seed)
 }
 
-/// The risks of some trials, as their durability warnings describe them.
-pub(super) fn risks<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Vec<String> {
-    let mut risks: Vec<String> = Vec::new();
-    for warning in trials.into_iter().flat_map(|trial| &trial.warnings) {
-        if warning.kind == WarningKind::Durability && !risks.contains(&warning.text) {
-            risks.push(warning.text.clone());
-        }
-    }
-    risks
-}
-
 pub(super) fn of_case<'a>(trials: &[&'a TrialRecord], case: u32) -> impl Iterator<Item = &'a TrialRecord> {
     trials.iter().copied().filter(move |trial| trial.case == case)
 }
@@ -233,10 +235,10 @@ fn changes(configuration: &Configuration) -> usize {
 }
 
 /// The winner: of the durable configurations that may be as good as the best, the one with the fewest
-/// changes.
+/// changes. One that looked worse, and perhaps only because its trials were disturbed, cannot win by that.
 pub(super) fn winner(standings: &[Contender]) -> Option<usize> {
     let candidates = |durable: bool| {
-        let may = standings.iter().enumerate().filter(move |(_, one)| one.may_be_best());
+        let may = standings.iter().enumerate().filter(|(_, one)| one.may_be_best() && one.doubt.is_none());
         may.filter(move |(_, one)| !durable || one.is_durable()).min_by_key(|(_, one)| one.changes)
     };
     candidates(true).or(candidates(false)).map(|(index, _)| index)

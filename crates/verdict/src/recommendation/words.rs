@@ -11,7 +11,11 @@ use fsdyno_stats::Estimate;
 pub(super) fn sentences(answer: &Answer, measure: &Measure, threshold: f64) -> Vec<String> {
     let Some(winner) = answer.winner() else { return Vec::new() };
     let first = match answer.baseline() {
-        None => format!("Only '{}' was measured, so there is nothing to compare it with.", winner.name),
+        None => format!(
+            "'{}' has {} ({measure}), and there is nothing to compare it with.",
+            winner.name,
+            quantity(measure, winner)
+        ),
         Some(baseline) => choice(answer, winner, baseline, measure, threshold),
     };
     vec![first, price(answer, winner, measure, threshold)]
@@ -56,6 +60,11 @@ fn choice(
         }
         Verdict::AsGood => {
             format!(", {best}. '{}' is just as good (within {within}).", baseline.name)
+        }
+        _ if baseline.doubt.is_some() => {
+            let doubt = baseline.doubt.as_deref().unwrap_or_default();
+            let other = quantity(measure, baseline);
+            format!(", {best}. '{}' has {other}, but {doubt}: measure both again.", baseline.name)
         }
         _ => {
             let other = format!("to tell it from '{}' ({})", baseline.name, quantity(measure, baseline));
@@ -156,17 +165,17 @@ fn costs(answer: &Answer, winner: &Contender, threshold: f64) -> Vec<String> {
             false => own > other * (1.0 + threshold),
         };
         let amount = |value| text::quantity(&measure, value, false);
-        worse.then(|| format!("{measure} is {} instead of {}", amount(own), amount(other)))
+        worse.then(|| format!("{} is {} instead of {}", objective.heading(), amount(own), amount(other)))
     });
     worse.collect()
 }
 
 fn others(answer: &Answer) -> String {
-    let names: Vec<&str> =
-        answer.pareto.objectives.iter().skip(1).map(|objective| objective.measure.as_str()).collect();
+    let names: Vec<String> =
+        answer.pareto.objectives.iter().skip(1).map(|objective| objective.heading()).collect();
     match &names[..] {
         [] => String::new(),
-        [only] => (*only).to_string(),
+        [only] => only.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
 }
@@ -222,6 +231,11 @@ pub(super) fn notes(answer: &Answer) -> Vec<String> {
     let fewest = valued().map(|one| one.trials).min().unwrap_or(0);
     let few = Estimate { value: 0.0, interval: None, n: fewest };
     notes.extend(few.note().map(str::to_string));
+    for one in &answer.standings {
+        notes.extend(
+            one.doubt.as_ref().map(|doubt| format!("the difference of {} to the best: {doubt}", one.name)),
+        );
+    }
     if valued().any(|one| one.at_least) {
         notes.push(format!(
             "some values of {} are lower bounds, because operations never ended; ratios to them are bounds, too",

@@ -6,8 +6,8 @@ use crate::outcomes::{is_measured, warning_kinds};
 use fsdyno_core::figures::{grow, total};
 use fsdyno_core::parallel::in_parallel;
 use fsdyno_core::result::{
-    CheckResult, CpuTime, Filled, Latency, Layout, Lifecycle, LifecycleStep, PhaseResult, Quantile, Rates,
-    RoleResult, TrialRecord, Watched,
+    CheckResult, CpuTime, Durable, Filled, Latency, Layout, Lifecycle, LifecycleStep, PhaseResult, Quantile,
+    Rates, RoleResult, TrialRecord, Watched,
 };
 use fsdyno_core::telemetry::TaskKind;
 use fsdyno_core::{Configuration, DeviceSpec};
@@ -56,6 +56,10 @@ pub struct PhaseView {
     pub name: String,
     /// The measured part; the mean over trials if each lasted until its work was done.
     pub window_ns: Nanos,
+    /// How many trials have it.
+    pub trials: usize,
+    /// Bytes per second written until everything was on the device; absent if nothing was written.
+    pub durable_bytes_per_s: Option<f64>,
     /// Writers before readers.
     pub roles: Vec<RoleView>,
     /// Processor time of the kernel threads that worked for the phase, and of all that worked for it per byte
@@ -63,7 +67,7 @@ pub struct PhaseView {
     pub kernel: Option<KernelView>,
 }
 
-/// What kernel threads did for one phase, all trials of a case together.
+/// What kernel threads did for one phase, the mean over trials.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KernelView {
     /// Processor time by kind.
@@ -92,6 +96,11 @@ pub struct RoleView {
     pub rates: Rates,
     /// Processor time of the workers, all trials together.
     pub cpu: CpuTime,
+    /// How many trials that is.
+    pub trials: usize,
+    /// Bytes per second over the time in which the workers did not remove what they had written; absent if
+    /// they removed nothing.
+    pub write_bytes_per_s: Option<f64>,
     /// The longest that one item took in any trial; absent if the workload does not measure that.
     pub longest_item: Option<Nanos>,
     /// How evenly the workers moved data, by the rate of each while it worked: the mean over trials.
@@ -111,6 +120,8 @@ pub struct RoleView {
 pub struct OperationView {
     /// Which operation.
     pub operation: Operation,
+    /// The mean number over the trials that have the phase.
+    pub count: u64,
     /// How many operations of the sample had not ended at the drain limit.
     pub censored: u64,
     /// The merged distribution.
@@ -203,9 +214,19 @@ fn merge_phase(name: &str, trials: &[&TrialRecord]) -> Result<PhaseView, Unreada
             true => Nanos(0),
             false => Nanos(total(parts.iter().map(|(_, phase)| phase.window_ns.0)) / parts.len() as u64),
         },
+        trials: parts.len(),
+        durable_bytes_per_s: durable(&parts),
         roles: roles.collect::<Result<_, _>>()?,
         kernel: merge_kernel(name, trials),
     })
+}
+
+/// What was written until it was on the device, over the time that it took in all trials.
+fn durable(parts: &[(u32, &PhaseResult)]) -> Option<f64> {
+    let written: Vec<Durable> = parts.iter().filter_map(|(_, phase)| phase.durable).collect();
+    let seconds: f64 = written.iter().map(|durable| durable.duration_ns.as_secs_f64()).sum();
+    let bytes: f64 = written.iter().map(|durable| durable.bytes as f64).sum();
+    (written.len() == parts.len() && seconds > 0.0).then(|| bytes / seconds)
 }
 
 /// The roles of a phase, in the order of the trial with the most roles: of a job that reads and writes at
@@ -234,6 +255,7 @@ fn merge_kernel(name: &str, trials: &[&TrialRecord]) -> Option<KernelView> {
             grow(view.by_kind.entry(*kind).or_default(), *time_ns);
         }
     }
+    view.by_kind.values_mut().for_each(|time_ns| *time_ns /= parts.len().max(1) as u64);
     let bytes: f64 = parts.iter().map(|one| one.bytes() as f64).sum();
     let cpu_ns: Option<Vec<Nanos>> = parts.iter().map(Watched::cpu_with_threads).collect();
     let cpu_ns = cpu_ns.map(|each| each.iter().map(|ns| ns.0 as f64).sum::<f64>());
@@ -270,6 +292,10 @@ fn merge_role(role: Role, phases: &[(u32, &PhaseResult)]) -> Result<RoleView, Un
             parts.iter().flat_map(|(_, _, part)| &part.worker_results).map(|worker| worker.completed),
         ),
         counts: merge::counts(&parts.iter().map(|(_, _, part)| &part.counts).collect::<Vec<_>>()),
+        trials: parts.len(),
+        write_bytes_per_s: merge::write_rate(
+            &parts.iter().map(|(_, phase, part)| (*phase, *part)).collect::<Vec<_>>(),
+        ),
         operations: merge_operations(&parts)?,
         remarks: parts
             .iter()
@@ -289,10 +315,12 @@ fn merge_operations(
             .filter(|(_, result)| result.operation == *operation)
             .collect();
         if !same.is_empty() {
+            let latency = merge::latencies(&same)?;
             views.push(OperationView {
                 operation: *operation,
+                count: (latency.count as f64 / parts.len() as f64).round() as u64,
                 censored: total(same.iter().map(|(_, result)| result.censored)),
-                latency: merge::latencies(&same)?,
+                latency,
             });
         }
     }

@@ -11,6 +11,7 @@ use crate::drift::{Drift, drift};
 use crate::error::UnreadableHistogram;
 use crate::outcomes::{FailedTrials, SkippedCases, WarningGroup, failed, skipped, warnings};
 use crate::ranking::{Ranking, rankings};
+use crate::recommendation::{Answer, Question, Recommendation};
 use fsdyno_core::{SweepHeader, TrialRecord};
 
 /// A sweep, ready to be shown.
@@ -20,8 +21,10 @@ pub struct View {
     pub header: SweepHeader,
     /// Every case with a measured trial, in the plan's order.
     pub cases: Vec<CaseView>,
-    /// The ranking of the configurations for each workload.
+    /// The ranking of the configurations for each load.
     pub rankings: Vec<Ranking>,
+    /// What to use, with an answer for each ranking, in the same order.
+    pub recommendation: Recommendation,
     /// What the sentinel shows.
     pub drift: Option<Drift>,
     /// Every kind of warning that some trial carries.
@@ -47,11 +50,26 @@ impl View {
             header: header.clone(),
             cases: Vec::new(),
             rankings: rankings(&header.measure, header.seed, trials),
+            recommendation: Recommendation::new(header, trials, &Question::default()),
             drift: drift(&header.measure, trials),
             warnings: warnings(trials.iter()),
             skipped: skipped(trials),
             failed: failed(trials),
         }
+    }
+}
+
+impl View {
+    /// What a reader must know besides the answers and before the figures, one line each.
+    pub fn notes(&self) -> Vec<String> {
+        let answers = self.recommendation.answers.iter().flat_map(Answer::notes_on_figures);
+        let mut notes: Vec<String> = Vec::new();
+        for note in answers.chain(self.recommendation.notes.iter().cloned()) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
     }
 }
 

@@ -94,6 +94,10 @@ pub const TESTS: [PhaseSpec; 12] = [
     RANDOM_DELETE,
 ];
 
+/// What a reader of figures per character must know (bonnie++ 2.00, README-2.00).
+pub const PER_CHARACTER: &str = "per character: one system call for each byte, as in bonnie++ since 1.92; earlier \
+     versions used the C library's buffered putc and getc, so figures from before then cannot be compared with these";
+
 /// Writing the large file one byte per call.
 pub const WRITE_CHAR: PhaseSpec = of_large("write per character", Role::Writer);
 /// Writing it in chunks.

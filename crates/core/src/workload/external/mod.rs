@@ -36,6 +36,15 @@ impl Program {
     /// Every program.
     pub const ALL: &'static [Program] = &[Program::Bonnie, Program::Postmark, Program::Fio];
 
+    /// The workload that is modelled on the program; fio has none.
+    pub const fn model(self) -> &'static str {
+        match self {
+            Program::Bonnie => "bonnie",
+            Program::Postmark => "postmark",
+            Program::Fio => "fio",
+        }
+    }
+
     /// The program and where it comes from.
     pub const fn tool(self) -> &'static Tool {
         match self {

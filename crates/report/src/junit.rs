@@ -1,0 +1,179 @@
+//! Results as JUnit's XML, which CI systems show as test results: a case for each trial of a sweep, or for
+//! each measure of a comparison.
+//!
+//! The format has no specification; elements and attributes are those that Jenkins, GitLab and GitHub's
+//! reporters all read (<https://github.com/testmoapp/junitxml>). What is undecided counts as skipped, with
+//! its reason: it is neither a success nor a failure.
+
+use crate::terminal::comparison::cells;
+use crate::visible::visible;
+use fsdyno_core::outcome::Outcome;
+use fsdyno_core::result::LifecycleStep;
+use fsdyno_core::{SweepHeader, TrialRecord};
+use fsdyno_verdict::comparison::{ComparedCase, Comparison, Finding, Row};
+use maud::{Markup, html};
+use std::io::{self, Write};
+
+const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+
+/// How a test ended.
+enum End {
+    Passed,
+    Failed { message: String, details: String },
+    Skipped { message: String },
+}
+
+struct Test {
+    class: String,
+    name: String,
+    seconds: Option<f64>,
+    end: End,
+}
+
+/// Writes a sweep: each trial that failed is a failure.
+///
+/// # Errors
+/// Those of `out`.
+pub fn sweep(out: &mut dyn Write, header: &SweepHeader, trials: &[TrialRecord]) -> io::Result<()> {
+    let tests: Vec<Test> = trials.iter().map(of_trial).collect();
+    document(out, &[(header.name.clone(), tests)])
+}
+
+fn of_trial(trial: &TrialRecord) -> Test {
+    let sentinel = if trial.sentinel { " (sentinel)" } else { "" };
+    Test {
+        class: trial.workload.load().title(),
+        name: format!("{}, trial {}{sentinel}", trial.configuration.name, trial.trial),
+        seconds: LifecycleStep::Total.of(&trial.lifecycle_ns).map(|time| time.as_secs_f64()),
+        end: match &trial.outcome {
+            Outcome::Measured => End::Passed,
+            Outcome::Skipped { unmet } => End::Skipped { message: unmet.join("; ") },
+            Outcome::Failed { error } => {
+                End::Failed { message: error.to_string(), details: error.details.clone() }
+            }
+        },
+    }
+}
+
+/// Writes a comparison: each measure that is slower is a failure.
+///
+/// # Errors
+/// Those of `out`.
+pub fn comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    let mut suites: Vec<(String, Vec<Test>)> = comparison.cases.iter().map(of_case).collect();
+    for (letter, alone) in ["A", "B"].into_iter().zip(&comparison.alone) {
+        let tests: Vec<Test> = alone
+            .iter()
+            .map(|case| Test {
+                class: case.workload.clone(),
+                name: case.name.clone(),
+                seconds: None,
+                end: End::Skipped { message: format!("not compared: {}", case.reason) },
+            })
+            .collect();
+        if !tests.is_empty() {
+            suites.push((format!("only in {letter}"), tests));
+        }
+    }
+    document(out, &suites)
+}
+
+fn of_case(case: &ComparedCase) -> (String, Vec<Test>) {
+    let [a, b] = &case.names;
+    let name = if a == b { a.clone() } else { format!("{a} -> {b}") };
+    let test = |row: &Row| Test {
+        class: case.workload.load().title(),
+        name: row.measure.to_string(),
+        seconds: None,
+        end: end(row),
+    };
+    (name, case.rows.iter().map(test).collect())
+}
+
+fn end(row: &Row) -> End {
+    let [_, a, b, ratio, _] = cells(row);
+    let message = format!("{}: {a} -> {b}, B/A {ratio}", row.verdict());
+    match row.finding {
+        Finding::Slower => End::Failed { message, details: String::new() },
+        Finding::CannotTell(_) => End::Skipped { message },
+        Finding::Faster | Finding::NoMaterialDifference => End::Passed,
+    }
+}
+
+fn document(out: &mut dyn Write, suites: &[(String, Vec<Test>)]) -> io::Result<()> {
+    let all = || suites.iter().flat_map(|(_, tests)| tests);
+    let markup = html! {
+        testsuites name="fsdyno" tests=(all().count()) failures=(failures(all())) skipped=(skips(all())) errors="0" {
+            @for (name, tests) in suites {
+                testsuite name=(visible(name)) tests=(tests.len()) failures=(failures(tests.iter()))
+                    skipped=(skips(tests.iter())) errors="0" {
+                    @for test in tests { (case(test)) }
+                }
+            }
+        }
+    };
+    let lines =
+        markup.into_string().replace("><testsuite", ">\n<testsuite").replace("><testcase", ">\n<testcase");
+    writeln!(out, "{DECLARATION}\n{lines}")
+}
+
+fn case(test: &Test) -> Markup {
+    let seconds = test.seconds.map(|seconds| format!("{seconds:.3}"));
+    html! {
+        testcase classname=(visible(&test.class)) name=(visible(&test.name)) time=[seconds] {
+            @match &test.end {
+                End::Passed => {}
+                End::Failed { message, details } => { failure message=(visible(message)) { (visible(details)) } }
+                End::Skipped { message } => { skipped message=(visible(message)) {} }
+            }
+        }
+    }
+}
+
+fn failures<'t>(tests: impl Iterator<Item = &'t Test>) -> usize {
+    tests.filter(|test| matches!(test.end, End::Failed { .. })).count()
+}
+
+fn skips<'t>(tests: impl Iterator<Item = &'t Test>) -> usize {
+    tests.filter(|test| matches!(test.end, End::Skipped { .. })).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::fixture::{blocks, question, side};
+
+    #[test]
+    fn trials_that_fail_are_failures_and_names_are_escaped() {
+        let mut trials = fixture::trials();
+        trials[5].configuration.name = "x<fs> \"bfq\" & \x1b]".to_string();
+        let mut out = Vec::new();
+        sweep(&mut out, &fixture::header("read"), &trials).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        println!("{text}");
+        assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "), "{text}");
+        assert!(text.contains("tests=\"6\" failures=\"1\" skipped=\"1\""), "{text}");
+        assert!(text.contains("name=\"x&lt;fs&gt; &quot;bfq&quot; &amp; \\x1b], trial 5\""), "{text}");
+        assert!(text.contains("<failure message=\"3 readers, 3 writers: write"), "{text}");
+        assert!(text.contains("<skipped message=\"program 'mkfs.btrfs' is not installed; "), "{text}");
+    }
+
+    #[test]
+    fn what_is_slower_fails_and_what_is_undecided_is_skipped() {
+        let (a, b) = (blocks(0, "a", 6, 1.0), blocks(1, "b", 6, 0.9));
+        let slower =
+            Comparison::new(side("a", 1, &a), side("b", 1, &b), &question(&["read", "longest-stall"]));
+        let undecided = Comparison::new(side("a", 1, &a), side("b", 2, &b[..1]), &question(&["read"]));
+        let printed = |compared: &Comparison| {
+            let mut out = Vec::new();
+            comparison(&mut out, compared).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = printed(&slower);
+        assert!(text.contains("tests=\"2\" failures=\"1\" skipped=\"0\""), "{text}");
+        assert!(text.contains("<failure message=\"slower: "), "{text}");
+        let text = printed(&undecided);
+        assert!(text.contains("<skipped message=\"cannot tell: 1 trial, needs about 6"), "{text}");
+    }
+}

@@ -1,0 +1,252 @@
+//! Results as Markdown, to paste into an issue, a wiki or a mail: the same answers, figures and warnings as
+//! on a terminal, and every column, because a page has no width.
+//!
+//! Tables are those of GitHub Flavored Markdown (<https://github.github.com/gfm/#tables-extension->). Names
+//! come from plans and files, so whatever Markdown would take for markup is escaped.
+
+use crate::terminal::comparison::{cells, head, notes as notes_on, summary as verdict, title as side};
+use crate::terminal::summary::{Column, WEAKENS, columns, title};
+use fsdyno_verdict::comparison::{ComparedCase, Comparison, Row};
+use fsdyno_verdict::drift::Drift;
+use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
+use fsdyno_verdict::ranking::Ranking;
+use fsdyno_verdict::recommendation::Answer;
+use fsdyno_verdict::text;
+use fsdyno_verdict::view::View;
+use std::io::{self, Write};
+
+/// Writes the answer, the configurations, and what to know before believing either.
+///
+/// # Errors
+/// Those of `out`.
+pub fn summary(out: &mut dyn Write, view: &View) -> io::Result<()> {
+    if let Some(warning) = view.drift.as_ref().and_then(Drift::warning) {
+        writeln!(out, "**drift:** {}\n", escaped(&warning))?;
+    }
+    for (ranking, answer) in view.rankings.iter().zip(&view.recommendation.answers) {
+        writeln!(out, "## {}\n", escaped(&title(view, ranking)))?;
+        sentences(out, answer)?;
+        configurations(out, ranking, answer)?;
+    }
+    if view.rankings.is_empty() {
+        writeln!(out, "No trial was measured.\n")?;
+    }
+    messages(out, &view.notes(), &view.warnings, &view.skipped, &view.failed)
+}
+
+fn sentences(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
+    for (index, sentence) in answer.sentences.iter().enumerate() {
+        let sentence = escaped(sentence);
+        let strong = if index == 0 && answer.winner.is_some() { "**" } else { "" };
+        writeln!(out, "{strong}{sentence}{strong}\n")?;
+    }
+    Ok(())
+}
+
+fn configurations(out: &mut dyn Write, ranking: &Ranking, answer: &Answer) -> io::Result<()> {
+    let columns = columns(ranking);
+    let head = |column: &Column| match column.head.last().filter(|_| column.head.len() > 1) {
+        // The name of a measure is broken into lines on a terminal, and its unit is on a line of its own.
+        Some(last) if !column.name.ends_with(last.as_str()) => format!("{} {last}", column.name),
+        _ => column.name.clone(),
+    };
+    let heads: Vec<String> =
+        std::iter::once("configuration".to_string()).chain(columns.iter().map(head)).collect();
+    table_head(out, &heads, 1)?;
+    let winner = answer.winner().map(|winner| winner.case);
+    for (index, row) in ranking.rows.iter().enumerate() {
+        let strong = if winner == Some(row.case) { "**" } else { "" };
+        let mark = if row.risks.is_empty() { String::new() } else { format!(" {WEAKENS}") };
+        let name = format!("{strong}{}{strong}{mark}", escaped(&row.name));
+        let cells = columns.iter().map(|column| escaped(&column.cells[index]));
+        table_row(out, std::iter::once(name).chain(cells))?;
+    }
+    writeln!(out)?;
+    let several = ranking.rows.iter().any(|row| row.trials > 1);
+    if several {
+        writeln!(out, "Means over n trials; (max): the longest of all trials.")?;
+    }
+    if ranking.rows.iter().any(|row| !row.risks.is_empty()) {
+        writeln!(
+            out,
+            "{WEAKENS}: weakens what survives a power cut; never wins if a safe one was measured."
+        )?;
+    }
+    writeln!(out)
+}
+
+fn messages(
+    out: &mut dyn Write,
+    notes: &[String],
+    warnings: &[WarningGroup],
+    skipped: &[SkippedCases],
+    failed: &[FailedTrials],
+) -> io::Result<()> {
+    for note in notes {
+        writeln!(out, "- note: {}", escaped(note))?;
+    }
+    for group in warnings {
+        let trials = text::plural(group.trials as u64, "trial");
+        writeln!(out, "- **warning** {} ({trials}): {}", group.kind, escaped(&group.example.to_string()))?;
+    }
+    for group in skipped {
+        writeln!(
+            out,
+            "- skipped {}: {}",
+            escaped(&group.names.join(", ")),
+            escaped(&group.unmet.join("; "))
+        )?;
+    }
+    for group in failed {
+        let numbers: Vec<String> = group.trials.iter().map(u32::to_string).collect();
+        let error = escaped(&group.error.to_string());
+        writeln!(out, "- **failed** trial {}, {}: {error}", numbers.join(", "), escaped(&group.name))?;
+    }
+    Ok(())
+}
+
+/// Writes a comparison: the verdict, a table for each case, and what bears on the answer.
+///
+/// # Errors
+/// Those of `out`.
+pub fn comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    writeln!(out, "**{}**\n", escaped(&verdict(comparison)))?;
+    for (letter, name) in ["A", "B"].into_iter().zip(&comparison.sides) {
+        writeln!(out, "- {letter}: {}", escaped(&side(name)))?;
+    }
+    for case in &comparison.cases {
+        compared(out, case)?;
+    }
+    writeln!(out)?;
+    for (letter, alone) in ["A", "B"].into_iter().zip(&comparison.alone) {
+        for case in alone {
+            writeln!(out, "- {letter}: not compared: {}: {}", escaped(&case.name), escaped(&case.reason))?;
+        }
+    }
+    for (letter, notes) in ["A", "B"].into_iter().zip(&comparison.notes) {
+        notes.iter().try_for_each(|note| writeln!(out, "- note ({letter}): {}", escaped(note)))?;
+    }
+    for warning in &comparison.warnings {
+        let ([a, b], [of_a, of_b]) = (warning.trials, warning.of);
+        let text = escaped(&warning.text());
+        writeln!(out, "- **warning** {} (A: {a} of {of_a} trials, B: {b} of {of_b}): {text}", warning.kind)?;
+    }
+    notes_on(comparison).iter().try_for_each(|note| writeln!(out, "\n{}", escaped(note)))
+}
+
+fn compared(out: &mut dyn Write, case: &ComparedCase) -> io::Result<()> {
+    let name = match &case.names {
+        [a, b] if a == b => a.clone(),
+        [a, b] => format!("{a} -> {b}"),
+    };
+    writeln!(out, "\n### {}: {}\n", escaped(&name), escaped(&case.workload.load().title()))?;
+    for difference in &case.differences {
+        let [a, b] = &difference.levels;
+        writeln!(out, "- {}: {} -> {}", escaped(&difference.what), escaped(a), escaped(b))?;
+    }
+    if !case.differences.is_empty() {
+        writeln!(out)?;
+    }
+    let mut rows: Vec<&Row> = case.rows.iter().collect();
+    rows.sort_by_key(|row| row.finding);
+    let [_, a, b, ratio, _] = head(&rows);
+    let heads = ["measure", &a, &b, &ratio, "p", "verdict"].map(str::to_string);
+    table_head(out, &heads, 1)?;
+    for row in rows {
+        table_row(out, cells(row).into_iter().chain([row.verdict()]).map(|cell| escaped(&cell)))?;
+    }
+    Ok(())
+}
+
+/// The heading of a table and the line below it; the first few columns are aligned to the left.
+fn table_head(out: &mut dyn Write, heads: &[String], left: usize) -> io::Result<()> {
+    table_row(out, heads.iter().map(|head| escaped(head)))?;
+    let rules = (0..heads.len()).map(|column| if column < left { "---" } else { "---:" });
+    table_row(out, rules.map(str::to_string))
+}
+
+fn table_row(out: &mut dyn Write, cells: impl Iterator<Item = String>) -> io::Result<()> {
+    writeln!(out, "| {} |", cells.collect::<Vec<_>>().join(" | "))
+}
+
+/// Text that Markdown shows as it is.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\\' | '|' | '*' | '_' | '`' | '[' | ']' | '~' | '#' => escaped.extend(['\\', letter]),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\n' | '\r' => escaped.push(' '),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::fixture::{blocks, question, side};
+    use fsdyno_core::{Warning, WarningKind};
+
+    fn printed(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        println!("{text}");
+        text
+    }
+
+    /// The rows of every table, which must all have as many cells as its heading.
+    fn tables(text: &str) -> Vec<Vec<String>> {
+        let rows = text.lines().filter(|line| line.starts_with('|'));
+        rows.map(|row| {
+            let cells = row.trim_matches('|').replace("\\|", "/");
+            cells.split('|').map(|cell| cell.trim().to_string()).collect()
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_summary_has_the_answer_every_column_and_every_warning() {
+        let mut trials = fixture::trials();
+        for trial in trials.iter_mut().filter(|trial| trial.configuration.filesystem == "ext4") {
+            trial.warnings.push(Warning::new(WarningKind::Durability, "barrier = 0"));
+        }
+        let text = printed(|out| summary(out, &fixture::view("read-under-write", &trials)));
+        let rows = tables(&text);
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{rows:?}");
+        assert_eq!(rows[0][..3], ["configuration", "read-under-write MB/s \\[range\\]", "n"]);
+        for name in ["read-many MB/s", "first-byte-p999", "longest-stall (max)"] {
+            assert!(rows[0].iter().any(|cell| cell == name), "{name} in {:?}", rows[0]);
+        }
+        assert_eq!([rows[2][0].as_str(), rows[3][0].as_str()], ["ext4 bfq !", "**xfs bfq**"]);
+        assert!(text.contains("\n**Use 'xfs bfq': 29.4 MB/s"), "{text}");
+        assert!(text.contains("\n- **warning** durability (2 trials): barrier = 0\n"), "{text}");
+        assert!(text.contains("\n- **failed** trial 5, xfs bfq: "), "{text}");
+    }
+
+    #[test]
+    fn names_cannot_break_the_table_or_add_markup() {
+        let mut trials = fixture::trials();
+        for trial in &mut trials {
+            trial.configuration.name = "a|b*c*<img src=x>\n# d".to_string();
+        }
+        let text = printed(|out| summary(out, &fixture::view("read", &trials)));
+        assert!(text.contains("| a\\|b\\*c\\*&lt;img src=x&gt; \\# d |"), "{text}");
+        assert!(tables(&text).iter().all(|row| row.len() == tables(&text)[0].len()));
+    }
+
+    #[test]
+    fn a_comparison_has_a_verdict_for_each_measure() {
+        let (a, b) = (blocks(0, "a", 6, 1.0), blocks(1, "b", 6, 0.9));
+        let compared = Comparison::new(side("1/a", 1, &a), side("1/b", 1, &b), &question(&[]));
+        let text = printed(|out| comparison(out, &compared));
+        assert!(text.starts_with("**B compared with A: "), "{text}");
+        let slower = tables(&text).into_iter().find(|row| row[0] == "read-under-write").unwrap();
+        assert_eq!((slower.len(), slower[5].as_str()), (6, "slower"));
+    }
+}

@@ -1,0 +1,63 @@
+//! What surrounds a comparison and bears on its answer: what the machine did during the sweeps of both sides,
+//! and the warnings of the compared trials.
+
+use super::{Question, Side};
+use crate::drift::{Drift, drift};
+use crate::outcomes::{Text, carriers, text_of};
+use fsdyno_core::measure::Measure;
+use fsdyno_core::{TrialRecord, WarningKind};
+
+/// A kind of warning that trials of either side carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedWarning {
+    /// The kind.
+    pub kind: WarningKind,
+    /// Compared trials that carry it, on each side.
+    pub trials: [usize; 2],
+    /// All compared trials, on each side.
+    pub of: [usize; 2],
+    /// The text of the first, and whether the others say the same.
+    pub example: Text,
+}
+
+impl SharedWarning {
+    /// What it says, and in which trial if others say something else.
+    pub fn text(&self) -> String {
+        let side = if self.trials[0] > 0 { "A" } else { "B" };
+        match self.example.of_trial {
+            Some(trial) => format!("for example in trial {trial} of {side}, {}", self.example.text),
+            None => self.example.text.clone(),
+        }
+    }
+}
+
+/// Kinds that say nothing about the figures.
+const OF_NO_FIGURE: &[WarningKind] =
+    &[WarningKind::NameMapped, WarningKind::NearestEquivalent, WarningKind::NotChecked];
+
+/// Every kind of warning that bears on the figures.
+pub(super) fn warnings(sides: [&[&TrialRecord]; 2]) -> Vec<SharedWarning> {
+    let kinds = WarningKind::ALL.iter().filter(|kind| !OF_NO_FIGURE.contains(kind));
+    let shared = |kind: &WarningKind| {
+        let example = text_of(sides.into_iter().flatten().copied(), *kind)?;
+        let trials = sides.map(|trials| carriers(trials, *kind));
+        Some(SharedWarning { kind: *kind, trials, of: sides.map(<[_]>::len), example })
+    };
+    kinds.filter_map(shared).collect()
+}
+
+/// What the sentinels of each side's sweep show.
+pub(super) fn notes(sides: [Side<'_>; 2], question: &Question) -> [Vec<String>; 2] {
+    let one_sweep = sides[0].shares_sweep_with(&sides[1]);
+    let of = |side: Side<'_>| {
+        let measure = question.measures.first().cloned().or_else(|| default_measure(side.whole));
+        let drift = measure.and_then(|measure| drift(&measure, side.whole));
+        drift.map_or(Vec::new(), |drift: Drift| drift.warning().into_iter().chain(drift.notes()).collect())
+    };
+    [of(sides[0]), if one_sweep { Vec::new() } else { of(sides[1]) }]
+}
+
+fn default_measure(trials: &[TrialRecord]) -> Option<Measure> {
+    let sentinel = trials.iter().find(|trial| trial.sentinel)?;
+    sentinel.workload.load().default_measure().parse().ok()
+}

@@ -1,0 +1,213 @@
+//! What may explain a difference between two sides other than what they are.
+//!
+//! A test of significance knows how much trials vary. It does not know that other processes used the machine
+//! during all trials of one side, or that the machine itself became twice as fast during a sweep that another
+//! one is compared with. Such a difference is real and says nothing about the configurations, so it gets no
+//! verdict.
+//!
+//! Only what moves figures in the direction of the difference explains it: load from outside makes the side
+//! that carries it worse, memory that was not meant to help makes it better. A side explains nothing if the
+//! other one carries the same. Trials of common blocks share what the machine did, so drift explains no
+//! difference within blocks.
+
+use crate::confounder;
+use crate::drift::drift;
+use crate::outcomes::carriers;
+use crate::text;
+use fsdyno_core::measure::{Direction, Measure};
+use fsdyno_core::{Role, TrialRecord, WarningKind};
+use fsdyno_stats::Ratio;
+
+/// A kind of warning that more than this share of trials carries on one side beyond the other explains a
+/// difference.
+const BEYOND: f64 = 0.5;
+
+/// The trials of a side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DoubtfulSide<'a, 't> {
+    /// Those that are compared.
+    pub trials: &'a [&'t TrialRecord],
+    /// All of its sweep, whose sentinel shows what the machine itself did.
+    pub whole: &'t [TrialRecord],
+}
+
+/// How a confounder moves figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// The trial was slower than its configuration is.
+    Hampers,
+    /// Memory that the trial was not meant to have made it faster than its configuration is.
+    Flatters,
+}
+
+fn effect(kind: WarningKind) -> Option<Effect> {
+    use WarningKind as W;
+    match kind {
+        W::ForeignLoad
+        | W::StealTime
+        | W::OtherIo
+        | W::SharedDisk
+        | W::LazyInitialisation
+        | W::Emulation
+        | W::CacheNotWarm => Some(Effect::Hampers),
+        W::CachesNotDropped
+        | W::NotRemounted
+        | W::MemoryNotLimited
+        | W::HostCache
+        | W::PageCache
+        | W::WriteCacheAbsorbed => Some(Effect::Flatters),
+        _ => None,
+    }
+}
+
+/// Whether a kind of warning can move this measure.
+fn bears_on(kind: WarningKind, measure: &Measure) -> bool {
+    let role = measure.role();
+    match kind {
+        WarningKind::PageCache => !measure.is_of_lifecycle() && role != Some(Role::Writer),
+        WarningKind::WriteCacheAbsorbed => {
+            !measure.is_of_lifecycle() && !measure.is_durable() && role != Some(Role::Reader)
+        }
+        _ => effect(kind) == Some(Effect::Hampers) || !measure.is_of_lifecycle(),
+    }
+}
+
+/// What may explain the ratio of the second side to the first, in words; `None` if nothing is known to.
+pub(crate) fn doubt(
+    measure: &Measure,
+    ratio: &Ratio,
+    sides: [DoubtfulSide<'_, '_>; 2],
+    names: [&str; 2],
+) -> Option<String> {
+    let second_is_better = (ratio.value > 1.0) == (measure.direction() == Direction::HigherIsBetter);
+    let (worse, better) = if second_is_better { (0, 1) } else { (1, 0) };
+    let of_kind = |kind: &WarningKind| {
+        let (more, less) = match effect(*kind).filter(|_| bears_on(*kind, measure))? {
+            Effect::Hampers => (worse, better),
+            Effect::Flatters => (better, worse),
+        };
+        let [a, b] = [more, less].map(|side| (names[side], sides[side].trials));
+        carried(*kind, a, b).or_else(|| amount(*kind, a, b))
+    };
+    let found = WarningKind::ALL.iter().find_map(of_kind);
+    found.or_else(|| (!ratio.paired).then(|| moved(measure, ratio, sides)).flatten())
+}
+
+type Named<'a, 't> = (&'a str, &'a [&'t TrialRecord]);
+
+/// A kind that many more trials of one side carry.
+fn carried(kind: WarningKind, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {
+    let counts = [more.1, less.1].map(|trials| (carriers(trials, kind), trials.len()));
+    let [a, b] = counts.map(|(count, all)| count as f64 / all.max(1) as f64);
+    let of = |(count, all): (usize, usize), name: &str| format!("{count} of {all} trials of {name}");
+    (a - b > BEYOND)
+        .then(|| format!("{kind} in {} and {} may explain it", of(counts[0], more.0), of(counts[1], less.0)))
+}
+
+/// Processor time that others took from both sides, from one of them clearly more.
+fn amount(kind: WarningKind, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {
+    let (share, limit): (fn(&TrialRecord) -> f64, f64) = match kind {
+        WarningKind::ForeignLoad => (confounder::foreign_share, confounder::FOREIGN_SHARE),
+        WarningKind::StealTime => (confounder::steal_share, confounder::STEAL_SHARE),
+        _ => return None,
+    };
+    let mean = |trials: &[&TrialRecord]| {
+        trials.iter().map(|trial| share(trial)).sum::<f64>() / trials.len().max(1) as f64
+    };
+    let [a, b] = [more.1, less.1].map(mean);
+    (carriers(more.1, kind) > 0 && a - b > limit).then(|| {
+        let [a, b] = [a, b].map(text::percent);
+        format!(
+            "{kind}, {a} of the processors in trials of {} and {b} in those of {}, may explain it",
+            more.0, less.0
+        )
+    })
+}
+
+/// A change of the machine itself that is as large as the difference.
+fn moved(measure: &Measure, ratio: &Ratio, sides: [DoubtfulSide<'_, '_>; 2]) -> Option<String> {
+    // A workload without this measure has a sentinel that says nothing about it.
+    let drifts = sides.into_iter().filter_map(|side| drift(measure, side.whole));
+    let mut drifts = drifts.filter(|drift| drift.measure == measure.name());
+    drifts.find_map(|drift| {
+        let factor = drift.factor().filter(|factor| ratio.value.ln().abs() <= factor.ln())?;
+        let by = text::percent(factor - 1.0);
+        Some(format!(
+            "the sentinel of a sweep, {}, moved by {by} without any change, which may explain it",
+            drift.name
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, blocks};
+    use fsdyno_core::Warning;
+    use fsdyno_stats::independent;
+
+    /// The doubt about the difference in `read` between two sides, A with these sentinels in its sweep.
+    fn doubt_about(a: &[TrialRecord], b: &[TrialRecord], sentinels: &[TrialRecord]) -> Option<String> {
+        let measure: Measure = "read".parse().unwrap();
+        let values = |side: &[TrialRecord]| -> Vec<f64> {
+            side.iter().filter_map(|trial| measure.value(trial)).map(|value| value.value).collect()
+        };
+        let ratio = independent(&values(a), &values(b), 1).unwrap();
+        let whole = [[a, sentinels].concat(), b.to_vec()];
+        let trials = [a, b].map(|side| side.iter().collect::<Vec<&TrialRecord>>());
+        let sides = [0, 1].map(|side| DoubtfulSide { trials: &trials[side], whole: &whole[side] });
+        doubt(&measure, &ratio, sides, ["A", "B"])
+    }
+
+    /// A side, and another one that is slower by a third.
+    fn sides() -> [Vec<TrialRecord>; 2] {
+        [blocks(0, "a", 6, 1.0), blocks(1, "b", 6, 0.67)]
+    }
+
+    fn warned(mut trials: Vec<TrialRecord>, count: usize, kind: WarningKind) -> Vec<TrialRecord> {
+        trials.iter_mut().take(count).for_each(|trial| trial.warnings.push(Warning::new(kind, "text")));
+        trials
+    }
+
+    #[test]
+    fn load_from_outside_explains_only_why_its_own_side_is_worse() {
+        let [a, b] = sides();
+        let foreign =
+            |trials: &Vec<TrialRecord>, count| warned(trials.clone(), count, WarningKind::ForeignLoad);
+        assert_eq!(doubt_about(&a, &b, &[]), None);
+        assert_eq!(
+            doubt_about(&a, &foreign(&b, 6), &[]).as_deref(),
+            Some("foreign-load in 6 of 6 trials of B and 0 of 6 trials of A may explain it")
+        );
+        assert_eq!(doubt_about(&foreign(&a, 6), &b, &[]), None);
+        assert_eq!(doubt_about(&foreign(&a, 6), &foreign(&b, 6), &[]), None);
+        assert_eq!(doubt_about(&a, &foreign(&b, 3), &[]), None);
+    }
+
+    #[test]
+    fn memory_explains_only_why_its_own_side_is_better() {
+        let [a, b] = sides();
+        let cached = doubt_about(&warned(a.clone(), 6, WarningKind::PageCache), &b, &[]).unwrap();
+        assert!(cached.starts_with("page-cache in 6 of 6 trials of A"), "{cached}");
+        assert_eq!(doubt_about(&a, &warned(b.clone(), 6, WarningKind::PageCache), &[]), None);
+        // What the cache absorbed concerns writes.
+        assert_eq!(doubt_about(&warned(a, 6, WarningKind::WriteCacheAbsorbed), &b, &[]), None);
+    }
+
+    #[test]
+    fn a_sentinel_that_moved_further_than_the_difference_explains_it() {
+        let [a, b] = sides();
+        let sentinels = |end: f64| -> Vec<TrialRecord> {
+            let trial = |number: u32| {
+                let rate = 50.0 * end.powf(f64::from(number) / 7.0);
+                let configuration = fixture::configuration("ext4", "bfq");
+                let trial = fixture::trial(100 + number, number, 9, configuration, rate);
+                TrialRecord { sentinel: true, ..trial }
+            };
+            (0..8).map(trial).collect()
+        };
+        let twofold = doubt_about(&a, &b, &sentinels(2.02)).unwrap();
+        assert!(twofold.contains("moved by 102.0 % without any change"), "{twofold}");
+        assert_eq!(doubt_about(&a, &b, &sentinels(1.3)), None, "it is less than the difference");
+    }
+}
