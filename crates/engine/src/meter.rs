@@ -366,8 +366,8 @@ impl Meter {
                 closing.at_end.push(crossing);
                 record.tally.occupied(self.window, start_ns, end_ns);
             }
-            // The window has begun earlier than it would have at the latest, or the work was given up a moment
-            // ago, and the record is still open.
+            // The window has begun earlier than it would have at the latest, or the work was given up a
+            // moment ago, and the record is still open.
             Position::Inside => {
                 self.sample(step, start_ns, end_ns, bytes, object);
                 record.tally.completed(self.window, start_ns, end_ns);

@@ -36,8 +36,8 @@ use std::time::Duration;
 /// How often the coordinator checks.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// A window that begins early begins so long after that is decided: no worker may have started an operation in
-/// it before it learns of it.
+/// A window that begins early begins so long after that is decided: no worker may have started an operation
+/// in it before it learns of it.
 const AHEAD_NS: u64 = 5_000_000;
 
 /// How long to wait for workers that were told to stop before they are left behind.

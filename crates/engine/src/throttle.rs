@@ -4,7 +4,8 @@
 //! or the memory of the load is full of them, a writer waits until others have been written back
 //! (`balance_dirty_pages`, or reclaim in a memory cgroup), and from then on it is as fast as the device. The
 //! kernel counts pages that became dirty and pages that were written back since it started (`nr_dirtied` and
-//! `nr_written` in /proc/vmstat, Documentation/filesystems/proc.rst): over some seconds, both grow alike then.
+//! `nr_written` in /proc/vmstat, Documentation/filesystems/proc.rst): over some seconds, both then grow
+//! alike.
 
 use fsdyno_core::units::Nanos;
 use fsdyno_core::workload::Ramp;

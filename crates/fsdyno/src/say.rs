@@ -4,10 +4,20 @@
 //! least of all in the middle of a sweep, so nothing here fails, whereas `eprintln!` would panic. Control
 //! characters in names are shown instead of being sent to the terminal.
 
-use crate::cli::Loudness;
 use fsdyno_report::visible;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::sync::OnceLock;
+
+/// How much to say on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loudness {
+    /// Results, errors and what is left on the machine.
+    Quiet,
+    /// Notes and progress as well.
+    Usual,
+    /// What is done to the machine as well.
+    Verbose,
+}
 
 static LOUDNESS: OnceLock<Loudness> = OnceLock::new();
 
@@ -19,12 +29,12 @@ pub fn be(loudness: Loudness) {
 
 /// Whether the user wants results and errors only.
 pub fn is_quiet() -> bool {
-    LOUDNESS.get().is_some_and(|loudness| loudness.quiet)
+    LOUDNESS.get() == Some(&Loudness::Quiet)
 }
 
 /// Whether the user wants to see what is done to the machine.
 pub fn is_verbose() -> bool {
-    LOUDNESS.get().is_some_and(|loudness| loudness.verbose)
+    LOUDNESS.get() == Some(&Loudness::Verbose)
 }
 
 /// Writes a line that the user can do without.

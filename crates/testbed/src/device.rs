@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::TestbedError;
 use crate::filesystem::Target;
 use crate::guard::{Testbed, refusals};
-use crate::kept::keep_blocks;
+use crate::image::{MadeImage, keep_blocks};
 use crate::layer::{self, Layer, Made, Making, Member};
 use crate::name::random_name;
 use crate::refusal::Refusal;
@@ -95,16 +95,6 @@ impl Device {
     fn member(&self) -> Member {
         Member { target: self.target.clone(), size_bytes: Some(self.identity.size_bytes) }
     }
-}
-
-/// An image of a trial, open until it is attached or given away.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MadeImage {
-    pub path: PathBuf,
-    pub handle: ImageHandle,
-    pub identity: FileIdentity,
-    /// Whether it stays open for the next trial.
-    pub kept: bool,
 }
 
 /// Creates the images under names of 128 random bits first, so that the journal can name them before they

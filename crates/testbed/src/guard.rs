@@ -15,10 +15,10 @@ pub use identity::identity_text;
 pub use refusal::{Need, refusals};
 
 use crate::Result;
-use crate::device::MadeImage;
 use crate::error::TestbedError;
 use crate::filesystem;
 use crate::filesystem::minimum_size;
+use crate::image::MadeImage;
 use crate::layer;
 use crate::refusal::{Refusal, refusal};
 use crate::tunable;

@@ -4,11 +4,12 @@
 //! and steps. Once the guest is gone, only the images are left to undo on the host.
 
 use crate::capability::kernel_elsewhere;
-use crate::device::{MadeImage, make_images};
+use crate::device::make_images;
 use crate::error::TestbedError;
 use crate::filesystem::{self, Tool};
 use crate::foresight::commands_on;
 use crate::guard::Confirmation;
+use crate::image::MadeImage;
 use crate::layer::{self, Layer};
 pub use crate::spec::images;
 use crate::spec::journal_spec;

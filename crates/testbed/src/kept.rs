@@ -4,9 +4,10 @@
 //! They have a journal of their own, because those of the trials are undone after each.
 
 use crate::Result;
-use crate::device::{MadeImage, make_images};
+use crate::device::make_images;
 use crate::error::TestbedError;
 use crate::guard::Testbed;
+use crate::image::MadeImage;
 use crate::tunable::{self, Setting};
 use crate::undo::UndoJournal;
 use fsdyno_core::reserve::reserve;
@@ -85,22 +86,6 @@ impl Testbed {
     pub(crate) fn kept_images(&self) -> Vec<MadeImage> {
         self.knowledge().kept.clone()
     }
-}
-
-/// Switches discards off for the loop device of a kept image: each would give blocks of the file back.
-pub(crate) fn keep_blocks(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    identity: &DeviceIdentity,
-) -> Result<()> {
-    let setting = Setting {
-        axis: "preallocate".to_string(),
-        path: tunable::queue_directory(identity).join("discard_max_bytes"),
-        value: "0".to_string(),
-        companion: None,
-        companion_last: false,
-    };
-    tunable::journal_and_apply(host, journal, &[setting], &[])
 }
 
 /// Random bytes, which no filesystem compresses.

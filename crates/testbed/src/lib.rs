@@ -19,6 +19,7 @@ pub mod filesystem;
 mod foresight;
 pub mod guard;
 pub mod guest;
+mod image;
 mod kept;
 mod kernel_module;
 mod layer;

@@ -89,9 +89,9 @@ const READ: Task = Task {
     aims_at_best: &[],
 };
 
-/// All tools but plain fio wait for the same number of completions. How freed slots are handed on decides the
-/// rate, and which way is faster depends on how quickly a waiting thread wakes up: so each tool has both ways,
-/// and the faster one of them counts.
+/// All tools but plain fio wait for the same number of completions. How freed slots are handed on decides
+/// the rate, and which way is faster depends on how quickly a waiting thread wakes up: so each tool has both
+/// ways, and the faster one of them counts.
 const DIRECT: Task = Task {
     direct: true,
     batch_of_fio: None,

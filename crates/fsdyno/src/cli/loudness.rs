@@ -1,5 +1,6 @@
 //! How much every command says on stderr.
 
+use crate::say;
 use clap::Args;
 
 /// How much to say on stderr.
@@ -12,4 +13,15 @@ pub struct Loudness {
     /// Also print what is done to the machine: every command, mount and setting of a trial.
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
+}
+
+impl Loudness {
+    /// What these options ask for.
+    pub fn asked(self) -> say::Loudness {
+        match self {
+            Loudness { quiet: true, .. } => say::Loudness::Quiet,
+            Loudness { verbose: true, .. } => say::Loudness::Verbose,
+            _ => say::Loudness::Usual,
+        }
+    }
 }

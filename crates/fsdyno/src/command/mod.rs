@@ -57,7 +57,7 @@ pub fn run(cli: &Cli) -> Result {
         fsdyno_sys::child::keep_what_is_open_from_children()
             .context("cannot prevent child programs from inheriting open files")?;
     }
-    say::be(cli.loudness);
+    say::be(cli.loudness.asked());
     interrupt::outlive_the_limit_of_files().context("cannot handle SIGXFSZ")?;
     let here = || Surroundings::new(cli);
     match &cli.command {

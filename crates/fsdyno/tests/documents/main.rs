@@ -171,10 +171,18 @@ fn every_plan_can_be_dry_run() {
     for block in plans {
         reader.write("example.toml", &completed(block));
         let output = reader.run("fsdyno plan example.toml");
-        assert!(output.status.success(), "{}: {}\n{}", block.at, text(&output), completed(block));
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let fine = output.status.success() || lacks_only_room(&shown);
+        assert!(fine, "{}: {}\n{}", block.at, text(&output), completed(block));
         assert!(shown.contains("case 0: "), "{}: {shown}", block.at);
     }
+}
+
+/// Whether a sweep of the plan would be refused for nothing but too little space on this machine.
+fn lacks_only_room(shown: &str) -> bool {
+    let Some((_, refusals)) = shown.split_once("a sweep would be refused:\n") else { return false };
+    let mut reasons = refusals.lines().filter(|line| line.starts_with('\''));
+    reasons.all(|line| line.contains("free there"))
 }
 
 /// Why a line is not run, if it is not.
@@ -213,7 +221,7 @@ fn every_command_that_may_run_runs() {
                         }
                         let reader = reader.get_or_init(Reader::prepared);
                         save_what_it_names(reader, &line, latest.as_deref());
-                        let output = reader.run(&line);
+                        let output = reader.run(&answered(&line));
                         // `compare` may have found something slower.
                         let fine = output.status.success()
                             || (line.contains("fsdyno compare") && output.status.code() == Some(1));
@@ -227,6 +235,14 @@ fn every_command_that_may_run_runs() {
     }
     exempted.iter().for_each(|line| eprintln!("{line}"));
     assert!(ran >= 25, "only {ran} commands ran");
+}
+
+/// A command that asks, with the answer: there is nobody to ask.
+fn answered(line: &str) -> String {
+    match line.split_once("fsdyno delete ") {
+        Some((before, rest)) => format!("{before}fsdyno delete --yes {rest}"),
+        None => line.to_string(),
+    }
 }
 
 /// A plan that a command names is the last one that the page has shown.

@@ -83,12 +83,12 @@ fn parts(trial: &Value) -> Vec<(String, String)> {
 
 fn bonnie_reports_its_parts() {
     let sandbox = Sandbox::new();
-    let trial = trial(&sandbox, "program = \"bonnie++\"\narguments = \"-s 32m -n 4:2000:10:4 -f1\"\n");
+    let trial = trial(&sandbox, "program = \"bonnie++\"\narguments = \"-s 32m -n 4:2000:10:4 -f3\"\n");
     let parts = parts(&trial);
     assert_eq!(parts.len(), 12, "{parts:?}");
     assert_eq!(parts[0], ("write per character".to_string(), "writer".to_string()));
-    // Moving single bytes always takes long enough; the other parts may not, and then a warning says that
-    // they have no figure.
+    // Moving so many single bytes takes long enough for bonnie++, which reports nothing below half a second;
+    // the other parts may not, and then a warning says that they have no figure.
     let silent = trial["phases"].as_array().expect("phases").iter().any(|phase| phase["window_ns"] == 0);
     assert_eq!(silent, trial["warnings"].to_string().contains("figure-missing"), "{trial}");
     // It announces its parts, so each is watched separately: the slow one fills its window with its own work.
@@ -102,7 +102,7 @@ fn bonnie_reports_its_parts() {
         "{first}"
     );
     let writer = &trial["phases"][0]["roles"][0];
-    assert_eq!(writer["rates"]["bytes"], 1 << 20);
+    assert_eq!(writer["rates"]["bytes"], 3 << 20);
     assert!(writer["longest_stall_ns"].as_u64().is_some_and(|stall| stall > 0), "{writer}");
     assert!(writer["time_over_1s"].is_null() && writer["operations"] == Value::Array(Vec::new()), "{writer}");
     tables_equal_those_of_the_program(&sandbox);
@@ -183,7 +183,7 @@ fn fio_reports_its_jobs() {
     let shown = sandbox.run(&["show", "--telemetry"]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("whole run: averages over") && !text.contains("no telemetry"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 fn the_error_of_a_program_is_kept() {

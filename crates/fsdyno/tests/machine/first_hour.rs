@@ -53,7 +53,14 @@ fn ready_plans_are_listed_saved_and_found_by_name() {
     assert!(error.contains("'demo.toml' exists already") && error.contains("--save=FILE"), "{error}");
     stdout(&sandbox.run(&["plans", "demo", "--save=mine.toml"]));
     // By name, and as a file that has been edited and has precedence over the name.
-    let shown = stdout(&sandbox.run(&["plan", "which-filesystem", "--set", "device.size=4G"]));
+    let shown = stdout(&sandbox.run(&[
+        "plan",
+        "which-filesystem",
+        "--set",
+        "device.size=4G",
+        "--set",
+        "workloads.tree_size=1G",
+    ]));
     assert!(shown.contains("which-filesystem: 3 cases"), "{shown}");
     sandbox.write("demo", &printed.replace("name = \"demo\"", "name = \"edited\""));
     let shown = stdout(&sandbox.run(&["plan", "demo"]));

@@ -67,7 +67,8 @@ fn a_machine_whose_own_kernel_has_one_needs_no_guest() {
     assert_eq!(refused.status, 3, "the disk is not confirmed: {refused:?}");
     let swept = run(&["/fsdyno", "sweep", "/tmp/plan.toml", "--destroy", "/dev/vda"]);
     assert_eq!(swept.status, 0, "{swept:?}");
-    assert!(swept.stdout.contains("fs=jfs disk=") && swept.stdout.contains("fsck.jfs"), "{swept:?}");
+    let shown = run(&["/fsdyno", "show", "--full", "--tables"]);
+    assert!(shown.stdout.contains("fs=jfs disk=") && shown.stdout.contains("fsck.jfs"), "{shown:?}");
     assert!(swept.stdout.contains("reiserfs") && swept.stdout.contains("debian:6.1"), "{swept:?}");
 }
 

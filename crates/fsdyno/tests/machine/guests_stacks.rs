@@ -28,7 +28,7 @@ tests! {
     nothing_is_left_of_a_stack: NEEDED;
 }
 
-/// Sweeps a single trial on this device; returns the trial and what was printed.
+/// Sweeps a single trial on this device; returns the trial and what is shown of it in full.
 fn swept(device: &str, workload: &str, axes: &str) -> (Value, String) {
     let sandbox = Sandbox::new();
     let image = sandbox.path("disk.img").display().to_string();
@@ -44,7 +44,8 @@ fn swept(device: &str, workload: &str, axes: &str) -> (Value, String) {
     let mut trials = trials(&sandbox);
     assert_eq!(trials.len(), 1);
     assert_eq!(trials[0]["outcome"], "measured", "{}", trials[0]);
-    (trials.remove(0), String::from_utf8_lossy(&output.stdout).into_owned())
+    let shown = fsdyno(&sandbox, &["show", "--full"]).output().expect("run fsdyno");
+    (trials.remove(0), String::from_utf8_lossy(&shown.stdout).into_owned())
 }
 
 const FILESERVER: &str = "kind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1\nwriters = 1\nramp = 0\n\
