@@ -26,7 +26,7 @@ const NOT_RUN: &[(&str, &str)] = &[
 const NEED_THEIR_SWEEP: &[(&str, &str)] =
     &[("docs/guide/studies.md", "`studies` of the machine suite runs the ready plans and shows them")];
 /// Other programs, replaced by one that reads its input, prints nothing and succeeds.
-const STAND_INS: &[&str] = &["ssh"];
+const STAND_INS: &[&str] = &["sqlite3", "ssh"];
 
 /// A directory with a store, and with the files that the pages name.
 struct Reader {
@@ -172,17 +172,18 @@ fn every_plan_can_be_dry_run() {
         reader.write("example.toml", &completed(block));
         let output = reader.run("fsdyno plan example.toml");
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        let fine = output.status.success() || lacks_only_room(&shown);
+        let fine = output.status.success() || is_refused_only_here(&shown);
         assert!(fine, "{}: {}\n{}", block.at, text(&output), completed(block));
         assert!(shown.contains("case 0: "), "{}: {shown}", block.at);
     }
 }
 
-/// Whether a sweep of the plan would be refused for nothing but too little space on this machine.
-fn lacks_only_room(shown: &str) -> bool {
+/// Whether a sweep of the plan would be refused for nothing but what this machine lacks: space, or a disk
+/// that the example names.
+fn is_refused_only_here(shown: &str) -> bool {
     let Some((_, refusals)) = shown.split_once("a sweep would be refused:\n") else { return false };
     let mut reasons = refusals.lines().filter(|line| line.starts_with('\''));
-    reasons.all(|line| line.contains("free there"))
+    reasons.all(|line| line.contains("free there") || line.contains("could not be examined: cannot find"))
 }
 
 /// Why a line is not run, if it is not.
@@ -223,8 +224,10 @@ fn every_command_that_may_run_runs() {
                         save_what_it_names(reader, &line, latest.as_deref());
                         let output = reader.run(&answered(&line));
                         // `compare` may have found something slower.
+                        let shown = String::from_utf8_lossy(&output.stdout);
                         let fine = output.status.success()
-                            || (line.contains("fsdyno compare") && output.status.code() == Some(1));
+                            || (line.contains("fsdyno compare") && output.status.code() == Some(1))
+                            || (line.contains("fsdyno plan") && is_refused_only_here(&shown));
                         assert!(fine, "{}: {line}\n{}", block.at, text(&output));
                         ran += 1;
                     }

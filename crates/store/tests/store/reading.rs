@@ -107,6 +107,9 @@ fn the_views_have_the_columns_that_are_documented() {
         let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         assert_eq!(rows.collect::<Vec<_>>(), columns, "{view}");
     }
+    let queries =
+        DOCUMENTED.lines().filter_map(|line| line.strip_prefix("$ sqlite3 results.db \"")?.strip_suffix('"'));
+    assert_eq!(queries.map(|query| database.prepare(query).unwrap().column_count()).collect::<Vec<_>>(), [2]);
 }
 
 #[test]
