@@ -160,6 +160,8 @@ impl Ratio {
     /// power of 80 %). To show a difference among several comparisons, the interval must be that of the first
     /// step of Holm's procedure.
     fn needed(&self, tolerated: f64, comparisons: usize) -> Option<usize> {
+        // A single trial shows nothing of how much trials vary.
+        self.interval?;
         let difference = self.value.ln().abs();
         let (way, tail) = match difference >= tolerated {
             true => (difference, 0.025 / comparisons.max(1) as f64),

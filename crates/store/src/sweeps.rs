@@ -156,7 +156,9 @@ pub fn select<'a>(sweeps: &'a [SweepSummary], selector: Option<&str>) -> Result<
     let by_selector = || sweeps.iter().find(|sweep| sweep.selector == selector);
     let by_number = || sweeps.iter().find(|sweep| selector.parse() == Ok(sweep.id.0));
     let by_name = || sweeps.iter().rev().find(|sweep| sweep.name == selector);
-    if let Some(found) = by_selector().or_else(by_number).or_else(by_name) {
+    // A sweep that is called that is selected by its number.
+    let named = || by_selector().or_else(by_number).or_else(by_name);
+    if let Some(found) = (selector != LATEST).then(named).flatten() {
         return Ok(found);
     }
     if selector == LATEST {

@@ -14,6 +14,8 @@ const CLEAR: Opcode = raw::LOOP_CLR_FD as Opcode;
 const GET_STATUS: Opcode = raw::LOOP_GET_STATUS64 as Opcode;
 const SET_STATUS: Opcode = raw::LOOP_SET_STATUS64 as Opcode;
 const GET_FREE: Opcode = raw::LOOP_CTL_GET_FREE as Opcode;
+const ADD: Opcode = raw::LOOP_CTL_ADD as Opcode;
+const REMOVE: Opcode = raw::LOOP_CTL_REMOVE as Opcode;
 
 const AUTOCLEAR: u32 = raw::LO_FLAGS_AUTOCLEAR as u32;
 const DIRECT_IO: u32 = raw::LO_FLAGS_DIRECT_IO as u32;
@@ -58,6 +60,25 @@ pub fn get_free(control: BorrowedFd<'_>) -> Result<u32> {
     // SAFETY: the request takes no argument and returns its answer as the value of the call; the caller's
     // borrow keeps the descriptor open.
     unsafe { ioctl(control, GetFree) }
+}
+
+/// `LOOP_CTL_ADD` on `/dev/loop-control`: creates the loop device of this number.
+///
+/// # Errors
+/// `EEXIST` if there is one, else the kernel's error number.
+pub fn add(control: BorrowedFd<'_>, number: u32) -> Result<()> {
+    // SAFETY: the request takes its argument by value and touches no user memory; the caller's borrow keeps
+    // the descriptor open.
+    unsafe { ioctl(control, WithNumber::<ADD>(number)) }
+}
+
+/// `LOOP_CTL_REMOVE` on `/dev/loop-control`: removes a loop device that is free and that nobody has open.
+///
+/// # Errors
+/// `EBUSY` if it is in use, `ENODEV` if there is none, else the kernel's error number.
+pub fn remove(control: BorrowedFd<'_>, number: u32) -> Result<()> {
+    // SAFETY: as for `add`.
+    unsafe { ioctl(control, WithNumber::<REMOVE>(number)) }
 }
 
 /// `LOOP_CONFIGURE` (Linux 5.8): attaches a file, without partition scan and without autoclear.
@@ -136,6 +157,27 @@ fn empty() -> raw::loop_info64 {
 }
 
 /// A request whose answer is the value of the call, a pattern that rustix has no type for.
+struct WithNumber<const OPCODE: Opcode>(u32);
+
+// SAFETY: LOOP_CTL_ADD and LOOP_CTL_REMOVE take a number instead of a pointer, touch no user memory, and
+// return the number or an error.
+unsafe impl<const OPCODE: Opcode> Ioctl for WithNumber<OPCODE> {
+    type Output = ();
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        OPCODE
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.0 as usize)
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut c_void) -> Result<()> {
+        Ok(())
+    }
+}
+
 struct GetFree;
 
 // SAFETY: LOOP_CTL_GET_FREE ignores its argument, touches no user memory, and returns a number or an error.

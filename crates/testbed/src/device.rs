@@ -201,7 +201,7 @@ fn open_disk(
             let options = LoopOptions { direct_io: image.direct_io, block_size: sector_bytes as u32 };
             let AttachedLoop { node, identity, .. } = attach(host, journal, images, &image.path, &options)?;
             if image.is_kept() {
-                keep_blocks(host, journal, &identity)?;
+                keep_blocks(host, &identity)?;
             }
             let model = spec.to_string();
             DeviceProbe { canonical: node, model, identity, sector_bytes, ..DeviceProbe::default() }

@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::tunable::{self, Setting};
-use crate::undo::UndoJournal;
 use fsdyno_host::probe::{DeviceIdentity, FileIdentity};
 use fsdyno_host::{Host, ImageHandle};
 use std::path::PathBuf;
@@ -17,12 +16,9 @@ pub(crate) struct MadeImage {
     pub kept: bool,
 }
 
-/// Switches discards off for the loop device of a kept image: each would give blocks of the file back.
-pub(crate) fn keep_blocks(
-    host: &mut dyn Host,
-    journal: &mut UndoJournal,
-    identity: &DeviceIdentity,
-) -> Result<()> {
+/// Switches discards off for the loop device of a kept image: each would give blocks of the file back. The
+/// way back is to detach it, because the kernel accepts no other value any more; a host sees to it.
+pub(crate) fn keep_blocks(host: &mut dyn Host, identity: &DeviceIdentity) -> Result<()> {
     let setting = Setting {
         axis: "preallocate".to_string(),
         path: tunable::queue_directory(identity).join("discard_max_bytes"),
@@ -30,5 +26,5 @@ pub(crate) fn keep_blocks(
         companion: None,
         companion_last: false,
     };
-    tunable::journal_and_apply(host, journal, &[setting], &[])
+    tunable::apply(host, &[setting])
 }

@@ -163,8 +163,16 @@ fn measure(
                 trials[at].push(TrialRecord { block: round, ..trial.clone() });
             };
             let ended = carry_out(surroundings, &request, &mut store, &interrupt, &mut stored)?;
-            if status(&ended) == Status::Interrupted {
-                return Err(Trouble::new(Status::Interrupted, anyhow!("interrupted: nothing is kept")));
+            match status(&ended) {
+                Status::Interrupted => {
+                    return Err(Trouble::new(Status::Interrupted, anyhow!("interrupted: nothing is kept")));
+                }
+                Status::NotRestored => {
+                    let error = anyhow!("the machine is not fully restored: nothing is kept");
+                    return Err(Trouble::new(Status::NotRestored, error)
+                        .hint("stop what still uses it, then run fsdyno restore"));
+                }
+                _ => {}
             }
             if let Some(failure) = failure {
                 return Err(Trouble::new(

@@ -40,6 +40,7 @@ use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::Measure;
 use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
+use fsdyno_host::quoted;
 use fsdyno_report::Style;
 use fsdyno_store::{LATEST, Store, StoreError, Sweep};
 use fsdyno_verdict::NoSuchCase;
@@ -99,6 +100,8 @@ struct Surroundings {
     store: PathBuf,
     /// Root's results, beside which those of an ordinary user are shown.
     roots_store: Option<PathBuf>,
+    /// `fsdyno` with the options that name these places, for commands in hints.
+    program: String,
     /// How text on stdout is laid out.
     style: Style,
 }
@@ -123,7 +126,11 @@ impl Surroundings {
         let named = cli.store.is_some() || cli.state.is_some();
         let roots_store = if named { None } else { state.roots_store() };
         let store = cli.store.clone().unwrap_or_else(|| state.store());
-        Ok(Surroundings { store, state, roots_store, style })
+        let options = [("state", &cli.state), ("store", &cli.store)];
+        let options = options.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)));
+        let options = options.map(|(name, path)| format!(" --{name} {}", quoted(&path.to_string_lossy())));
+        let program = std::iter::once("fsdyno".to_string()).chain(options).collect();
+        Ok(Surroundings { store, state, roots_store, program, style })
     }
 
     fn open_store(&self) -> std::result::Result<Store, Trouble> {

@@ -8,6 +8,7 @@ use crate::exit::Status;
 use crate::out;
 use crate::progress::human;
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::workload::Ramp;
 use fsdyno_host::Host;
 use fsdyno_sweep::{DryRun, Plan, dry_run};
 use fsdyno_testbed::guard::identity_text;
@@ -70,13 +71,16 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
             format!("{} to {}", human(run.time_ns), human(run.time_max_ns)),
         ),
     };
+    // How long such a ramp lasts is not known beforehand.
+    let waits = plan.workloads.iter().any(|workload| workload.load().timing().ramp == Ramp::UntilThrottled);
+    let about = if waits { "at most about" } else { "about" };
     let space = match run.space_bytes.0 {
         0 => String::new(),
         _ => format!(", up to {}", fsdyno_verdict::text::size(run.space_bytes)),
     };
     writeln!(
         out,
-        "{}: {cases} ({skipped} skipped on this machine), {trials}; about {time}{space} on {}",
+        "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}",
         plan.name, plan.devices.data
     )?;
     if run.needs_root {

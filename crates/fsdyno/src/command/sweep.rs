@@ -39,7 +39,7 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
         Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
     let ended = measure(surroundings, &plan, &confirmation, resume, (options.format, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
-        say::remark(&format!("hint: to continue, run {}", to_continue(options)));
+        say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, options)));
     }
     Ok(status(&ended))
 }
@@ -71,9 +71,10 @@ fn resumed(
 
 /// The command that continues a sweep: its changes of the plan are stored, but what may be destroyed is
 /// confirmed each time.
-fn to_continue(options: &Sweep) -> String {
+fn to_continue(surroundings: &Surroundings, options: &Sweep) -> String {
     let confirmed = |name: &str, value: &str| format!(" --{name} {}", quoted(value));
-    let mut line = format!("fsdyno sweep {} --resume", quoted(&options.plan.to_string_lossy()));
+    let mut line =
+        format!("{} sweep {} --resume", surroundings.program, quoted(&options.plan.to_string_lossy()));
     line.extend(options.destroy.iter().map(|device| confirmed("destroy", &device.to_string_lossy())));
     line.extend(options.overwrite.iter().map(|device| confirmed("overwrite", device)));
     line.extend(options.allow_sysctl.iter().map(|key| confirmed("allow-sysctl", key)));
@@ -126,9 +127,10 @@ pub fn measure(
         trouble.tell();
     }
     say::remark(&format!(
-        "sweep {} is in {}; fsdyno show {0} --full has every operation, fsdyno recommend {0} how to build it",
+        "sweep {} is in {}; {program} show {0} --full has every operation, {program} recommend {0} how to build it",
         ended.sweep,
-        surroundings.store.display()
+        surroundings.store.display(),
+        program = surroundings.program
     ));
     Ok(ended)
 }

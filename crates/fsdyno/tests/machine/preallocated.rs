@@ -73,6 +73,19 @@ fn watch(sweep: &mut Child, image: &Path) -> BTreeSet<Seen> {
     seen
 }
 
+/// Loop devices that can discard no more, although the kernel could.
+fn without_discards() -> Vec<PathBuf> {
+    let devices = fs::read_dir("/sys/block").expect("block devices").flatten().map(|entry| entry.path());
+    let is_zero = |device: &Path, limit: &str| {
+        fs::read_to_string(device.join("queue").join(limit)).is_ok_and(|text| text.trim() == "0")
+    };
+    let has_lost =
+        |device: &PathBuf| is_zero(device, "discard_max_bytes") && !is_zero(device, "discard_max_hw_bytes");
+    let is_loop =
+        |device: &PathBuf| device.file_name().is_some_and(|name| name.to_string_lossy().starts_with("loop"));
+    devices.filter(is_loop).filter(has_lost).collect()
+}
+
 fn one_image_serves_all_trials_and_stays_allocated() {
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
@@ -85,6 +98,7 @@ fn one_image_serves_all_trials_and_stays_allocated() {
     let [only] = &seen[..] else { panic!("one file with one state: {seen:?}") };
     assert!(only.is_whole && only.sector == "4096" && only.discards == "0", "{only:?}");
     assert!(!image.exists());
+    assert_eq!(without_discards(), [""; 0].map(PathBuf::from));
     let stored = sandbox.stored();
     let trials = stored["trials"].as_array().expect("trials");
     assert_eq!(trials.len(), 8, "six, and two of the sentinel");
@@ -114,6 +128,7 @@ fn a_kept_image_is_removed_after_a_kill() {
         let restored = sandbox.run(&["restore"]);
         assert_eq!(restored.status.code(), Some(0), "{}", describe(&restored));
         assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0);
+        assert_eq!(without_discards(), [""; 0].map(PathBuf::from));
     }
 }
 

@@ -130,11 +130,61 @@ enum Detached {
 /// Detaches a loop device now, trying for a short time while it is busy.
 pub(super) fn detach(attached: &LoopInfo) -> Result<()> {
     let node = &attached.device;
+    let has_lost_discards = has_lost_discards(node);
     match while_busy(|| detach_once(attached)) {
+        Ok(Detached::Yes) if has_lost_discards => renew(node),
         Ok(Detached::Yes) => Ok(()),
         Ok(Detached::Other(error)) => Err(error),
         Err(error) => Err(HostError::system("detach the loop device", node, error)),
     }
+}
+
+/// The attribute of its queue.
+fn queue(node: &Path, attribute: &str) -> PathBuf {
+    Path::new("/sys/block").join(node.file_name().unwrap_or_default()).join("queue").join(attribute)
+}
+
+/// Whether discards were switched off, as for images that are kept. The kernel keeps that for the next file,
+/// and accepts no other value any more: without discards their granularity is 0, of which nothing is a
+/// multiple (seen with 6.18; `queue_discard_max_store`).
+fn has_lost_discards(node: &Path) -> bool {
+    let is_zero = |attribute| fs::read_to_string(queue(node, attribute)).map(|text| text.trim() == "0");
+    matches!((is_zero("discard_max_bytes"), is_zero("discard_max_hw_bytes")), (Ok(true), Ok(false)))
+}
+
+/// Removes a free loop device and adds it again, which brings back what it was able to do, with the other
+/// settings of its queue as they are. If somebody else uses it by now, it is left alone.
+fn renew(node: &Path) -> Result<()> {
+    const KEPT: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
+    let name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some(number) = name.strip_prefix("loop").and_then(|number| number.parse().ok()) else {
+        return Ok(());
+    };
+    let failed = |error| HostError::system("remove and add the loop device", node, error);
+    let read = |attribute| fs::read_to_string(queue(node, attribute)).ok();
+    let before = KEPT.map(read);
+    let control = open(Path::new("/dev/loop-control"), OFlags::RDWR)?;
+    match while_busy(|| loopdev::remove(control.as_fd(), number)) {
+        Err(Errno::BUSY | Errno::NODEV) => return Ok(()),
+        removed => removed.map_err(failed)?,
+    }
+    match loopdev::add(control.as_fd(), number) {
+        Err(Errno::EXIST) => return Ok(()),
+        added => added.map_err(failed)?,
+    }
+    for (attribute, before) in KEPT.into_iter().zip(before) {
+        let Some(before) = before.filter(|before| read(attribute).is_some_and(|now| now != *before)) else {
+            continue;
+        };
+        // The scheduler in force stands in brackets among all that there are.
+        let in_force =
+            before.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
+        let path = queue(node, attribute);
+        fs::write(&path, in_force.unwrap_or(before.trim())).map_err(|error| {
+            HostError::system("write", &path, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        })?;
+    }
+    Ok(())
 }
 
 /// `LOOP_CLR_FD` never fails for a busy device: it defers the detaching until the last opener is gone. So

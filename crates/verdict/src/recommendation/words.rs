@@ -4,7 +4,7 @@
 use super::answer::Answer;
 use super::standing::{Compared, Contender, Verdict};
 use crate::text;
-use fsdyno_core::measure::Measure;
+use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_stats::Estimate;
 
 /// The answer.
@@ -72,7 +72,8 @@ fn choice(
         }
     };
     let others = answer.standings.iter().filter(|one| {
-        one.may_be_best() && one.is_durable() && one.case != winner.case && one.case != baseline.case
+        let is_other = one.case != winner.case && one.case != baseline.case;
+        is_other && one.may_be_best() && one.is_durable() && may_be_as_good(one, measure, threshold)
     });
     let others = match others.count() {
         0 => String::new(),
@@ -80,6 +81,17 @@ fn choice(
         count => format!(" {count} others may be as good."),
     };
     format!("Use '{name}': {has}{certain}{others}")
+}
+
+/// Whether the interval of its ratio to the best has room for being as good. The verdict also takes into
+/// account that many were compared, and calls nothing worse after few trials; nobody would call it as good for
+/// that.
+fn may_be_as_good(one: &Contender, measure: &Measure, threshold: f64) -> bool {
+    let interval = one.to_best.and_then(|compared| compared.interval);
+    interval.is_none_or(|[low, high]| match measure.direction() {
+        Direction::HigherIsBetter => high >= 1.0 - threshold,
+        Direction::LowerIsBetter => low <= 1.0 + threshold,
+    })
 }
 
 /// `2 trials of each are too few to tell it from 'xfs'; about 46 would be enough`.
