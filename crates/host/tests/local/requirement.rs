@@ -23,7 +23,8 @@ pub enum Requirement {
     Program(&'static str),
     /// A filesystem that the kernel has.
     Filesystem(&'static str),
-    /// That no other test runs meanwhile, for what compares times. Whoever runs the tests sees to it.
+    /// That no other test runs meanwhile, for what compares times or depends on the machine's caches. Whoever
+    /// runs the tests sees to it.
     Quiet,
     /// All of these.
     All(&'static [Requirement]),
