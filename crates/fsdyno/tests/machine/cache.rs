@@ -115,15 +115,15 @@ fn a_directory_is_not_mounted_again() {
     }
 }
 
-/// A short burst of writes ends in memory; what a log syncs does not. Zeros take the least time to make, so
-/// that the burst is faster than any disk.
+/// A short burst of writes ends in memory; what a log syncs does not. Large files of zeros take the least
+/// time to make, so that the burst is faster than any disk.
 fn what_memory_absorbs_is_not_yet_durable() {
     let sandbox = Sandbox::new();
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
     let plan = format!(
-        "[device]\nimage = \"{}\"\nsize = \"1G\"\n[axes]\nfilesystem = \"ext4\"\n\
+        "[device]\nimage = \"{}\"\nsize = \"3G\"\n[axes]\nfilesystem = \"ext4\"\n\
          \"sysctl.vm.dirty_background_ratio\" = [\"60\"]\n\"sysctl.vm.dirty_ratio\" = [\"80\"]\n\
-         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"4M\"\nreaders = 1\nwriters = 2\nramp = \"100ms\"\n\
+         [[workloads]]\nkind = \"fileserver\"\ntree_size = \"16M\"\ntree = \"impressions\"\nreaders = 1\nwriters = 2\nramp = \"100ms\"\n\
          content = \"zeros\"\nwindow = \"400ms\"\n[[workloads]]\nkind = \"commit-log\"\nrecord = \"1M\"\nramp = \"10ms\"\nwindow = \"1s\"\n",
         place.path().join("disk.img").display()
     );
