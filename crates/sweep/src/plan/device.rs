@@ -107,7 +107,8 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
                 let known: Vec<String> = Image::SECTORS.iter().map(Bytes::to_string).collect();
                 return Err(table.refuse("sector", known.join(" or ")));
             }
-            if !size.0.is_multiple_of(sector.0) {
+            // With the usual one, the kernel rounds down.
+            if sector != Image::SECTORS[0] && !size.0.is_multiple_of(sector.0) {
                 return Err(table.refuse("size", format!("a multiple of sector, {sector}")));
             }
             let preallocate = choice(table, "preallocate", Preallocation::ALL, Preallocation::name)?;

@@ -84,8 +84,7 @@ fn choice(
 }
 
 /// Whether the interval of its ratio to the best has room for being as good. The verdict also takes into
-/// account that many were compared, and calls nothing worse after few trials; nobody would call it as good for
-/// that.
+/// account that many were compared, and calls nothing worse after few trials; that does not make it as good.
 fn may_be_as_good(one: &Contender, measure: &Measure, threshold: f64) -> bool {
     let interval = one.to_best.and_then(|compared| compared.interval);
     interval.is_none_or(|[low, high]| match measure.direction() {
