@@ -2,7 +2,8 @@
 //!
 //! For a kernel thread, only `schedstat` is read, which is exact and cheap; only if it ran is its name read,
 //! because kernel workers are named after what they work for. For a process, `stat` is read, in ticks of 10
-//! ms, and its reads and writes of block devices.
+//! ms, and its reads and writes of block devices. Both include those of the children that it has waited for,
+//! so that processes that live shorter than an interval are not missed: they count for their parents.
 
 use crate::files::Files;
 use crate::kind::{self, Stack};
@@ -40,14 +41,45 @@ struct Task {
     parent: u32,
     name: String,
     is_kernel: bool,
-    /// Totals since its start.
-    cpu_ns: u64,
-    io: TaskIo,
+    /// Since its start.
+    total: Used,
     /// The reading in which it was last seen.
     seen: u64,
-    /// Its activity since the previous reading.
-    new_cpu_ns: u64,
-    new_io: TaskIo,
+    /// Since the previous reading.
+    new: Used,
+    /// Of children that have ended and were reported already; to be subtracted in the next reading, because
+    /// it was read before it had waited for them.
+    owed: Used,
+}
+
+/// What a task and the children that it has waited for used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Used {
+    cpu_ns: u64,
+    io: TaskIo,
+}
+
+impl Used {
+    fn and(self, other: Used) -> Used {
+        Used {
+            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
+            io: TaskIo {
+                read_bytes: self.io.read_bytes.saturating_add(other.io.read_bytes),
+                write_bytes: self.io.write_bytes.saturating_add(other.io.write_bytes),
+            },
+        }
+    }
+
+    /// The difference, nowhere below 0.
+    fn less(self, other: Used) -> Used {
+        Used {
+            cpu_ns: self.cpu_ns.saturating_sub(other.cpu_ns),
+            io: TaskIo {
+                read_bytes: self.io.read_bytes.saturating_sub(other.io.read_bytes),
+                write_bytes: self.io.write_bytes.saturating_sub(other.io.write_bytes),
+            },
+        }
+    }
 }
 
 impl Tasks {
@@ -76,8 +108,8 @@ impl Tasks {
             Some(task) if task.is_kernel => {
                 let path = format!("proc/{pid}/schedstat");
                 let run_ns = files.read(&path).and_then(|text| parse::run_time_ns(&text));
-                if run_ns == Some(task.cpu_ns) {
-                    (task.seen, task.new_cpu_ns) = (self.looks, 0);
+                if run_ns == Some(task.total.cpu_ns) {
+                    (task.seen, task.new) = (self.looks, Used::default());
                     return;
                 }
                 run_ns
@@ -95,46 +127,45 @@ impl Tasks {
             parent: stat.parent,
             name: stat.name.to_string(),
             is_kernel: stat.is_kernel,
-            cpu_ns: stat.cpu_ticks.saturating_mul(self.tick_ns),
-            io: TaskIo::default(),
+            total: Used { cpu_ns: stat.cpu_ticks.saturating_mul(self.tick_ns), io: TaskIo::default() },
             seen: self.looks,
-            new_cpu_ns: 0,
-            new_io: TaskIo::default(),
+            new: Used::default(),
+            owed: Used::default(),
         };
         drop(text);
         if task.is_kernel {
             let exact = run_ns.or_else(|| {
                 files.read(&format!("proc/{pid}/schedstat")).and_then(|text| parse::run_time_ns(&text))
             });
-            task.cpu_ns = exact.unwrap_or(task.cpu_ns);
+            task.total.cpu_ns = exact.unwrap_or(task.total.cpu_ns);
         } else {
             // Not every user may read it; if not, nothing is reported.
             let io = files.read(&format!("proc/{pid}/io")).and_then(|text| parse::task_io(&text));
-            task.io = io.unwrap_or_default();
+            task.total.io = io.unwrap_or_default();
         }
         // A reused PID belongs to a task that began since then.
         let before = self.known.get(&pid).filter(|before| before.start_ticks == task.start_ticks);
-        let (cpu_ns, io) = before.map_or((0, TaskIo::default()), |before| (before.cpu_ns, before.io));
-        task.new_cpu_ns = task.cpu_ns.saturating_sub(cpu_ns);
-        task.new_io = less(task.io, io);
+        let (total, owed) = before.map_or_else(Default::default, |before| (before.total, before.owed));
+        task.new = task.total.less(total).less(owed);
         self.known.insert(pid, task);
     }
 
-    /// Drops the tasks that have ended. When a parent waits for a child, the kernel adds the child's reads
-    /// and writes to the parent's; those that were already reported for the child must not be reported for
-    /// the parent again.
+    /// Drops the tasks that have ended. When a parent waits for a child, the kernel adds what the child used
+    /// to what the parent used; what was already reported for the child must not be reported for the parent
+    /// again.
     fn forget_the_dead(&mut self) {
         let looks = self.looks;
-        let dead: Vec<(u32, TaskIo)> = self
+        let dead: Vec<(u32, Used)> = self
             .known
             .values()
-            .filter(|task| task.seen != looks && task.io != TaskIo::default())
-            .map(|task| (task.parent, task.io))
+            .filter(|task| task.seen != looks && task.total != Used::default())
+            .map(|task| (task.parent, task.total))
             .collect();
-        for (parent, io) in dead {
+        for (parent, total) in dead {
             let heir = self.ancestors(parent).find(|pid| self.known[pid].seen == looks);
             if let Some(heir) = heir.and_then(|pid| self.known.get_mut(&pid)) {
-                heir.new_io = less(heir.new_io, io);
+                heir.owed = heir.owed.and(total.less(heir.new));
+                heir.new = heir.new.less(total);
             }
         }
         self.known.retain(|_, task| task.seen == looks);
@@ -154,11 +185,11 @@ impl Tasks {
                 false if self.ancestors(*pid).any(|pid| pid == self.own) => TaskKind::Own,
                 false => TaskKind::Process,
             };
-            if task.new_cpu_ns > 0 {
+            if task.new.cpu_ns > 0 {
                 add(&mut activity.times, time(*pid, task, kind()));
             }
-            if task.new_io != TaskIo::default() && kind() == TaskKind::Process {
-                let TaskIo { read_bytes, write_bytes } = task.new_io;
+            if task.new.io != TaskIo::default() && kind() == TaskKind::Process {
+                let TaskIo { read_bytes, write_bytes } = task.new.io;
                 activity.others.push(ProcessIo {
                     pid: *pid,
                     name: task.name.clone(),
@@ -172,7 +203,7 @@ impl Tasks {
 
 /// The workers of a queue count as one task, whichever of them did the work.
 fn time(pid: u32, task: &Task, kind: TaskKind) -> TaskTime {
-    let cpu_ns = task.new_cpu_ns;
+    let cpu_ns = task.new.cpu_ns;
     match kind::queue(&task.name).filter(|_| task.is_kernel) {
         Some("") => TaskTime { pid: None, name: "kworker".to_string(), kind, cpu_ns },
         Some(queue) => TaskTime { pid: None, name: format!("kworker {queue}"), kind, cpu_ns },
@@ -185,13 +216,6 @@ fn add(times: &mut Vec<TaskTime>, time: TaskTime) {
     match times.iter_mut().find(same) {
         Some(known) => known.cpu_ns += time.cpu_ns,
         None => times.push(time),
-    }
-}
-
-fn less(later: TaskIo, earlier: TaskIo) -> TaskIo {
-    TaskIo {
-        read_bytes: later.read_bytes.saturating_sub(earlier.read_bytes),
-        write_bytes: later.write_bytes.saturating_sub(earlier.write_bytes),
     }
 }
 
@@ -243,6 +267,14 @@ mod tests {
             fs::write(self.directory(pid).join("stat"), stat).expect("written");
             let io = format!("rchar: 1\nread_bytes: {read}\nwrite_bytes: {write}\n");
             fs::write(self.directory(pid).join("io"), io).expect("written");
+        }
+
+        /// A process by its own time and that of the children that it has waited for.
+        fn parent(&self, pid: u32, name: &str, [own, childrens]: [u64; 2]) {
+            let stat = format!(
+                "{pid} ({name}) S 1 0 0 0 -1 4194304 0 0 0 0 {own} 0 {childrens} 0 20 0 1 0 {pid} 0\n"
+            );
+            fs::write(self.directory(pid).join("stat"), stat).expect("written");
         }
 
         fn kernel(&self, pid: u32, name: &str, run_ns: u64) {
@@ -328,6 +360,27 @@ mod tests {
         machine.process(200, 1, "bash", 0, [8 << 20, 1 << 20]);
         let bash = ProcessIo { pid: 200, name: "bash".to_string(), read_bytes: 1 << 20, write_bytes: 0 };
         assert_eq!(machine.look().others, [bash]);
+    }
+
+    #[test]
+    fn children_that_ended_between_two_readings_are_not_missed() {
+        let mut machine = Machine::new();
+        machine.process(100, 1, "fsdyno", 0, [0, 0]);
+        machine.parent(200, "make", [5, 1000]);
+        machine.process(201, 200, "cc", 7, [0, 0]);
+        machine.look();
+
+        // The known one goes on, while others begin and end.
+        machine.process(201, 200, "cc", 10, [0, 0]);
+        machine.parent(200, "make", [5, 1030]);
+        let cc = (Some(201), "cc", TaskKind::Process, 3 * TICK_NS);
+        assert_eq!(told(&machine.look()), [cc, (Some(200), "make", TaskKind::Process, 30 * TICK_NS)]);
+
+        // Its end is seen before its parent has waited for it, together with another one of 2 ticks.
+        machine.ends(201);
+        assert_eq!(told(&machine.look()), []);
+        machine.parent(200, "make", [5, 1030 + 11 + 2]);
+        assert_eq!(told(&machine.look()), [(Some(200), "make", TaskKind::Process, 3 * TICK_NS)]);
     }
 
     #[test]

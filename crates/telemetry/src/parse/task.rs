@@ -12,7 +12,7 @@ pub struct TaskStat<'a> {
     pub parent: u32,
     /// Whether it is a kernel thread.
     pub is_kernel: bool,
-    /// User and system time in ticks.
+    /// User and system time in ticks: of the process, and of the children that it has waited for.
     pub cpu_ticks: u64,
     /// Its start time, in ticks since boot. Together with the PID it is unique.
     pub start_ticks: u64,
@@ -27,10 +27,11 @@ pub fn task_stat(text: &str) -> Option<TaskStat<'_>> {
     let parent = fields.nth(1)?.parse().ok()?;
     let flags: u64 = fields.nth(4)?.parse().ok()?;
     let user: u64 = fields.nth(4)?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    let start_ticks = fields.nth(6)?.parse().ok()?;
+    let [system, childrens_user, childrens_system] = [(); 3].map(|()| fields.next()?.parse::<u64>().ok());
+    let start_ticks = fields.nth(4)?.parse().ok()?;
     let is_kernel = flags & KERNEL_THREAD != 0;
-    Some(TaskStat { name, parent, is_kernel, cpu_ticks: user.checked_add(system)?, start_ticks })
+    let cpu_ticks = user.checked_add(system?)?.checked_add(childrens_user?)?.checked_add(childrens_system?)?;
+    Some(TaskStat { name, parent, is_kernel, cpu_ticks, start_ticks })
 }
 
 /// Time on a processor, from `/proc/PID/schedstat` (Documentation/scheduler/sched-stats.rst): that of one
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn a_process_and_a_kernel_thread() {
         let bash =
-            TaskStat { name: "bash", parent: 10907, is_kernel: false, cpu_ticks: 7, start_ticks: 1_158_602 };
+            TaskStat { name: "bash", parent: 10907, is_kernel: false, cpu_ticks: 311, start_ticks: 1_158_602 };
         assert_eq!(task_stat(BASH), Some(bash));
         let kthreadd =
             TaskStat { name: "kthreadd", parent: 0, is_kernel: true, cpu_ticks: 92, start_ticks: 24 };

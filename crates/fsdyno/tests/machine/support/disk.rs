@@ -1,9 +1,12 @@
 //! A loop device that represents a user's disk.
 
 use fsdyno_core::Bytes;
+use fsdyno_sys::loopdev;
 use std::fs::{self, File};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A sector in sysfs and in the arguments of addpart(8), whatever the disk's own sector size.
 const SECTOR: u64 = 512;
@@ -12,6 +15,7 @@ const SECTOR: u64 = 512;
 pub struct Disk {
     node: String,
     partitions: u32,
+    has_lost_discards: bool,
 }
 
 impl Disk {
@@ -26,7 +30,7 @@ impl Disk {
         let sector = sector.to_string();
         let attach = ["--find", "--show", "--sector-size", &sector];
         let node = run(Command::new("losetup").args(attach).arg(image));
-        Disk { node: node.trim().to_string(), partitions: 0 }
+        Disk { node: node.trim().to_string(), partitions: 0, has_lost_discards: false }
     }
 
     /// Its node.
@@ -53,9 +57,25 @@ impl Disk {
     }
 
     /// Disables discards.
-    pub fn without_discard(self) -> Self {
+    pub fn without_discard(mut self) -> Self {
+        self.has_lost_discards = true;
         fs::write(self.queue("discard_max_bytes"), "0").expect("set its discards");
         self
+    }
+
+    /// Removes the free device and adds it again: without discards the kernel accepts no other limit any
+    /// more, and keeps that for the next file.
+    fn renew(&self) {
+        let Ok(number) = self.node.trim_start_matches("/dev/loop").parse() else { return };
+        let control = File::options().read(true).write(true).open("/dev/loop-control").expect("a control");
+        // Another test that lists all devices may look at it.
+        let is_removed = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            loopdev::remove(control.as_fd(), number).is_ok()
+        });
+        if is_removed {
+            let _ = loopdev::add(control.as_fd(), number);
+        }
     }
 
     fn queue(&self, file: &str) -> PathBuf {
@@ -70,10 +90,10 @@ impl Drop for Disk {
         for number in 1..=self.partitions {
             let _ = Command::new("delpart").args([&self.node, &number.to_string()]).status();
         }
-        if let Ok(most) = fs::read_to_string(self.queue("discard_max_hw_bytes")) {
-            let _ = fs::write(self.queue("discard_max_bytes"), most.trim());
-        }
         let _ = Command::new("losetup").args(["--detach", &self.node]).status();
+        if self.has_lost_discards {
+            self.renew();
+        }
     }
 }
 
