@@ -167,7 +167,7 @@ fn use_loop_devices_once() {
 
 /// The duration of each test, to find out which ones slow the suite down.
 static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
-const SLOWEST: usize = 400;
+const SLOWEST: usize = 12;
 
 fn timed(name: &'static str, run: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
     let begin = Instant::now();
