@@ -21,6 +21,8 @@ pub enum Levels {
     Filesystem,
     /// One of these words.
     Words(&'static [&'static str]),
+    /// A method of compression from [`METHODS`], optionally with its level: `zstd:3`.
+    Compression,
     /// A size in bytes.
     Size,
     /// A whole number.
@@ -235,7 +237,7 @@ pub static AXES: &[Axis] = &[
     },
     Axis {
         name: "compress",
-        levels: Levels::Words(&["no", "zlib", "lzo", "zstd"]),
+        levels: Levels::Compression,
         general: false,
         default: None,
         help: "compression of file data",
@@ -283,6 +285,9 @@ pub static AXES: &[Axis] = &[
         help: "additional mount options, comma-separated",
     },
 ];
+
+/// The methods of compression, and the highest level of each; 0 if it has none (fs/btrfs/compression.c).
+pub const METHODS: [(&str, u32); 4] = [("no", 0), ("zlib", 9), ("lzo", 0), ("zstd", 15)];
 
 /// The highest fill level in percent; above it, filesystems run out of the space that they need themselves.
 const FULLEST: u32 = 95;
@@ -374,6 +379,7 @@ impl Axis {
         let canonical = match self.levels {
             Levels::Filesystem => filesystem::find(&lower).map(|known| known.name.to_string()),
             Levels::Words(words) => words.contains(&lower.as_str()).then_some(lower),
+            Levels::Compression => compression(&lower),
             Levels::Size => {
                 lower.parse::<Bytes>().ok().filter(|size| size.0 > 0).map(|size| size.to_string())
             }
@@ -413,6 +419,7 @@ impl Axis {
                 nearest: match self.levels {
                     Levels::Filesystem => crate::nearest(text, filesystem::names()),
                     Levels::Words(words) => crate::nearest(text, words.iter().copied()),
+                    Levels::Compression => crate::nearest(text, METHODS.map(|(method, _)| method)),
                     _ => None,
                 }
                 .map(str::to_string),
@@ -450,9 +457,22 @@ impl Levels {
     /// What an error says was expected.
     fn expected(&self) -> String {
         match self {
-            Levels::Filesystem | Levels::Words(_) => format!("one of {self}"),
+            Levels::Filesystem | Levels::Words(_) | Levels::Compression => format!("one of {self}"),
             _ => self.to_string(),
         }
+    }
+}
+
+/// `zstd` or `zstd:3`, if there is such a method and level.
+fn compression(text: &str) -> Option<String> {
+    let (method, level) = match text.split_once(':') {
+        Some((method, level)) => (method, Some(level.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    let (name, most) = METHODS.into_iter().find(|(name, _)| *name == method)?;
+    match level {
+        None => Some(name.to_string()),
+        Some(level) => (1..=most).contains(&level).then(|| format!("{name}:{level}")),
     }
 }
 
@@ -461,6 +481,13 @@ impl fmt::Display for Levels {
         match self {
             Levels::Filesystem => f.write_str(&filesystem::names().collect::<Vec<_>>().join(", ")),
             Levels::Words(words) => f.write_str(&words.join(", ")),
+            Levels::Compression => {
+                let method = |(name, most): (&str, u32)| match most {
+                    0 => name.to_string(),
+                    most => format!("{name} ({name}:1 to {name}:{most})"),
+                };
+                f.write_str(&METHODS.map(method).join(", "))
+            }
             Levels::Size => f.write_str("a size such as 4k or 64M"),
             Levels::Count => f.write_str("a whole number"),
             Levels::Seconds => f.write_str("a duration in whole seconds, such as 5s"),

@@ -27,6 +27,7 @@ pub mod result;
 pub mod scheduler;
 pub mod study;
 pub mod sweep_header;
+pub mod sweep_name;
 pub mod sysctl;
 pub mod telemetry;
 pub mod units;

@@ -162,7 +162,7 @@ impl Draft {
 }
 
 /// The maximum length of a name in bytes: names determine the layout of tables, and nobody reads longer ones.
-pub const LONGEST_NAME: usize = 256;
+pub const LONGEST_NAME: usize = fsdyno_core::sweep_name::LONGEST;
 
 /// Imports the trials of files, in order. Those with the same configuration and the same workload are trials
 /// of one case.

@@ -32,7 +32,7 @@ pub use error::{Result, StoreError};
 pub use id::SweepId;
 pub use kept::{Added, kept};
 pub use portable::Unpacked;
-pub use sweeps::{LATEST, NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
+pub use sweeps::{NewSweep, Origin, Sweep, SweepState, SweepSummary, select};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;

@@ -13,8 +13,8 @@ use crate::id::SweepId;
 use crate::packed::{Packed, WINDOW_LOG_MAX};
 use crate::sweeps::{NewSweep, Origin, SweepState, begin, set_end};
 use crate::{Store, measures, room, trials};
-use fsdyno_core::{Environment, Measure, TrialRecord, figures};
-use jiff::Timestamp;
+use fsdyno_core::{Environment, Measure, TrialRecord, figures, sweep_name};
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::TransactionBehavior;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -120,19 +120,21 @@ impl Store {
         encoder.finish().and_then(|mut out| out.flush()).map_err(failed)
     }
 
-    /// Stores a sweep from a file, with all of its trials or not at all.
+    /// Stores a sweep from a file, under another name if one is given, with all of its trials or not at all.
     ///
     /// # Errors
     /// [`StoreError::NotPacked`] for whatever is wrong with it; [`StoreError::NoRoom`];
     /// [`StoreError::Sql`].
-    pub fn unpack(&mut self, file: impl Read) -> Result<Unpacked> {
+    pub fn unpack(&mut self, file: impl Read, name: Option<&str>) -> Result<Unpacked> {
         let action = "unpack a sweep";
         let decoder = zstd::stream::read::Decoder::new(file).and_then(|mut decoder| {
             decoder.window_log_max(WINDOW_LOG_MAX)?;
             Ok(decoder)
         });
         let mut lines = Lines { input: BufReader::new(decoder.map_err(unreadable)?), left: WHOLE_MAX };
-        let (sweep, head) = lines.head()?;
+        let (mut sweep, head) = lines.head()?;
+        let given = name.unwrap_or(&sweep.name);
+        sweep.name = sweep_name::check(given).map_err(|error| wrong(error.to_string()))?.to_string();
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.trying_to(action)?;
         let same = "SELECT id FROM sweeps WHERE started = ?1 AND seed = ?2 ORDER BY id LIMIT 1";
@@ -227,7 +229,6 @@ impl<R: BufRead> Lines<R> {
 }
 
 fn check_head(head: &Head) -> Result<()> {
-    check_name("name of the sweep", &head.name).map_err(wrong)?;
     let overrides: usize = head.overrides.iter().map(String::len).sum();
     let note = head.note.as_ref().map_or(0, String::len);
     for (what, length) in [("plan", head.plan_toml.len()), ("overrides", overrides), ("note", note)] {
@@ -242,9 +243,15 @@ fn check_head(head: &Head) -> Result<()> {
         return Err(wrong(format!("it plans more than {TRIALS_MAX} trials")));
     }
     let times = [Some(&head.started), head.finished.as_ref()];
-    match times.into_iter().flatten().all(|time| time.parse::<Timestamp>().is_ok()) {
+    let times = times.into_iter().flatten().map(|time| time.parse::<Timestamp>());
+    let Ok(times) = times.collect::<std::result::Result<Vec<_>, _>>() else {
+        return Err(wrong("its times are not valid"));
+    };
+    // It would be the latest sweep until then. Clocks may differ a little, but not by a day.
+    let latest = Timestamp::now().saturating_add(SignedDuration::from_hours(24));
+    match times.iter().all(|time| latest.as_ref().is_ok_and(|latest| time <= latest)) {
         true => Ok(()),
-        false => Err(wrong("its times are not valid")),
+        false => Err(wrong("its times are in the future")),
     }
 }
 

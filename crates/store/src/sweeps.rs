@@ -6,6 +6,7 @@ use crate::kept::Running;
 use crate::packed::Packed;
 use crate::row::{from_json, from_json_or_none, insert, number, to_json};
 use crate::{Store, measures, process, room, trials};
+use fsdyno_core::sweep_name::LATEST;
 use fsdyno_core::{Environment, TrialRecord};
 use jiff::{Timestamp, Unit};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
@@ -191,9 +192,6 @@ pub struct Sweep {
     /// See [`NewSweep::environment`].
     pub environment: Option<Environment>,
 }
-
-/// The word that selects the sweep that started last of those that are finished and have results.
-pub const LATEST: &str = "latest";
 
 const SUMMARY: &str =
     "SELECT sweeps.id, name, sweeps.started, sweeps.finished, state, process, cases, trials,

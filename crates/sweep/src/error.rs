@@ -110,6 +110,9 @@ impl PlanError {
 /// What is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanProblem {
+    /// A name that a sweep cannot have.
+    #[error("{0}")]
+    SweepName(#[from] fsdyno_core::sweep_name::NameError),
     /// A reserved name in `[kernels]`.
     #[error("kernel name '{name}' is reserved")]
     KernelName {

@@ -19,6 +19,21 @@ fn shares_are_whole_percent() {
 }
 
 #[test]
+fn methods_of_compression_may_have_a_level() {
+    let compress = find("compress").unwrap();
+    for good in ["no", "ZSTD", "zstd:15", "zlib:1", "lzo"] {
+        assert_eq!(compress.level(good).unwrap().text, good.to_lowercase());
+    }
+    for bad in ["zstd:16", "zstd:0", "zlib:10", "lzo:1", "zstd:", "zstd:3:3", "brotli"] {
+        let error = compress.level(bad).unwrap_err().to_string();
+        assert!(
+            error.contains("one of no, zlib (zlib:1 to zlib:9), lzo, zstd (zstd:1 to zstd:15)"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn old_scheduler_names_map_with_a_note() {
     let level = find("scheduler").unwrap().level("cfq").unwrap();
     assert_eq!(level.text, "bfq");

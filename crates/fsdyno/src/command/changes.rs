@@ -1,14 +1,13 @@
 //! `fsdyno delete`, `rename` and `note`: what a user does with stored sweeps.
 
-use super::results::ROOTS_PREFIX;
 use super::{Result, Surroundings, not_found};
 use crate::cli::{Delete, Note, Rename};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use crate::say;
 use anyhow::anyhow;
-use fsdyno_import::LONGEST_NAME;
-use fsdyno_store::{LATEST, Store, StoreError, SweepState, SweepSummary};
+use fsdyno_core::sweep_name::{self, LATEST, ROOTS_PREFIX};
+use fsdyno_store::{Store, StoreError, SweepState, SweepSummary};
 use fsdyno_verdict::text::plural;
 use std::io::Write;
 
@@ -75,22 +74,9 @@ pub fn note(surroundings: &Surroundings, options: &Note) -> Result {
     Ok(Status::Well)
 }
 
-/// A name that a sweep may have: one that selects nothing else.
+/// A name that a sweep may have.
 pub fn valid_name(name: &str) -> std::result::Result<&str, Trouble> {
-    let name = name.trim();
-    let reason = match name {
-        "" => "a name must not be empty".to_string(),
-        LATEST => format!("'{LATEST}' selects the latest sweep, so it cannot be a name"),
-        _ if name.parse::<i64>().is_ok() => format!("'{name}' is a number, so it cannot be a name"),
-        _ if name.starts_with(ROOTS_PREFIX) || name.starts_with("published:") => {
-            format!("'{name}' cannot be a name: what precedes the colon has a meaning of its own")
-        }
-        _ if name.len() > LONGEST_NAME => {
-            format!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", name.len())
-        }
-        _ => return Ok(name),
-    };
-    Err(Trouble::new(Status::Usage, anyhow!(reason)).hint("choose another name"))
+    sweep_name::check(name).map_err(|error| Trouble::new(Status::Usage, error).hint("choose another name"))
 }
 
 /// A sweep of this user's store.

@@ -6,6 +6,7 @@ use crate::cli::{Compare, Format};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::anyhow;
+use fsdyno_core::sweep_name::PUBLISHED_PREFIX;
 use fsdyno_core::{Measure, TrialRecord};
 use fsdyno_report::comparison as written;
 use fsdyno_report::published::{self, Published};
@@ -15,9 +16,6 @@ use fsdyno_verdict::comparison::{self, Comparison, Question};
 use fsdyno_verdict::select;
 use std::io::stdout;
 use std::path::Path;
-
-/// The prefix of a side that means published figures.
-const PUBLISHED: &str = "published:";
 
 pub fn run(surroundings: &Surroundings, options: &Compare) -> Result {
     let (first, second) = (options.first.as_str(), options.second());
@@ -157,10 +155,10 @@ fn beside_published(
 
 /// The published figures that a user means; `None` for a sweep.
 fn published(text: &str) -> std::result::Result<Option<&'static Published>, Trouble> {
-    let Some(name) = text.strip_prefix(PUBLISHED) else { return Ok(None) };
+    let Some(name) = text.strip_prefix(PUBLISHED_PREFIX) else { return Ok(None) };
     published::find(name).map(Some).map_err(|error| {
         let names: Vec<&str> = published::names().collect();
         Trouble::new(Status::Usage, error)
-            .hint(format!("use {PUBLISHED}NAME, where NAME is one of {}", names.join(", ")))
+            .hint(format!("use {PUBLISHED_PREFIX}NAME, where NAME is one of {}", names.join(", ")))
     })
 }

@@ -1,10 +1,12 @@
 //! `fsdyno import FORMAT FILE...`: imports results that were measured elsewhere.
 
+use super::changes::valid_name;
 use super::{Result, Surroundings};
 use crate::cli::{Import, ImportFormat};
 use crate::exit::{Status, Trouble};
 use crate::out;
 use anyhow::{Context, anyhow};
+use fsdyno_core::sweep_name;
 use fsdyno_import::{File, Format, ImportError, LONGEST_NAME, measure, trials};
 use fsdyno_store::NewSweep;
 use fsdyno_verdict::text::plural;
@@ -18,11 +20,10 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         ImportFormat::Fio => Format::Fio,
         ImportFormat::BonnieCsv => Format::BonnieCsv,
     };
-    for name in [&options.name, &options.configuration].into_iter().flatten() {
-        if name.len() > LONGEST_NAME {
-            let problem = anyhow!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", name.len());
-            return Err(Trouble::new(Status::Usage, problem).hint("nothing was imported"));
-        }
+    let named = options.name.as_deref().map(valid_name).transpose()?;
+    if let Some(long) = options.configuration.as_ref().filter(|name| name.len() > LONGEST_NAME) {
+        let problem = anyhow!("a name of {} bytes is too long; the limit is {LONGEST_NAME}", long.len());
+        return Err(Trouble::new(Status::Usage, problem).hint("nothing was imported"));
     }
     let files = options.files.iter().map(|path| read(path)).collect::<std::result::Result<Vec<_>, _>>()?;
     let broken = |error: ImportError| {
@@ -39,7 +40,10 @@ pub fn run(surroundings: &Surroundings, options: &Import) -> Result {
         Trouble::new(Status::Usage, anyhow!("the files contain no rates")).hint("nothing was imported")
     })?;
     let cases: BTreeSet<u32> = trials.iter().map(|trial| trial.case).collect();
-    let name = options.name.clone().unwrap_or_else(|| stem(&options.files[0]));
+    let name = match named {
+        Some(name) => name.to_string(),
+        None => sweep_name::check(&stem(&options.files[0])).unwrap_or("imported").to_string(),
+    };
     let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let sweep = NewSweep {
         name: name.clone(),

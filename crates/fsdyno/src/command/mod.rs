@@ -42,7 +42,7 @@ use fsdyno_guest::Qemu;
 use fsdyno_host::agent::AgentHost;
 use fsdyno_host::quoted;
 use fsdyno_report::Style;
-use fsdyno_store::{LATEST, Store, StoreError, Sweep};
+use fsdyno_store::{Store, StoreError, Sweep};
 use fsdyno_verdict::NoSuchCase;
 use results::find;
 use std::io::{IsTerminal, Write};

@@ -39,24 +39,21 @@ pub fn unpack(surroundings: &Surroundings, options: &Unpack) -> Result {
     let mut store = surroundings.open_store()?;
     let path = options.file.display().to_string();
     let unpacked = match path.as_str() {
-        "-" => store.unpack(stdin().lock()),
-        _ => store.unpack(File::open(&options.file).with_context(|| format!("cannot read '{path}'"))?),
+        "-" => store.unpack(stdin().lock(), name),
+        _ => store.unpack(File::open(&options.file).with_context(|| format!("cannot read '{path}'"))?, name),
     };
     let unpacked = unpacked.map_err(|error| {
         let trouble = anyhow::Error::from(error).context(format!("cannot unpack '{path}'"));
         Trouble::new(Status::Usage, trouble).hint("nothing was stored")
     })?;
     let id = unpacked.id;
-    if let Some(name) = name {
-        store.rename_sweep(id, name)?;
-    }
     if let Some(same) = unpacked.same_as {
         say::note(&format!("note: sweep {same} is the same one; fsdyno delete {id} removes the copy"));
     }
     writeln!(
         out::text(&surroundings.style),
         "sweep {id} '{}': {} from '{path}'; fsdyno show {id}",
-        name.unwrap_or(&unpacked.name),
+        unpacked.name,
         plural(u64::from(unpacked.trials), "trial"),
     )?;
     Ok(Status::Well)

@@ -3,12 +3,10 @@
 use super::{Surroundings, not_found};
 use crate::exit::Trouble;
 use crate::say;
-use fsdyno_store::{LATEST, Store, StoreError, Sweep, SweepSummary, select};
+use fsdyno_core::sweep_name::{LATEST, ROOTS_PREFIX};
+use fsdyno_store::{Store, StoreError, Sweep, SweepSummary, select};
 use jiff::Timestamp;
 use std::cell::Cell;
-
-/// What stands before the number of a sweep of root.
-pub const ROOTS_PREFIX: &str = "root:";
 
 /// Stores to read, the user's own first.
 pub struct Shelves {

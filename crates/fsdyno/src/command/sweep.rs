@@ -2,7 +2,7 @@
 
 use super::plans::{load, source};
 use super::show::{self, Details};
-use super::{LATEST, Result, Surroundings, header, image, log, not_found, overrides};
+use super::{Result, Surroundings, header, image, log, not_found, overrides};
 use crate::cli::{Format, Sweep};
 use crate::exit::{Status, Trouble};
 use crate::interrupt::Interrupt;
@@ -10,6 +10,7 @@ use crate::lock::SweepLock;
 use crate::progress::{Display, human};
 use crate::say;
 use anyhow::anyhow;
+use fsdyno_core::sweep_name::LATEST;
 use fsdyno_core::{DeviceSpec, Outcome, TrialRecord};
 use fsdyno_host::quoted;
 use fsdyno_store::{Added, Store, SweepId, SweepSummary};

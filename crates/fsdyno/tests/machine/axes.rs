@@ -53,6 +53,7 @@ fn no_level_is_forgotten() {
         let levels: &[&str] = match axis.levels {
             Levels::Words(words) => words,
             Levels::Switch => &["0", "1"],
+            Levels::Compression => &["no", "zlib", "lzo", "zstd"],
             Levels::Journal => &["internal", "external", "none"],
             Levels::Size
             | Levels::Percent

@@ -47,7 +47,7 @@ fn a_sweep_comes_out_of_its_file_as_it_went_in() {
     let (_first, mut old, id, file) = packed();
     let (_second, mut new) = store();
     new.create_sweep(&sweep("other")).unwrap();
-    let unpacked = new.unpack(&file[..]).unwrap();
+    let unpacked = new.unpack(&file[..], None).unwrap();
     assert_eq!((unpacked.id.0, unpacked.trials, unpacked.same_as), (2, 3, None));
     assert_eq!(new.trials(unpacked.id).unwrap(), old.trials(id).unwrap());
     let (was, is) = (old.sweep(id).unwrap(), new.sweep(unpacked.id).unwrap());
@@ -58,7 +58,7 @@ fn a_sweep_comes_out_of_its_file_as_it_went_in() {
     (summary.id, summary.selector, summary.origin) = (id, "1".to_string(), Origin::Run);
     assert_eq!(summary, was.summary);
     // The same once more is told.
-    assert_eq!(old.unpack(&file[..]).unwrap().same_as, Some(id));
+    assert_eq!(old.unpack(&file[..], None).unwrap().same_as, Some(id));
 }
 
 #[test]
@@ -84,6 +84,13 @@ fn nothing_of_a_hostile_file_is_stored() {
         ("a trial twice", compressed(&[&good[..2], &good[1..]].concat()), "already stored"),
         ("a newer version", change(0, &|head| head["fsdyno_sweep"] = 2.into()), "format version 2"),
         ("a long name", change(0, &|head| head["name"] = long.clone().into()), "300 bytes"),
+        ("a number as its name", change(0, &|head| head["name"] = "7".into()), "'7' is a number"),
+        ("a name of two lines", change(0, &|head| head["name"] = "a\nb".into()), "line break"),
+        (
+            "from the future",
+            change(0, &|head| head["started"] = "2999-01-01T00:00:00Z".into()),
+            "in the future",
+        ),
         ("no time", change(0, &|head| head["started"] = "then".into()), "times"),
         ("no measure", change(0, &|head| head["measure"] = "nothing".into()), "measure"),
         ("no seed", change(0, &|head| head["seed"] = "-1".into()), "seed"),
@@ -96,13 +103,15 @@ fn nothing_of_a_hostile_file_is_stored() {
         ("a line without end", bomb(200 << 20), "its first line is too long"),
     ];
     for (what, file, expected) in hostile {
-        let error = store.unpack(&file[..]).unwrap_err().to_string();
+        let error = store.unpack(&file[..], None).unwrap_err().to_string();
         assert!(error.contains(expected) && error.len() < 400, "{what}: {error}");
         assert_eq!(store.sweeps().unwrap().len(), 1, "{what}");
     }
     let possible =
         change(1, &|trial| trial["lifecycle_ns"]["mkfs"] = serde_json::to_value(Nanos(5)).unwrap());
-    assert_eq!(store.unpack(&possible[..]).unwrap().trials, 3);
+    assert_eq!(store.unpack(&possible[..], None).unwrap().trials, 3);
+    let renamed = change(0, &|head| head["name"] = "latest".into());
+    assert_eq!(store.unpack(&renamed[..], Some("mine")).unwrap().name, "mine");
 }
 
 /// A few kilobytes that expand to this many.

@@ -10,6 +10,7 @@ use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
 use fsdyno_core::filesystem;
 use fsdyno_core::kernel::{DEBIAN_PREFIX, HOST_KERNEL};
+use fsdyno_core::sweep_name;
 use fsdyno_core::units::Size;
 use fsdyno_core::{
     AXES, Bytes, CacheState, DeviceSpec, DiskCache, GuestShape, KernelSpec, Measure, Nanos, Study, Workload,
@@ -136,7 +137,7 @@ impl RawPlan {
         });
         let (repetitions, enough) = repetitions(document, &plan)?;
         Ok(RawPlan {
-            name: plan.string("name")?.unwrap_or(file_stem).to_string(),
+            name: name(&plan, file_stem)?,
             study: study(&plan)?,
             repetitions,
             enough,
@@ -206,6 +207,15 @@ pub(crate) fn study(plan: &Section<'_>) -> Result<Option<Study>, PlanError> {
     let names: Vec<&str> = Study::ALL.iter().map(|study| study.name()).collect();
     let known = name.parse::<Study>();
     known.map(Some).map_err(|_| plan.error("study", PlanProblem::unknown_word("study", name, &names)))
+}
+
+/// The name of the sweep. A file may be called what a sweep cannot be.
+fn name(plan: &Section<'_>, file_stem: &str) -> Result<String, PlanError> {
+    let valid = match plan.string("name")? {
+        Some(name) => sweep_name::check(name).map_err(|error| plan.error("name", error.into()))?,
+        None => sweep_name::check(file_stem).unwrap_or("plan"),
+    };
+    Ok(valid.to_string())
 }
 
 /// The plan's own kernels, by their names on the axis `kernel`.

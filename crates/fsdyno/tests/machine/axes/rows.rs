@@ -230,6 +230,7 @@ pub fn btrfs() -> Vec<Row> {
         row("btrfs", &[("compress", "zlib")], &[Shows("compress=zlib:3")]),
         row("btrfs", &[("compress", "lzo")], &[Shows("compress=lzo")]),
         row("btrfs", &[("compress", "zstd")], &[Shows("compress=zstd:3")]),
+        row("btrfs", &[("compress", "zstd:9")], &[Shows("compress=zstd:9")]),
         row("btrfs", &[("datacow", "0")], &[Shows("nodatacow")]),
         row("btrfs", &[("datacow", "1")], &[NoOption("nodatacow")]),
         row("btrfs", &[("datacow", "0"), ("compress", "lzo")], &[Contradiction("excludes compression")]),

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// A sector in sysfs and in the arguments of addpart(8), whatever the disk's own sector size.
 const SECTOR: u64 = 512;
 
+/// What a removed loop device loses.
+const KEPT: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb"];
+
 /// A disk that lasts as long as its test.
 pub struct Disk {
     node: String,
@@ -63,18 +66,22 @@ impl Disk {
         self
     }
 
-    /// Removes the free device and adds it again: without discards the kernel accepts no other limit any
-    /// more, and keeps that for the next file.
+    /// Removes the free device and adds it again, with its other settings: without discards the kernel
+    /// accepts no other limit any more, and keeps that for the next file.
     fn renew(&self) {
         let Ok(number) = self.node.trim_start_matches("/dev/loop").parse() else { return };
+        let before = KEPT.map(|setting| fs::read_to_string(self.queue(setting)).expect("a setting"));
         let control = File::options().read(true).write(true).open("/dev/loop-control").expect("a control");
         // Another test that lists all devices may look at it.
         let is_removed = (0..200).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             loopdev::remove(control.as_fd(), number).is_ok()
         });
-        if is_removed {
-            let _ = loopdev::add(control.as_fd(), number);
+        if is_removed && loopdev::add(control.as_fd(), number).is_ok() {
+            for (setting, before) in KEPT.iter().zip(before) {
+                let chosen = before.split(['[', ']']).nth(1).unwrap_or(before.trim());
+                let _ = fs::write(self.queue(setting), chosen);
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use std::os::unix::fs::chown;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Condvar, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 /// ID of the user and the group without privileges.
@@ -62,13 +62,41 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Filesystem("btrfs"),
 ];
 
+/// Tests that wait for each other, in the order of their turns.
+struct Lane {
+    /// How many have come, and how many may have begun.
+    turns: Mutex<(usize, usize)>,
+    ended: Condvar,
+}
+
 /// Tests that use the machine's own devices run one at a time, so that every change found afterwards was made
-/// by that test. The others run in parallel with them: those in guests keep one processor busy, those on FUSE
-/// mostly wait.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// by that test.
+static MACHINE: Lane = Lane::of(1);
+/// The others run in parallel with them: those in guests keep one processor busy each, those on FUSE mostly
+/// wait.
+static APART: Lane = Lane::of(2);
 /// Locked exclusively by tests that compare times.
 static QUIET: RwLock<()> = RwLock::new(());
-const AT_ONCE: usize = 3;
+
+impl Lane {
+    const fn of(at_once: usize) -> Self {
+        Lane { turns: Mutex::new((0, at_once)), ended: Condvar::new() }
+    }
+
+    /// Waits for its turn, and runs.
+    fn run<T>(&self, run: impl FnOnce() -> T) -> T {
+        let mut turns = self.turns.lock().expect(UNHARMED);
+        let own = turns.0;
+        turns.0 += 1;
+        drop(self.ended.wait_while(turns, |turns| own >= turns.1).expect(UNHARMED));
+        let result = run();
+        self.turns.lock().expect(UNHARMED).1 += 1;
+        self.ended.notify_all();
+        result
+    }
+}
+
+const UNHARMED: &str = "a panic never leaves a test";
 
 impl Test {
     /// Its name without that of the suite, which its file is called after.
@@ -91,39 +119,31 @@ impl Test {
     }
 
     fn run(&self) -> Result<(), Failed> {
-        const UNHARMED: &str = "a panic never leaves a test";
-        let (_alone, _beside_others);
-        match self.needs(Requirement::Quiet) {
-            true => _alone = QUIET.write().expect(UNHARMED),
-            false => _beside_others = QUIET.read().expect(UNHARMED),
-        }
-        if self.is_apart() {
-            return timed(self.shown(), || outcome(catch_unwind(self.body)));
-        }
-        let _machine = MACHINE.lock().expect(UNHARMED);
-        timed(self.shown(), || guarded(self.body))
+        let lane = if self.is_apart() { &APART } else { &MACHINE };
+        lane.run(|| {
+            let (_alone, _beside_others);
+            match self.needs(Requirement::Quiet) {
+                true => _alone = QUIET.write().expect(UNHARMED),
+                false => _beside_others = QUIET.read().expect(UNHARMED),
+            }
+            timed(self.shown(), || match self.is_apart() {
+                true => outcome(catch_unwind(self.body)),
+                false => guarded(self.body),
+            })
+        })
     }
-}
-
-/// Spreads the tests that are apart evenly among the others, so that some are always running in parallel.
-fn spread(tests: Vec<Test>) -> Vec<Test> {
-    let (apart, machine): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(Test::is_apart);
-    let mut order: Vec<(usize, Test)> = Vec::new();
-    for (kind, tests) in [apart, machine].into_iter().enumerate() {
-        let count = tests.len().max(1);
-        // Positions in millionths of the whole, those apart first.
-        order.extend(tests.into_iter().enumerate().map(|(at, test)| (at * 1_000_000 / count + kind, test)));
-    }
-    order.sort_by_key(|(place, _)| *place);
-    order.into_iter().map(|(_, test)| test).collect()
 }
 
 /// Runs the tests. The state of the machine is recorded before and after those that run on the machine
 /// itself.
-pub fn run(tests: Vec<Test>) {
+pub fn run(mut tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(AT_ONCE);
-    let trials = spread(tests)
+    // Each waits for its turn.
+    arguments.test_threads = Some(tests.len());
+    // Those that need the machine for themselves come first, because waiting until all others have ended
+    // takes long.
+    tests.sort_by_key(|test| !test.needs(Requirement::Quiet));
+    let trials = tests
         .into_iter()
         .map(|test| {
             let unmet: Vec<String> =

@@ -308,6 +308,7 @@ impl<'a> Grammar<'a> {
             }
             (_, Levels::Filesystem) => self.text(&filesystem::names().collect::<Vec<_>>(), HOSTILE),
             (_, Levels::Words(known)) => self.text(known, HOSTILE),
+            (_, Levels::Compression) => self.text(&["no", "zlib", "lzo", "zstd", "zstd:3"], HOSTILE),
             (_, Levels::Size) => self.text(SIZES, HUGE),
             (_, Levels::Count) => self.text(&["2", "4", "8", "64", "128"], HUGE),
             (_, Levels::Seconds) => self.text(&["1", "5", "30"], HUGE),
