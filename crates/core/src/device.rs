@@ -1,7 +1,8 @@
 //! What a trial runs on: disks, and layers built on them.
 //!
 //! A disk is an image, a block device or, if nothing is formatted, a directory. A layer is an md array, an
-//! lvm volume or a disk slowed down by dm-delay. Layers nest like kernel devices, outermost first.
+//! lvm volume or a disk slowed down by dm-delay. Layers nest like kernel devices, outermost first. A pool is
+//! no device: it is the disks over which a filesystem spreads itself.
 
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,15 @@ pub enum DeviceSpec {
     Lvm(Lvm),
     /// A disk that answers with a delay.
     Delayed(Delayed),
+    /// Several disks for one filesystem that spreads over them itself.
+    Pool(Pool),
+}
+
+/// Several disks for one filesystem that spreads over them itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Its members, of which the filesystem is mounted by the first.
+    pub disks: Vec<DeviceSpec>,
 }
 
 /// A file behind a loop device, made and removed by the sweep.
@@ -266,7 +276,9 @@ impl DeviceSpec {
     pub fn below(&self) -> &[DeviceSpec] {
         match self {
             DeviceSpec::Image(_) | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => &[],
-            DeviceSpec::Md(Md { disks, .. }) | DeviceSpec::Lvm(Lvm { disks, .. }) => disks,
+            DeviceSpec::Md(Md { disks, .. })
+            | DeviceSpec::Lvm(Lvm { disks, .. })
+            | DeviceSpec::Pool(Pool { disks }) => disks,
             DeviceSpec::Delayed(Delayed { disk, .. }) => std::slice::from_ref(&**disk),
         }
     }
@@ -279,9 +291,18 @@ impl DeviceSpec {
         }
     }
 
+    /// The devices that a filesystem is created on: the disks of a pool, else this one alone.
+    pub fn members(&self) -> &[DeviceSpec] {
+        match self {
+            DeviceSpec::Pool(Pool { disks }) => disks,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Every layer, outermost first.
     pub fn layers(&self) -> Vec<&DeviceSpec> {
-        let own = (!self.below().is_empty()).then_some(self);
+        let is_layer = !self.below().is_empty() && !matches!(self, DeviceSpec::Pool(_));
+        let own = is_layer.then_some(self);
         own.into_iter().chain(self.below().iter().flat_map(DeviceSpec::layers)).collect()
     }
 
@@ -299,6 +320,7 @@ impl DeviceSpec {
         Ok(match self {
             DeviceSpec::Md(md) => DeviceSpec::Md(Md { disks: all(&md.disks)?, ..md.clone() }),
             DeviceSpec::Lvm(lvm) => DeviceSpec::Lvm(Lvm { disks: all(&lvm.disks)?, ..lvm.clone() }),
+            DeviceSpec::Pool(Pool { disks }) => DeviceSpec::Pool(Pool { disks: all(disks)? }),
             DeviceSpec::Delayed(Delayed { delay, disk }) => {
                 let disk = Box::new(disk.on_other_disks(replace)?);
                 DeviceSpec::Delayed(Delayed { delay: *delay, disk })
@@ -322,7 +344,7 @@ impl DeviceSpec {
         self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block { .. }))
     }
 
-    /// Its size if every disk is an image. The few megabytes that a layer keeps for itself are not
+    /// Its size if every disk is an image; of a pool, see [`DeviceSpec::size_by`]. The few megabytes that a layer keeps for itself are not
     /// subtracted.
     pub fn size(&self) -> Option<Bytes> {
         self.size_by(&mut |disk| match disk {
@@ -332,7 +354,8 @@ impl DeviceSpec {
         .ok()
     }
 
-    /// Its size from those of its disks.
+    /// Its size from those of its disks. A pool counts with what it holds if everything is on two disks, so
+    /// that a share of it is the same load under every data profile.
     ///
     /// # Errors
     /// The first that `size_of` gives.
@@ -344,6 +367,11 @@ impl DeviceSpec {
             DeviceSpec::Delayed(_) => Ok(Bytes(least())),
             DeviceSpec::Lvm(_) | DeviceSpec::Md(Md { level: RaidLevel::Raid0, .. }) => {
                 Ok(Bytes(sizes.iter().copied().fold(0, u64::saturating_add)))
+            }
+            DeviceSpec::Pool(_) => {
+                let all = sizes.iter().copied().fold(0, u64::saturating_add);
+                let most = sizes.iter().copied().max().unwrap_or(0);
+                Ok(Bytes((all / 2).min(all - most)))
             }
             DeviceSpec::Md(md) => {
                 let halves = u128::from(md.level.halves(sizes.len() as u64));
@@ -361,6 +389,7 @@ impl DeviceSpec {
                 let halves = u128::from(md.level.halves(count).max(1));
                 Bytes((u128::from(whole.0) * 2).div_ceil(halves).min(u64::MAX.into()) as u64)
             }
+            DeviceSpec::Pool(_) => Bytes(whole.0.saturating_mul(2).div_ceil(count)),
             DeviceSpec::Lvm(_) => Bytes(whole.0.div_ceil(count)),
             _ => whole,
         }
@@ -402,6 +431,7 @@ impl fmt::Display for DeviceSpec {
                 write!(f, " on {}", members(disks))
             }
             DeviceSpec::Delayed(Delayed { delay, disk }) => write!(f, "{disk}, delayed by {delay}"),
+            DeviceSpec::Pool(Pool { disks }) => write!(f, "pool of {}", members(disks)),
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Formats of other programs: reads what they print as phases and figures, and writes our figures as they
 //! print theirs.
 //!
-//! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`], [`postmark`], and
-//! [`fio`], which is only read. A reader takes a text at its word and fills in nothing: a figure that is not
+//! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`] and [`postmark`]; [`fio`],
+//! [`dbench`] and [`sqlite`] are only read. A reader takes a text at its word and fills in nothing: a figure that is not
 //! there is absent. A writer takes plain figures and knows nothing about trials, what they are merged from,
 //! or where the text goes.
 
 pub mod bonnie;
+pub mod dbench;
 pub mod fio;
 pub mod fsopbench;
 pub mod postmark;
+pub mod sqlite;
 
 use fsdyno_core::units::Nanos;
 use fsdyno_core::{PhaseResult, Warning, WarningKind};

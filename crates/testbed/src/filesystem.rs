@@ -64,8 +64,10 @@ pub struct Targets {
     pub size: Option<Bytes>,
     /// The largest logical block of its devices; absent in a dry run.
     pub sector: Option<Bytes>,
-    /// Where the filesystem is.
+    /// Where the filesystem is; of those over which it spreads, the first.
     pub data: Target,
+    /// The others over which it spreads.
+    pub others: Vec<Target>,
     /// Where its external journal is.
     pub journal: Option<Target>,
 }
@@ -118,6 +120,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     }
     /// The smallest device that its mkfs accepts.
     fn minimum_size(&self, configuration: &Configuration) -> Bytes;
+    /// The fewest devices that a configuration needs; `None` if it is always on one.
+    fn least_members(&self, _configuration: &Configuration) -> Option<usize> {
+        None
+    }
     /// Settings that contradict each other or this filesystem, one line each.
     fn contradictions(&self, configuration: &Configuration) -> Vec<String>;
     /// Settings that this kernel, its tools, or a device of this size do not support, one line each, with the
@@ -145,6 +151,10 @@ pub trait Filesystem: std::fmt::Debug + Sync {
     /// Its own mount options, as in mount(8); the journal is a device node. Empty unless its axes need some.
     fn mount_options(&self, _configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
         Vec::new()
+    }
+    /// The mount option that names another device over which it spreads.
+    fn member_option(&self, _node: &Path) -> Option<String> {
+        None
     }
     /// The values of its mkfs options, by the tool's man page and source. A plan's mkfs text is checked
     /// against this, and an option that is not listed is rejected.

@@ -92,6 +92,7 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
             Image::SECTORS[0]
         ));
     }
+    found.extend(members_contradiction(configuration, &devices.data));
     if let Err(why) = journal_spec(configuration, devices) {
         found.push(why);
     }
@@ -108,6 +109,24 @@ fn device_contradictions(configuration: &Configuration, devices: &Devices) -> Ve
         }
     }
     found
+}
+
+/// A filesystem that is always on one device, in a pool; one that needs more devices than there are.
+fn members_contradiction(configuration: &Configuration, data: &DeviceSpec) -> Option<String> {
+    let filesystem = filesystem::find(&configuration.filesystem)?;
+    let members = data.members().len();
+    let name = filesystem.name();
+    match filesystem.least_members(configuration) {
+        None if members > 1 => Some(format!(
+            "{name} is created on one device, not on a pool; [device.md] and [device.lvm] build one from several \
+             disks"
+        )),
+        Some(least) if members < least => Some(format!(
+            "{name} needs at least {least} disks with these profiles, and [device.pool] names them; here it has \
+             {members}"
+        )),
+        _ => None,
+    }
 }
 
 /// Options that both the plan's `mount` text and its axes set, with different values.
@@ -299,26 +318,27 @@ pub(crate) fn commands_on(
             lines.extend(of_image(image));
         }
     }
-    let mut target = |index, spec: &DeviceSpec| Target {
+    let mut target = |(index, spec): (u64, &DeviceSpec)| Target {
         handle: DeviceHandle(index),
         node: planned_node(spec, blank, &mut lines),
         planned: spec.path().to_path_buf(),
     };
-    let targets = Targets {
-        size: data.size(),
-        sector: None,
-        data: target(0, data),
-        journal: journal.map(|spec| target(1, spec)),
-    };
+    let mut numbered = (0..).zip(data.members());
+    let Some(first) = numbered.next().map(&mut target) else { return Vec::new() };
+    let others: Vec<Target> = numbered.map(&mut target).collect();
+    let journal = journal.map(|spec| target((u64::MAX, spec)));
+    let targets = Targets { size: data.size(), sector: None, data: first, others, journal };
     lines.extend(filesystem.mkfs(configuration, &targets, Some(seed)).iter().map(fsdyno_host::Command::line));
     let queues = planned_queues(data);
     lines.extend(tunable::settings(configuration, Some(&queues)).iter().map(write_line));
     let journal_node = targets.journal.as_ref().map(|target| target.node.as_path());
+    let members = targets.others.iter().filter_map(|target| filesystem.member_option(&target.node));
+    let options = all_mount_options(filesystem, configuration, journal_node);
     let request = MountRequest {
         filesystem: filesystem.descriptor().kernel_type.to_string(),
         source: targets.data.node.clone(),
         device: None,
-        options: all_mount_options(filesystem, configuration, journal_node),
+        options: options.into_iter().chain(members).collect(),
         target: mount_directory("RANDOM"),
     };
     lines.push(request.line());
@@ -370,7 +390,7 @@ fn planned_queues(spec: &DeviceSpec) -> Queues {
             }
             DeviceSpec::Md(_) => "mdN".to_string(),
             DeviceSpec::Lvm(_) | DeviceSpec::Delayed(_) => "dm-N".to_string(),
-            DeviceSpec::Image(_) | DeviceSpec::Directory { .. } => "loopN".to_string(),
+            DeviceSpec::Image(_) | DeviceSpec::Directory { .. } | DeviceSpec::Pool(_) => "loopN".to_string(),
         };
         Path::new("/sys/block").join(name).join("queue")
     };

@@ -138,7 +138,11 @@ impl Unmounted {
         let at = || TestbedError::at("check");
         let handles = volume.open_again(host, journal, "check")?;
         let mut targets = volume.targets();
-        for (target, handle) in std::iter::once(&mut targets.data).chain(&mut targets.journal).zip(&handles) {
+        for (target, handle) in std::iter::once(&mut targets.data)
+            .chain(&mut targets.others)
+            .chain(&mut targets.journal)
+            .zip(&handles)
+        {
             target.handle = *handle;
         }
         let Some(command) = volume.filesystem.check(&targets) else { return Ok(None) };

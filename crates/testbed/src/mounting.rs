@@ -37,11 +37,14 @@ pub(crate) fn mount_again(
 /// How a volume is mounted each time, from the device that is open.
 pub(crate) fn mount_request(trial: &Trial, volume: &Volume, open: DeviceHandle) -> MountRequest {
     let log = volume.journal.as_ref().map(|device| device.target.node.as_path());
+    let members =
+        volume.others.iter().filter_map(|device| volume.filesystem.member_option(&device.target.node));
+    let options = all_mount_options(volume.filesystem, &trial.configuration, log);
     MountRequest {
         filesystem: volume.filesystem.descriptor().kernel_type.to_string(),
         source: volume.data.target.node.clone(),
         device: Some(open),
-        options: all_mount_options(volume.filesystem, &trial.configuration, log),
+        options: options.into_iter().chain(members).collect(),
         target: trial.target.clone(),
     }
 }

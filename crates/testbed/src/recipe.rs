@@ -17,23 +17,35 @@ use std::path::PathBuf;
 /// The recipe of a configuration on the devices of its trial. Their size and sectors matter: a filesystem and
 /// its external journal must have the same block size, which depends on both.
 pub(crate) fn recipe(configuration: &Configuration, volume: &Volume) -> Recipe {
-    let Targets { size, sector, journal, .. } = volume.targets();
+    let Targets { size, sector, others, journal, .. } = volume.targets();
+    let devices = Devices { size, sector, members: 1 + others.len(), external_journal: journal.is_some() };
     Recipe {
         device: layer::all(&volume.data.spec).into_iter().rev().flat_map(Layer::recipe).collect(),
-        ..of_filesystem(volume.filesystem, configuration, (size, sector), journal.is_some())
+        ..of_filesystem(volume.filesystem, configuration, &devices)
     }
 }
 
-fn of_filesystem(
-    filesystem: &dyn Filesystem,
-    configuration: &Configuration,
-    (size, sector): (Option<Bytes>, Option<Bytes>),
+/// What matters of the devices of a trial.
+struct Devices {
+    size: Option<Bytes>,
+    sector: Option<Bytes>,
+    /// Over how many the filesystem spreads.
+    members: usize,
     external_journal: bool,
-) -> Recipe {
+}
+
+fn of_filesystem(filesystem: &dyn Filesystem, configuration: &Configuration, devices: &Devices) -> Recipe {
     let target =
         |index, name: &str| Target { handle: DeviceHandle(index), node: name.into(), planned: name.into() };
-    let journal = external_journal.then(|| target(1, Recipe::JOURNAL));
-    let targets = Targets { size, sector, data: target(0, Recipe::DEVICE), journal };
+    let others =
+        (2..=devices.members as u64).map(|number| target(number, &format!("{}{number}", Recipe::DEVICE)));
+    let targets = Targets {
+        size: devices.size,
+        sector: devices.sector,
+        data: target(0, Recipe::DEVICE),
+        others: others.collect(),
+        journal: devices.external_journal.then(|| target(1, Recipe::JOURNAL)),
+    };
     let journal = targets.journal.as_ref().map(|target| target.node.as_path());
     let queues = Queues::of_disk(PathBuf::from("queue"));
     let settings = tunable::settings(configuration, Some(&queues));
@@ -70,8 +82,9 @@ mod tests {
         let settings = settings.iter().map(|(axis, level)| ((*axis).to_string(), (*level).to_string()));
         let configuration =
             Configuration { name: String::new(), filesystem: name.to_string(), settings: settings.collect() };
-        let device = (Some(Bytes(size)), Some(Bytes(sector)));
-        of_filesystem(filesystem::find(name).unwrap(), &configuration, device, external)
+        let (size, sector) = (Some(Bytes(size)), Some(Bytes(sector)));
+        let devices = Devices { size, sector, members: 1, external_journal: external };
+        of_filesystem(filesystem::find(name).unwrap(), &configuration, &devices)
     }
 
     #[test]

@@ -36,11 +36,12 @@ pub(crate) fn ways_back(
     data: &DeviceSpec,
     journal: Option<&DeviceSpec>,
 ) -> Vec<UndoAction> {
-    let on_data = named_disk(data).map(|disk| (disk, filesystem.identifier(seed, data.path())));
+    let members = data.members().iter().filter_map(named_disk);
+    let on_data = members.map(|disk| (disk, filesystem.identifier(seed, data.path())));
     let on_journal = journal.and_then(|journal| {
         Some((named_disk(journal)?, filesystem.journal_identifier(seed, data.path(), journal.path())?))
     });
-    let labels = on_data.into_iter().chain(on_journal);
+    let labels = on_data.chain(on_journal);
     labels.map(|(disk, uuid)| UndoAction::ClearLabel { disk, label: Label::Filesystem { uuid } }).collect()
 }
 

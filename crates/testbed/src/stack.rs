@@ -65,9 +65,13 @@ pub fn build(
             }
             let images = device::make_images(host, journal, &specs, Some(&target), &testbed.kept_images())?;
             let mut open = |spec| device::open(host, journal, testbed, &images, spec, interrupt);
-            let data = open(data)?;
+            let mut members = data.members().iter().map(&mut open).collect::<Result<Vec<_>>>()?;
             let log = log.map(open).transpose()?;
-            Location::Volume(Box::new(Volume { filesystem, data, journal: log }))
+            let others = members.split_off(1);
+            let Some(data) = members.pop() else {
+                return Err(contradiction(format!("'{data}' has no disks")));
+            };
+            Location::Volume(Box::new(Volume { filesystem, data, others, journal: log }))
         }
         (_, None) => {
             return Err(contradiction(format!(
@@ -179,9 +183,8 @@ fn mount_volume(
     journal: &mut UndoJournal,
     volume: &Volume,
 ) -> Result<Mounted> {
-    let Volume { filesystem, data, .. } = volume;
-    let filesystem = *filesystem;
-    let queues = queues(data);
+    let filesystem = volume.filesystem;
+    let queues = queues(volume);
     let target = trial.target.clone();
     let settings = tunable::settings(&trial.configuration, Some(&queues));
     tunable::journal_and_apply(host, journal, &settings, &[])?;
@@ -211,9 +214,10 @@ fn mount_volume(
 }
 
 /// Requests queue at the disks; readahead is decided at the device that the filesystem reads.
-fn queues(device: &Device) -> Queues {
+fn queues(volume: &Volume) -> Queues {
     let of = |device: &Device| tunable::queue_directory(&device.identity);
-    Queues::new(of(device), device.disks().into_iter().map(of))
+    let members = std::iter::once(&volume.data).chain(&volume.others);
+    Queues::new(of(&volume.data), members.flat_map(Device::disks).map(of))
 }
 
 /// The scheduler of the disks; all of them if they differ.

@@ -32,19 +32,22 @@ pub(crate) enum Location {
 pub(crate) struct Volume {
     pub filesystem: &'static dyn Filesystem,
     pub data: Device,
+    /// The other devices over which it spreads.
+    pub others: Vec<Device>,
     pub journal: Option<Device>,
 }
 
 impl Volume {
     pub(crate) fn devices(&self) -> impl Iterator<Item = &Device> {
-        std::iter::once(&self.data).chain(&self.journal)
+        std::iter::once(&self.data).chain(&self.others).chain(&self.journal)
     }
 
-    /// The longest that mkfs may take: the time to write all of a slow device, which no mkfs does. It may
+    /// The longest that mkfs may take: the time to write all of its slow devices, which no mkfs does. It may
     /// hang although its own device is fine: mkfs.btrfs reads every device of the machine to check that a
     /// UUID is new.
     pub(crate) fn mkfs_limit(&self) -> Duration {
-        let writing = Duration::from_secs(self.data.identity.size_bytes / SLOW_RATE);
+        let bytes = self.devices().map(|device| device.identity.size_bytes);
+        let writing = Duration::from_secs(bytes.fold(0, u64::saturating_add) / SLOW_RATE);
         MKFS_BASE.saturating_add(writing).min(MKFS_MOST)
     }
 
@@ -65,6 +68,7 @@ impl Volume {
             size: Some(Bytes(self.data.identity.size_bytes)),
             sector: self.devices().map(|device| device.sector).max(),
             data: self.data.target.clone(),
+            others: self.others.iter().map(|device| device.target.clone()).collect(),
             journal: self.journal.as_ref().map(|device| device.target.clone()),
         }
     }

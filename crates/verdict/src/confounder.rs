@@ -98,7 +98,7 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
             return None;
         }
         let bytes = read(one);
-        let from_device = one.telemetry.filesystem_device()?.read_bytes;
+        let from_device = one.telemetry.filesystem_device(members(record))?.read_bytes;
         (bytes >= FEW_BYTES).then(|| 1.0 - from_device.min(bytes) as f64 / bytes as f64)
     })?;
     let device = one.telemetry.devices.first()?;
@@ -106,9 +106,14 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' delivered {:.0} MB",
         share * 100.0,
         megabytes(read(one)),
-        megabytes(one.telemetry.filesystem_device()?.read_bytes)
+        megabytes(one.telemetry.filesystem_device(members(record))?.read_bytes)
     );
     warning(WarningKind::PageCache, one, &text)
+}
+
+/// Over how many devices the filesystem spreads.
+fn members(record: &TrialRecord) -> usize {
+    record.device.members().len()
 }
 
 /// Bytes that workers wrote but the device did not receive in the window: the page cache absorbed them. A
@@ -121,7 +126,7 @@ fn write_cache_absorbed(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Wa
     }
     let absorbed = |one: &Watched<'_>| {
         let bytes: u64 = total(one.roles.iter().map(|role| bytes_written(role)));
-        let to_device = one.telemetry.filesystem_device()?.write_bytes;
+        let to_device = one.telemetry.filesystem_device(members(record))?.write_bytes;
         let share = 1.0 - to_device.min(bytes) as f64 / bytes.max(1) as f64;
         let text = format!(
             "{:.0} % of the {:.0} MB written in phase '{}'",
@@ -150,7 +155,7 @@ fn cache_not_warm(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning>
     let is_warmed =
         |one: &Watched<'_>| record.phases.iter().any(|phase| phase.name == one.name && phase.cache.is_some());
     let read = |one: &Watched<'_>| -> u64 { total(one.roles.iter().map(|role| bytes_read(role))) };
-    let from_device = |one: &Watched<'_>| Some(one.telemetry.filesystem_device()?.read_bytes);
+    let from_device = |one: &Watched<'_>| Some(one.telemetry.filesystem_device(members(record))?.read_bytes);
     let (one, share) = worst(seen, COLD_SHARE, |one| {
         let (bytes, from_device) = (read(one), from_device(one)?);
         (is_warmed(one) && bytes >= FEW_BYTES).then(|| from_device as f64 / bytes as f64)
@@ -269,7 +274,7 @@ fn other_io(record: &TrialRecord, seen: &[Watched<'_>]) -> Option<Warning> {
         let disk = moved(one.telemetry.window.devices.iter().flatten().last()?);
         let own = match record.device {
             DeviceSpec::Directory { .. } => total(one.roles.iter().map(|role| role.rates.bytes)),
-            _ => moved(one.telemetry.filesystem_device()?),
+            _ => moved(&one.telemetry.filesystem_device(members(record))?),
         };
         Some((others(one).min(disk.saturating_sub(own)), disk))
     };

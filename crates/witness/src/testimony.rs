@@ -289,7 +289,7 @@ fn row(
 fn device(workload: &str, trial: &TrialRecord, phase: &PhaseResult, moments: &[Moment]) -> Option<DeviceRow> {
     let telemetry = phase.telemetry.as_ref()?;
     let name = telemetry.devices.first()?;
-    let activity = telemetry.filesystem_device()?;
+    let activity = telemetry.filesystem_device(1)?;
     let mut nodes = trial.environment.devices.iter().map(|device| Path::new(&device.path));
     let node = nodes.find(|path| path.file_name().is_some_and(|file| file == name.as_str()))?;
     let number = device_number(node)?;

@@ -54,6 +54,8 @@ fn an_unset_axis_has_the_default_of_its_filesystem() {
 fn unknown_words_name_the_nearest_known_one() {
     let error = find("schedular").unwrap_err();
     assert!(error.to_string().contains("did you mean 'scheduler'"), "{error}");
+    let error = find("filesystem").unwrap().level("ZFS").unwrap_err().to_string();
+    assert!(error.contains("needs zfs-dkms") && error.contains("fsdyno bench DIR"), "{error}");
     let error = find("scheduler").unwrap().level("bfg").unwrap_err();
     assert!(error.to_string().contains("did you mean 'bfq'"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Btrfs. Its trees are never overwritten in place, so it needs no journal.
 
-use super::{Descriptor, Identifier, ThreadName, Tool, axis};
+use super::{Descriptor, Identifier, ThreadName, Tool, axis, sized};
 use crate::telemetry::TaskKind;
 
 pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
@@ -16,7 +16,9 @@ pub(super) const FAMILY: &[Descriptor] = &[Descriptor {
         axis("commit", "30"),
         axis("compress", "no"),
         axis("datacow", "1"),
-        axis("profile", "dup"),
+        // mkfs.btrfs chooses dup on one disk, and raid1 on several.
+        sized("profile"),
+        axis("data_profile", "single"),
     ],
     has_journal: false,
     barrier_off: &["nobarrier"],

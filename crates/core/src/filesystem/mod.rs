@@ -168,6 +168,31 @@ pub fn find(name: &str) -> Option<&'static Descriptor> {
     all().find(|filesystem| filesystem.name == name)
 }
 
+/// Filesystems that people ask for and fsdyno does not build, and why.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("bcachefs", "bcachefs left the kernel with Linux 6.18, and Debian 12 has no tools for it"),
+    ("nfs", "nfs needs a server that exports a filesystem"),
+    ("tmpfs", "tmpfs is memory, and has no device"),
+    ("zfs", "zfs is not part of Linux: it needs zfs-dkms, and zpool creates its pools"),
+];
+
+/// For a name that no filesystem has: the one that was meant, or else what it takes to measure another one.
+pub(crate) fn unknown(name: &str) -> (Option<&'static str>, String) {
+    let name = name.to_lowercase();
+    let why = ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, why)| format!("{why}; "));
+    match crate::nearest(&name, names()) {
+        Some(nearest) if why.is_none() => (Some(nearest), String::new()),
+        _ => {
+            let answer = format!(
+                ". {}create and mount it yourself, and measure a directory on it: `fsdyno bench DIR`, or directory = \
+                 \"DIR\" in [device]",
+                why.unwrap_or_default()
+            );
+            (None, answer)
+        }
+    }
+}
+
 /// Whether one of these mount options stops this filesystem from flushing the disk's write cache. For a
 /// filesystem that fsdyno does not know, the options of all others count.
 pub fn switches_barriers_off<'a>(name: &str, options: impl IntoIterator<Item = &'a str>) -> bool {

@@ -107,9 +107,14 @@ impl Telemetry {
         total(kinds.map(|(_, cpu_ns)| *cpu_ns))
     }
 
-    /// Activity of the device with the filesystem, the first of the stack.
-    pub fn filesystem_device(&self) -> Option<&DeviceActivity> {
-        self.window.devices.first()?.as_ref()
+    /// Activity of the device with the filesystem, which comes first; of all members together if it spreads
+    /// over that many. Absent if one of them is not reported.
+    pub fn filesystem_device(&self, members: usize) -> Option<DeviceActivity> {
+        let mut sum = DeviceActivity::default();
+        for device in self.window.devices.get(..members)? {
+            sum.add(device.as_ref()?);
+        }
+        Some(sum)
     }
 
     /// Adds the next sample. The window grows by what can be added exactly; the caller, who knows all tasks,

@@ -1,4 +1,4 @@
-//! The real bonnie++, postmark and fio on a small image, and what remains of them when a sweep is killed.
+//! The real bonnie++, postmark, fio, dbench and sqlite3 on a small image, and what remains of them when a sweep is killed.
 
 use crate::support::{Requirement, Sandbox, describe};
 use serde_json::Value;
@@ -54,6 +54,8 @@ tests! {
     bonnie_reports_its_parts: BONNIE;
     postmark_reports_its_counts: POSTMARK;
     fio_reports_its_jobs: FIO;
+    dbench_reports_its_operations: &[Requirement::Root, Requirement::Loop, Requirement::Program("dbench")];
+    sqlite_reports_its_tests: &[Requirement::Root, Requirement::Loop, Requirement::Program("sqlite3")];
     the_error_of_a_program_is_kept: BONNIE;
     a_killed_sweep_leaves_no_program: FIO;
 }
@@ -184,6 +186,40 @@ fn fio_reports_its_jobs() {
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("whole run: averages over") && !text.contains("no telemetry"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+fn dbench_reports_its_operations() {
+    let sandbox = Sandbox::new();
+    let trial = trial(&sandbox, "program = \"dbench\"\narguments = \"-t 2 -F 2\"\n");
+    let role = &trial["phases"][0]["roles"][0];
+    assert_eq!((role["role"].as_str(), role["workers"].as_u64()), (Some("transactor"), Some(2)));
+    let [rate, flushes] = [&role["rates"]["aggregate_bytes_per_s"], &role["counts"]["Flush"]];
+    assert!(rate.as_f64().is_some_and(|rate| rate > 0.0), "{role}");
+    assert!(flushes.as_u64().is_some_and(|count| count > 0), "{role}");
+    assert!(role["longest_stall_ns"].as_u64().is_some_and(|stall| stall > 0), "{role}");
+    let shown = describe(&sandbox.run(&["show", "--full"]));
+    assert!(shown.contains("the real dbench: -t 2 -F 2") && shown.contains("longest"), "{shown}");
+}
+
+fn sqlite_reports_its_tests() {
+    let sandbox = Sandbox::new();
+    let arguments = "rows=2000 journal_mode=wal synchronous=full";
+    let trial = trial(&sandbox, &format!("program = \"sqlite3\"\narguments = \"{arguments}\"\n"));
+    let parts = parts(&trial);
+    assert_eq!(parts[0], ("insert each".to_string(), "transactor".to_string()));
+    assert_eq!(parts.iter().filter(|(_, role)| role == "transactor").count(), 7, "{parts:?}");
+    let first = &trial["phases"][0];
+    assert_eq!(first["roles"][0]["rates"]["items"], 100);
+    // Every transaction syncs its log.
+    let rate = first["roles"][0]["rates"]["items_per_s"].as_f64().expect("a rate");
+    assert!(rate > 1.0 && rate < 100_000.0, "{rate}");
+    assert_eq!(
+        sandbox
+            .run(&["sweep", &plan(&sandbox, "program = \"sqlite3\"\narguments = \".shell\"\n")])
+            .status
+            .code(),
+        Some(2)
+    );
 }
 
 fn the_error_of_a_program_is_kept() {

@@ -39,6 +39,7 @@ mod memory;
 mod named_disks;
 mod ordinary_user;
 mod package;
+mod pools;
 mod postmark;
 mod preallocated;
 mod recommend;
@@ -84,6 +85,7 @@ fn main() {
         named_disks::tests(),
         ordinary_user::tests(),
         package::tests(),
+        pools::tests(),
         postmark::tests(),
         preallocated::tests(),
         recommend::tests(),

@@ -135,7 +135,7 @@ fn ours(root: &Path, device: &str, before: &Moment, after: &Moment) -> (Columns,
     after.write_for_sampler(root);
     let telemetry = sampler.end();
     assert_eq!(telemetry.unparsed_lines, 0);
-    let activity = telemetry.filesystem_device().expect("the device exists");
+    let activity = telemetry.filesystem_device(1).expect("the device exists");
     // The time between the moments, not between the times of reading their texts.
     let length = Nanos(after.uptime_ns() - before.uptime_ns());
     let columns = Column::ALL.iter().map(|column| (column.name(), activity.value(*column, length)));

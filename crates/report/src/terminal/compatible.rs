@@ -81,6 +81,7 @@ fn filesystem_and_disk(case: &CaseView) -> (String, String) {
         (DeviceSpec::Directory { path }, None) => (made, last(path)),
         (DeviceSpec::Md(md), _) => (made, md.level.name().to_string()),
         (DeviceSpec::Lvm(_), _) => (made, "lvm".to_string()),
+        (DeviceSpec::Pool(_), _) => (made, "pool".to_string()),
         (DeviceSpec::Delayed(_), _) => (made, "dm-delay".to_string()),
     }
 }

@@ -1,4 +1,5 @@
-//! Tables of external programs: bonnie++ and postmark have those of the native workloads, fio lists its jobs.
+//! Tables of external programs: bonnie++ and postmark have those of the native workloads, fio lists its jobs,
+//! dbench and sqlite3 their parts.
 
 use super::style::{Paint, Style, write_table};
 use super::{bonnie, postmark};
@@ -11,7 +12,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::view::{CaseView, RoleView};
 use std::io::{self, Write};
 
-/// Writes a case in the layout of its program; for fio, a table of its jobs.
+/// Writes a case in the layout of its program, or a table of its jobs or parts.
 ///
 /// # Errors
 /// Those of `out`.
@@ -21,7 +22,28 @@ pub fn external(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resu
         Program::Fio => jobs(out, case, parameters, *style),
         Program::Bonnie => bonnie::bonnie(out, case, style),
         Program::Postmark => postmark::report(out, case, style),
+        Program::Dbench | Program::Sqlite => parts(out, case, parameters, *style),
     }
+}
+
+/// A row for each part, with its rates and its longest operation.
+fn parts(out: &mut dyn Write, case: &CaseView, parameters: &External, style: Style) -> io::Result<()> {
+    let title = format!("{}: {}", case.configuration.name, parameters.title());
+    style.paragraph(out, Paint::Heading, 0, &title)?;
+    let header = ["part", "clients", "/s", "MB/s", "longest"];
+    let mut table = style.table(header.map(str::to_string).to_vec());
+    for (phase, role) in roles(case) {
+        let rates = &role.rates;
+        let known = |is_known: bool, text: String| if is_known { text } else { "-".to_string() };
+        table.add_row([
+            phase.to_string(),
+            role.workers.to_string(),
+            text::number(rates.items_per_s),
+            known(rates.bytes > 0, text::megabytes_per_s(rates.aggregate_bytes_per_s)),
+            known(role.longest_stall.ns > 0, text::time(role.longest_stall)),
+        ]);
+    }
+    write_table(out, table, style)
 }
 
 /// A row for each role of each group of jobs, with its latencies.

@@ -1,13 +1,13 @@
 //! The tables of a plan that name devices: a disk, possibly slowed down, or a stack of several.
 //!
 //! A disk is an image, a block device, or a directory that is used as it is. `delay` slows it down.
-//! `[device.md]` and `[device.lvm]` build one device from several disks, which `disks` lists: one table each,
-//! or one with `count` for identical images.
+//! `[device.md]` and `[device.lvm]` build one device from several disks, and `[device.pool]` leaves that to the
+//! filesystem; `disks` lists them: one table each, or one with `count` for identical images.
 
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, KeyTable, names};
 use crate::error::{PlanError, PlanProblem};
-use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Lvm, Md, Preallocation, RaidLevel};
+use fsdyno_core::device::{Bitmap, Delay, Delayed, Image, Lvm, Md, Pool, Preallocation, RaidLevel};
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,8 +32,8 @@ pub(crate) fn devices(
     device: &Section<'_>,
 ) -> Result<(DeviceSpec, BTreeMap<String, RawJournal>), PlanError> {
     device.only(&[names(&DISK), names(&[keys::DEVICE])].concat())?;
-    let data = match exactly_one(device, &["image", "block", "directory", "md", "lvm"])? {
-        kind @ ("md" | "lvm") => {
+    let data = match exactly_one(device, &["image", "block", "directory", "md", "lvm", "pool"])? {
+        kind @ ("md" | "lvm" | "pool") => {
             for key in names(&DISK) {
                 if device.get(key).is_some() {
                     return Err(pointless(device, key, kind));
@@ -150,11 +150,15 @@ fn delay(table: &Section<'_>) -> Result<Option<Delay>, PlanError> {
     Ok(Some(Delay { read: or_all(read), write: or_all(write), flush: or_all(flush) }))
 }
 
-/// An array or a volume.
+/// An array, a volume, or several disks for a filesystem that spreads over them.
 fn stack(document: &Document, device: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let Some(node) = device.get(kind) else { return Err(device.refuse(kind, "a table")) };
     let table = Section::new(document, node, format!("[device.{kind}]"))?;
-    if kind == "md" { md(document, &table) } else { lvm(document, &table) }
+    match kind {
+        "md" => md(document, &table),
+        "lvm" => lvm(document, &table),
+        _ => pool(document, &table),
+    }
 }
 
 fn md(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
@@ -206,6 +210,19 @@ fn lvm(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError
         return Err(pointless(table, "stripe_size", "a linear volume"));
     }
     Ok(DeviceSpec::Lvm(Lvm { stripes, stripe_size: chunk(table, "stripe_size")?, disks }))
+}
+
+fn pool(document: &Document, table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
+    table.only(&names(&[keys::POOL]))?;
+    let disks = disks(document, table)?;
+    match disks.len() {
+        1 => Err(too_many_or_few(
+            table,
+            "at least 2 disks; one alone is `image` or `block`".to_string(),
+            &disks,
+        )),
+        _ => Ok(DeviceSpec::Pool(Pool { disks })),
+    }
 }
 
 /// Bytes written to one disk before moving on to the next.

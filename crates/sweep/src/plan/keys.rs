@@ -75,12 +75,14 @@ pub(super) const REPETITIONS: KeyTable = KeyTable {
 
 pub(super) const DEVICE: KeyTable = KeyTable {
     name: "[device]",
-    about: "What filesystems are created on: exactly one of `image`, `block`, `directory`, `md` and `lvm`.",
+    about: "What filesystems are created on: exactly one of `image`, `block`, `directory`, `md`, `lvm` \
+            and `pool`.",
     keys: keys! {
         "directory" = "": "measure an existing directory as it is: nothing is formatted, and no axis \
             applies; an absolute path, or relative to where fsdyno runs";
         "md" = "": "an array of several disks; see `[device.md]`";
         "lvm" = "": "a logical volume on several disks; see `[device.lvm]`";
+        "pool" = "": "several disks for a filesystem that spreads over them; see `[device.pool]`";
         "journals" = "": "devices for external journals, by name, for the axis `journal`: each is a disk \
             with the keys below";
     },
@@ -90,7 +92,7 @@ pub(super) const IMAGE: KeyTable = KeyTable {
     name: "an image",
     about: "A file that the sweep creates, attaches to a loop device, and removes: in `[device]`, in a \
             table of \
-            `[device.journals]`, or as one of the `disks` of an array or a volume.",
+            `[device.journals]`, or as one of the `disks` of an array, a volume or a pool.",
     keys: keys! {
         "image" = "": "absolute path of the file; it must not exist";
         "size" = "": "required: its size, such as `\"8G\"`";
@@ -144,6 +146,14 @@ pub(super) const LVM: KeyTable = KeyTable {
     },
 };
 
+pub(super) const POOL: KeyTable = KeyTable {
+    name: "[device.pool]",
+    about: "Disks over which the filesystem spreads itself: btrfs, by the axes `data_profile` and `profile`.",
+    keys: keys! {
+        "disks" = "": "required: a list of at least two disks, or one image with `count`";
+    },
+};
+
 pub(super) const ALIKE: KeyTable = KeyTable {
     name: "disks",
     about: "Several equal images at once, as one table in place of a list: the keys of an image, and this \
@@ -185,7 +195,7 @@ pub(super) const GUEST: KeyTable = KeyTable {
 
 /// Every table, for the reference.
 pub const TABLES: &[KeyTable] =
-    &[PLAN, REPETITIONS, DEVICE, IMAGE, BLOCK, DELAY, MD, LVM, ALIKE, CONFIGURATION, KERNEL, GUEST];
+    &[PLAN, REPETITIONS, DEVICE, IMAGE, BLOCK, DELAY, MD, LVM, POOL, ALIKE, CONFIGURATION, KERNEL, GUEST];
 
 /// The names of the keys of several tables.
 pub(super) fn names(tables: &[KeyTable]) -> Vec<&'static str> {

@@ -77,7 +77,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         ),
         bad(ext4("[axes.xsf]\nlogbufs = 8"), &["p.toml:6:7", "did you mean 'xfs'?"]),
         bad(ext4("[axes.xfs]\nfilesystem = \"xfs\""), &["p.toml:7:1", "'filesystem' does not apply"]),
-        bad(with_axes("filesystem = [\"ext4\", \"zfs\"]"), &["p.toml:5:23", "'zfs'", "did you mean 'xfs'?"]),
+        bad(with_axes("filesystem = [\"ext4\", \"zfs\"]"), &["p.toml:5:23", "'zfs'", "zfs-dkms"]),
         // Commands of postmark.
         bad(
             postmark("commands = \"set nmber 7\\nrun\""),

@@ -18,6 +18,9 @@ struct Btrfs;
 /// What mkfs.btrfs 6.2 accepts with metadata twice, and once.
 const SIZE_MIN_DUP: u64 = 109 * Bytes::MIB;
 const SIZE_MIN_SINGLE: u64 = 47 * Bytes::MIB;
+/// The fewest devices of each profile (btrfs-progs 6.2, `btrfs_raid_array`).
+const LEAST_MEMBERS: [(&str, usize); 5] =
+    [("raid0", 2), ("raid1", 2), ("raid10", 2), ("raid5", 2), ("raid6", 3)];
 
 /// Not shown when in force (fs/btrfs/super.c, BTRFS_DEFAULT_COMMIT_INTERVAL).
 const COMMIT_DEFAULT: &str = "30";
@@ -103,6 +106,12 @@ impl Filesystem for Btrfs {
         Bytes(if single { SIZE_MIN_SINGLE } else { SIZE_MIN_DUP })
     }
 
+    fn least_members(&self, configuration: &Configuration) -> Option<usize> {
+        let profiles = ["profile", "data_profile"].into_iter().filter_map(|axis| configuration.level(axis));
+        let least = profiles.filter_map(|profile| LEAST_MEMBERS.iter().find(|(name, _)| *name == profile));
+        Some(least.map(|(_, least)| *least).max().unwrap_or(1))
+    }
+
     fn contradictions(&self, configuration: &Configuration) -> Vec<String> {
         let mut found = Vec::new();
         let compressed = configuration.level("compress").is_some_and(|level| level != "no");
@@ -151,8 +160,12 @@ impl Filesystem for Btrfs {
         if let Some(profile) = configuration.level("profile") {
             mkfs = mkfs.args(["--metadata", profile]);
         }
+        if let Some(profile) = configuration.level("data_profile") {
+            mkfs = mkfs.args(["--data", profile]);
+        }
         mkfs = mkfs.args(raw_mkfs(configuration));
-        vec![mkfs.device("", targets.data.handle, &targets.data.node)]
+        let members = std::iter::once(&targets.data).chain(&targets.others);
+        vec![members.fold(mkfs, |mkfs, member| mkfs.device("", member.handle, &member.node))]
     }
 
     fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
@@ -169,6 +182,11 @@ impl Filesystem for Btrfs {
             options.push(format!("compress={method}"));
         }
         options
+    }
+
+    /// The kernel knows only members that were scanned, or that the mount names.
+    fn member_option(&self, node: &Path) -> Option<String> {
+        Some(format!("device={}", node.display()))
     }
 
     fn expectations(&self, configuration: &Configuration) -> Vec<Expectation> {
@@ -204,6 +222,12 @@ impl Filesystem for Btrfs {
 
     fn risks(&self, configuration: &Configuration) -> Vec<String> {
         let mut risks: Vec<String> = barrier_off(configuration).into_iter().collect();
+        let is_parity = |axis: &&str| matches!(configuration.level(axis), Some("raid5" | "raid6"));
+        if let Some(axis) = ["profile", "data_profile"].iter().find(|axis| is_parity(axis)) {
+            let level = configuration.level(axis).unwrap_or_default();
+            // btrfs(5), "RAID56 status and known problems".
+            risks.push(format!("{axis} = {level}: a power cut may leave parity that does not match (write hole)"));
+        }
         let raw: Vec<&str> = raw_mount(configuration).collect();
         if configuration.level("datacow") == Some("0") || raw.contains(&"nodatacow") {
             risks
@@ -215,8 +239,10 @@ impl Filesystem for Btrfs {
     }
 
     fn check(&self, targets: &Targets) -> Option<Command> {
-        let data = &targets.data;
-        Some(Command::new("btrfs").args(["check", "--readonly"]).device("", data.handle, &data.node))
+        // It finds the other members itself, and asks them for their zones.
+        let others = targets.others.iter().map(|member| Grant::Control(member.node.clone()));
+        let check = Command::new("btrfs").args(["check", "--readonly"]).may_change(others);
+        Some(check.device("", targets.data.handle, &targets.data.node))
     }
 
     /// The status is 0 or 1, whatever went wrong; a filesystem that cannot be opened is not clean either.

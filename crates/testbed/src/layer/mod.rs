@@ -91,7 +91,10 @@ pub(crate) fn of(spec: &DeviceSpec) -> Option<&dyn Layer> {
         DeviceSpec::Md(md) => Some(md),
         DeviceSpec::Lvm(lvm) => Some(lvm),
         DeviceSpec::Delayed(delayed) => Some(delayed),
-        DeviceSpec::Image(_) | DeviceSpec::Block { .. } | DeviceSpec::Directory { .. } => None,
+        DeviceSpec::Image(_)
+        | DeviceSpec::Block { .. }
+        | DeviceSpec::Directory { .. }
+        | DeviceSpec::Pool(_) => None,
     }
 }
 

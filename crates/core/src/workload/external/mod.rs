@@ -1,4 +1,4 @@
-//! Parameters of `external`: the real bonnie++, postmark and fio.
+//! Parameters of `external`: the real bonnie++, postmark, fio, dbench and sqlite3.
 //!
 //! The plan decides what is passed to these programs, and a plan must not get past the guards: a program that
 //! accepts any directory, device or user could be pointed at a mounted disk. So only options that this module
@@ -6,8 +6,10 @@
 //! engine's own directory.
 
 pub mod bonnie;
+pub mod dbench;
 mod fio;
 pub mod postmark;
+pub mod sqlite;
 
 pub use fio::JobFile;
 
@@ -25,23 +27,32 @@ words! {
         Postmark = "postmark",
         /// Jens Axboe's fio, version 3.
         Fio = "fio",
+        /// Andrew Tridgell's dbench, version 4.
+        Dbench = "dbench",
+        /// The shell of SQLite, version 3.
+        Sqlite = "sqlite3",
     }
 }
 
 const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
 const POSTMARK: Tool = Tool { program: "postmark", package: "postmark" };
 const FIO: Tool = Tool { program: "fio", package: "fio" };
+const DBENCH: Tool = Tool { program: "dbench", package: "dbench" };
+const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3" };
 
 impl Program {
     /// Every program.
-    pub const ALL: &'static [Program] = &[Program::Bonnie, Program::Postmark, Program::Fio];
+    pub const ALL: &'static [Program] =
+        &[Program::Bonnie, Program::Postmark, Program::Fio, Program::Dbench, Program::Sqlite];
 
-    /// The workload that is modelled on the program; fio has none.
+    /// The workload that is modelled on the program; those without one have their own name.
     pub const fn model(self) -> &'static str {
         match self {
             Program::Bonnie => "bonnie",
             Program::Postmark => "postmark",
             Program::Fio => "fio",
+            Program::Dbench => "dbench",
+            Program::Sqlite => "sqlite3",
         }
     }
 
@@ -51,15 +62,22 @@ impl Program {
             Program::Bonnie => &BONNIE,
             Program::Postmark => &POSTMARK,
             Program::Fio => &FIO,
+            Program::Dbench => &DBENCH,
+            Program::Sqlite => &SQLITE,
         }
+    }
+
+    /// Whether it takes `arguments`.
+    const fn takes_arguments(self) -> bool {
+        matches!(self, Program::Bonnie | Program::Dbench | Program::Sqlite)
     }
 }
 
 parameters! {
     /// A benchmark written by others, run on the testbed.
     External {
-        program: Program = Program::Bonnie, "`bonnie++`, `postmark` or `fio`";
-        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name";
+        program: Program = Program::Bonnie, "`bonnie++`, `postmark`, `fio`, `dbench` or `sqlite3`";
+        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name. For dbench, `-t SECONDS -s -S -F -x` and the number of clients, such as `-t 60 8`. For sqlite3, `rows=`, `journal_mode=` and `synchronous=`, such as `rows=50000 journal_mode=wal synchronous=normal`";
         commands: Vec<String> = Vec::new(), "commands for postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; the sweep sets location and report";
         job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored with the results, and must not refer to anything outside the engine's directory";
     }
@@ -74,16 +92,37 @@ impl External {
         self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
     }
 
+    /// The parsed arguments of dbench.
+    ///
+    /// # Errors
+    /// Which arguments are accepted.
+    pub fn dbench_arguments(&self) -> Result<dbench::Arguments, Refusal> {
+        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
+    }
+
+    /// The parsed arguments of sqlite3.
+    ///
+    /// # Errors
+    /// Which arguments are accepted.
+    pub fn sqlite_arguments(&self) -> Result<sqlite::Arguments, Refusal> {
+        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
+    }
+
     /// Rejects parameters that belong to a program other than the one that runs.
     fn check_belonging(&self) -> Result<(), Refusal> {
-        let rows = [
-            ("arguments", Program::Bonnie, self.arguments.trim().is_empty()),
-            ("commands", Program::Postmark, self.commands.is_empty()),
-            ("job", Program::Fio, self.job.is_none()),
+        let takes: [(&str, fn(Program) -> bool, bool); 3] = [
+            ("arguments", Program::takes_arguments, self.arguments.trim().is_empty()),
+            ("commands", |program| program == Program::Postmark, self.commands.is_empty()),
+            ("job", |program| program == Program::Fio, self.job.is_none()),
         ];
-        rows.into_iter().try_for_each(|(parameter, program, empty)| {
-            let expected = format!("unset unless `program` is {}", program.tool().program);
-            Refusal::unless(empty || program == self.program, parameter, expected)
+        takes.into_iter().try_for_each(|(parameter, takes, empty)| {
+            let known: Vec<&str> = Program::ALL
+                .iter()
+                .filter(|program| takes(**program))
+                .map(|one| one.tool().program)
+                .collect();
+            let expected = format!("unset unless `program` is {}", known.join(" or "));
+            Refusal::unless(empty || takes(self.program), parameter, expected)
         })
     }
 }
@@ -93,6 +132,8 @@ impl Load for External {
         self.check_belonging()?;
         match self.program {
             Program::Bonnie => self.bonnie_arguments().map(drop),
+            Program::Dbench => self.dbench_arguments().map(drop),
+            Program::Sqlite => self.sqlite_arguments().map(drop),
             Program::Postmark => postmark::check(&self.commands),
             Program::Fio => match &self.job {
                 Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
@@ -115,6 +156,12 @@ impl Load for External {
             Program::Bonnie => self.bonnie_arguments().map_or(0, |arguments| arguments.parameters.moves().0),
             Program::Postmark => postmark::moves(&self.commands),
             Program::Fio => self.job.as_ref().map_or(0, JobFile::moves),
+            // At the assumed rate it takes as long as it is told to.
+            Program::Dbench => {
+                self.dbench_arguments().map_or(0, |told| u64::from(told.seconds) * 200_000_000)
+            }
+            // Each page of 4 KiB of a small transaction is written to the journal and to the database.
+            Program::Sqlite => self.sqlite_arguments().map_or(0, |told| u64::from(told.rows) * 2048),
         })
     }
 
@@ -127,13 +174,15 @@ impl Load for External {
             Program::Bonnie => &[Need::Program(BONNIE)],
             Program::Postmark => &[Need::Program(POSTMARK)],
             Program::Fio => &[Need::Program(FIO)],
+            Program::Dbench => &[Need::Program(DBENCH)],
+            Program::Sqlite => &[Need::Program(SQLITE)],
         }
     }
 
     fn title(&self) -> String {
         let name = self.program.tool().program;
         let told = match self.program {
-            Program::Bonnie => self.arguments.trim().to_string(),
+            Program::Bonnie | Program::Dbench | Program::Sqlite => self.arguments.trim().to_string(),
             Program::Postmark => self.commands.join("; "),
             Program::Fio => self.job.as_ref().map_or(String::new(), |job| job.path.clone()),
         };
@@ -145,6 +194,8 @@ impl Load for External {
             Program::Bonnie => "write block/writer/rate",
             Program::Postmark => "transactions/transactor/item-rate",
             Program::Fio => "read",
+            Program::Dbench => "dbench/transactor/rate",
+            Program::Sqlite => "insert each/transactor/item-rate",
         }
     }
 }

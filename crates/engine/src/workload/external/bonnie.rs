@@ -10,7 +10,6 @@ use fsdyno_core::workload::bonnie::{
     RANDOM_CREATE, RANDOM_DELETE, RANDOM_STAT, READ_BLOCK, READ_CHAR, REWRITE, SEEKS, SEQ_CREATE, SEQ_DELETE,
     SEQ_STAT, WRITE_BLOCK, WRITE_CHAR,
 };
-use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{Warning, WarningKind};
 use fsdyno_formats::Results;
 
@@ -36,9 +35,7 @@ const fn announced(test: PhaseSpec, announced: &'static str) -> cut::AnnouncedPh
 
 /// How to start it. The seed determines the random orders, unless the arguments set one.
 pub(super) fn invocation(parameters: &External, seed: u64) -> Result<Invocation, EngineError> {
-    let parsed = parameters
-        .bonnie_arguments()
-        .map_err(|Refusal { parameter, expected }| EngineError::Parameter { parameter, expected })?;
+    let parsed = parameters.bonnie_arguments().map_err(super::refused)?;
     let mut arguments: Vec<String> = ["-d", ".", "-m", "fsdyno"].map(String::from).to_vec();
     if rustix::process::geteuid().is_root() {
         arguments.extend(["-u".to_string(), "root".to_string()]);

@@ -1,4 +1,4 @@
-//! `external`: the real bonnie++, postmark and fio, in the engine's own directory.
+//! `external`: the real bonnie++, postmark, fio, dbench and sqlite3, in the engine's own directory.
 //!
 //! There is one file per program, which knows how to start it; `fsdyno-formats` parses what it prints. Both
 //! are functions of plain values, so that the tests can compare them with captured output. The output of a
@@ -11,16 +11,19 @@
 
 mod bonnie;
 mod cut;
+mod dbench;
 mod fio;
 mod postmark;
 mod process;
 mod pulse;
+mod sqlite;
 mod watch;
 
 use crate::error::EngineError;
 use crate::session::Session;
 use fsdyno_core::result::{CpuTime, WHOLE_RUN};
 use fsdyno_core::units::Nanos;
+use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{External, Load, Program};
 use fsdyno_core::{EngineEvent, PhaseResult};
 use fsdyno_formats as formats;
@@ -35,6 +38,10 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Bonnie => bonnie::invocation(parameters, session.request.seed)?,
         Program::Postmark => postmark::invocation(&parameters.commands),
         Program::Fio => fio::invocation(parameters.job.as_ref()),
+        Program::Dbench => dbench::invocation(&parameters.dbench_arguments().map_err(refused)?),
+        Program::Sqlite => {
+            sqlite::invocation(&parameters.sqlite_arguments().map_err(refused)?, session.request.seed)
+        }
     };
     let moves = parameters.moves();
     let of_job = |error| naming(parameters, error);
@@ -46,6 +53,10 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         }
         Program::Postmark => formats::postmark::output(&output.stdout),
         Program::Fio => formats::fio::output(&output.stdout),
+        Program::Dbench => formats::dbench::output(&output.stdout),
+        Program::Sqlite => {
+            formats::sqlite::output(&output.stdout, &parameters.sqlite_arguments().map_err(refused)?)
+        }
     };
     let mut report = parsed.map_err(|problem| of_job(output.failure(program, problem)))?;
     if parameters.program == Program::Bonnie {
@@ -59,6 +70,10 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         session.progress.event(EngineEvent::Phase(Box::new(phase)));
     }
     Ok(())
+}
+
+fn refused(Refusal { parameter, expected }: Refusal) -> EngineError {
+    EngineError::Parameter { parameter, expected }
 }
 
 /// The error of a program, with the name of the job file that it was given: fio reads it from a pipe.

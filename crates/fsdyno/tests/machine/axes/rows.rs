@@ -218,7 +218,11 @@ pub fn xfs() -> Vec<Row> {
 }
 
 pub fn btrfs() -> Vec<Row> {
-    vec![
+    let spread = ["raid0", "raid1", "raid10", "raid5"].into_iter().flat_map(|profile| {
+        let needs = [Contradiction("at least 2 disks")];
+        [row("btrfs", &[("profile", profile)], &needs), row("btrfs", &[("data_profile", profile)], &needs)]
+    });
+    let own = vec![
         row("btrfs", &[("barrier", "1")], &[NoOption("nobarrier")]),
         row("btrfs", &[("barrier", "0")], &[Shows("nobarrier")]),
         row("btrfs", &[("journal", "internal")], &[Shows("rw")]),
@@ -236,9 +240,15 @@ pub fn btrfs() -> Vec<Row> {
         row("btrfs", &[("datacow", "0"), ("compress", "lzo")], &[Contradiction("excludes compression")]),
         row("btrfs", &[("profile", "single")], &[Geometry("Metadata: single")]),
         row("btrfs", &[("profile", "dup")], &[Geometry("Metadata: DUP")]),
+        row("btrfs", &[("data_profile", "single")], &[Geometry("Data: single")]),
+        row("btrfs", &[("data_profile", "dup")], &[Geometry("Data: DUP")]),
         row("btrfs", &[("block_size", "2k")], &[Contradiction("power of two")]),
+        // On several disks: `pools`.
+        row("btrfs", &[("profile", "raid6")], &[Contradiction("at least 3 disks")]),
+        row("btrfs", &[("data_profile", "raid6")], &[Contradiction("at least 3 disks")]),
         row("btrfs", &[("mkfs", "--nodesize 32768")], &[Geometry("Node size: 32768")]),
-    ]
+    ];
+    own.into_iter().chain(spread).collect()
 }
 
 /// The filesystems that not every kernel supports.

@@ -161,6 +161,7 @@ impl<'a> Grammar<'a> {
                 let level = self.text(&["raid0", "raid1", "raid5", "raid6", "raid10"], HOSTILE);
                 table.push(format!("md = {{ level = {level}, disks = {} }}", self.disks()));
             }
+            90..95 => table.push(format!("pool = {{ disks = {} }}", self.disks())),
             _ => {
                 let stripes = self.bare(&["1", "2"], &["3", "0", "4294967296"]);
                 table.push(format!("lvm = {{ stripes = {stripes}, disks = {} }}", self.disks()));

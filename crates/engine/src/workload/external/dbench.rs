@@ -1,0 +1,25 @@
+//! dbench: its command line. It announces no parts.
+
+use super::cut::Stream;
+use super::process::Invocation;
+use fsdyno_core::workload::external::dbench::{Arguments, LOAD};
+
+/// How to start it.
+pub(super) fn invocation(told: &Arguments) -> Invocation {
+    let fixed = ["-D", ".", "-c", LOAD, "-t"].map(str::to_string);
+    let times = [told.seconds.to_string()];
+    let arguments = fixed.into_iter().chain(times).chain(told.switches.iter().cloned());
+    let arguments = arguments.chain([told.clients.to_string()]).collect();
+    Invocation { program: "dbench", arguments, input: String::new(), parts: &[], stream: Stream::Stdout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_works_in_its_own_directory() {
+        let told = invocation(&"-t 5 -s 2".parse().unwrap());
+        assert_eq!(told.arguments.join(" "), format!("-D . -c {LOAD} -t 5 -s 2"));
+    }
+}

@@ -1,0 +1,13 @@
+//! sqlite3: its script. It prints everything at its end, so it announces no parts.
+
+use super::cut::Stream;
+use super::process::Invocation;
+use fsdyno_core::workload::external::sqlite::Arguments;
+
+/// How to start it. The script comes from standard input, because a file would be on the filesystem under
+/// test.
+pub(super) fn invocation(told: &Arguments, seed: u64) -> Invocation {
+    let arguments = ["-batch", "-init", "/dev/null", "speed.db"].map(str::to_string).to_vec();
+    let input = told.script(seed);
+    Invocation { program: "sqlite3", arguments, input, parts: &[], stream: Stream::Stdout }
+}
