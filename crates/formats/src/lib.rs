@@ -2,7 +2,7 @@
 //! print theirs.
 //!
 //! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`] and [`postmark`]; [`fio`],
-//! [`dbench`] and [`sqlite`] are only read. A reader takes a text at its word and fills in nothing: a figure that is not
+//! [`dbench`], [`pgbench`] and [`sqlite`] are only read. A reader takes a text at its word and fills in nothing: a figure that is not
 //! there is absent. A writer takes plain figures and knows nothing about trials, what they are merged from,
 //! or where the text goes.
 
@@ -10,6 +10,7 @@ pub mod bonnie;
 pub mod dbench;
 pub mod fio;
 pub mod fsopbench;
+pub mod pgbench;
 pub mod postmark;
 pub mod sqlite;
 

@@ -243,6 +243,16 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether SQLite could not write, as on a full filesystem, where it cannot even create the index of its
+    /// log that every reader needs (`SQLITE_IOERR_SHMSIZE`).
+    pub(crate) fn wants_room(&self) -> bool {
+        use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+        let (StoreError::Open { source, .. } | StoreError::Sql { source, .. }) = self else { return false };
+        matches!(source.sqlite_error_code(), Some(DiskFull | SystemIoFailure))
+    }
+}
+
 /// Result of a step on the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 

@@ -35,7 +35,11 @@ impl Store {
         }
         let own = found.uid() == geteuid().as_raw();
         if own && why_not_writable(path).is_none() {
-            return Store::open(path);
+            return match Store::open(path) {
+                // What can be read need not be lost with the room to write.
+                Err(error) if error.wants_room() => read_only(path).map_err(|_| error),
+                opened => opened,
+            };
         }
         fs::File::open(path).map_err(unreadable)?;
         let store = read_only(path)?;

@@ -1,4 +1,4 @@
-//! The real bonnie++, postmark, fio, dbench and sqlite3 on a small image, and what remains of them when a sweep is killed.
+//! The real bonnie++, postmark, fio, dbench, sqlite3 and pgbench on a small image, and what remains of them when a sweep is killed.
 
 use crate::support::{Requirement, Sandbox, describe};
 use serde_json::Value;
@@ -56,6 +56,8 @@ tests! {
     fio_reports_its_jobs: FIO;
     dbench_reports_its_operations: &[Requirement::Root, Requirement::Loop, Requirement::Program("dbench")];
     sqlite_reports_its_tests: &[Requirement::Root, Requirement::Loop, Requirement::Program("sqlite3")];
+    pgbench_has_a_server_of_its_own:
+        &[Requirement::Root, Requirement::Loop, Requirement::Program("pgbench"), Requirement::Program("pgrep")];
     the_error_of_a_program_is_kept: BONNIE;
     a_killed_sweep_leaves_no_program: FIO;
 }
@@ -190,15 +192,15 @@ fn fio_reports_its_jobs() {
 
 fn dbench_reports_its_operations() {
     let sandbox = Sandbox::new();
-    let trial = trial(&sandbox, "program = \"dbench\"\narguments = \"-t 2 -F 2\"\n");
+    let trial = trial(&sandbox, "program = \"dbench\"\narguments = \"-t 2 -x 2\"\n");
     let role = &trial["phases"][0]["roles"][0];
     assert_eq!((role["role"].as_str(), role["workers"].as_u64()), (Some("transactor"), Some(2)));
-    let [rate, flushes] = [&role["rates"]["aggregate_bytes_per_s"], &role["counts"]["Flush"]];
+    let [rate, writes] = [&role["rates"]["aggregate_bytes_per_s"], &role["counts"]["WriteX"]];
     assert!(rate.as_f64().is_some_and(|rate| rate > 0.0), "{role}");
-    assert!(flushes.as_u64().is_some_and(|count| count > 0), "{role}");
+    assert!(writes.as_u64().is_some_and(|count| count > 0), "{role}");
     assert!(role["longest_stall_ns"].as_u64().is_some_and(|stall| stall > 0), "{role}");
     let shown = describe(&sandbox.run(&["show", "--full"]));
-    assert!(shown.contains("the real dbench: -t 2 -F 2") && shown.contains("longest"), "{shown}");
+    assert!(shown.contains("the real dbench: -t 2 -x 2") && shown.contains("longest"), "{shown}");
 }
 
 fn sqlite_reports_its_tests() {
@@ -220,6 +222,22 @@ fn sqlite_reports_its_tests() {
             .code(),
         Some(2)
     );
+}
+
+fn pgbench_has_a_server_of_its_own() {
+    let sandbox = Sandbox::new();
+    let trial = trial(&sandbox, "program = \"pgbench\"\narguments = \"-s 1 -c 2 -T 2\"\n");
+    let names: Vec<String> = parts(&trial).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names[..2], ["initialise", "transactions"]);
+    let run = &trial["phases"][1];
+    assert_eq!(
+        (run["roles"][0]["workers"].as_u64(), run["window_ns"].as_u64()),
+        (Some(2), Some(2_000_000_000))
+    );
+    assert!(run["roles"][0]["rates"]["items_per_s"].as_f64().is_some_and(|rate| rate > 1.0), "{run}");
+    assert!(run["telemetry"].is_object(), "its parts are watched separately");
+    let left = Command::new("pgrep").args(["-f", "postgres -D /run/fsdyno-"]).output().expect("pgrep runs");
+    assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
 }
 
 fn the_error_of_a_program_is_kept() {

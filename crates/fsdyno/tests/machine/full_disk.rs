@@ -59,7 +59,10 @@ fn a_full_disk_keeps_the_trial_for_later() {
     assert!(kept.starts_with("/run/") && said.contains("full") && said.contains("hint: "), "{said}");
     assert_eq!(fs::read_dir(sandbox.path("work")).expect("the directory").count(), 0, "{said}");
 
-    // The disk is still full, but nothing is lost.
+    // The disk is still full, but nothing is lost, and what is stored can be read.
+    let listed = sandbox.run(&["list", "--state", &state]);
+    assert_eq!(listed.status.code(), Some(0), "{}", describe(&listed));
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("bench"), "{}", describe(&listed));
     let restored = sandbox.run(&["restore", "--state", &state]);
     assert_eq!(restored.status.code(), Some(1), "{}", describe(&restored));
     assert!(Path::new(&kept).exists());

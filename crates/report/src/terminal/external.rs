@@ -1,5 +1,5 @@
 //! Tables of external programs: bonnie++ and postmark have those of the native workloads, fio lists its jobs,
-//! dbench and sqlite3 their parts.
+//! dbench, sqlite3 and pgbench their parts.
 
 use super::style::{Paint, Style, write_table};
 use super::{bonnie, postmark};
@@ -22,7 +22,7 @@ pub fn external(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Resu
         Program::Fio => jobs(out, case, parameters, *style),
         Program::Bonnie => bonnie::bonnie(out, case, style),
         Program::Postmark => postmark::report(out, case, style),
-        Program::Dbench | Program::Sqlite => parts(out, case, parameters, *style),
+        Program::Dbench | Program::Sqlite | Program::Pgbench => parts(out, case, parameters, *style),
     }
 }
 

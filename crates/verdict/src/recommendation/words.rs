@@ -113,10 +113,10 @@ fn price(answer: &Answer, winner: &Contender, measure: &Measure, threshold: f64)
     if let Some(baseline) = answer.baseline().filter(|_| answer.pareto.objectives.len() > 1) {
         parts.push(match costs.is_empty() {
             true => format!(
-                "It is at most {} worse than '{}' in {}.",
-                hundredths(threshold),
+                "In {} it is better than '{}', or at most {} worse.",
+                others(answer),
                 baseline.name,
-                others(answer)
+                hundredths(threshold)
             ),
             false => format!("Compared with '{}', {} in these trials.", baseline.name, costs.join(" and ")),
         });

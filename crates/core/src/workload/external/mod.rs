@@ -1,4 +1,5 @@
-//! Parameters of `external`: the real bonnie++, postmark, fio, dbench and sqlite3.
+//! Parameters of `external`: the real bonnie++, postmark, fio, dbench, sqlite3 and
+//! pgbench.
 //!
 //! The plan decides what is passed to these programs, and a plan must not get past the guards: a program that
 //! accepts any directory, device or user could be pointed at a mounted disk. So only options that this module
@@ -8,6 +9,7 @@
 pub mod bonnie;
 pub mod dbench;
 mod fio;
+pub mod pgbench;
 pub mod postmark;
 pub mod sqlite;
 
@@ -31,6 +33,8 @@ words! {
         Dbench = "dbench",
         /// The shell of SQLite, version 3.
         Sqlite = "sqlite3",
+        /// pgbench of PostgreSQL, with a server of its own.
+        Pgbench = "pgbench",
     }
 }
 
@@ -39,11 +43,22 @@ const POSTMARK: Tool = Tool { program: "postmark", package: "postmark" };
 const FIO: Tool = Tool { program: "fio", package: "fio" };
 const DBENCH: Tool = Tool { program: "dbench", package: "dbench" };
 const SQLITE: Tool = Tool { program: "sqlite3", package: "sqlite3" };
+const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql" };
+
+/// Bytes per second. A program that runs for a given time counts as if it moved so many, so that an estimate
+/// of its duration is right.
+const ASSUMED_RATE: u64 = 200_000_000;
 
 impl Program {
     /// Every program.
-    pub const ALL: &'static [Program] =
-        &[Program::Bonnie, Program::Postmark, Program::Fio, Program::Dbench, Program::Sqlite];
+    pub const ALL: &'static [Program] = &[
+        Program::Bonnie,
+        Program::Postmark,
+        Program::Fio,
+        Program::Dbench,
+        Program::Sqlite,
+        Program::Pgbench,
+    ];
 
     /// The workload that is modelled on the program; those without one have their own name.
     pub const fn model(self) -> &'static str {
@@ -53,6 +68,7 @@ impl Program {
             Program::Fio => "fio",
             Program::Dbench => "dbench",
             Program::Sqlite => "sqlite3",
+            Program::Pgbench => "pgbench",
         }
     }
 
@@ -64,20 +80,21 @@ impl Program {
             Program::Fio => &FIO,
             Program::Dbench => &DBENCH,
             Program::Sqlite => &SQLITE,
+            Program::Pgbench => &PGBENCH,
         }
     }
 
     /// Whether it takes `arguments`.
     const fn takes_arguments(self) -> bool {
-        matches!(self, Program::Bonnie | Program::Dbench | Program::Sqlite)
+        matches!(self, Program::Bonnie | Program::Dbench | Program::Sqlite | Program::Pgbench)
     }
 }
 
 parameters! {
     /// A benchmark written by others, run on the testbed.
     External {
-        program: Program = Program::Bonnie, "`bonnie++`, `postmark`, `fio`, `dbench` or `sqlite3`";
-        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name. For dbench, `-t SECONDS -s -S -F -x` and the number of clients, such as `-t 60 8`. For sqlite3, `rows=`, `journal_mode=` and `synchronous=`, such as `rows=50000 journal_mode=wal synchronous=normal`";
+        program: Program = Program::Bonnie, "`bonnie++`, `postmark`, `fio`, `dbench`, `sqlite3` or `pgbench`";
+        arguments: String = String::new(), "options for bonnie++, such as `-s 496m -n 16:100000:16:64`; accepted are `-s -n -r -f -b -D -c -z`; the sweep sets directory, user and name. For dbench, `-t SECONDS -s -S -F -x` and the number of clients, such as `-t 60 8`. For sqlite3, `rows=`, `journal_mode=` and `synchronous=`, such as `rows=50000 journal_mode=wal synchronous=normal`. For pgbench, `-s -c -j -T` and `-N` or `-S`, such as `-s 100 -c 8 -j 2 -T 60`";
         commands: Vec<String> = Vec::new(), "commands for postmark, such as `[\"set number 20000\", \"set size 500 10000\"]`; the sweep sets location and report";
         job: Option<JobFile> = None, "path of a fio job file; it is read together with the plan and stored with the results, and must not refer to anything outside the engine's directory";
     }
@@ -108,6 +125,14 @@ impl External {
         self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
     }
 
+    /// The parsed arguments of pgbench.
+    ///
+    /// # Errors
+    /// Which arguments are accepted.
+    pub fn pgbench_arguments(&self) -> Result<pgbench::Arguments, Refusal> {
+        self.arguments.parse().map_err(|expected| Refusal { parameter: "arguments", expected })
+    }
+
     /// Rejects parameters that belong to a program other than the one that runs.
     fn check_belonging(&self) -> Result<(), Refusal> {
         let takes: [(&str, fn(Program) -> bool, bool); 3] = [
@@ -134,6 +159,7 @@ impl Load for External {
             Program::Bonnie => self.bonnie_arguments().map(drop),
             Program::Dbench => self.dbench_arguments().map(drop),
             Program::Sqlite => self.sqlite_arguments().map(drop),
+            Program::Pgbench => self.pgbench_arguments().map(drop),
             Program::Postmark => postmark::check(&self.commands),
             Program::Fio => match &self.job {
                 Some(job) => job.check().map_err(|expected| Refusal { parameter: "job", expected }),
@@ -156,12 +182,15 @@ impl Load for External {
             Program::Bonnie => self.bonnie_arguments().map_or(0, |arguments| arguments.parameters.moves().0),
             Program::Postmark => postmark::moves(&self.commands),
             Program::Fio => self.job.as_ref().map_or(0, JobFile::moves),
-            // At the assumed rate it takes as long as it is told to.
             Program::Dbench => {
-                self.dbench_arguments().map_or(0, |told| u64::from(told.seconds) * 200_000_000)
+                self.dbench_arguments().map_or(0, |told| u64::from(told.seconds) * ASSUMED_RATE)
             }
             // Each page of 4 KiB of a small transaction is written to the journal and to the database.
             Program::Sqlite => self.sqlite_arguments().map_or(0, |told| u64::from(told.rows) * 2048),
+            // Its data about three times: tables, index and log.
+            Program::Pgbench => self.pgbench_arguments().map_or(0, |told| {
+                u64::from(told.scale) * 48_000_000 + u64::from(told.seconds) * ASSUMED_RATE
+            }),
         })
     }
 
@@ -176,13 +205,16 @@ impl Load for External {
             Program::Fio => &[Need::Program(FIO)],
             Program::Dbench => &[Need::Program(DBENCH)],
             Program::Sqlite => &[Need::Program(SQLITE)],
+            Program::Pgbench => &[Need::Program(PGBENCH)],
         }
     }
 
     fn title(&self) -> String {
         let name = self.program.tool().program;
         let told = match self.program {
-            Program::Bonnie | Program::Dbench | Program::Sqlite => self.arguments.trim().to_string(),
+            Program::Bonnie | Program::Dbench | Program::Sqlite | Program::Pgbench => {
+                self.arguments.trim().to_string()
+            }
             Program::Postmark => self.commands.join("; "),
             Program::Fio => self.job.as_ref().map_or(String::new(), |job| job.path.clone()),
         };
@@ -196,6 +228,7 @@ impl Load for External {
             Program::Fio => "read",
             Program::Dbench => "dbench/transactor/rate",
             Program::Sqlite => "insert each/transactor/item-rate",
+            Program::Pgbench => "transactions/transactor/item-rate",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `external`: the real bonnie++, postmark, fio, dbench and sqlite3, in the engine's own directory.
+//! `external`: the real bonnie++, postmark, fio, dbench, sqlite3 and pgbench, in the engine's own directory.
 //!
 //! There is one file per program, which knows how to start it; `fsdyno-formats` parses what it prints. Both
 //! are functions of plain values, so that the tests can compare them with captured output. The output of a
@@ -13,6 +13,7 @@ mod bonnie;
 mod cut;
 mod dbench;
 mod fio;
+mod pgbench;
 mod postmark;
 mod process;
 mod pulse;
@@ -39,6 +40,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Postmark => postmark::invocation(&parameters.commands),
         Program::Fio => fio::invocation(parameters.job.as_ref()),
         Program::Dbench => dbench::invocation(&parameters.dbench_arguments().map_err(refused)?),
+        Program::Pgbench => pgbench::invocation(&parameters.pgbench_arguments().map_err(refused)?),
         Program::Sqlite => {
             sqlite::invocation(&parameters.sqlite_arguments().map_err(refused)?, session.request.seed)
         }
@@ -54,6 +56,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         Program::Postmark => formats::postmark::output(&output.stdout),
         Program::Fio => formats::fio::output(&output.stdout),
         Program::Dbench => formats::dbench::output(&output.stdout),
+        Program::Pgbench => formats::pgbench::output(&output.stdout),
         Program::Sqlite => {
             formats::sqlite::output(&output.stdout, &parameters.sqlite_arguments().map_err(refused)?)
         }

@@ -1,0 +1,32 @@
+//! pgbench: a server of its own in the engine's directory, by a script.
+
+use super::cut::{AnnouncedPhase, Stream};
+use super::process::Invocation;
+use fsdyno_core::workload::external::pgbench::Arguments;
+use fsdyno_formats::pgbench::{INITIALISE, TRANSACTIONS};
+
+const PARTS: &[AnnouncedPhase] = &[
+    AnnouncedPhase { phase: INITIALISE, announced: "Initialising..." },
+    AnnouncedPhase { phase: TRANSACTIONS, announced: "Transactions..." },
+];
+
+const SCRIPT: &str = include_str!("pgbench.sh");
+
+/// How to start it.
+pub(super) fn invocation(told: &Arguments) -> Invocation {
+    let numbers = [told.scale, told.clients, told.threads, told.seconds].map(|number| number.to_string());
+    let fixed = ["-c".to_string(), SCRIPT.to_string(), "pgbench".to_string()];
+    let arguments = fixed.into_iter().chain(numbers).chain(told.switches.iter().cloned()).collect();
+    Invocation { program: "sh", arguments, input: String::new(), parts: PARTS, stream: Stream::Stdout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_gets_its_numbers_and_switches() {
+        let told = invocation(&"-s 5 -c 8 -j 2 -T 30 -N".parse().unwrap());
+        assert_eq!(told.arguments[2..].join(" "), "pgbench 5 8 2 30 -N");
+    }
+}
