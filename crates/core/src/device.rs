@@ -344,8 +344,8 @@ impl DeviceSpec {
         self.disks().iter().any(|disk| matches!(disk, DeviceSpec::Block { .. }))
     }
 
-    /// Its size if every disk is an image; of a pool, see [`DeviceSpec::size_by`]. The few megabytes that a layer keeps for itself are not
-    /// subtracted.
+    /// Its size if every disk is an image; of a pool, see [`DeviceSpec::size_by`]. The few megabytes that a
+    /// layer keeps for itself are not subtracted.
     pub fn size(&self) -> Option<Bytes> {
         self.size_by(&mut |disk| match disk {
             DeviceSpec::Image(Image { size, .. }) => Ok(*size),

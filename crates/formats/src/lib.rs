@@ -1,10 +1,10 @@
 //! Formats of other programs: reads what they print as phases and figures, and writes our figures as they
 //! print theirs.
 //!
-//! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`] and [`postmark`]; [`fio`],
-//! [`dbench`], [`pgbench`] and [`sqlite`] are only read. A reader takes a text at its word and fills in nothing: a figure that is not
-//! there is absent. A writer takes plain figures and knows nothing about trials, what they are merged from,
-//! or where the text goes.
+//! One module per format, with its reader and its writer: [`fsopbench`], [`bonnie`] and [`postmark`];
+//! [`fio`], [`dbench`], [`pgbench`] and [`sqlite`] are only read. A reader takes a text at its word and fills
+//! in nothing: a figure that is not there is absent. A writer takes plain figures and knows nothing about
+//! trials, what they are merged from, or where the text goes.
 
 pub mod bonnie;
 pub mod dbench;

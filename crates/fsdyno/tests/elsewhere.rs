@@ -133,6 +133,9 @@ fn assert_harmless(what: &str, text: &[u8]) {
     assert_eq!(found, None, "{what}: {text:?}");
 }
 
+/// A name without control characters that would turn the direction of what follows.
+const TURNED: &str = "a\u{202e}b\u{200b}c";
+
 #[test]
 fn a_hostile_import_cannot_control_a_terminal() {
     let store = Store::new();
@@ -140,7 +143,7 @@ fn a_hostile_import_cannot_control_a_terminal() {
     let escaped = serde_json::to_string(HOSTILE).expect("JSON");
     let fio = fio.expect("a file").replace("\"writers\"", &escaped).replace("\"fio-3.33\"", &escaped);
     let file = store.file("fio.json", &fio);
-    let imported = store.run(&["import", "fio", &file, "--name", HOSTILE, "--configuration", HOSTILE]);
+    let imported = store.run(&["import", "fio", &file, "--name", TURNED, "--configuration", HOSTILE]);
     assert!(imported.status.success(), "{imported:?}");
     assert_harmless("import", &imported.stdout);
     for arguments in [
@@ -163,7 +166,7 @@ fn a_hostile_import_cannot_control_a_terminal() {
     // JSON preserves the text.
     let json: serde_json::Value =
         serde_json::from_str(&store.stdout_of(&["show", "--format", "json"])).expect("JSON");
-    assert_eq!(json["sweep"]["name"], HOSTILE);
+    assert_eq!(json["sweep"]["name"], TURNED);
 }
 
 #[test]
@@ -171,7 +174,8 @@ fn a_hostile_plan_cannot_control_a_terminal() {
     let store = Store::new();
     let name = toml_string(HOSTILE);
     let rest = "filesystem = \"ext4\"\n[[workloads]]\nkind = \"null\"\n[device]\nimage = \"/tmp/a.img\"\nsize = \"1G\"\n";
-    let good = format!("name = {name}\n[[configurations]]\nname = {name}\n{rest}");
+    let turned = toml_string(TURNED);
+    let good = format!("name = {turned}\n[[configurations]]\nname = {name}\n{rest}");
     let bad = format!("name = {name}\nmeasure = {name}\n[[configurations]]\n{rest}");
     let raw = "# \u{202e}\nname = \"\u{202e}\u{200b}\nx".to_string();
     for (text, status) in [(good, 0), (bad, 2), (raw, 2)] {

@@ -1,4 +1,5 @@
-//! The real bonnie++, postmark, fio, dbench, sqlite3 and pgbench on a small image, and what remains of them when a sweep is killed.
+//! The real bonnie++, postmark, fio, dbench, sqlite3 and pgbench on a small image, and what remains of them
+//! when a sweep is killed.
 
 use crate::support::{Requirement, Sandbox, describe};
 use serde_json::Value;

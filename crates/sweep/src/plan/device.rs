@@ -1,8 +1,8 @@
 //! The tables of a plan that name devices: a disk, possibly slowed down, or a stack of several.
 //!
 //! A disk is an image, a block device, or a directory that is used as it is. `delay` slows it down.
-//! `[device.md]` and `[device.lvm]` build one device from several disks, and `[device.pool]` leaves that to the
-//! filesystem; `disks` lists them: one table each, or one with `count` for identical images.
+//! `[device.md]` and `[device.lvm]` build one device from several disks, and `[device.pool]` leaves that to
+//! the filesystem; `disks` lists them: one table each, or one with `count` for identical images.
 
 use super::document::{Document, Node, Origin, Section, Value};
 use super::keys::{self, KeyTable, names};
