@@ -49,6 +49,7 @@ fn effect(kind: WarningKind) -> Option<Effect> {
         | W::SharedDisk
         | W::LazyInitialisation
         | W::Emulation
+        | W::Monitored
         | W::CacheNotWarm => Some(Effect::Hampers),
         W::CachesNotDropped
         | W::NotRemounted
