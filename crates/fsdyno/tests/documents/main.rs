@@ -196,7 +196,7 @@ fn exempt(page: &str, line: &str) -> Option<&'static str> {
         .iter()
         .find_map(|command| match command.first()?.as_str() {
             "fsdyno" => command[1..].iter().find_map(|word| reason(NOT_RUN, word)),
-            "make" | "cargo" | "apt-get" | "install" | "systemctl" => {
+            "make" | "cargo" | "apt-get" | "install" | "systemctl" | "git" => {
                 Some("it builds, or changes the machine")
             }
             _ => None,
