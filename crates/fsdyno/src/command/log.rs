@@ -36,7 +36,9 @@ fn command(out: &mut dyn Write, run: &CommandRun) -> io::Result<()> {
     };
     writeln!(out, "{}", line(&step))?;
     if let Some(files) = &run.files {
-        writeln!(out, "{INDENT}files in {}", files.display())?;
+        // They are not packed, and anybody may have removed them.
+        let gone = if files.exists() { "" } else { ", which are no longer there" };
+        writeln!(out, "{INDENT}files in {}{gone}", files.display())?;
     }
     run.output.lines().try_for_each(|text| writeln!(out, "{INDENT}| {text}"))
 }
