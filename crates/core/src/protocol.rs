@@ -61,7 +61,7 @@ pub struct EngineRequest {
     /// The memory cgroup to work in; that of the sender if absent.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
-    /// Whether to report that a phase is about to begin ([`EngineEvent::Ready`]) and wait for a line on stdin.
+    /// Whether to report that a phase is ready ([`EngineEvent::Ready`]) and wait for a line on stdin.
     #[serde(default)]
     pub pauses: bool,
 }

@@ -79,7 +79,7 @@ impl Tree {
         Command::new(script)
             .args(arguments)
             .env("FSDYNO", self.path("fsdyno"))
-            .env("XDG_STATE_HOME", self.0.path())
+            .env("XDG_STATE_HOME", self.path("state"))
             .env("BUILD", "true")
             .envs(variables.iter().copied())
             .current_dir(self.0.path())

@@ -31,7 +31,7 @@ impl Store {
         }
     }
 
-    /// Deletes a sweep with all of its trials and its other files, and gives the space back to the filesystem if there is room
+    /// Deletes a sweep with its trials and files, and gives the space back to the filesystem if there is room
     /// to do so. Its number is not used again.
     ///
     /// # Errors

@@ -259,7 +259,7 @@ window = "100ms"
     let files = sandbox.path("state/fsdyno/results.db.files/1/0");
     let log = String::from_utf8_lossy(&log.stdout).into_owned();
     assert!(log.contains(&format!("files in {}", files.display())) && log.contains("| said"), "{log}");
-    let packed = sandbox.run(&["pack", "1", "-o", "sweep.fsdyno"]);
+    let packed = sandbox.run(&["pack", "1", "sweep.fsdyno"]);
     assert!(stderr(&packed).contains("not packed"), "{}", describe(&packed));
     let deleted = sandbox.run(&["delete", "1", "--yes"]);
     assert!(deleted.status.success() && !files.parent().is_some_and(Path::exists), "{}", describe(&deleted));

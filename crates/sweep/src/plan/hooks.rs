@@ -123,12 +123,7 @@ fn command(document: &Document, kind: CommandKind, node: &Node) -> Result<PlanCo
         document.error(&node.origin, PlanProblem::Value { key, expected: expected.to_string(), found })
     };
     let Value::String(text) = &node.value else { return Err(refuse(COMMAND)) };
-    // A comment would be left out silently.
-    let words = match text.contains('\n') {
-        false => shlex::split(text).filter(|words| !words.is_empty()),
-        true => None,
-    };
-    let words = words.ok_or_else(|| refuse(COMMAND))?;
+    let words = words(text).ok_or_else(|| refuse(COMMAND))?;
     if words.iter().any(|word| is_for_a_shell(word)) {
         return Err(refuse("a command that needs no shell; for a shell, write sh -c '...'"));
     }
@@ -136,6 +131,15 @@ fn command(document: &Document, kind: CommandKind, node: &Node) -> Result<PlanCo
         return Err(refuse("a command without {out}, which only a monitor has"));
     }
     Ok(PlanCommand { kind, text: text.trim().to_string(), words })
+}
+
+/// The words of a command, at least one.
+fn words(text: &str) -> Option<Vec<String>> {
+    // A word that follows is one of its own, unless the text ends with a comment, which would be left out
+    // silently, or within quotes.
+    const NEXT: &str = ".";
+    let mut words = shlex::split(&format!("{text} {NEXT}")).filter(|_| !text.contains('\n'))?;
+    (words.pop().as_deref() == Some(NEXT) && !words.is_empty()).then_some(words)
 }
 
 /// A word that has a meaning for a shell wherever it stands.

@@ -65,8 +65,8 @@ impl<'a> Around<'a> {
         TrialCommands::new(&self.plan.hooks, host.guardian(), variables, disks, directory)
     }
 
-    /// Runs a hook. What undoes the work of another one runs after an interruption as well, unless the user is
-    /// in a hurry.
+    /// Runs a hook. What undoes the work of another one runs after an interruption as well, unless the user
+    /// is in a hurry.
     fn hook(
         &self,
         kind: CommandKind,

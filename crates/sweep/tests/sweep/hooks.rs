@@ -119,6 +119,8 @@ fn commands_are_words_and_not_for_guests() {
     for (set, says) in [
         ("hooks.before_trial=a | b", "write sh -c '...'"),
         ("hooks.before_trial=a 2>/dev/null", "write sh -c '...'"),
+        ("hooks.before_trial=a # b", "a program and its arguments"),
+        ("hooks.before_trial=''", "a program and its arguments"),
         ("hooks.before_trial=a 'b", "a program and its arguments"),
         ("hooks.before_trial=[\"a\"]", "a program and its arguments"),
         ("hooks.after_trial=a {out}", "only a monitor has"),

@@ -57,8 +57,8 @@ impl TrialFiles {
         found.len() >= ENTRIES || found.iter().map(|entry| entry.bytes).sum::<u64>() > MOST.0
     }
 
-    /// Removes what is not a plain file, and the largest files until the rest is within the limit. Returns the
-    /// directory if anything is in it, and what was removed.
+    /// Removes what is not a plain file, and the largest files until the rest is within the limit. Returns
+    /// the directory if anything is in it, and what was removed.
     pub fn tidy(&self) -> (Option<PathBuf>, Vec<String>) {
         if !self.is_made {
             return (None, Vec::new());
