@@ -183,6 +183,8 @@ mod tests {
         assert_eq!(doubt_about(&foreign(&a, 6), &b, &[]), None);
         assert_eq!(doubt_about(&foreign(&a, 6), &foreign(&b, 6), &[]), None);
         assert_eq!(doubt_about(&a, &foreign(&b, 3), &[]), None);
+        let monitored = warned(b.clone(), 6, WarningKind::Monitored);
+        assert!(doubt_about(&a, &monitored, &[]).is_some_and(|why| why.starts_with("monitored in 6 of 6")));
     }
 
     #[test]

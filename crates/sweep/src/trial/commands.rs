@@ -170,7 +170,7 @@ impl<'a> TrialCommands<'a> {
         let run = CommandRun {
             kind: command.kind,
             phase: name,
-            command: guarded.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            command: guarded.words.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" "),
             took_ns: Default::default(),
             failure: None,
             output: String::new(),
@@ -341,6 +341,14 @@ fn failure_of(kind: CommandKind, error: &HostError) -> Box<Failure> {
     let mut failure = Failure::new(kind.name(), error.to_string());
     failure.errno = error.errno();
     Box::new(failure)
+}
+
+/// A word as a user would type it. No shell has run what is within `$(...)`.
+fn shown(word: &str) -> String {
+    match word.contains("$(") {
+        true => format!("'{}'", word.replace('\'', r"'\''")),
+        false => quoted(word).into_owned(),
+    }
 }
 
 /// Why a command did not run, without its name.
