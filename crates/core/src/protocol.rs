@@ -61,6 +61,9 @@ pub struct EngineRequest {
     /// The memory cgroup to work in; that of the sender if absent.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
+    /// Whether to report that a phase is ready ([`EngineEvent::Ready`]) and wait for a line on stdin.
+    #[serde(default)]
+    pub pauses: bool,
 }
 
 impl EngineRequest {
@@ -82,6 +85,7 @@ impl EngineRequest {
             telemetry: None,
             patience: None,
             memory: None,
+            pauses: false,
         }
     }
 }
@@ -131,6 +135,11 @@ pub enum EngineEvent {
         duration_ns: Nanos,
         /// What was created.
         trees: TreeSummary,
+    },
+    /// A phase begins as soon as the parent sends a line.
+    Ready {
+        /// Its name.
+        phase: String,
     },
     /// A phase has ended.
     Phase(Box<PhaseResult>),

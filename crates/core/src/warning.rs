@@ -143,6 +143,12 @@ warnings! {
     Emulation = "emulation":
         "a guest ran on emulated processors; only ratios between such guests are meaningful",
         "compare only with other results of emulated guests, or use a machine with KVM";
+    Monitored = "monitored":
+        "a monitor of the plan ran during the phases, and the figures include what it cost",
+        "compare only with trials of the same monitors, or remove `monitor` from the plan to measure";
+    MonitorEnded = "monitor-ended":
+        "a monitor of the plan failed, or ended before its phase did",
+        "read what it printed: `fsdyno show --log`";
     LeftBehind = "left-behind":
         "a change to the machine could not be undone",
         "stop what still uses it, then run `sudo fsdyno restore`";

@@ -102,6 +102,7 @@ fn trial() -> TrialRecord {
         warnings: vec![],
         timer: None,
         filled: None,
+        commands: Vec::new(),
         layout: None,
         lifecycle_ns: Default::default(),
         built: Default::default(),

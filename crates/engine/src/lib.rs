@@ -52,7 +52,7 @@ use fsdyno_core::telemetry::TelemetryRequest;
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::{EngineEvent, EngineRequest, WarningKind, Workload, meminfo};
 use fsdyno_sys::timer::{Source, Timer};
-use progress::Progress;
+use progress::{Cues, Progress};
 use session::Session;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -89,9 +89,11 @@ pub fn serve(
             return 1;
         }
     };
-    watch(&stop, &request);
+    let cues = Cues::default();
+    watch(&stop, &cues, &request);
     let mut observer = request.telemetry.as_ref().map_or(Box::new(()) as Box<dyn Observer>, observer);
-    match run_observed(&request, observer.as_mut(), &stop, &mut events) {
+    let cues = request.pauses.then_some(cues);
+    match run_observed(&request, observer.as_mut(), &stop, cues, &mut events) {
         Ok(()) => 0,
         Err(_told) => 1,
     }
@@ -105,8 +107,9 @@ fn read_request(input: &mut dyn BufRead) -> Result<EngineRequest, EngineError> {
     }
 }
 
-/// Arranges for `stop` to be set when the parent closes the standard input or is gone, or on a signal.
-fn watch(stop: &Arc<AtomicBool>, request: &EngineRequest) {
+/// Arranges for `stop` to be set when the parent closes the standard input or is gone, or on a signal. Each
+/// line from the parent is a cue.
+fn watch(stop: &Arc<AtomicBool>, cues: &Cues, request: &EngineRequest) {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         // Without the handler the signal ends the process: only the cleaning up is lost.
         let _ = signal_hook::flag::register(signal, Arc::clone(stop));
@@ -116,13 +119,19 @@ fn watch(stop: &Arc<AtomicBool>, request: &EngineRequest) {
         // as well, so an error here only costs a moment.
         let _ = fsdyno_sys::thread::die_with_parent();
     }
-    let stop = Arc::clone(stop);
+    let (stop, cues) = (Arc::clone(stop), Arc::clone(cues));
     let watch = move || {
         let mut rest = [0; 256];
-        while matches!(
-            rustix::io::read(rustix::stdio::stdin(), &mut rest),
-            Ok(1..) | Err(rustix::io::Errno::INTR)
-        ) {}
+        loop {
+            match rustix::io::read(rustix::stdio::stdin(), &mut rest) {
+                Ok(length @ 1..) => {
+                    let lines = rest[..length].iter().filter(|byte| **byte == b'\n').count();
+                    cues.fetch_add(lines as u32, Ordering::Release);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                _ => break,
+            }
+        }
         stop.store(true, Ordering::Relaxed);
     };
     // Without this thread the engine exits when its work is done.
@@ -139,10 +148,11 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(EngineEvent),
 ) -> Result<(), EngineError> {
-    run_observed(request, &mut (), stop, events)
+    run_observed(request, &mut (), stop, None, events)
 }
 
-/// The same with an observer that looks at the machine while phases are measured.
+/// The same with an observer that looks at the machine while phases are measured, and with the cues of the
+/// parent if phases wait for them.
 ///
 /// # Errors
 /// As for [`run`].
@@ -150,9 +160,11 @@ pub(crate) fn run_observed(
     request: &EngineRequest,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
+    cues: Option<Cues>,
     events: &mut dyn FnMut(EngineEvent),
 ) -> Result<(), EngineError> {
     let mut progress = Progress::new(events);
+    cues.into_iter().for_each(|cues| progress.pause(cues));
     let result = execute(request, observer, stop, &mut progress);
     progress.event(match &result {
         Ok(()) => EngineEvent::Done,

@@ -36,6 +36,9 @@ use std::time::Duration;
 /// How often the coordinator checks.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 
+/// How often it checks whether the parent lets the phase begin.
+pub(crate) const CUE: Duration = Duration::from_millis(5);
+
 /// A window that begins early begins so long after that is decided: no worker may have started an operation
 /// in it before it learns of it.
 const AHEAD_NS: u64 = 5_000_000;
@@ -235,6 +238,10 @@ impl Crew<'_> {
         while self.ready < self.workers.len() {
             self.listen(LOOK_UP, stop)?;
             progress.tell(Stage::Settle, &self.phase, 1.0, span.longest_ns());
+        }
+        progress.ready(&self.phase);
+        while progress.must_wait() {
+            self.listen(CUE, stop)?;
         }
         match span {
             Span::Timed { ramp, window, drain_limit } => {

@@ -3,10 +3,15 @@
 use fsdyno_core::EngineEvent;
 use fsdyno_core::protocol::Stage;
 use fsdyno_core::units::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often there is a sign of life.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the parent has said that a phase may begin.
+pub(crate) type Cues = Arc<AtomicU32>;
 
 /// Reports the progress of the engine to the parent. `done` never decreases within a stage.
 pub(crate) struct Progress<'a> {
@@ -14,11 +19,31 @@ pub(crate) struct Progress<'a> {
     /// What comes after the current phase or the preparation.
     future_ns: u64,
     last: Option<(Instant, Stage, String, f64)>,
+    /// Set if phases wait for the parent; then also the number of phases that have asked.
+    pauses: Option<(Cues, u32)>,
 }
 
 impl<'a> Progress<'a> {
     pub(crate) fn new(events: &'a mut dyn FnMut(EngineEvent)) -> Self {
-        Progress { events, future_ns: 0, last: None }
+        Progress { events, future_ns: 0, last: None, pauses: None }
+    }
+
+    /// Lets each phase wait for the parent.
+    pub(crate) fn pause(&mut self, cues: Cues) {
+        self.pauses = Some((cues, 0));
+    }
+
+    /// Reports that a phase is ready to begin, if the parent wants to know.
+    pub(crate) fn ready(&mut self, phase: &str) {
+        if let Some((_, asked)) = &mut self.pauses {
+            *asked += 1;
+            (self.events)(EngineEvent::Ready { phase: phase.to_string() });
+        }
+    }
+
+    /// Whether that phase still has to wait.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.pauses.as_ref().is_some_and(|(cues, asked)| cues.load(Ordering::Acquire) < *asked)
     }
 
     /// Sets how long everything after the current phase will take.

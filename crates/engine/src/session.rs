@@ -186,6 +186,18 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(())
     }
 
+    /// Waits for the parent to let something begin that is not one of the engine's own phases.
+    pub(crate) fn await_cue(&mut self, name: &str) -> Result<(), EngineError> {
+        self.progress.ready(name);
+        while self.progress.must_wait() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Stopped);
+            }
+            std::thread::sleep(phase::CUE);
+        }
+        Ok(())
+    }
+
     /// Brings the caches into the state that the plan wants at the beginning of a phase that reads what was
     /// there before, and checks that they stay in it. Everything has been written back, and the caches have
     /// been dropped.

@@ -185,7 +185,10 @@ fn described(events: &[EngineEvent]) -> Vec<String> {
         EngineEvent::Layout(layout) => Some(format!("layout of {} files", layout.files)),
         EngineEvent::Done => Some("done".to_string()),
         EngineEvent::Failed(failure) => Some(failure.message.clone()),
-        EngineEvent::Progress { .. } | EngineEvent::Warning(_) | EngineEvent::Filled(_) => None,
+        EngineEvent::Progress { .. }
+        | EngineEvent::Warning(_)
+        | EngineEvent::Filled(_)
+        | EngineEvent::Ready { .. } => None,
     };
     events.iter().filter_map(name).collect()
 }

@@ -159,6 +159,9 @@ pub enum Command {
     /// The agent: steps on this machine, requested on stdin.
     #[command(hide = true)]
     Agent,
+    /// The guardian of a command of a plan, which is requested on stdin.
+    #[command(hide = true)]
+    Guardian,
     /// The first process of a virtual machine.
     #[command(hide = true)]
     Guest,
@@ -209,6 +212,10 @@ pub struct Sweep {
     /// that root runs.
     #[arg(long, value_name = "KEY")]
     pub allow_sysctl: Vec<String>,
+    /// Allow the commands of the plan, `[hooks]` and `monitor`, to run. They may do anything that you may:
+    /// read them first. A sweep of a plan that has any is refused without this option, and shows them.
+    #[arg(long)]
+    pub allow_hooks: bool,
     /// Continue an interrupted sweep of the plan, with the changes (--set and the like) that it was begun
     /// with: the latest one, or the one named.
     #[arg(long, value_name = "SWEEP", num_args = 0..=1, default_missing_value = "latest")]
@@ -245,6 +252,9 @@ pub struct Plan {
     pub plan: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
+    /// Assume that the sweep is given this option, too; nothing is run now.
+    #[arg(long)]
+    pub allow_hooks: bool,
     /// Output format.
     #[arg(long, default_value = "text")]
     pub format: DocumentFormat,

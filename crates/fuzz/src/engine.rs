@@ -61,7 +61,7 @@ fn add(trial: &mut TrialRecord, event: EngineEvent) {
         EngineEvent::Warning(warning) => trial.warnings.push(warning),
         EngineEvent::Failed(error) => trial.outcome = Outcome::Failed { error },
         EngineEvent::Progress { left_ns, done, .. } => drop(format!("{left_ns} {:.0} %", done * 100.0)),
-        EngineEvent::Done => {}
+        EngineEvent::Ready { .. } | EngineEvent::Done => {}
     }
 }
 

@@ -20,6 +20,7 @@ pub fn empty() -> TrialRecord {
         warnings: Vec::new(),
         timer: None,
         filled: None,
+        commands: Vec::new(),
         layout: None,
         ..SAMPLE.clone()
     }

@@ -4,6 +4,7 @@
 //! that can carry a question to the other end and the answer back, and abandon an end that does not answer,
 //! is a host.
 
+use crate::guardian::{Guardian, NoGuardian};
 use crate::lines::shortened;
 use crate::log::StepLog;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
@@ -80,6 +81,10 @@ pub trait Channel {
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
     /// Where steps are noted, if anybody wants to know.
     fn log(&mut self) -> Option<&mut StepLog> {
+        None
+    }
+    /// Who starts commands of a user at the other end, if they can run there.
+    fn guardian(&self) -> Option<Box<dyn Guardian>> {
         None
     }
     /// Starts an engine at the other end.
@@ -269,6 +274,10 @@ impl<C: Channel> Host for C {
 
     fn hold(&mut self, lock: Arc<OwnedFd>) {
         Channel::hold(self, lock);
+    }
+
+    fn guardian(&self) -> Box<dyn Guardian> {
+        Channel::guardian(self).unwrap_or_else(|| Box::new(NoGuardian(self.end())))
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

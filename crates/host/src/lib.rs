@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod channel;
 pub mod fake;
+pub mod guardian;
 pub mod guest;
 pub mod lines;
 pub mod local;
@@ -23,6 +24,7 @@ pub mod wire;
 use fsdyno_core::environment::Confinement;
 use fsdyno_core::result::Step;
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos};
+use guardian::{Guardian, NoGuardian};
 use probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -419,6 +421,11 @@ pub trait Host {
     /// is gone, and with it the lock on its file. A host without processes of its own does nothing here.
     fn hold(&mut self, _lock: Arc<OwnedFd>) {}
 
+    /// Who starts commands of a user on this host, independently of the steps above.
+    fn guardian(&self) -> Box<dyn Guardian> {
+        Box::new(NoGuardian(self.name()))
+    }
+
     /// Starts an engine, which begins its work at once.
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>>;
 }
@@ -440,6 +447,8 @@ pub enum EngineOutput {
 pub trait EngineProcess {
     /// The next event, waiting this long for it.
     fn next(&mut self, timeout: Duration) -> EngineOutput;
+    /// Lets an engine go on that waits before a phase ([`EngineRequest::pauses`]).
+    fn proceed(&mut self) {}
     /// Asks the engine to stop by closing its stdin, and does not wait: remaining output arrives through
     /// [`EngineProcess::next`].
     fn ask_to_stop(&mut self);

@@ -243,6 +243,7 @@ fn record(number: u32, case: u32, draft: Draft) -> TrialRecord {
         environment,
         trees: TreeSummary::default(),
         filled: None,
+        commands: Vec::new(),
         layout: None,
         phases,
         started: String::new(),

@@ -31,12 +31,12 @@ impl Store {
         }
     }
 
-    /// Deletes a sweep with all of its trials, and gives the space back to the filesystem if there is room
+    /// Deletes a sweep with its trials and files, and gives the space back to the filesystem if there is room
     /// to do so. Its number is not used again.
     ///
     /// # Errors
     /// [`StoreError::Running`] if a process is running it; [`StoreError::UnknownSweep`];
-    /// [`StoreError::Sql`].
+    /// [`StoreError::Sql`]; [`StoreError::Files`] if the sweep is deleted, but not all of its files.
     pub fn delete_sweep(&mut self, id: SweepId) -> Result<()> {
         let action = "delete a sweep";
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
@@ -54,6 +54,20 @@ impl Store {
         transaction.execute("DELETE FROM sweeps WHERE id = ?", [id.0]).trying_to(action)?;
         transaction.commit().trying_to(action)?;
         self.shrink();
+        self.remove_files(id)
+    }
+
+    /// Links in these files are removed and not followed.
+    fn remove_files(&self, id: SweepId) -> Result<()> {
+        let path = self.files_of(id);
+        match std::fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::Files { sweep: id, path, source });
+            }
+            _ => {}
+        }
+        // It stays as long as other sweeps have files.
+        let _ = path.parent().map(std::fs::remove_dir);
         Ok(())
     }
 

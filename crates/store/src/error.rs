@@ -96,6 +96,16 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A sweep is deleted, but not its other files.
+    #[error("sweep {sweep} is deleted, but not its files in '{}'", path.display())]
+    Files {
+        /// The sweep.
+        sweep: SweepId,
+        /// Their directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A sweep could not be packed.
     #[error("cannot write the packed sweep")]
     Pack {

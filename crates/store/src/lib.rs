@@ -48,6 +48,9 @@ const BUSY_LIMIT: Duration = Duration::from_secs(30);
 /// The maximum size of a value in bytes; the histograms of a trial have less than a thousandth of it.
 const LONGEST_VALUE: i32 = 256 << 20;
 
+/// What follows the name of the database in that of the directory with the other files of its sweeps.
+const FILES: &str = ".files";
+
 /// The results of all sweeps.
 #[derive(Debug)]
 pub struct Store {
@@ -112,6 +115,18 @@ impl Store {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where files of a sweep are that are not in the database. The directory need not exist.
+    pub fn files_of(&self, sweep: SweepId) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_os_string();
+        name.push(FILES);
+        self.path.with_file_name(name).join(sweep.to_string())
+    }
+
+    /// The directory that holds the database and these files.
+    pub fn directory_of_files(&self) -> PathBuf {
+        self.path.parent().map(Path::to_path_buf).unwrap_or_default()
     }
 
     /// Checks that the filesystem of the store has its reserve free.

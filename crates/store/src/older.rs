@@ -107,6 +107,7 @@ impl Older<'_> {
                 bytes: get(row, "tree_bytes")?,
             },
             filled: from_json_or_none(row, "filled")?,
+            commands: Vec::new(),
             layout: from_json_or_none(row, "layout")?,
             phases: self.phases(id)?,
             started: get(row, "started")?,

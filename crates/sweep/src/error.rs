@@ -97,6 +97,10 @@ impl PlanError {
             PlanProblem::UnknownKernel { .. } => Some(
                 "use host, debian:6.1 or the release of an installed kernel, or define it: [kernels] mine = { image = \"bzImage\", modules = \"DIR\" }",
             ),
+            PlanProblem::NotInGuests { .. } => Some(
+                "remove it, or the kernels other than host; before_trial and after_trial run on this machine \
+                 for trials in guests, too",
+            ),
             PlanProblem::KernelName { .. } => Some("choose another name"),
             PlanProblem::Contradiction { .. } => Some("remove one of the settings"),
             PlanProblem::Axis(AxisError::SysctlKey { .. }) => {
@@ -113,6 +117,14 @@ pub enum PlanProblem {
     /// A name that a sweep cannot have.
     #[error("{0}")]
     SweepName(#[from] fsdyno_core::sweep_name::NameError),
+    /// A command of the user at phases that run in a virtual machine.
+    #[error("'{key}' does not run in a guest, which trials on kernel '{kernel}' need")]
+    NotInGuests {
+        /// The key.
+        key: &'static str,
+        /// The kernel of the first guest.
+        kernel: String,
+    },
     /// A reserved name in `[kernels]`.
     #[error("kernel name '{name}' is reserved")]
     KernelName {

@@ -6,7 +6,7 @@
 
 use crate::guest_request;
 use crate::order::{Slot, most, order};
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, PlanCommand};
 use fsdyno_core::axis::CACHE;
 use fsdyno_core::device::Image;
 use fsdyno_core::workload::{Need, Tool};
@@ -46,6 +46,9 @@ pub struct DryRun {
     pub space_bytes: Bytes,
     /// Whether the sweep needs root, and this process does not have it.
     pub needs_root: bool,
+    /// The commands of the plan that would run around its trials, one line each: the sweep needs
+    /// `--allow-hooks`.
+    pub hooks: Vec<String>,
     /// What would keep the sweep from starting even as root, and with every device confirmed.
     pub refusals: Vec<Refusal>,
 }
@@ -91,6 +94,7 @@ pub fn dry_run(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Dry
         time_max_ns: Nanos(time(&all)),
         space_bytes: space(plan),
         needs_root: lacks_root(plan, host),
+        hooks: plan.hooks.commands.iter().map(PlanCommand::line).collect(),
         refusals: guard::foresee(host, &plan.devices, &runnable, least_space(plan)),
         cases,
     }
@@ -115,7 +119,9 @@ fn dry_case(
 ) -> DryCase {
     let known = size.as_ref().ok().copied();
     let (commands, unmet) = match plan.devices.data {
-        DeviceSpec::Directory { .. } => (Vec::new(), of_workload(host, plan, &case)),
+        DeviceSpec::Directory { .. } => {
+            (Vec::new(), [of_workload(host, plan, &case), of_hooks(host, plan)].concat())
+        }
         _ if !case.impossible.is_empty() => (Vec::new(), case.impossible.clone()),
         _ => (commands(plan, &case, seed), requirements(host, guests, plan, &case, known)),
     };
@@ -153,6 +159,7 @@ fn requirements(
     let mut unmet = of_configuration(host, guests, plan, case);
     unmet.extend(of_workload(host, plan, case));
     unmet.extend(of_fill(case, size));
+    unmet.extend(of_hooks(host, plan));
     unmet
 }
 
@@ -164,13 +171,14 @@ pub(crate) fn unmet(
     cases: &[Case],
     size: Option<Bytes>,
 ) -> Vec<Vec<String>> {
+    let of_all = of_hooks(host, plan);
     let mut of_last: Vec<String> = Vec::new();
     let unmet = cases.iter().enumerate().map(|(index, case)| {
         if index == 0 || cases[index - 1].configuration != case.configuration {
             of_last = of_configuration(host, guests, plan, case);
         }
         let of_case = [of_workload(host, plan, case), of_fill(case, size)].concat();
-        of_last.iter().cloned().chain(of_case).collect()
+        of_last.iter().cloned().chain(of_case).chain(of_all.clone()).collect()
     });
     unmet.collect()
 }
@@ -217,6 +225,19 @@ fn of_fill(case: &Case, size: Option<Bytes>) -> Vec<String> {
     vec![format!(
         "the workload prepares {needed}, which does not fit: filled to {percent} %, a device of {size} has less space left"
     )]
+}
+
+/// Programs of hooks and monitors that are not installed on this host.
+fn of_hooks(host: &mut dyn Host, plan: &Plan) -> Vec<String> {
+    let mut unmet = Vec::new();
+    for command in &plan.hooks.commands {
+        let Some(program) = command.words.first() else { continue };
+        let reason = format!("{program} is not installed, which {} runs", command.kind);
+        if !matches!(host.find_program(program), Ok(Some(_))) && !unmet.contains(&reason) {
+            unmet.push(reason);
+        }
+    }
+    unmet
 }
 
 /// A percentage of a size.

@@ -28,7 +28,7 @@ pub use estimate::{DryCase, DryRun, dry_run};
 pub use fsdyno_verdict::enough::Enough;
 pub use options::{Machines, RunOptions};
 pub use order::{Slot, order};
-pub use plan::{Case, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, study};
+pub use plan::{Case, Hooks, KEY_TABLES, Key, KeyTable, MAX_PLAN_BYTES, Plan, PlanCommand, study};
 pub use progress::{Position, Progress};
 pub use resume::unfinished;
 pub use run::{SweepEnd, SweepOutcome, run, verify_privileges};

@@ -32,6 +32,11 @@ impl RoomWatch {
         RoomWatch { places: places.collect(), looked: Instant::now() }
     }
 
+    /// Also of the filesystem with this directory.
+    pub fn watch_too(&mut self, directory: &Path) {
+        self.places.insert(directory.to_path_buf());
+    }
+
     /// Why the load must stop, if it is time to look and a reserve is no longer free.
     pub fn look(&mut self, host: &mut dyn Host) -> Option<Failure> {
         if self.looked.elapsed() < INTERVAL {

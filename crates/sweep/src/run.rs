@@ -8,11 +8,13 @@ use crate::estimate;
 use crate::guest_request;
 use crate::options::{Machines, RunOptions};
 use crate::order::{Slot, further, order};
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, Plan, PlanCommand};
 use crate::progress::{Clock, Position, Progress};
 use crate::resume;
 use crate::scratch::ScratchDevices;
 use crate::sweep_error::SweepError;
+use crate::trial::around::Around;
+use crate::trial::commands::TrialCommands;
 use crate::trial::guest::{self, InGuest};
 use crate::trial::report::Overhead;
 use crate::trial::{self, Bench, overhead};
@@ -82,6 +84,11 @@ pub fn run(
 ) -> Result<SweepOutcome, SweepError> {
     let host = &mut *machines.host;
     verify_privileges(plan, host)?;
+    if !plan.hooks.is_empty() && !options.confirmation.hooks {
+        let as_root = !fsdyno_testbed::is_unprivileged(host);
+        let commands = plan.hooks.commands.iter().map(PlanCommand::line).collect();
+        return Err(SweepError::HooksNotAllowed { commands, as_root });
+    }
     let restored = undo::restore(host, options.state_dir)?.report;
     if restored != UndoReport::default() {
         observer(Progress::Restored(&restored));
@@ -113,6 +120,7 @@ pub fn run(
         None => store.create_sweep(&new_sweep(plan, &cases, &slots))?,
     };
     let mut sweeping = Sweeping {
+        around: Around::new(plan, options, store, sweep),
         plan,
         options,
         cases: &cases,
@@ -148,6 +156,7 @@ struct Sweeping<'a> {
     scratch: ScratchDevices<'a>,
     /// Overhead of the tool by kernel: of the host, and of guests once each has run.
     overheads: BTreeMap<String, Overhead>,
+    around: Around<'a>,
     clock: Clock,
     /// The trials so far, if their number depends on them.
     tally: Tally,
@@ -164,7 +173,7 @@ struct PlannedTrial<'a> {
     trials: usize,
 }
 
-impl Sweeping<'_> {
+impl<'a> Sweeping<'a> {
     /// Trial after trial, and more blocks as long as one is needed.
     fn trials(
         &mut self,
@@ -325,7 +334,14 @@ impl Sweeping<'_> {
     ) -> trial::Ended {
         // What was done before belongs to no trial.
         machines.host.take_log();
-        let mut ended = self.run_trial_itself(machines, planned, device, position, observer);
+        if !self.plan.hooks.is_empty() {
+            position.stage = "before the trial";
+            observer(Progress::Running(position));
+        }
+        let (around, of) = (self.around.clone(), (planned.slot, planned.case));
+        let mut ended = around.run(machines, of, device, |machines, commands| {
+            self.run_trial_itself(machines, planned, device, commands, position, observer)
+        });
         // In a guest, what was done on this machine came first.
         ended.record.built.log.splice(..0, machines.host.take_log());
         ended
@@ -336,6 +352,7 @@ impl Sweeping<'_> {
         machines: &mut Machines<'_>,
         planned: &PlannedTrial<'_>,
         device: &DeviceSpec,
+        commands: &mut TrialCommands<'_>,
         position: &mut Position,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> trial::Ended {
@@ -373,6 +390,8 @@ impl Sweeping<'_> {
             hurry: self.options.hurry,
             overhead: self.overheads.get(HOST_KERNEL).copied().unwrap_or_default(),
             outer: None,
+            commands: Some(commands),
+            store: &self.around.store,
             progress: &mut progress,
         };
         trial::run(&mut bench, planned.slot, planned.case)

@@ -47,6 +47,15 @@ pub enum SweepError {
         /// Which one.
         failure: Box<Failure>,
     },
+    /// The plan has commands of its own, and the user has not allowed them.
+    #[error("refused, nothing was done: the plan runs commands of its own{}{}",
+        if *as_root { " as root" } else { "" }, listed(commands))]
+    HooksNotAllowed {
+        /// Them, one line each.
+        commands: Vec<String>,
+        /// Whether they would run as root.
+        as_root: bool,
+    },
     /// An ordinary user cannot create and mount filesystems.
     #[error("the sweep needs root: run it with sudo")]
     NeedsRoot,
@@ -111,6 +120,10 @@ impl fmt::Display for Differs {
     }
 }
 
+fn listed(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("\n  {line}")).collect()
+}
+
 impl SweepError {
     /// The next step for the user, if there is an obvious one.
     pub fn hint(&self) -> Option<String> {
@@ -126,6 +139,9 @@ impl SweepError {
             SweepError::NoRoom { failure } => failure.hint.clone(),
             SweepError::Store(_) | SweepError::Lost { .. } => None,
             SweepError::Engine { failure } => failure.hint.clone(),
+            SweepError::HooksNotAllowed { .. } => {
+                Some("if you know what each of them does, add --allow-hooks".to_string())
+            }
             SweepError::NeedsRoot => Some(
                 "it creates and mounts filesystems; fsdyno bench DIR measures a directory without root"
                     .to_string(),

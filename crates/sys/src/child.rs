@@ -36,6 +36,17 @@ pub fn set_up(command: &mut Command, inherited: Vec<Arc<OwnedFd>>) {
     }
 }
 
+/// Puts a child into a process group of its own and lets it inherit the descriptors, like [`set_up`], but the
+/// child outlives its parent: it must notice by itself that the parent is gone, for it has something to end.
+pub fn set_up_outliving(command: &mut Command, inherited: Vec<Arc<OwnedFd>>) {
+    command.process_group(0);
+    // SAFETY: between fork and exec the closure makes system calls only; it takes no lock and allocates
+    // nothing. The descriptors that it names are open, for it owns them.
+    unsafe {
+        command.pre_exec(move || inherited.iter().try_for_each(|descriptor| keep_across_exec(descriptor)));
+    }
+}
+
 /// A user for a child, with the groups that it is in. The child keeps no rights of the parent beyond those of
 /// this user.
 #[derive(Debug, Clone, PartialEq, Eq)]

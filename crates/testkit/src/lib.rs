@@ -237,6 +237,7 @@ pub fn trial(trial: u32, block: u32, case: u32, configuration: Configuration, mb
             overhead_with_telemetry_ns_per_op: Some(61.9),
         }),
         filled: None,
+        commands: Vec::new(),
         layout: None,
         lifecycle_ns: Lifecycle {
             boot: None,

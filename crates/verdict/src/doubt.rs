@@ -49,6 +49,7 @@ fn effect(kind: WarningKind) -> Option<Effect> {
         | W::SharedDisk
         | W::LazyInitialisation
         | W::Emulation
+        | W::Monitored
         | W::CacheNotWarm => Some(Effect::Hampers),
         W::CachesNotDropped
         | W::NotRemounted
@@ -182,6 +183,8 @@ mod tests {
         assert_eq!(doubt_about(&foreign(&a, 6), &b, &[]), None);
         assert_eq!(doubt_about(&foreign(&a, 6), &foreign(&b, 6), &[]), None);
         assert_eq!(doubt_about(&a, &foreign(&b, 3), &[]), None);
+        let monitored = warned(b.clone(), 6, WarningKind::Monitored);
+        assert!(doubt_about(&a, &monitored, &[]).is_some_and(|why| why.starts_with("monitored in 6 of 6")));
     }
 
     #[test]

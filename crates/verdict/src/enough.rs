@@ -154,6 +154,7 @@ mod tests {
             environment: Default::default(),
             trees: Default::default(),
             filled: None,
+            commands: Vec::new(),
             layout: None,
             phases: Vec::new(),
             started: String::new(),

@@ -5,8 +5,8 @@
 //! configuration, the columns of iostat) are written, and ignored when read.
 
 use super::{
-    Built, CheckResult, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, Step, TimerFacts,
-    TreeSummary, TrialRecord,
+    Built, CheckResult, CommandRun, Filled, Layout, Lifecycle, PhaseResult, Recipe, RoleResult, Step,
+    TimerFacts, TreeSummary, TrialRecord,
 };
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
@@ -39,6 +39,7 @@ impl Serialize for TrialRecord {
             lifecycle_ns,
             built,
             environment,
+            commands,
             trees,
             filled,
             layout,
@@ -52,7 +53,7 @@ impl Serialize for TrialRecord {
             Outcome::Skipped { unmet } => (unmet, None),
             Outcome::Failed { error } => (&none, Some(error)),
         };
-        let mut document = serializer.serialize_struct("TrialRecord", 23)?;
+        let mut document = serializer.serialize_struct("TrialRecord", 24)?;
         document.serialize_field("trial", trial)?;
         document.serialize_field("block", block)?;
         document.serialize_field("case", case)?;
@@ -74,6 +75,7 @@ impl Serialize for TrialRecord {
         document.serialize_field("check", &built.check)?;
         document.serialize_field("recipe", &built.recipe)?;
         document.serialize_field("log", &built.log)?;
+        document.serialize_field("commands", commands)?;
         document.serialize_field("filled", filled)?;
         document.serialize_field("layout", layout)?;
         document.serialize_field("trees", trees)?;
@@ -182,6 +184,8 @@ pub(super) struct Read {
     recipe: Option<Recipe>,
     #[serde(default)]
     log: Vec<Step>,
+    #[serde(default)]
+    commands: Vec<CommandRun>,
     filled: Option<Filled>,
     layout: Option<Layout>,
     trees: TreeSummary,
@@ -235,6 +239,7 @@ impl TryFrom<Read> for TrialRecord {
                 log: read.log,
             },
             environment: read.environment,
+            commands: read.commands,
             trees: read.trees,
             filled: read.filled,
             layout: read.layout,

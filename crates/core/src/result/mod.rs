@@ -3,11 +3,13 @@
 //! Times and sizes are integers of nanoseconds and bytes. Statistics that depend on operations whose end was
 //! not seen are marked (`at_least`).
 
+mod command;
 mod document;
 mod latency;
 mod lifecycle;
 mod phase;
 
+pub use command::{CommandKind, CommandRun};
 pub use latency::{Latency, Quantile, Quantiles};
 pub use lifecycle::{Lifecycle, LifecycleStep};
 pub use phase::{
@@ -56,6 +58,8 @@ pub struct TrialRecord {
     pub built: Built,
     /// What it ran on.
     pub environment: Environment,
+    /// The hooks and monitors of the plan that ran with it, in order.
+    pub commands: Vec<CommandRun>,
     /// The trees that were created.
     pub trees: TreeSummary,
     /// How full the filesystem was made before the load; absent for a fresh one.

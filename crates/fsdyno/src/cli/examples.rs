@@ -10,8 +10,19 @@ use clap::{CommandFactory, Parser};
 use pages::{pages, root, simple_commands};
 
 /// Programs other than fsdyno that examples use; a misspelt `fsdyno` is not among them.
-const OTHERS: &[&str] =
-    &["apt-get", "bon_csv2html", "cargo", "cat", "echo", "install", "make", "sqlite3", "ssh", "systemctl"];
+const OTHERS: &[&str] = &[
+    "apt-get",
+    "bon_csv2html",
+    "cargo",
+    "cat",
+    "echo",
+    "git",
+    "install",
+    "make",
+    "sqlite3",
+    "ssh",
+    "systemctl",
+];
 
 /// What is wrong with a line of shell, if anything.
 fn problem(line: &str) -> Option<String> {

@@ -1,8 +1,11 @@
 //! What trials did to the machine: `fsdyno show --log`, and `--verbose` while a sweep runs.
 
 use fsdyno_core::TrialRecord;
-use fsdyno_core::result::Step;
+use fsdyno_core::result::{CommandRun, Step};
 use std::io::{self, Write};
+
+/// What precedes the lines below a step.
+const INDENT: &str = "                ";
 
 /// Prints the steps of each trial.
 pub fn print(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
@@ -16,8 +19,28 @@ pub fn print(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
         for step in &trial.built.log {
             writeln!(out, "{}", line(step))?;
         }
+        for run in &trial.commands {
+            command(out, run)?;
+        }
     }
     Ok(())
+}
+
+/// A command of the plan, where its files are, and what it printed.
+fn command(out: &mut dyn Write, run: &CommandRun) -> io::Result<()> {
+    let phase = run.phase.as_ref().map(|phase| format!(", phase '{phase}'")).unwrap_or_default();
+    let step = Step {
+        step: format!("{}{phase}: {}", run.kind, run.command),
+        took_ns: run.took_ns,
+        error: run.failure.clone(),
+    };
+    writeln!(out, "{}", line(&step))?;
+    if let Some(files) = &run.files {
+        // They are not packed, and anybody may have removed them.
+        let gone = if files.exists() { "" } else { ", which are no longer there" };
+        writeln!(out, "{INDENT}files in {}{gone}", files.display())?;
+    }
+    run.output.lines().try_for_each(|text| writeln!(out, "{INDENT}| {text}"))
 }
 
 /// A step with how long it took.

@@ -8,6 +8,7 @@ mod completions;
 mod doctor;
 mod engine;
 mod export;
+mod guardian;
 mod guest;
 mod image;
 mod import;
@@ -87,6 +88,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Reference(options) => reference::run(options),
         Command::Engine => engine::run(),
         Command::Agent => agent::run(),
+        Command::Guardian => guardian::run(),
         Command::Guest => guest::run(),
     }
 }

@@ -18,6 +18,10 @@ pub fn pack(surroundings: &Surroundings, options: &Pack) -> Result {
     let shelves = surroundings.results()?;
     let (store, sweep) = find(surroundings, &shelves, Some(&options.sweep))?;
     let (id, selector, name) = (sweep.summary.id, &sweep.summary.selector, &sweep.summary.name);
+    let files = store.files_of(id);
+    if files.is_dir() {
+        say::note(&format!("note: the files of monitors are not packed; they are in '{}'", files.display()));
+    }
     if options.file == Path::new("-") {
         store.pack(id, stdout().lock()).context("cannot write to stdout")?;
         return Ok(Status::Well);

@@ -24,10 +24,11 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
         DocumentFormat::Json => print_json(&run)?,
         DocumentFormat::Text => {
             let identities = identities(&plan, &mut host);
-            print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
+            print(&mut out::text(&surroundings.style), &plan, &run, &identities, options.allow_hooks)?
         }
     }
-    Ok(if run.refusals.is_empty() { Status::Well } else { Status::Refused })
+    let is_allowed = run.hooks.is_empty() || options.allow_hooks;
+    Ok(if run.refusals.is_empty() && is_allowed { Status::Well } else { Status::Refused })
 }
 
 /// The block devices of the plan, each with the line that pins its identity, or why it cannot be determined.
@@ -46,7 +47,13 @@ fn identities(plan: &Plan, host: &mut dyn Host) -> Vec<(String, String)> {
         .collect()
 }
 
-fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, String)]) -> io::Result<()> {
+fn print(
+    out: &mut dyn Write,
+    plan: &Plan,
+    run: &DryRun,
+    identities: &[(String, String)],
+    allow_hooks: bool,
+) -> io::Result<()> {
     for case in &run.cases {
         writeln!(out, "case {}: {} / {}", case.case, case.configuration.name, case.workload.kind())?;
         for command in &case.commands {
@@ -58,6 +65,9 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
         for reason in &case.unmet {
             writeln!(out, "    skipped: {reason}")?;
         }
+    }
+    for hook in &run.hooks {
+        writeln!(out, "{hook}")?;
     }
     for (path, identity) in identities {
         writeln!(out, "device {path}: {identity}")?;
@@ -85,6 +95,13 @@ fn print(out: &mut dyn Write, plan: &Plan, run: &DryRun, identities: &[(String, 
     )?;
     if run.needs_root {
         writeln!(out, "the sweep needs root: run it with sudo")?;
+    }
+    if !run.hooks.is_empty() && !allow_hooks {
+        writeln!(
+            out,
+            "a sweep would be refused because the plan runs commands of its own:\n  hint: if you know what each \
+             of them does, add --allow-hooks"
+        )?;
     }
     match run.refusals.as_slice() {
         [] => Ok(()),

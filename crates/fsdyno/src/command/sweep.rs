@@ -36,8 +36,12 @@ pub fn run(surroundings: &Surroundings, options: &Sweep) -> Result {
     verify_privileges(&plan, &mut surroundings.host()?).map_err(trouble)?;
     let overwrite = options.overwrite.iter().map(|text| overwrite(text, &plan));
     let overwrite = overwrite.collect::<std::result::Result<_, _>>()?;
-    let confirmation =
-        Confirmation { destroy: options.destroy.clone(), overwrite, sysctls: options.allow_sysctl.clone() };
+    let confirmation = Confirmation {
+        destroy: options.destroy.clone(),
+        overwrite,
+        sysctls: options.allow_sysctl.clone(),
+        hooks: options.allow_hooks,
+    };
     let ended = measure(surroundings, &plan, &confirmation, resume, (options.format, Details::None))?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) {
         say::remark(&format!("hint: to continue, run {}", to_continue(surroundings, options)));
@@ -79,6 +83,7 @@ fn to_continue(surroundings: &Surroundings, options: &Sweep) -> String {
     line.extend(options.destroy.iter().map(|device| confirmed("destroy", &device.to_string_lossy())));
     line.extend(options.overwrite.iter().map(|device| confirmed("overwrite", device)));
     line.extend(options.allow_sysctl.iter().map(|key| confirmed("allow-sysctl", key)));
+    line.push_str(if options.allow_hooks { " --allow-hooks" } else { "" });
     line
 }
 
@@ -293,7 +298,7 @@ fn trouble(error: SweepError) -> Trouble {
         other => {
             let hint = other.hint();
             let status = match other {
-                SweepError::NeedsRoot => Status::Refused,
+                SweepError::NeedsRoot | SweepError::HooksNotAllowed { .. } => Status::Refused,
                 _ => Status::Usage,
             };
             let trouble = Trouble::new(status, other);

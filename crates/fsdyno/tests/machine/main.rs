@@ -32,6 +32,7 @@ mod guests_disks;
 mod guests_filesystems;
 mod guests_power;
 mod guests_stacks;
+mod hooks;
 mod images;
 mod kill;
 mod lifecycle;
@@ -78,6 +79,7 @@ fn main() {
         guests_filesystems::tests(),
         guests_power::tests(),
         guests_stacks::tests(),
+        hooks::tests(),
         images::tests(),
         kill::tests(),
         lifecycle::tests(),

@@ -16,8 +16,9 @@ pub use serve::serve;
 
 pub use crate::channel::Limits;
 use crate::channel::{Channel, question, understand};
+use crate::guardian::Guardian;
 use crate::lines::Excess;
-use crate::local::{start_engine, take_image};
+use crate::local::{LocalGuardian, start_engine, take_image};
 use crate::log::StepLog;
 use crate::probe::FileIdentity;
 use crate::wire::{self, Request};
@@ -197,6 +198,10 @@ impl Channel for AgentHost {
         self.held.push(lock);
         // Running processes can no longer inherit it: the next step starts a new agent.
         self.agent = None;
+    }
+
+    fn guardian(&self) -> Option<Box<dyn Guardian>> {
+        Some(Box::new(LocalGuardian::new(&self.binary, self.held.clone())))
     }
 
     fn engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

@@ -10,12 +10,14 @@
 
 mod conduct;
 mod engine;
+mod guardian;
 mod guest;
 mod layers;
 mod steps;
 mod tools;
 
 pub use engine::FakeEngine;
+pub use guardian::FakeGuardian;
 pub use guest::FakeGuests;
 pub use layers::FakeLayer;
 
@@ -123,6 +125,8 @@ pub struct FakeHost {
     pub mkfs_makes_nothing: bool,
     /// Whether arrays never finish their background work.
     pub arrays_stay_busy: bool,
+    /// Who runs commands of users.
+    pub guardian: FakeGuardian,
     /// What its kernel keeps programs from doing.
     pub confinement: Confinement,
     /// Its description as a guest.

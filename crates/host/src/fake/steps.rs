@@ -4,6 +4,7 @@ use super::conduct::{check_name, walked};
 use super::{
     EAGAIN, EBADF, EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, ENXIO, FILES, FakeHost, MEMORY, system,
 };
+use crate::guardian::Guardian;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::setting::{BYTES_MAX, Setting};
 use crate::{
@@ -405,6 +406,10 @@ impl Host for FakeHost {
 
     fn mounts(&mut self) -> Result<Vec<MountInfo>> {
         self.step("mounts".to_string(), |host| Ok(host.machine.mounts.clone()))
+    }
+
+    fn guardian(&self) -> Box<dyn Guardian> {
+        Box::new(self.guardian.clone())
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

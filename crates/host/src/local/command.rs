@@ -35,7 +35,7 @@ fn executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-fn search_path() -> Vec<PathBuf> {
+pub(super) fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // A relative directory in PATH would mean something else in every working directory.
     let mut directories: Vec<PathBuf> =

@@ -112,6 +112,13 @@ impl EngineProcess for LocalEngine {
         }
     }
 
+    fn proceed(&mut self) {
+        if let Some(stdin) = &mut self.stdin {
+            // One that is gone is noticed by the end of its output.
+            let _ = stdin.write_all(b"\n");
+        }
+    }
+
     fn ask_to_stop(&mut self) {
         self.stdin = None;
     }

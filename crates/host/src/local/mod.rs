@@ -14,6 +14,7 @@ mod device;
 mod directory;
 mod engine;
 mod files;
+mod guardian;
 mod images;
 mod loops;
 mod mount;
@@ -25,8 +26,11 @@ pub use command::find as find_program;
 pub(crate) use command::wait_readable;
 pub(crate) use engine::start as start_engine;
 pub use engine::understand_event;
+pub(crate) use guardian::LocalGuardian;
+pub use guardian::serve as serve_guardian;
 pub(crate) use images::take as take_image;
 
+use crate::guardian::Guardian;
 use crate::probe::{DeviceIdentity, DeviceProbe, FileIdentity, LoopInfo, MountInfo, Room};
 use crate::{
     AttachedLoop, Command, DeviceHandle, EngineProcess, Host, HostError, ImageHandle, LoopOptions,
@@ -282,6 +286,10 @@ impl Host for LocalHost {
 
     fn mounts(&mut self) -> Result<Vec<MountInfo>> {
         mount::mounts()
+    }
+
+    fn guardian(&self) -> Box<dyn Guardian> {
+        Box::new(LocalGuardian::new(&self.binary, Vec::new()))
     }
 
     fn start_engine(&mut self, request: &EngineRequest) -> Result<Box<dyn EngineProcess>> {

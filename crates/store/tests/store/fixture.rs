@@ -134,6 +134,15 @@ impl Dice {
                 overhead_ns_per_op: dice.maybe(Dice::float),
                 overhead_with_telemetry_ns_per_op: dice.maybe(Dice::float),
             }),
+            commands: self.some(3, |dice| CommandRun {
+                kind: CommandKind::Monitor,
+                phase: dice.maybe(Dice::text),
+                command: dice.text(),
+                took_ns: dice.ns(),
+                failure: dice.maybe(Dice::text),
+                output: dice.text(),
+                files: dice.maybe(|dice| dice.text().into()),
+            }),
             filled: Some(Filled { used_bytes: 7, rounds: 3, ..Filled::default() }),
             layout: Some(Layout {
                 size_bytes: u64::MAX,

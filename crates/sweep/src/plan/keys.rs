@@ -55,6 +55,9 @@ pub(super) const PLAN: KeyTable = KeyTable {
             `\"100ms\"`; `false`: none";
         "watchdog" = "1m": "how long an engine may make no progress beyond the expected duration of its \
             stage before the trial is given up";
+        "hooks" = "": "commands to run around trials and phases; see `[hooks]`";
+        "monitor" = "": "commands to run during each phase, such as `[\"perf record -a -o {out}\"]`; needs \
+            `--allow-hooks`";
         "kernels" = "": "kernels of your own, by name, for the axis `kernel`; see [Kernels](#kernels)";
         "guest" = "": "the virtual machine of trials on other kernels; see [Kernels](#kernels)";
         "study" = "": "the published study that the plan repeats; `show --as published` then uses its \
@@ -173,6 +176,17 @@ pub(super) const CONFIGURATION: KeyTable = KeyTable {
     },
 };
 
+pub(super) const HOOKS: KeyTable = KeyTable {
+    name: "[hooks]",
+    about: "Commands of your own around trials and phases. A sweep refuses them without `--allow-hooks`.",
+    keys: keys! {
+        "before_trial" = "": "runs before anything of a trial is built";
+        "before_phase" = "": "runs when the workers of a phase are ready, before its ramp";
+        "after_trial" = "": "runs after everything of a trial was taken down, also if the trial failed";
+        "timeout" = "1m": "how long each of them may run before it is killed and the trial fails";
+    },
+};
+
 pub(super) const KERNEL: KeyTable = KeyTable {
     name: "[kernels] NAME",
     about: "A kernel of your own for `kernel = \"NAME\"`.",
@@ -194,8 +208,22 @@ pub(super) const GUEST: KeyTable = KeyTable {
 };
 
 /// Every table, for the reference.
-pub const TABLES: &[KeyTable] =
-    &[PLAN, REPETITIONS, DEVICE, IMAGE, BLOCK, DELAY, MD, LVM, POOL, ALIKE, CONFIGURATION, KERNEL, GUEST];
+pub const TABLES: &[KeyTable] = &[
+    PLAN,
+    REPETITIONS,
+    DEVICE,
+    IMAGE,
+    BLOCK,
+    DELAY,
+    MD,
+    LVM,
+    POOL,
+    ALIKE,
+    CONFIGURATION,
+    HOOKS,
+    KERNEL,
+    GUEST,
+];
 
 /// The names of the keys of several tables.
 pub(super) fn names(tables: &[KeyTable]) -> Vec<&'static str> {
@@ -236,6 +264,7 @@ mod tests {
         assert_eq!(help(GUEST, "memory").default, usual.memory.to_string());
         assert_eq!(help(GUEST, "cache").default, usual.cache.name());
         assert_eq!(help(PLAN, "watchdog").default, super::super::raw::DEFAULT_WATCHDOG.to_string());
+        assert_eq!(help(HOOKS, "timeout").default, super::super::hooks::DEFAULT_TIMEOUT.to_string());
         assert_eq!(help(PLAN, "telemetry").default, super::super::raw::DEFAULT_TELEMETRY.to_string());
     }
 }

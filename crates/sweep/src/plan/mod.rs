@@ -22,6 +22,7 @@
 mod device;
 mod document;
 mod file;
+mod hooks;
 mod keys;
 mod product;
 mod raw;
@@ -29,6 +30,7 @@ mod resolve;
 mod workload;
 
 pub use file::MOST as MAX_PLAN_BYTES;
+pub use hooks::{Hooks, PlanCommand};
 pub use keys::{Key, KeyTable, TABLES as KEY_TABLES};
 pub use resolve::study;
 
@@ -64,6 +66,8 @@ pub struct Plan {
     pub devices: Devices,
     /// What runs on them.
     pub workloads: Vec<Workload>,
+    /// The commands of the user around trials and phases.
+    pub hooks: Hooks,
     /// The machine that guests see.
     pub guest: GuestShape,
     /// The kernels of guests, by the levels of the axis `kernel`.

@@ -5,6 +5,7 @@
 
 use super::device::{self, RawJournal};
 use super::document::{Document, Entry, Node, Origin, Section, Table, Value};
+use super::hooks::{self, Hooks};
 use super::keys::{self, names};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::axis::{self, Axis, SYSCTL_PREFIX};
@@ -57,6 +58,9 @@ pub(crate) struct RawPlan {
     /// Kernels that the plan names itself.
     pub kernels: BTreeMap<String, KernelSpec>,
     pub guest: GuestShape,
+    pub hooks: Hooks,
+    /// Where the first command is that runs at phases.
+    pub hooks_at: Origin,
 }
 
 /// An axis with its levels, everywhere or within one filesystem.
@@ -136,8 +140,11 @@ impl RawPlan {
             measure.parse().map_err(|error| plan.error("measure", PlanProblem::Measure(error)))
         });
         let (repetitions, enough) = repetitions(document, &plan)?;
+        let hooks = hooks::hooks(document, &plan)?;
         Ok(RawPlan {
             name: name(&plan, file_stem)?,
+            hooks_at: hooks.at_phases().map_or(Origin::Document, |one| hooks::place_of(&plan, one.kind)),
+            hooks,
             study: study(&plan)?,
             repetitions,
             enough,

@@ -84,6 +84,12 @@ fn resolve(
         _ => configurations(document, &raw, &devices)?,
     };
     let kernels = kernels(document, &raw, base)?;
+    if let Some(command) = raw.hooks.at_phases()
+        && let Some(kernel) = configurations.iter().find_map(|one| one.configuration.guest_kernel())
+    {
+        let (key, kernel) = (command.kind.name(), kernel.to_string());
+        return Err(document.error(&raw.hooks_at, PlanProblem::NotInGuests { key, kernel }));
+    }
     let measure = match (raw.measure, workloads.first()) {
         (Some(measure), _) => measure,
         (None, Some(workload)) => workload
@@ -94,6 +100,7 @@ fn resolve(
         (None, None) => return Err(document.error(&Origin::Document, PlanProblem::NoWorkload)),
     };
     Ok(Plan {
+        hooks: raw.hooks.relative_to(base),
         guest: raw.guest,
         kernels,
         name: raw.name,

@@ -125,6 +125,8 @@ fn in_guest(
         hurry: trial.hurry,
         overhead,
         outer: Some(&mut *trial.machines.host),
+        commands: None,
+        store: Path::new("/"),
         progress: &mut *trial.progress,
     };
     let mut ended = trial::run(&mut bench, slot, &within);

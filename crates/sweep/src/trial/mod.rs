@@ -3,6 +3,8 @@
 //! A trial counts as failed until it has been measured. Whatever happens, everything is taken down by undoing
 //! the journal, and what was measured before a failure is kept. What cannot be taken down is reported.
 
+pub(crate) mod around;
+pub(crate) mod commands;
 pub(crate) mod guest;
 pub(crate) mod overhead;
 pub(crate) mod report;
@@ -11,6 +13,7 @@ mod watch;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::room::RoomWatch;
+use commands::TrialCommands;
 use fsdyno_core::axis::MEMORY;
 use fsdyno_core::device::Image;
 use fsdyno_core::protocol::Part;
@@ -27,10 +30,13 @@ use report::{EngineReport, Overhead, host_failure, request};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use watch::{LoadEnd, Looks, Stops};
+use watch::{AtPhases, LoadEnd, Looks, Stops};
+
+/// What is wrong with a trial of which nothing is known yet.
+const UNPROVEN: &str = "did not finish";
 
 /// Everything that a trial needs in addition to its case.
-pub(crate) struct Bench<'a> {
+pub(crate) struct Bench<'a, 'p> {
     pub plan: &'a Plan,
     pub host: &'a mut dyn Host,
     pub testbed: &'a Testbed,
@@ -44,6 +50,10 @@ pub(crate) struct Bench<'a> {
     pub overhead: Overhead,
     /// This machine, if the trial runs in a guest on it.
     pub outer: Option<&'a mut dyn Host>,
+    /// The commands of the plan, if they run where the trial does.
+    pub commands: Option<&'a mut TrialCommands<'p>>,
+    /// Where the files of these commands are, whose filesystem has a reserve as well.
+    pub store: &'a Path,
     /// Called with the stage, and with the time until the load ends once the engine knows it.
     pub progress: &'a mut dyn FnMut(&'static str, Option<Nanos>),
 }
@@ -85,7 +95,7 @@ impl From<TestbedError> for Stop {
 }
 
 /// Runs a trial and takes everything down.
-pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
+pub(crate) fn run(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case) -> Ended {
     let start = Instant::now();
     let mut record = unproven(slot, case, bench.device);
     let result = sequence(bench, slot, case, &mut record);
@@ -121,7 +131,7 @@ pub(crate) fn run(bench: &mut Bench<'_>, slot: &Slot, case: &Case) -> Ended {
 }
 
 /// Undoes everything.
-fn take_down(bench: &mut Bench<'_>, result: &Result<(), Stop>) -> UndoReport {
+fn take_down(bench: &mut Bench<'_, '_>, result: &Result<(), Stop>) -> UndoReport {
     (bench.progress)("tear down", None);
     let hung = matches!(result, Err(Stop::Hung(..)));
     bench.host.limit_steps(hung.then_some(bench.plan.watchdog.into()));
@@ -131,7 +141,12 @@ fn take_down(bench: &mut Bench<'_>, result: &Result<(), Stop>) -> UndoReport {
 }
 
 /// The trial itself. Every step may fail; the caller takes down.
-fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialRecord) -> Result<(), Stop> {
+fn sequence(
+    bench: &mut Bench<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    record: &mut TrialRecord,
+) -> Result<(), Stop> {
     bench.begin("build")?;
     let Bench { host, journal, testbed, interrupt, .. } = bench;
     let stack = fsdyno_testbed::build(*host, journal, testbed, &case.configuration, slot.seed, interrupt)?;
@@ -170,7 +185,15 @@ fn sequence(bench: &mut Bench<'_>, slot: &Slot, case: &Case, record: &mut TrialR
             (mounted, remounted) = remount(bench, mounted, written_back, record)?;
         }
         bench.begin("start the engine")?;
+        let pauses = match &mut bench.commands {
+            Some(commands) => {
+                commands.mounted(Some((mounted.directory(), mounted.device().as_deref())));
+                commands.are_at_phases()
+            }
+            None => false,
+        };
         let request = EngineRequest {
+            pauses,
             part,
             remounted,
             memory: group.clone(),
@@ -246,7 +269,7 @@ pub(crate) fn cached_by_host(device: Option<&DeviceSpec>, in_memory: Option<&Pat
 /// so. What it takes is recorded the first time, when it follows the writing; the engine has already written
 /// everything back in `written_back`, which the unmount would otherwise have done.
 fn remount(
-    bench: &mut Bench<'_>,
+    bench: &mut Bench<'_, '_>,
     mounted: Mounted,
     written_back: Nanos,
     record: &mut TrialRecord,
@@ -283,7 +306,7 @@ fn device_bytes(device: &DeviceSpec, record: &TrialRecord) -> Option<Bytes> {
 }
 
 /// What every part of a trial's load has in common.
-fn engine_request(bench: &mut Bench<'_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
+fn engine_request(bench: &mut Bench<'_, '_>, slot: &Slot, case: &Case, mounted: &Mounted) -> EngineRequest {
     let keeps = matches!(bench.device, DeviceSpec::Directory { .. });
     let telemetry = bench
         .plan
@@ -301,7 +324,7 @@ fn engine_request(bench: &mut Bench<'_>, slot: &Slot, case: &Case, mounted: &Mou
 
 /// Runs an engine in the mounted filesystem and keeps what it reports, even if it fails. Returns how long it
 /// took after its last phase to write everything back.
-fn load(bench: &mut Bench<'_>, request: &EngineRequest, record: &mut TrialRecord) -> Result<Nanos, Stop> {
+fn load(bench: &mut Bench<'_, '_>, request: &EngineRequest, record: &mut TrialRecord) -> Result<Nanos, Stop> {
     let mut engine =
         bench.host.start_engine(request).map_err(|error| Stop::Failed(Box::new(host_failure(&error))))?;
     let mut told = EngineReport::default();
@@ -312,7 +335,15 @@ fn load(bench: &mut Bench<'_>, request: &EngineRequest, record: &mut TrialRecord
         let stop = Stops { interrupt: bench.interrupt, hurry: bench.hurry };
         let host = bench.outer.as_deref_mut().unwrap_or(&mut *bench.host);
         let mut room = RoomWatch::over(&bench.plan.devices);
-        let mut looks = Looks { place: &mut place, room: &mut || room.look(host) };
+        let mut nothing = ();
+        let at_phases: &mut dyn AtPhases = match &mut bench.commands {
+            Some(commands) if request.pauses => {
+                room.watch_too(bench.store);
+                &mut **commands
+            }
+            _ => &mut nothing,
+        };
+        let mut looks = Looks { place: &mut place, room: &mut || room.look(host), at_phases };
         watch::watch(engine.as_mut(), request, bench.plan.watchdog, stop, &mut told, &mut looks)
     };
     let written_back = told.written_back;
@@ -340,7 +371,7 @@ fn load(bench: &mut Bench<'_>, request: &EngineRequest, record: &mut TrialRecord
     }
 }
 
-impl Bench<'_> {
+impl Bench<'_, '_> {
     /// Reports the stage, and stops if the user has interrupted.
     fn begin(&mut self, stage: &'static str) -> Result<(), Stop> {
         (self.progress)(stage, None);
@@ -363,7 +394,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         configuration: case.configuration.clone(),
         device: device.clone(),
         workload: case.workload.clone(),
-        outcome: Outcome::Failed { error: Failure::new("trial", "did not finish") },
+        outcome: Outcome::Failed { error: Failure::new("trial", UNPROVEN) },
         warnings: case.warnings.clone(),
         timer: None,
         lifecycle_ns: Lifecycle::default(),
@@ -371,6 +402,7 @@ pub(crate) fn unproven(slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialRe
         environment: Default::default(),
         trees: TreeSummary::default(),
         filled: None,
+        commands: Vec::new(),
         layout: None,
         phases: Vec::new(),
         started: now.clone(),
@@ -389,6 +421,38 @@ pub(crate) fn not_begun(slot: &Slot, case: &Case, device: &DeviceSpec, left: &[S
     error.details = left.join("\n");
     error.hint = Some("stop what holds the device, or reboot; then run the sweep again".to_string());
     TrialRecord { outcome: Outcome::Failed { error }, ..unproven(slot, case, device) }
+}
+
+/// The record of a trial that ended before anything was built.
+fn not_built(slot: &Slot, case: &Case, device: &DeviceSpec, end: LoadEnd) -> Ended {
+    let record = unproven(slot, case, device);
+    let mut ended = Ended { record, left: Vec::new(), stuck: None, interrupted: false, no_room: false };
+    end_badly(&mut ended, end);
+    ended.record.finished = jiff::Timestamp::now().to_string();
+    ended
+}
+
+/// A trial ends because of what runs around it. An earlier failure remains the one that is reported.
+fn end_badly(ended: &mut Ended, end: LoadEnd) {
+    let failure = match end {
+        LoadEnd::Done => return,
+        LoadEnd::Interrupted => {
+            ended.interrupted = true;
+            Failure::new("trial", "interrupted")
+        }
+        LoadEnd::NoRoom(failure) => {
+            ended.no_room = true;
+            failure
+        }
+        LoadEnd::Failed(failure) | LoadEnd::Hung(failure) => failure,
+    };
+    match &mut ended.record.outcome {
+        Outcome::Failed { error } if error.message != UNPROVEN => {
+            let gap = if error.details.is_empty() { "" } else { "\n" };
+            error.details.push_str(&format!("{gap}{failure}"));
+        }
+        outcome => *outcome = Outcome::Failed { error: failure },
+    }
 }
 
 pub(crate) fn note_what_is_left(record: &mut TrialRecord, left: &[String]) {

@@ -50,7 +50,7 @@ fn null(
     let mut told = EngineReport::default();
     // It touches nothing, so there is nothing to wait for.
     let stop = Stops { interrupt, hurry: interrupt };
-    let mut looks = Looks { place: &mut |_| {}, room: &mut || None };
+    let mut looks = Looks { place: &mut |_| {}, room: &mut || None, at_phases: &mut () };
     let load = watch::watch(engine.as_mut(), &request, plan.watchdog, stop, &mut told, &mut looks);
     match (load.end, load.stuck_pid) {
         (LoadEnd::Failed(failure) | LoadEnd::Hung(failure) | LoadEnd::NoRoom(failure), _) => {

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const FILL_STEP: Bytes = Bytes(Bytes::GIB);
 /// How often interruption is checked while the engine is silent.
 const GLANCE: Duration = Duration::from_millis(100);
+/// The same while it waits for a hook.
+const SHORT_GLANCE: Duration = Duration::from_millis(5);
 /// How long an engine may take to exit on its own and, after being killed, to disappear.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -57,7 +59,26 @@ pub(crate) struct Looks<'a> {
     pub place: &'a mut dyn FnMut(&EnginePosition),
     /// Says why it must stop for lack of room.
     pub room: &'a mut dyn FnMut() -> Option<Failure>,
+    /// What runs at its phases.
+    pub at_phases: &'a mut dyn AtPhases,
 }
+
+/// What else runs at the phases of an engine that waits before each of them.
+pub(crate) trait AtPhases {
+    /// A phase is ready to begin.
+    fn begin(&mut self, _phase: &str) -> Result<(), Box<Failure>> {
+        Ok(())
+    }
+    /// Called often; whether the phase may begin.
+    fn look(&mut self) -> Result<bool, Box<Failure>> {
+        Ok(true)
+    }
+    /// The phase has ended, or, if not `gently`, the engine is about to be ended.
+    fn end(&mut self, _gently: bool) {}
+}
+
+/// Nothing.
+impl AtPhases for () {}
 
 /// What ends the wait for an engine.
 #[derive(Debug, Clone, Copy)]
@@ -80,10 +101,11 @@ pub(crate) fn watch(
 ) -> Load {
     let workload = &request.workload;
     let end = follow(engine, workload, watchdog.into(), stop.interrupt, told, looks);
+    looks.at_phases.end(matches!(end, LoadEnd::Done));
     if request.clean_up && !matches!(end, LoadEnd::Done) {
         engine.ask_to_stop();
         // Cleaning up makes room.
-        let mut looks = Looks { place: &mut *looks.place, room: &mut || None };
+        let mut looks = Looks { place: &mut *looks.place, room: &mut || None, at_phases: &mut () };
         follow(engine, workload, watchdog.into(), stop.hurry, told, &mut looks);
     }
     let stuck_pid = (!engine.stop(STOP_LIMIT)).then(|| engine.pid());
@@ -100,6 +122,7 @@ fn follow(
 ) -> LoadEnd {
     let mut place: Option<EnginePosition> = None;
     let mut changed = Instant::now();
+    let mut waits = false;
     loop {
         if interrupt.load(Ordering::Relaxed) {
             return LoadEnd::Interrupted;
@@ -107,9 +130,21 @@ fn follow(
         if let Some(failure) = (looks.room)() {
             return LoadEnd::NoRoom(failure);
         }
+        match looks.at_phases.look() {
+            Err(failure) => return LoadEnd::Failed(*failure),
+            Ok(may_begin) if waits => {
+                // What it waits for has a limit of its own.
+                changed = Instant::now();
+                if may_begin {
+                    engine.proceed();
+                    waits = false;
+                }
+            }
+            Ok(_) => {}
+        }
         let limit =
             watchdog + place.as_ref().map_or(Duration::ZERO, |place| allowance(place.stage, workload));
-        match engine.next(GLANCE.min(limit)) {
+        match engine.next(if waits { SHORT_GLANCE } else { GLANCE.min(limit) }) {
             EngineOutput::Event(event) => match *event {
                 EngineEvent::Done => return LoadEnd::Done,
                 EngineEvent::Failed(failure) => return LoadEnd::Failed(failure),
@@ -133,7 +168,14 @@ fn follow(
                     told.trees = trees;
                     changed = Instant::now();
                 }
+                EngineEvent::Ready { phase } => {
+                    if let Err(failure) = looks.at_phases.begin(&phase) {
+                        return LoadEnd::Failed(*failure);
+                    }
+                    waits = true;
+                }
                 EngineEvent::Phase(phase) => {
+                    looks.at_phases.end(true);
                     told.phases.push(*phase);
                     changed = Instant::now();
                 }

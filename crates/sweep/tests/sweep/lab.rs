@@ -47,6 +47,8 @@ pub struct Lab {
     pub store: Store,
     pub interrupt: AtomicBool,
     pub hurry: AtomicBool,
+    /// Whether commands of plans may run.
+    pub allow_hooks: bool,
     overheads: usize,
     directory: tempfile::TempDir,
 }
@@ -60,6 +62,7 @@ impl Lab {
             store: Store::open(&directory.path().join("results.db")).unwrap(),
             interrupt: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
+            allow_hooks: false,
             overheads: OVERHEADS,
             directory,
         }
@@ -89,7 +92,11 @@ impl Lab {
             known: &[],
             state_dir: &self.journal_directory(),
             keep: &[self.directory.path().join("kept")],
-            confirmation: &Confirmation { destroy: vec!["/dev/fake1".into()], ..Confirmation::default() },
+            confirmation: &Confirmation {
+                destroy: vec!["/dev/fake1".into()],
+                hooks: self.allow_hooks,
+                ..Confirmation::default()
+            },
             interrupt: &self.interrupt,
             hurry: &self.hurry,
             resume,

@@ -6,6 +6,7 @@
 mod enough;
 mod estimates;
 mod guests;
+mod hooks;
 mod hostile;
 mod lab;
 mod plans;

@@ -15,6 +15,8 @@ pub struct Confirmation {
     pub overwrite: Vec<Overwrite>,
     /// Sysctls beyond the known ones that may be set.
     pub sysctls: Vec<String>,
+    /// Whether the commands of the plan may run.
+    pub hooks: bool,
 }
 
 /// A kind of signature that may be overwritten on a device: `/dev/sdb=ext4`.

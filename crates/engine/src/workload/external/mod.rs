@@ -46,6 +46,7 @@ pub(crate) fn run(parameters: &External, session: &mut Session<'_, '_>) -> Resul
         }
     };
     let moves = parameters.moves();
+    session.await_cue(program)?;
     let of_job = |error| naming(parameters, error);
     let (output, watch) = process::run(invocation, &base, moves, session).map_err(of_job)?;
     let parsed = match parameters.program {

@@ -1,0 +1,85 @@
+//! What runs around a trial, wherever it runs itself: the hooks before and after it, on this machine.
+
+use super::commands::TrialCommands;
+use super::watch::LoadEnd;
+use super::{Ended, end_badly, not_built};
+use crate::options::{Machines, RunOptions};
+use crate::order::Slot;
+use crate::plan::{Case, Plan};
+use crate::room::RoomWatch;
+use fsdyno_core::result::CommandKind;
+use fsdyno_core::{DeviceSpec, Outcome};
+use fsdyno_host::Host;
+use fsdyno_store::{Store, SweepId};
+use std::path::PathBuf;
+
+/// What the trials of a sweep have in common for the commands of their plan.
+#[derive(Clone)]
+pub(crate) struct Around<'a> {
+    plan: &'a Plan,
+    options: &'a RunOptions<'a>,
+    sweep: SweepId,
+    /// Where monitors write.
+    files: PathBuf,
+    /// The directory of the store, whose filesystem has a reserve.
+    pub store: PathBuf,
+}
+
+impl<'a> Around<'a> {
+    pub fn new(plan: &'a Plan, options: &'a RunOptions<'a>, store: &Store, sweep: SweepId) -> Self {
+        Around { plan, options, sweep, files: store.files_of(sweep), store: store.directory_of_files() }
+    }
+
+    /// Runs a trial between its hooks.
+    pub fn run(
+        &self,
+        machines: &mut Machines<'_>,
+        (slot, case): (&Slot, &Case),
+        device: &DeviceSpec,
+        trial: impl FnOnce(&mut Machines<'_>, &mut TrialCommands<'a>) -> Ended,
+    ) -> Ended {
+        let mut commands = self.commands(machines.host, slot, case, device);
+        let mut ended = match self.hook(CommandKind::BeforeTrial, machines.host, &mut commands, None) {
+            LoadEnd::Done => trial(machines, &mut commands),
+            end => not_built(slot, case, device, end),
+        };
+        commands.mounted(None);
+        let outcome = Some(&ended.record.outcome);
+        let end = self.hook(CommandKind::AfterTrial, machines.host, &mut commands, outcome);
+        end_badly(&mut ended, end);
+        commands.keep(&mut ended.record);
+        ended
+    }
+
+    /// The commands of the plan, and what they are told of a trial.
+    fn commands(&self, host: &dyn Host, slot: &Slot, case: &Case, device: &DeviceSpec) -> TrialCommands<'a> {
+        let variables = vec![
+            ("FSDYNO_SWEEP", self.sweep.to_string()),
+            ("FSDYNO_TRIAL", slot.trial.to_string()),
+            ("FSDYNO_CONFIGURATION", case.configuration.name.clone()),
+            ("FSDYNO_WORKLOAD", case.workload.kind().to_string()),
+        ];
+        let disks = device.disks().into_iter().map(|disk| disk.path().display().to_string());
+        let disks = disks.collect::<Vec<_>>().join(" ");
+        let directory = self.files.join(slot.trial.to_string());
+        TrialCommands::new(&self.plan.hooks, host.guardian(), variables, disks, directory)
+    }
+
+    /// Runs a hook. What undoes the work of another one runs after an interruption as well, unless the user
+    /// is in a hurry.
+    fn hook(
+        &self,
+        kind: CommandKind,
+        host: &mut dyn Host,
+        commands: &mut TrialCommands<'_>,
+        outcome: Option<&Outcome>,
+    ) -> LoadEnd {
+        let stop = match kind {
+            CommandKind::AfterTrial => self.options.hurry,
+            _ => self.options.interrupt,
+        };
+        let mut room = RoomWatch::over(&self.plan.devices);
+        room.watch_too(&self.store);
+        commands.run_hook(kind, outcome, stop, &mut || room.look(host))
+    }
+}
