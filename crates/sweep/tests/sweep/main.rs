@@ -5,11 +5,14 @@
 
 mod enough;
 mod estimates;
+mod fitting;
 mod guests;
 mod hostile;
 mod lab;
 mod plans;
 mod previews;
+mod quick;
 mod refused_plans;
 mod remount;
 mod sweeps;
+mod time_limits;
