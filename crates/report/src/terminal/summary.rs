@@ -7,6 +7,7 @@
 
 use super::style::{Paint, Style, bar, cell, write_table};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use fsdyno_core::SweepHeader;
 use fsdyno_core::measure::Unit;
 use fsdyno_verdict::drift::Drift;
 use fsdyno_verdict::outcomes::{FailedTrials, SkippedCases, WarningGroup};
@@ -45,10 +46,17 @@ pub fn summary(out: &mut dyn Write, view: &View, style: &Style) -> io::Result<()
     if view.rankings.is_empty() {
         writeln!(text, "No trial was measured.\n")?;
     }
-    write_messages(&mut text, &view.notes(), &view.warnings, &view.skipped, &view.failed, *style)?;
+    let notes: Vec<String> = view.notes().into_iter().chain(begun_with(&view.header)).collect();
+    write_messages(&mut text, &notes, &view.warnings, &view.skipped, &view.failed, *style)?;
     // Each part ends with an empty line, and nothing follows the last.
     text.pop();
     out.write_all(&text)
+}
+
+/// What the command line changed in the plan.
+fn begun_with(header: &SweepHeader) -> Option<String> {
+    let sets: Vec<String> = header.overrides.iter().map(|set| format!("--set '{set}'")).collect();
+    (!sets.is_empty()).then(|| format!("the sweep was begun with {}", sets.join(" ")))
 }
 
 /// What ran, and what decides.
