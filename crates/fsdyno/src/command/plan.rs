@@ -1,6 +1,7 @@
 //! `fsdyno plan PLAN`: what a sweep would do, without doing it.
 
-use super::plans::load;
+use super::fitting::{choice, fitted};
+use super::plans::source;
 use super::{Result, Surroundings, overrides, print_json};
 use crate::cli::{DocumentFormat, Plan as Options};
 use crate::command::sweep::refused;
@@ -17,14 +18,26 @@ use std::io::{self, Write};
 
 pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
     let set = overrides::settings(&options.overrides)?;
-    let plan = load(&options.plan, &set)?;
+    let source = source(&options.plan)?;
+    let (plan, chosen) = match options.time {
+        None => (source.parse(&set)?, None),
+        Some(time) => {
+            let fit = fitted(surroundings, &source, &set, time)?;
+            let chosen = choice(time, &fit);
+            (fit.plan, Some(chosen))
+        }
+    };
     let mut host = surroundings.host()?;
     let run = dry_run(&plan, &mut host, &mut surroundings.guests()?);
     match options.format {
         DocumentFormat::Json => print_json(&run)?,
         DocumentFormat::Text => {
             let identities = identities(&plan, &mut host);
-            print(&mut out::text(&surroundings.style), &plan, &run, &identities)?
+            let mut out = out::text(&surroundings.style);
+            print(&mut out, &plan, &run, &identities)?;
+            if let Some(chosen) = chosen {
+                writeln!(out, "{chosen}")?;
+            }
         }
     }
     Ok(if run.refusals.is_empty() { Status::Well } else { Status::Refused })

@@ -30,7 +30,8 @@ pub fn task_stat(text: &str) -> Option<TaskStat<'_>> {
     let [system, childrens_user, childrens_system] = [(); 3].map(|()| fields.next()?.parse::<u64>().ok());
     let start_ticks = fields.nth(4)?.parse().ok()?;
     let is_kernel = flags & KERNEL_THREAD != 0;
-    let cpu_ticks = user.checked_add(system?)?.checked_add(childrens_user?)?.checked_add(childrens_system?)?;
+    let cpu_ticks =
+        user.checked_add(system?)?.checked_add(childrens_user?)?.checked_add(childrens_system?)?;
     Some(TaskStat { name, parent, is_kernel, cpu_ticks, start_ticks })
 }
 
@@ -69,8 +70,13 @@ mod tests {
 
     #[test]
     fn a_process_and_a_kernel_thread() {
-        let bash =
-            TaskStat { name: "bash", parent: 10907, is_kernel: false, cpu_ticks: 311, start_ticks: 1_158_602 };
+        let bash = TaskStat {
+            name: "bash",
+            parent: 10907,
+            is_kernel: false,
+            cpu_ticks: 311,
+            start_ticks: 1_158_602,
+        };
         assert_eq!(task_stat(BASH), Some(bash));
         let kthreadd =
             TaskStat { name: "kthreadd", parent: 0, is_kernel: true, cpu_ticks: 92, start_ticks: 24 };
