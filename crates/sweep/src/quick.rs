@@ -2,9 +2,9 @@
 //! given time.
 //!
 //! The load is that of the ready plan `which-filesystem`: readers of small files, alone and alongside
-//! writers. Its sizes follow from the time. A third of each trial is for creating the trees; the memory of the
-//! load is a sixteenth of them where possible, so that the tree of each reader is four times as large as what
-//! can be cached, whatever the memory of the machine; the device has room for four times the trees. Six
+//! writers. Its sizes follow from the time. A third of each trial is for creating the trees; the memory of
+//! the load is a sixteenth of them where possible, so that the tree of each reader is four times as large as
+//! what can be cached, whatever the memory of the machine; the device has room for four times the trees. Six
 //! repetitions give an interval of 95 %; what remains of the time is for ramps and windows.
 //!
 //! The text is a plan like any other, with the sizes in it: it is stored with the results, and can be saved
